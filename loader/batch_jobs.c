@@ -154,7 +154,7 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
     const ff_loader *loader = parts->loader;
     const ff_batch_buffers *buffers = parts->buffers;
     ff_loader_info info = {.slots = 1};
-    ff_slot first, *slot = loader ? &first : NULL;
+    ff_slot first = {0}, *slot = loader ? &first : NULL;
     if (loader) first = ff_loader_first_slot(loader, settings->from_epoch);
     if (loader) info = ff_loader_describe(loader);
     *jobs = (ff_batch_jobs){.device = parts->device, .kernels = parts->kernels};

@@ -32,8 +32,7 @@ static ff_status compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *r
     ff_status status;
     FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
     FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
-    ff_plan *plan =
-        next.count == (uint32_t)trainer->micro ? trainer->train_plan : trainer->last_plan;
+    ff_plan *plan = ff_trainer_plan(trainer, trainer->options->first_step, next.count);
     next.batch.weights = NULL;
     /* The first steps are not counted: graphs are captured in the second. */
     for (int i = 0; i < 4 || took < budget_ns; i++) {

@@ -151,6 +151,10 @@ ff_status ff_feed_again(ff_feed *feed, ff_error *error) {
     return feed->batches ? ff_batches_rewind(feed->batches, error) : FF_OK;
 }
 
+void ff_feed_set_size(ff_feed *feed, int size) {
+    if (feed->batches) ff_batches_set_size(feed->batches, size);
+}
+
 ff_feed_info ff_feed_describe(const ff_feed *feed) {
     return feed->info;
 }

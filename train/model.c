@@ -6,6 +6,7 @@
 #include "train/models/models.h"
 #include "train/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,9 @@
 struct ff_model {
     const ff_net *net;
     ff_model_options options; /* resolved: nothing AUTO */
-    ff_graph *graph;
+    ff_graph **graphs;        /* of each size of images; the first is the training plan's */
+    size_t graph_count, graph_capacity;
+    ff_graph *graph; /* the first */
     ff_compute *compute;
     ff_plan *plans; /* the newest first; the last one is the training plan */
     ff_plan *training;
@@ -84,10 +87,70 @@ static ff_status list_parameters(ff_model *model, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status add_plan(ff_model *model, int batch, bool training, const bool *without,
-                          ff_plan **plan, ff_error *error) {
-    FF_TRY(ff_plan_create(plan, model->graph, model->compute, batch, training, without,
-                          model->training, error));
+/* ---- graphs ---- */
+
+static ff_status check_parameter(const ff_graph *graph, const ff_graph *first, int index,
+                                 ff_error *error) {
+    const ff_graph_parameter *a = &first->parameters[index], *b = &graph->parameters[index];
+    assert(strcmp(a->name, b->name) == 0);
+    assert(a->rank != 4 || a->layer == b->layer); /* plans share convolutions by their layer */
+    if (a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0) return FF_OK;
+    const ff_layer *one = &first->layers[0], *other = &graph->layers[0];
+    return ff_fail(
+        error, FF_USAGE,
+        "its parameter %s depends on the size of the images, %dx%d and %dx%d: this net is "
+        "trained at one size only",
+        a->name, one->w, one->h, other->w, other->h);
+}
+
+/* As the first graph's. */
+static void copy_held(const ff_graph *first, ff_graph *graph) {
+    for (int i = 0; i < graph->layer_count; i++) {
+        ff_layer *layer = &graph->layers[i];
+        if (layer->kind == FF_LAYER_NORM)
+            layer->held = first->layers[first->parameters[layer->parameter].layer].held;
+    }
+}
+
+/* The graph for images of a size; all have the same parameters, in the same order. */
+static ff_status find_graph(ff_model *model, int height, int width, ff_graph **out,
+                            ff_error *error) {
+    ff_model_options options = model->options;
+    ff_graph *graph;
+    options.height = height;
+    options.width = width;
+    for (size_t i = 0; i < model->graph_count; i++) {
+        const ff_layer *images = &model->graphs[i]->layers[0];
+        *out = model->graphs[i];
+        if (images->h == height && images->w == width) return FF_OK;
+    }
+    FF_TRY(ff_reserve(&model->graphs, &model->graph_capacity, model->graph_count + 1,
+                      sizeof(ff_graph *), "a net", error));
+    FF_TRY(ff_graph_create(&graph, options.channels, height, width, error));
+    model->net->build(graph, &options);
+    ff_status status;
+    FF_TRY_DONE(ff_graph_check(graph, error));
+    const ff_graph *first = model->graph_count ? model->graphs[0] : graph;
+    assert(first->parameter_count == graph->parameter_count);
+    for (int i = 0; i < first->parameter_count; i++)
+        FF_TRY_DONE(check_parameter(graph, first, i, error));
+    copy_held(first, graph);
+    model->graphs[model->graph_count++] = *out = graph;
+done:
+    if (status != FF_OK) ff_graph_destroy(&graph);
+    return status;
+}
+
+/* ---- plans ---- */
+
+static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_plan **plan,
+                          ff_error *error) {
+    const int height = options->height ? options->height : model->options.height;
+    const int width = options->width ? options->width : model->options.width;
+    ff_graph *graph;
+    FF_TRY(find_graph(model, height, width, &graph, error));
+    FF_TRY(ff_plan_create(plan, graph, model->compute, options->batch, options->training,
+                          options->without, model->training, error));
     if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
@@ -144,8 +207,9 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
     compute.device = options->memory;
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
-    compute.convolutions = count_convs(model->graph, false);
-    compute.foldable = count_convs(model->graph, true);
+    const int sizes = options->sizes > 1 ? options->sizes : 1;
+    compute.convolutions = sizes * count_convs(model->graph, false);
+    compute.foldable = sizes * count_convs(model->graph, true);
     compute.threads = 1; /* the host only enqueues */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;
@@ -163,13 +227,15 @@ static ff_status copy_class_weights(ff_model *model, ff_error *error) {
 
 static ff_status build(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
-    FF_TRY(
-        ff_graph_create(&model->graph, options->channels, options->height, options->width, error));
-    model->net->build(model->graph, options);
-    FF_TRY(ff_graph_check(model->graph, error));
+    const ff_plan_options training = {
+        .batch = options->batch,
+        .height = options->train_height ? options->train_height : options->height,
+        .width = options->train_width ? options->train_width : options->width,
+        .training = true};
+    FF_TRY(find_graph(model, training.height, training.width, &model->graph, error));
     FF_TRY(open_compute(model, error));
     FF_TRY(copy_class_weights(model, error));
-    FF_TRY(add_plan(model, options->batch, true, NULL, &model->training, error));
+    FF_TRY(add_plan(model, &training, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
     FF_TRY(ff_store_initialise(&model->store, options->seed, error));
@@ -211,7 +277,8 @@ void ff_model_destroy(ff_model **model_pointer) {
     }
     if (model->compute) ff_compute_release(model->compute, model->class_weights);
     ff_compute_close(&model->compute);
-    ff_graph_destroy(&model->graph);
+    for (size_t i = 0; i < model->graph_count; i++) ff_graph_destroy(&model->graphs[i]);
+    free(model->graphs);
     free(model->parameters);
     free(model);
     *model_pointer = NULL;
@@ -219,14 +286,14 @@ void ff_model_destroy(ff_model **model_pointer) {
 
 ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
                         ff_error *error) {
-    *plan = NULL;
-    return add_plan(model, batch, training, NULL, plan, error);
+    const ff_plan_options options = {.batch = batch, .training = training};
+    return ff_model_plan_with(model, &options, plan, error);
 }
 
-ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without, ff_plan **plan,
-                                ff_error *error) {
+ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options, ff_plan **plan,
+                             ff_error *error) {
     *plan = NULL;
-    return add_plan(model, batch, true, without, plan, error);
+    return add_plan(model, options, plan, error);
 }
 
 void ff_model_hold_norms(ff_model *model, const bool *without) {
@@ -237,6 +304,7 @@ void ff_model_hold_norms(ff_model *model, const bool *without) {
         for (int p = layer->parameter; layer->held && p < layer->parameter + 2; p++)
             layer->held = without[p] || !graph->parameters[p].trained;
     }
+    for (size_t i = 1; i < model->graph_count; i++) copy_held(graph, model->graphs[i]);
 }
 
 ff_plan *ff_model_training_plan(ff_model *model) {

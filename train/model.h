@@ -4,7 +4,8 @@
  * Life: ff_model_create builds the graph, plans it for `batch` (shapes, memory, algorithms) and
  * draws the initial parameters, so that every error of a net is found before the first step.
  * ff_model_plan makes further plans of the same parameters for other batch sizes (the evaluation
- * batch, a last smaller batch). Steps allocate nothing.
+ * batch, a last smaller batch), ff_model_plan_with also for other sizes of images. Steps allocate
+ * nothing.
  *
  * Sameness: the same build, instruction set, thread count, options and batches give the same
  * parameters bit for bit; initialisation depends on (seed, parameter) only, so it is also equal
@@ -37,12 +38,14 @@ typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
 typedef struct ff_model_options {
     const char *name; /* one of ff_model_name(0..): "resnet18" */
     ff_stem stem;
-    int channels, height, width; /* of a sample as it enters the net (after crops) */
-    int classes;                 /* at least 1 */
-    int batch;                   /* samples a training step */
-    int threads;                 /* 0 = ff_cpu_count() */
-    uint64_t seed;               /* of the initial parameters and of dropout */
-    double label_smoothing;      /* in [0, 1); of the training loss */
+    int channels, height, width;   /* of a sample as it enters the net (after crops) */
+    int classes;                   /* at least 1 */
+    int batch;                     /* samples a training step */
+    int train_height, train_width; /* of the training plan's images; 0 = height and width */
+    int sizes;                     /* of images that there will be plans for; 0 = 1 */
+    int threads;                   /* 0 = ff_cpu_count() */
+    uint64_t seed;                 /* of the initial parameters and of dropout */
+    double label_smoothing;        /* in [0, 1); of the training loss */
     const float *class_weights; /* [classes] of the training loss, as in ff_loss; copied; NULL = all
                                    1 */
     bool summed_loss;           /* gradients are of the sum over a batch, not of the mean */
@@ -171,12 +174,21 @@ typedef struct ff_batch {
  * evaluate, in much less memory. The model owns the plan. */
 FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
                                     ff_error *error);
-/* A training plan that does not compute the gradients of some parameters, nor anything needed only
- * for them, for steps in which their learning rate is 0; without: [ff_model_parameter_count]. The
- * updates have the same bits, except where a batch norm among them was folded into a convolution:
- * then they agree within the rounding of activations. */
-FF_MUST_USE ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
-                                            ff_plan **plan, ff_error *error);
+typedef struct ff_plan_options {
+    int batch;         /* samples */
+    int height, width; /* of the images; 0 = the model's */
+    bool training;
+    /* [ff_model_parameter_count], or NULL: a training plan that does not compute the gradients of
+     * some parameters, nor anything needed only for them, for steps in which their learning rate is
+     * 0. The updates have the same bits, except where a batch norm among them was folded into a
+     * convolution: then they agree within the rounding of activations. */
+    const bool *without;
+} ff_plan_options;
+
+/* The same for these options. FF_USAGE where the net has other parameters for images of that size.
+ */
+FF_MUST_USE ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options,
+                                         ff_plan **plan, ff_error *error);
 /* Holds the running statistics of batch norms none of whose parameters are trained without those,
  * also in training: as torch's eval() on these modules. Of plans without them that are made from
  * now on. */

@@ -1,6 +1,6 @@
-/* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
- * out. plan_fuse.c fuses, plan.c connects, plan_memory.c lays out, plan_run.c runs; code for one
- * type of operation is in ops/.
+/* A graph planned for one batch size and size of images: layers fused into operations, algorithms
+ * chosen, memory laid out. plan_fuse.c fuses, plan.c connects, plan_memory.c lays out, plan_run.c
+ * runs; code for one type of operation is in ops/.
  *
  * Memory: two arenas on the compute's device, each one allocation, shared by all plans of a model:
  * one plan runs at a time, and its results (logits) are valid until the next one runs. Time runs 0
@@ -149,7 +149,8 @@ static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
 /* The value that a view (flatten) refers to; any other node itself. */
 ff_node ff_plan_origin(const ff_plan *plan, ff_node node);
 
-/* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares. without: as in
+/* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares; its graph may be for
+ * another size of images, with the same parameters and convolutions. without: as in
  * ff_plan, copied; nothing needed only for them is computed. The caller sets `store` and destroys
  * the plan; siblings before the first plan. On failure *plan = NULL. */
 FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_compute *compute,

@@ -47,8 +47,8 @@ FF_MUST_USE ff_status ff_step_create(ff_step **step, ff_model *model,
 void ff_step_destroy(ff_step **step);
 
 /* Enqueues one step of a training plan. The batch is in device memory, at the same address at every
- * call with this plan. Parameters that the plan leaves out (ff_model_plan_without) have gradient 0.
- * Also returns errors of earlier steps. */
+ * call with this plan. Parameters that the plan leaves out (ff_plan_options.without) have gradient
+ * 0. Also returns errors of earlier steps. */
 FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
 

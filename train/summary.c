@@ -85,6 +85,17 @@ static void print_augment(FILE *out, const ff_trainer *trainer) {
                 trainer->splits.height);
 }
 
+/* "128x128 from epoch 1, 160x160 from epoch 31; evaluation 160x160" */
+static void print_sizes(FILE *out, const ff_trainer *trainer) {
+    if (trainer->size_count == 1 && !trainer->options->sizes) return;
+    fprintf(out, "sizes          ");
+    for (int i = 0; i < trainer->size_count; i++)
+        fprintf(out, "%s%" PRIu32 "x%" PRIu32 " from epoch %" PRIu32, i ? ", " : "",
+                trainer->sizes[i].height, trainer->sizes[i].width, trainer->sizes[i].epoch + 1);
+    fprintf(out, "; evaluation %" PRIu32 "x%" PRIu32 "\n", trainer->splits.height,
+            trainer->splits.width);
+}
+
 static void print_data(FILE *out, const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     static const char *const verify[] = {"off", "first", "always"};
@@ -102,6 +113,7 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
     fprintf(out, "label          %s, %s\n", splits->label,
             ff_say_count(splits->classes, "class", "classes").text);
     print_augment(out, trainer);
+    print_sizes(out, trainer);
     if (splits->val_resize)
         fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
                 splits->val_resize, splits->height, splits->width);
@@ -297,18 +309,33 @@ static json_t *memory_object(const ff_trainer *trainer) {
     return object;
 }
 
+static json_t *size_objects(const ff_trainer *trainer) {
+    json_t *list = json_array();
+    for (int i = 0; list && i < trainer->size_count; i++) {
+        const ff_trainer_size *size = &trainer->sizes[i];
+        json_t *object =
+            json_pack("{s:I, s:I, s:I}", "epoch", (json_int_t)size->epoch + 1, "height",
+                      (json_int_t)size->height, "width", (json_int_t)size->width);
+        if (json_array_append_new(list, object) == 0) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
 ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *error) {
     const ff_splits *splits = &trainer->splits;
-    json_t *object = json_pack(
-        "{s:s, s:[i,i,i], s:i, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:o}", "model",
-        trainer->model_name, "shape", (int)splits->channels, (int)splits->height,
-        (int)splits->width, "classes", (int)splits->classes, "batch", (json_int_t)trainer->batch,
-        "batch_reason", ff_json_text(trainer->batch_reason), "accumulate",
-        (json_int_t)trainer->accumulate, "compute", ff_model_compute_name(trainer->model),
-        "parameters", (json_int_t)ff_summary_parameters(trainer->model), "macs",
-        (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
-        "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
-        (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
+    json_t *object =
+        json_pack("{s:s, s:[i,i,i], s:i, s:I, s:o, s:I, s:o, s:s, s:I, s:I, s:o, s:I, s:I, s:o}",
+                  "model", trainer->model_name, "shape", (int)splits->channels, (int)splits->height,
+                  (int)splits->width, "classes", (int)splits->classes, "batch",
+                  (json_int_t)trainer->batch, "batch_reason", ff_json_text(trainer->batch_reason),
+                  "accumulate", (json_int_t)trainer->accumulate, "sizes", size_objects(trainer),
+                  "compute", ff_model_compute_name(trainer->model), "parameters",
+                  (json_int_t)ff_summary_parameters(trainer->model), "macs",
+                  (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
+                  "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
+                  (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
     if (!object) return ff_fail(error, FF_NO_MEMORY, "no memory for the net as JSON");
     const int failed = json_dumpf(object, out, JSON_INDENT(2));
     json_decref(object);

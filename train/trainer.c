@@ -138,6 +138,43 @@ static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *
                            : ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
 }
 
+/* The augmentation for images of another size, whose short side is `ratio` times as long: crops and
+ * cutouts are of the same part of a sample. A resized sample is not padded: it is resized to what
+ * the padded one would be. */
+static ff_augment_spec scaled(const ff_augment_spec *spec, const ff_metadata *train, double ratio) {
+    const uint32_t side = train->height < train->width ? train->height : train->width;
+    ff_augment_spec made = *spec;
+    if (ratio == 1) return made;
+    made.cutout = (uint32_t)(spec->cutout * ratio + 0.5);
+    if (spec->rrc) return made;
+    const uint32_t from = spec->resize ? spec->resize : side + 2 * spec->pad;
+    made.resize = (uint32_t)(from * ratio + 0.5);
+    made.pad = 0;
+    made.pad_mode = FF_PAD_BLACK;
+    return made;
+}
+
+static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *options,
+                               ff_error *error) {
+    const ff_splits *splits = &trainer->splits;
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    const uint32_t whole = splits->height < splits->width ? splits->height : splits->width;
+    ff_sizes sizes;
+    FF_TRY(ff_sizes_parse(&sizes, options->sizes, whole, error));
+    for (int i = 0; i < sizes.count && sizes.epoch[i] < trainer->epochs; i++) {
+        uint32_t height = splits->height, width = splits->width;
+        ff_augment_resized(sizes.side[i], &height, &width);
+        const ff_augment_spec augment =
+            scaled(&trainer->augment, train, (double)sizes.side[i] / whole);
+        FF_TRY(ff_augment_check(&augment, train->height, train->width, height, width, error));
+        trainer->sizes[i] =
+            (ff_trainer_size){.epoch = sizes.epoch[i], .height = height, .width = width};
+        trainer->input_sizes[i] = (ff_loader_size){sizes.epoch[i], height, width, augment};
+        trainer->size_count = i + 1;
+    }
+    return FF_OK;
+}
+
 static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
                                  const ff_recipe *recipe, ff_error *error) {
     uint64_t count = trainer->train_count;
@@ -258,6 +295,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     FF_TRY(resolve_augment(trainer, options, recipe, error));
     FF_TRY(resolve_batches(trainer, options, recipe, error));
     FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
+    FF_TRY(resolve_sizes(trainer, options, error));
     if (options->first_step > ff_trainer_total_steps(trainer))
         return ff_fail(error, FF_USAGE,
                        "%" PRIu64 " steps are done already, more than the %" PRIu64 " of %" PRIu32

@@ -12,6 +12,7 @@
 #include "train/planned_device.h"
 #include "train/recipe_table.h"
 #include "train/schedule.h"
+#include "train/sizes.h"
 #include "train/splits.h"
 #include "train/step.h"
 #include "train/tally.h"
@@ -75,6 +76,7 @@ typedef struct ff_trainer_options {
     ff_order_kind order;
     const char *augment;
     int64_t crop;       /* 0 = the whole sample */
+    const char *sizes;  /* of sizes.h; NULL = one */
     int64_t val_resize; /* 0 = chosen */
     int64_t workers;
     int64_t seed;
@@ -103,6 +105,15 @@ enum { FF_TRAINER_STEPS = 1 << 27 };
 #define FF_TRAINER_LOSS_SCALE 65536.0
 enum { FF_TRAINER_SCALE_STEPS = 2000 };
 
+/* The images of training from an epoch (from 0) on. */
+typedef struct ff_trainer_size {
+    uint32_t epoch, height, width;
+    /* [settled][last]. last: of the smaller last batch, with --last-batch keep, else of `micro`
+     * samples. settled: without the gradients of parameters whose learning rate is 0 from
+     * settled_step on. NULL: there is no such step. Equal sizes have the same plans. */
+    ff_plan *plans[2][2];
+} ff_trainer_size;
+
 /* Everything a run uses, resolved. Read-only, except for the objects it points to. */
 typedef struct ff_trainer {
     ff_splits splits;
@@ -111,11 +122,9 @@ typedef struct ff_trainer {
     const char *model_name;
     const ff_model_device *device; /* NULL = the CPU; owned by the machine or by a planned device */
     ff_model *model;
-    ff_plan *train_plan; /* of `micro` samples */
-    ff_plan *last_plan;  /* of the smaller last one, with --last-batch keep; else NULL */
-    /* The same without the gradients of parameters whose learning rate is 0 from settled_step on;
-     * NULL: none are. */
-    ff_plan *settled_plan, *settled_last_plan;
+    ff_plan *train_plan;             /* of `micro` samples of the largest size */
+    ff_trainer_size sizes[FF_SIZES]; /* in the order of their epochs, the first from 0 on */
+    int size_count;
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
     ff_tally *tally;   /* of the last evaluation; NULL without validation */
@@ -126,7 +135,8 @@ typedef struct ff_trainer {
     ff_planned_device *stand_in;
     ff_needs needs;
     ff_feed *train_feed, *val_feed;
-    ff_loader_options train_input; /* of train_feed */
+    ff_loader_options train_input;        /* of train_feed */
+    ff_loader_size input_sizes[FF_SIZES]; /* its sizes: those of `sizes` */
     ff_step *step;
     ff_precision precision;
 
@@ -134,7 +144,7 @@ typedef struct ff_trainer {
     const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
     int64_t micro;              /* samples of a micro-batch: batch / accumulate */
     int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
-    int64_t last_count;         /* samples of last_plan; 0 = none */
+    int64_t last_count;         /* samples of the smaller last plans; 0 = none */
     bool keeps_last;            /* the epoch's last batch is smaller */
     int64_t dropped;            /* samples that an epoch leaves out */
     int64_t val_batch;
@@ -180,6 +190,8 @@ FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer
                                            bool learns, ff_step **step, ff_error *error);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
+/* The size in an epoch (from 0). */
+const ff_trainer_size *ff_trainer_size_in(const ff_trainer *trainer, uint64_t epoch);
 /* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Makes the training feed again, to begin with the batches of step `step` (from 0): for a step that

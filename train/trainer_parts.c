@@ -12,35 +12,72 @@
 
 /* ---- the model and its plans ---- */
 
-/* Plans without the gradients of parameters whose learning rate stays 0. */
-static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
+/* Those plans of one size that it does not have yet; settled: as of ff_trainer_settled. */
+static ff_status plan_size(ff_trainer *trainer, ff_trainer_size *size, const bool *settled,
+                           ff_error *error) {
+    const bool settles = trainer->settled_step < ff_trainer_total_steps(trainer);
+    const int64_t batches[] = {trainer->micro, trainer->last_count};
+    for (int i = 0; i < (settles ? 4 : 2); i++) {
+        ff_plan **plan = &size->plans[i / 2][i % 2];
+        const ff_plan_options options = {.batch = (int)batches[i % 2],
+                                         .height = (int)size->height,
+                                         .width = (int)size->width,
+                                         .training = true,
+                                         .without = i / 2 ? settled : NULL};
+        if (*plan || !options.batch) continue;
+        const ff_status status = ff_model_plan_with(trainer->model, &options, plan, error);
+        if (status != FF_OK && i % 2)
+            return ff_fail_within(error, status,
+                                  "the last batch of an epoch, which --last-batch keep keeps");
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
+static bool same_size(const ff_trainer_size *a, const ff_trainer_size *b) {
+    return a->height == b->height && a->width == b->width;
+}
+
+/* All before the first step: a plan may move the memory of those before. `largest` has the model's
+ * training plan. */
+static ff_status plan_sizes(ff_trainer *trainer, const ff_trainer_size *largest, ff_error *error) {
     bool *settled;
+    ff_status status = FF_OK;
     FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(trainer->model), sizeof *settled,
                     "the recipe", error));
     trainer->settled_step = ff_trainer_settled(trainer, settled);
     if (trainer->groups[0].frozen && !trainer->options->frozen_norms_train)
         ff_model_hold_norms(trainer->model, settled);
-    ff_status status = FF_OK;
-    if (trainer->settled_step < ff_trainer_total_steps(trainer))
-        status = ff_model_plan_without(trainer->model, (int)trainer->micro, settled,
-                                       &trainer->settled_plan, error);
-    if (status == FF_OK && trainer->settled_plan && trainer->last_count)
-        status = ff_model_plan_without(trainer->model, (int)trainer->last_count, settled,
-                                       &trainer->settled_last_plan, error);
+    for (int i = 0; i < trainer->size_count && status == FF_OK; i++) {
+        ff_trainer_size *size = &trainer->sizes[i];
+        if (same_size(size, largest)) size->plans[0][0] = trainer->train_plan;
+        for (int j = 0; j < i; j++)
+            if (same_size(size, &trainer->sizes[j]))
+                memcpy(size->plans, trainer->sizes[j].plans, sizeof size->plans);
+        status = plan_size(trainer, size, settled, error);
+    }
     free(settled);
     return status;
 }
 
+const ff_trainer_size *ff_trainer_size_in(const ff_trainer *trainer, uint64_t epoch) {
+    int i = trainer->size_count - 1;
+    while (i > 0 && epoch < trainer->sizes[i].epoch) i--;
+    return &trainer->sizes[i];
+}
+
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count) {
-    const bool settled = trainer->settled_plan && step >= trainer->settled_step;
-    if (count == (uint32_t)trainer->micro)
-        return settled ? trainer->settled_plan : trainer->train_plan;
-    return settled ? trainer->settled_last_plan : trainer->last_plan;
+    const ff_trainer_size *size = ff_trainer_size_in(trainer, step / trainer->batches);
+    const bool settled = size->plans[1][0] && step >= trainer->settled_step;
+    return size->plans[settled][count != (uint32_t)trainer->micro];
 }
 
 static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *options,
                              ff_error *error) {
     const ff_splits *splits = &trainer->splits;
+    const ff_trainer_size *largest = trainer->sizes;
+    for (int i = 0; i < trainer->size_count; i++)
+        if (trainer->sizes[i].height > largest->height) largest = &trainer->sizes[i];
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
     ff_model_options model = {
         .name = trainer->model_name,
@@ -50,6 +87,9 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .width = (int)splits->width,
         .classes = (int)splits->classes,
         .batch = (int)trainer->micro,
+        .train_height = (int)largest->height,
+        .train_width = (int)largest->width,
+        .sizes = trainer->size_count,
         .threads = (int)options->threads,
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
@@ -68,14 +108,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), error));
     if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
-    if (trainer->last_count) {
-        ff_status status = ff_model_plan(trainer->model, (int)trainer->last_count, true,
-                                         &trainer->last_plan, error);
-        if (status != FF_OK)
-            return ff_fail_within(error, status,
-                                  "the last batch of an epoch, which --last-batch keep keeps");
-    }
-    FF_TRY(plan_settled(trainer, error));
+    FF_TRY(plan_sizes(trainer, largest, error));
     if (!trainer->val_batch) return FF_OK;
     FF_TRY(
         ff_model_plan(trainer->model, (int)trainer->val_batch, false, &trainer->val_plan, error));
@@ -156,7 +189,11 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
     begin_at(trainer, options->first_step, &train);
-    train.augment = trainer->augment;
+    train.height = trainer->sizes[0].height;
+    train.width = trainer->sizes[0].width;
+    train.augment = trainer->input_sizes[0].augment;
+    train.sizes = trainer->input_sizes + 1;
+    train.size_count = (size_t)trainer->size_count - 1;
     trainer->train_input = train;
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));
     if (!splits->val) return FF_OK;
@@ -234,8 +271,9 @@ void ff_trainer_drop_parts(ff_trainer *trainer) {
     ff_feed_destroy(&trainer->val_feed);
     ff_tally_destroy(&trainer->tally);
     ff_model_destroy(&trainer->model);
-    trainer->train_plan = trainer->last_plan = trainer->val_plan = NULL;
-    trainer->settled_plan = trainer->settled_last_plan = NULL;
+    trainer->train_plan = trainer->val_plan = NULL;
+    for (int i = 0; i < trainer->size_count; i++)
+        memset(trainer->sizes[i].plans, 0, sizeof trainer->sizes[i].plans);
     ff_device_destroy(&trainer->counted);
     ff_planned_device_close(&trainer->stand_in);
 }

@@ -87,10 +87,12 @@ static ff_status evaluate_once(ff_trainer *trainer, ff_error *error) {
 }
 
 static ff_status run(ff_trainer *trainer, ff_error *error) {
-    ff_plan *const plans[] = {trainer->train_plan, trainer->last_plan, trainer->settled_plan,
-                              trainer->settled_last_plan};
-    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
-        FF_TRY(steps_of(trainer, plans[i], error));
+    for (int i = 0; i < trainer->size_count; i++) {
+        ff_feed_set_size(trainer->train_feed, i);
+        for (int k = 0; k < 4; k++)
+            FF_TRY(steps_of(trainer, trainer->sizes[i].plans[k / 2][k % 2], error));
+    }
+    ff_feed_set_size(trainer->train_feed, -1);
     return evaluate_once(trainer, error);
 }
 

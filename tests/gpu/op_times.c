@@ -122,7 +122,7 @@ static ff_status measure(ff_trainer *trainer, const settings *given, const ff_ca
     ff_costs costs;
     ff_profile profile = {0};
     ff_status status = FF_OK;
-    ff_plan *plan = given->settled ? trainer->settled_plan : trainer->train_plan;
+    ff_plan *plan = trainer->sizes[0].plans[given->settled][0];
     if (!plan) return ff_fail(error, FF_USAGE, "--settled: no learning rate ends before the run");
     FF_TRY(ff_trainer_costs(&costs, trainer, plan, error));
     if (!given->device_json)

@@ -151,7 +151,10 @@ static ff_plan *freeze(ff_model *model, const char *names, int batch) {
     for (int i = 0; i < ff_model_parameter_count(model); i++)
         frozen[i] = ff_model_group(model, i) == 0;
     ff_model_hold_norms(model, frozen);
-    must(ff_model_plan_without(model, batch, frozen, &plan, &error), &error);
+    must(ff_model_plan_with(model,
+                            &(ff_plan_options){.batch = batch, .training = true, .without = frozen},
+                            &plan, &error),
+         &error);
     free(frozen);
     return plan;
 }

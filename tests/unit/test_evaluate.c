@@ -207,7 +207,7 @@ static void resolves_what_is_left_out(void **state) {
     assert_ok(ff_trainer_create(&trainer, &options, error));
     assert_int_equal(trainer->batches, 4);
     assert_int_equal(trainer->dropped, 1);
-    assert_null(trainer->last_plan);
+    assert_null(trainer->sizes[0].plans[0][1]);
     ff_trainer_destroy(&trainer);
 
     /* A default warm-up is the model's epoch, and at most a fifth of the run; a given one may be
@@ -316,12 +316,13 @@ static size_t train(const char *folder, bool settles, int epochs, float **values
     ff_trainer *trainer;
     assert_ok(ff_trainer_create(&trainer, &options, error));
     assert_int_equal(trainer->settled_step, 3 * trainer->batches);
-    assert_true((trainer->settled_plan != NULL) == (epochs > 3));
-    assert_true((trainer->settled_last_plan != NULL) == (epochs > 3));
-    for (int i = 0; trainer->settled_plan && i < ff_model_parameter_count(trainer->model); i++) {
+    assert_true((trainer->sizes[0].plans[1][0] != NULL) == (epochs > 3));
+    assert_true((trainer->sizes[0].plans[1][1] != NULL) == (epochs > 3));
+    for (int i = 0; trainer->sizes[0].plans[1][0] && i < ff_model_parameter_count(trainer->model);
+         i++) {
         const bool bias = strcmp(ff_model_parameter(trainer->model, i)->name, "whiten.bias") == 0;
-        assert_int_equal(trainer->settled_plan->without[i], bias);
-        assert_int_equal(trainer->settled_last_plan->without[i], bias);
+        assert_int_equal(trainer->sizes[0].plans[1][0]->without[i], bias);
+        assert_int_equal(trainer->sizes[0].plans[1][1]->without[i], bias);
     }
     const uint64_t steps = ff_trainer_total_steps(trainer);
     for (uint64_t step = 0; step < steps; step++) {

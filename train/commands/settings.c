@@ -121,6 +121,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"crop", 0, FF_OPTION_INTEGER, "N", &trainer->crop, NULL, 1, 65536,
          "Crop samples to N x N: at random with crop in --augment, else and for evaluation at the "
          "centre; default: the SIZE of rrc, else whole samples."},
+        {"sizes", 0, FF_OPTION_STRING, "EPOCH:SIZE,...", &trainer->sizes, NULL, 0, 0,
+         "Train on images whose short side is SIZE from that epoch on, as in 0:128,30:160,60:192; "
+         "35-76:192 goes there in steps of 32 pixels; evaluation keeps the whole size; default: the "
+         "whole size."},
         {"val-resize", 0, FF_OPTION_INTEGER, "N", &trainer->val_resize, NULL, 1, 65536,
          "Resize the short side to N before the central crop for evaluation; default, where "
          "needed: that of resize in --augment, else 8/7 of the crop, 256 for 224."},

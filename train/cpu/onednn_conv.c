@@ -193,7 +193,11 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, tag_of(&s->output)));
     TRY_DNNL(ff_dnnl_md_create(&c->torch, dims, weights, groups > 1 ? dnnl_goihw : dnnl_oihw));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
-    if (sibling) TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
+    if (sibling && sibling->common.dense)
+        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights,
+                                   s->input.block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
+    else if (sibling)
+        TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
     TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, dnnl_format_tag_any));
     dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
     if (status == dnnl_success && s->input_gradient)
@@ -219,7 +223,9 @@ ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **out, ff_error *error) {
     conv *c;
     *out = NULL;
-    if (ff_dense_fits((ff_onednn *)compute, shape))
+    /* A sibling of a larger size of images may hold its weights in another order. */
+    const bool may_be_dense = !sibling || ((const conv *)sibling)->common.dense;
+    if (may_be_dense && ff_dense_fits((ff_onednn *)compute, shape))
         return ff_dense_create((ff_onednn *)compute, shape, out, error);
     FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
     c->common.base.shape = *shape;

@@ -13,7 +13,7 @@
 #include "train/cpu/onednn.h"
 
 /* Whether a convolution is faster here: few pixels, a window larger than 1x1, blocked activations.
- * Does not depend on the batch, so siblings agree. */
+ * Does not depend on the batch, so siblings of one size of images agree. */
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *shape);
 
 /* The entries of compute.h for such convolutions; weights are held as

@@ -205,7 +205,8 @@ static void perform(run *r) {
     bool without[64] = {false};
     for (int i = 0; i < ff_model_parameter_count(model); i++)
         without[i] = ff_model_group(model, i) == 0;
-    if (r->settles) assert_ok(ff_model_plan_without(model, BATCH, without, &settled, error));
+    const ff_plan_options fewer = {.batch = BATCH, .training = true, .without = without};
+    if (r->settles) assert_ok(ff_model_plan_with(model, &fewer, &settled, error));
     if (settled) assert_left_out(ff_model_training_plan(model), settled);
     double rates[3][STEPS];
     for (int i = 0; i < STEPS; i++) {
@@ -307,7 +308,9 @@ static void unused_gradients_are_not_computed(void **state) {
     bool without[64] = {false};
     assert_ok(ff_model_create(&model, &options, error));
     without[ff_model_find(model, "conv1.weight")] = true;
-    assert_ok(ff_model_plan_without(model, BATCH, without, &plan, error));
+    assert_ok(ff_model_plan_with(
+        model, &(ff_plan_options){.batch = BATCH, .training = true, .without = without}, &plan,
+        error));
     for (int i = 0; i < plan->op_count; i++) {
         const ff_op *op = &plan->ops[i];
         const bool below = strcmp(plan->graph->layers[op->layer].name, "conv1") == 0 ||
