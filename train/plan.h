@@ -176,9 +176,9 @@ typedef struct ff_bucket_events {
 
 /* Enqueues all work of a batch: forward, loss, and backward where `training`. Images, labels,
  * weights and mix are on the device and must stay valid until it is done. Dropout's step is that of
- * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0, and NULL
- * computes none, for batches without labels. events: of the buckets, or NULL. Failures stick in the
- * compute. */
+ * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0. ring_size
+ * 0: none is computed, for batches without labels. events: of the buckets, or NULL. Failures stick
+ * in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_events *events);
 

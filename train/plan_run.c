@@ -82,7 +82,7 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
         forward(&pass);
     else
         forward_views(&pass);
-    if (ring) loss(&pass, batch, ring, ring_size);
+    if (ring_size) loss(&pass, batch, ring, ring_size);
     for (int i = plan->op_count; training && i-- > 0;) {
         if (plan->ops[i].backward) backward(&pass, &plan->ops[i]);
         if (events) complete_buckets(&pass, &plan->ops[i], events, &bucket);
