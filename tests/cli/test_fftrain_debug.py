@@ -313,6 +313,10 @@ fftrain(*SET, *MORE, "--out", "more", "--hash-every", 1, "--checkpoint-every", "
 wrong = [line["step"] for line in hash_lines("more")[1:]
          if "loss       %.17g\n           the same as in the run" % line["loss"] not in fftrain("replay", "more", "--step", line["step"]).stdout]
 tap.ok(not wrong and len(hash_lines("more")) == 17, "with micro-batches, a smaller last batch, LAMB, an average and clipping, too", wrong)
+fftrain(*SET, "--sizes", "0:8,2:12", "--augment", "none", "--out", "sizes", "--hash-every", 1)
+small, large = (fftrain("replay", "sizes", "--step", step).stdout for step in (12, 13))
+tap.ok(rows(small)["input"][0] == "20 x 3 x 8 x 8" and rows(small)["conv1 + pool"][0] == "20 x 16 x 4 x 4" and
+       rows(large)["input"][0] == "20 x 3 x 12 x 12" and all("the same as in the run" in text for text in (small, large)), "with images of two sizes", small)
 if os.path.exists(SIMULATED):
     for placement in ("resident", "stream"):
         run = "gpu-again-" + placement

@@ -18,7 +18,8 @@
 /* Of a tensor over all micro-batches. */
 typedef struct cell {
     bool seen;
-    uint64_t count; /* values that are not finite are in it */
+    uint64_t count;  /* values that are not finite are in it */
+    ff_tensor shape; /* of the step's images, which may have another size than in other epochs */
     ff_value_range range;
 } cell;
 
@@ -68,6 +69,7 @@ static ff_status see(void *context, ff_probe *probe, const ff_seen *seen, ff_err
     const float *values = ff_probe_values(probe, error);
     if (!values) return error->status;
     add(to, values, seen->count);
+    to->shape = seen->shape;
     if (is_bad(to) && !*r->bad)
         snprintf(r->bad, sizeof r->bad, "%s%s", what[seen->kind],
                  seen->kind == FF_SEEN_INPUT ? "" : seen->name);
@@ -175,11 +177,11 @@ static void print_tables(const replay *r, FILE *out) {
     const cell none = {0};
     char name[FF_PROBE_NAME], shape[40];
     print_head(out, "layer", "output", "gradient of the output");
-    shape_of(shape, &plan->tensors[0]);
+    shape_of(shape, &r->input.shape);
     print_row(out, "input", shape, &r->input, &none);
     for (int i = 0; i < plan->op_count; i++) {
         ff_op_layers(plan, &plan->ops[i], r->outputs[i].seen, name, sizeof name);
-        shape_of(shape, &plan->ops[i].output);
+        shape_of(shape, r->outputs[i].seen ? &r->outputs[i].shape : &plan->ops[i].output);
         print_row(out, name, shape, &r->outputs[i], &r->output_gradients[i]);
     }
     print_head(out, "parameter", "value before the step", "gradient");
