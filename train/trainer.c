@@ -101,6 +101,16 @@ static uint32_t chosen_padding(const ff_trainer *trainer) {
     return side <= FF_RECIPE_SMALL ? 4 : side / 8;
 }
 
+/* What makes inputs vary is left out; their sizes stay. */
+static void fix_inputs(ff_trainer *trainer) {
+    ff_augment_spec *spec = &trainer->augment;
+    spec->crop = spec->pad = spec->cutout = 0;
+    spec->flip = FF_FLIP_NONE;
+    spec->erase = spec->mixup = spec->cutmix = 0;
+    for (int i = 0; i < 4; i++) spec->jitter[i] = 0;
+    trainer->pad_chosen = false;
+}
+
 static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *options,
                                  const ff_recipe *recipe, ff_error *error) {
     const ff_splits *splits = &trainer->splits;
@@ -111,6 +121,7 @@ static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *
     if (!options->augment) FF_TRY(ff_augment_parse(&trainer->augment, text, error));
     trainer->pad_chosen = crops_without_number(text);
     if (trainer->pad_chosen) trainer->augment.pad = chosen_padding(trainer);
+    if (options->overfit) fix_inputs(trainer);
     ff_augment_text(&trainer->augment, trainer->augment_text);
 
     const ff_metadata *train = ff_dataset_metadata(splits->train);
@@ -236,6 +247,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     FF_TRY(ff_splits_open(&trainer->splits, &splits, error));
     FF_TRY(ff_class_weights_read(&trainer->class_weights, &trainer->splits, options->class_weights,
                                  error));
+    if (options->overfit) ff_dataset_close(&trainer->splits.val);
     trainer->train_count = ff_dataset_count(trainer->splits.train);
     trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
     trainer->model_name = options->model ? options->model : recipe->model;

@@ -56,6 +56,7 @@ typedef struct ff_trainer_options {
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
+    int64_t overfit;            /* batches to learn by heart (debug/overfit.h); 0 = none */
     ff_trainer_sweep sweep;     /* in place of schedule and epochs; of groups in proportion */
     const char *optimizer;      /* of ff_optimizer_named */
     const char *freeze;         /* parameters that stay as they are, as ff_group.names */

@@ -201,7 +201,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .record = !options->no_graph,
         /* On the CPU a step is done when ff_step_run returns. */
         .send_steps = unified ? 1 : 0,
-        .make_batch = learns ? ff_feed_make : NULL,
+        .make_batch = learns && !options->overfit ? ff_feed_make : NULL,
         .context = trainer->train_feed,
     };
     ff_status status = ff_step_create(step, trainer->model, &how, error);

@@ -242,6 +242,18 @@ static ff_status resolve_schedules(ff_trainer *trainer, const ff_trainer_options
     return FF_OK;
 }
 
+/* Nothing keeps the net from learning by heart. */
+static void resolve_overfit(ff_trainer *trainer) {
+    ff_schedule constant = {0};
+    (void)!ff_schedule_parse(&constant, "constant", NULL);
+    trainer->label_smoothing = trainer->dropout = 0;
+    for (int i = 0; i < trainer->group_count; i++) {
+        ff_trainer_update *group = &trainer->groups[i];
+        group->hyper.weight_decay = 0;
+        group->schedule = schedule_of(trainer, &constant, group->schedule.peak);
+    }
+}
+
 /* The rates of other groups keep their proportion to the main one's. */
 static void resolve_sweep(ff_trainer *trainer, const ff_trainer_sweep *sweep) {
     const double peak = trainer->groups[trainer->main_group].schedule.peak;
@@ -270,6 +282,7 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
     trainer->summed_loss = recipe->summed_loss;
     trainer->label_smoothing = real_or(options->label_smoothing, recipe->label_smoothing);
     trainer->dropout = options->dropout;
+    if (options->overfit) resolve_overfit(trainer);
     trainer->views = options->views > 0  ? (int)options->views
                      : recipe->views > 0 ? recipe->views
                                          : 1;

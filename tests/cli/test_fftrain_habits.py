@@ -197,4 +197,47 @@ refused("--steps without lr-find", 2, ["unknown option --steps"], *FIND, "--step
 groups = fftrain("lr-find", *FIND, "--groups", "fc.*:lr=0.8", "--steps", 40, "--quiet")
 tap.ok(groups.returncode == 0, "with groups of other rates", groups.stderr)
 
+# ---- overfitting a few batches
+
+LEARN = ["--data", "many", "--model", "smallnet", "--batch", 20, "--threads", 2]
+before = set(os.listdir("."))
+
+
+def learned(*more, program=FFTRAIN):
+    done = fftrain(*more, program=program)
+    last = [line for line in done.stdout.splitlines() if line.startswith("pass ")][-1:]
+    return (float(last[0].split()[3]) if last else None), done
+
+
+for name, more in (("smallnet", []), ("with what hinders it left out", ["--augment", "crop=3,flip,mixup=0.4,jitter=0.4:0.4:0.4,erase=0.5",
+                                                                         "--label-smoothing", 0.2, "--weight-decay", 0.1]),
+                   ("random resized crops, taken once", ["--augment", "rrc=16,flip"]),
+                   ("a net with dropout", ["--model", "mobilenet_v2", "--dropout", 0.5]),
+                   ("micro-batches", ["--accumulate", 2, "--last-batch", "keep"])):
+    loss, done = learned(*LEARN, "--overfit", 2, *more)
+    tap.ok(done.returncode == 0 and loss is not None and loss < 0.01 and "The loss is below 0.01 after " in done.stdout, "--overfit: " + name,
+           done.stdout[-400:] + done.stderr)
+loss, done = learned(*LEARN[:-2], "--overfit", 3, "--device", "cuda", "--precision", "f32", program=tap.program("fftrain_sim"))
+cpu, other = learned(*LEARN, "--overfit", 3)
+tap.ok(done.returncode == 0 and abs(loss - cpu) < 1e-4, "--overfit: on a GPU with the same losses", "%s %s %s" % (loss, cpu, done.stderr))
+loss, done = learned(*LEARN, "--overfit", 2, "--lr", 1e-7, "--epochs", 3)
+tap.ok(done.returncode == 1 and "--overfit: the loss is still %.4g (accuracy " % loss in done.stderr and "after 6 steps, above 0.01" in done.stderr,
+       "a net that does not learn is told with its loss", done.stderr)
+tap.ok(set(os.listdir(".")) == before, "nothing of it is kept", set(os.listdir(".")) - before)
+refused("--overfit with too many batches", 2, ["--overfit 101: the training set has only 100 batches"], *LEARN, "--overfit", 101)
+refused("--overfit and --resume", 2, ["--overfit begins anew; leave out --resume"], "--overfit", 1, "--resume", "weighted")
+
+# ---- gradients against differences of the loss; wrong ones: unit/test_check_gradients
+
+for name, program, more in (("smallnet", FFTRAIN, ["--label-smoothing", 0.1, "--class-weights", "balanced"]),
+                            ("frozen norms", FFTRAIN, ["--freeze", "norm"]), ("mixed labels", FFTRAIN, ["--augment", "mixup=0.5"]),
+                            ("a GPU", tap.program("fftrain_sim"), ["--device", "cuda", "--precision", "f32"])):
+    done = fftrain(*LEARN, "--check-gradients", *more, program=program)
+    lines = [line.split() for line in done.stdout.splitlines() if ".weight " in line or ".bias " in line]
+    tap.ok(done.returncode == 0 and len(lines) == (6 if name == "frozen norms" else 14) and all(float(line[3]) <= 0.05 for line in lines if len(line) == 4),
+           "--check-gradients: " + name, done.stdout[-1500:] + done.stderr)
+done = fftrain(*LEARN[:-2], "--check-gradients", "--device", "cuda", "--precision", "f16", program=tap.program("fftrain_sim"))
+tap.ok(done.returncode == 2 and "need --precision f32, not f16" in done.stderr, "--check-gradients: needs f32", done.stderr)
+tap.ok(set(os.listdir(".")) == before, "nothing of it is kept", set(os.listdir(".")) - before)
+
 tap.finish()

@@ -137,7 +137,7 @@ static void tensor(writer *w, const char *name, const int64_t *shape, int rank,
 
 static void parameters(writer *w) {
     uint64_t most = 0;
-    float *values;
+    float *values = NULL;
     for (int i = 0; i < w->graph->parameter_count; i++)
         if (ff_model_parameter(w->model, i)->count > most)
             most = ff_model_parameter(w->model, i)->count;

@@ -47,16 +47,38 @@ typedef struct beginning {
     char *note;
 } beginning;
 
-static ff_status take_recipe(beginning *b, const char *path, ff_error *error) {
-    if (!b->checkpoint) {
-        FF_TRY(ff_path_join(&b->recipe_path, path, FF_RUN_RECIPE_FILE, error));
-        return ff_read_whole(&b->recipe, b->recipe_path, RECIPE_LIMIT_BYTES, error);
-    }
-    const char *recipe = ff_checkpoint_text(b->checkpoint, FF_CHECKPOINT_RECIPE);
-    FF_TRY(ff_copy_string(&b->recipe_path, ff_checkpoint_path(b->checkpoint), error));
+static ff_status recipe_of(beginning *b, const ff_checkpoint *checkpoint, ff_error *error) {
+    const char *recipe = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
+    FF_TRY(ff_copy_string(&b->recipe_path, ff_checkpoint_path(checkpoint), error));
     if (!recipe)
         return ff_fail(error, FF_BAD_DATA, "%s: has no " FF_CHECKPOINT_RECIPE, b->recipe_path);
     return ff_buffer_printf(&b->recipe, error, "%s", recipe);
+}
+
+/* The options may have changed where the run went on: those of the first checkpoint that has the
+ * step, else the run's now. */
+static ff_status recipe_in(beginning *b, const given *in, const char *folder, ff_error *error) {
+    ff_checkpoint *after = NULL;
+    uint64_t *steps;
+    size_t count;
+    char *path;
+    FF_TRY(ff_checkpoint_steps(folder, &steps, &count, error));
+    while (count && steps[count - 1] < (uint64_t)in->step) count--; /* the largest is the first */
+    ff_status status = FF_OK;
+    if (count) {
+        FF_TRY_DONE(
+            ff_format(&path, error, "%s/" FF_RUN_STEP_PREFIX "%" PRIu64, folder, steps[count - 1]));
+        if (ff_checkpoint_open(&after, path, NULL) == FF_OK) status = recipe_of(b, after, error);
+        free(path);
+    }
+    if (!after) {
+        FF_TRY_DONE(ff_path_join(&b->recipe_path, in->path, FF_RUN_RECIPE_FILE, error));
+        FF_TRY_DONE(ff_read_whole(&b->recipe, b->recipe_path, RECIPE_LIMIT_BYTES, error));
+    }
+done:
+    ff_checkpoint_close(&after);
+    free(steps);
+    return status;
 }
 
 static ff_status find(beginning *b, const given *in, ff_error *error) {
@@ -68,6 +90,7 @@ static ff_status find(beginning *b, const given *in, ff_error *error) {
         FF_TRY_DONE(ff_path_join(&b->hashes, in->path, FF_RUN_HASHES, error));
         FF_TRY_DONE(ff_path_join(&folder, in->path, FF_RUN_CHECKPOINTS, error));
         FF_TRY_DONE(ff_keeper_newest(&b->checkpoint, folder, last, &b->note, error));
+        FF_TRY_DONE(recipe_in(b, in, folder, error));
     } else {
         FF_TRY_DONE(ff_checkpoint_find(in->path, &folder, error));
         FF_TRY_DONE(ff_checkpoint_open(&b->checkpoint, folder, error));
@@ -80,8 +103,8 @@ static ff_status find(beginning *b, const given *in, ff_error *error) {
                         in->path, last + 1, done + 1);
             goto done;
         }
+        FF_TRY_DONE(recipe_of(b, b->checkpoint, error));
     }
-    FF_TRY_DONE(take_recipe(b, in->path, error));
 done:
     free(folder);
     return status;
@@ -145,6 +168,12 @@ static ff_status replay(const given *in, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(find(&b, in, error));
     if (b.note) fprintf(stderr, "fftrain: %s\n", b.note);
+    const char *was = b.checkpoint ? ff_checkpoint_text(b.checkpoint, FF_CHECKPOINT_RECIPE) : NULL;
+    if (was && b.recipe.length && strcmp(was, b.recipe.bytes))
+        fprintf(stderr,
+                "fftrain: the run had other options when %s was saved than at step %" PRId64
+                "; all steps are made with those of that step\n",
+                ff_checkpoint_path(b.checkpoint), in->step);
     FF_TRY_DONE(settings_of(&b, in, &settings, error));
     settings.trainer.tuning = &tuning;
     status = ff_trainer_create(&trainer, &settings.trainer, error);

@@ -297,6 +297,13 @@ ff_status ff_settings_use(ff_settings *out,
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},
+        {"check-gradients", 0, FF_OPTION_FLAG, NULL, &out->check_gradients, NULL, 0, 0,
+         "Compare the gradients of the first batch with differences of its loss, a line for each "
+         "parameter; fails where one is more than 5 % off. A small --batch is quick; do not train."},
+        {"overfit", 0, FF_OPTION_INTEGER, "N", &trainer->overfit, NULL, 1, 1000,
+         "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
+         "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "
+         "after --epochs passes, default 1000 steps; keeps nothing."},
         {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
         {"verbose", 'v', FF_OPTION_FLAG, NULL, &trainer->verbose, NULL, 0, 0,
          "Print the whole reason why no GPU is used."},
@@ -342,6 +349,9 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->frozen_norms_train = out->frozen_norms == 1;
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
+    if (trainer->overfit && (out->finds || out->session.resume))
+        return ff_fail(error, FF_USAGE, "--overfit begins anew; leave out %s",
+                       out->finds ? "lr-find" : "--resume");
     if (!out->finds) trainer->sweep = (ff_trainer_sweep){0};
     if (out->finds && trainer->sweep.from >= trainer->sweep.to)
         return ff_fail(error, FF_USAGE, "--from %g: is not below --to %g", trainer->sweep.from,

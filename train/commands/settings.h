@@ -13,7 +13,7 @@ typedef struct ff_settings {
     int best_by;
     int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
-    bool dry_run, json, diagnose, quiet, top5;
+    bool dry_run, json, diagnose, check_gradients, quiet, top5;
 } ff_settings;
 
 ff_settings ff_settings_default(void);

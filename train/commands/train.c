@@ -2,7 +2,9 @@
 #include "format/base/interrupt.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/debug/gradients.h"
 #include "train/debug/lr_find.h"
+#include "train/debug/overfit.h"
 #include "train/diagnose.h"
 #include "train/habits.h"
 #include "train/planned_device.h"
@@ -194,11 +196,12 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     ff_status status = FF_OK;
     ff_json_log *log = NULL;
     const bool finds = given->finds && !given->dry_run;
-    bool trains = !given->finds && !given->dry_run && !given->diagnose && !given->show_batch;
+    const bool looks =
+        given->finds || given->trainer.overfit || given->diagnose || given->check_gradients;
+    bool trains = !looks && !given->dry_run && !given->show_batch;
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
-    options.checkpoints = !given->finds && !given->diagnose &&
-                          !(given->session.out && !strcmp(given->session.out, "none"));
+    options.checkpoints = !looks && !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
@@ -239,6 +242,10 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
     }
+    if (given->check_gradients && !given->dry_run)
+        FF_TRY_DONE(ff_check_gradients(trainer, stdout, error));
+    if (given->trainer.overfit && !given->dry_run && !given->diagnose)
+        FF_TRY_DONE(ff_overfit(trainer, stdout, error));
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
     if (trains) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:

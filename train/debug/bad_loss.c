@@ -20,7 +20,7 @@ typedef struct finding {
     int part; /* micro-batches so far */
     bool found;
     ff_seen_kind kind;
-    char name[FF_PROBE_NAME];
+    char name[FF_PROBE_NAME + 40];
     ff_value_range range;
     size_t count;
     uint64_t rows[NAMED], row_count; /* of the images: in the step's batch */
@@ -50,6 +50,8 @@ static void note_rows(finding *f, const ff_seen *seen, const float *values) {
 }
 
 static ff_status look(void *context, ff_probe *probe, const ff_seen *seen, ff_error *error) {
+    static const char *const of[] = {"", "the output of ", "the gradient of the output of ",
+                                     "the gradient of "};
     finding *f = context;
     if (f->found) return FF_OK;
     const float *values = ff_probe_values(probe, error);
@@ -62,7 +64,7 @@ static ff_status look(void *context, ff_probe *probe, const ff_seen *seen, ff_er
     f->kind = seen->kind;
     f->range = range;
     f->count = seen->count;
-    snprintf(f->name, sizeof f->name, "%s", seen->name);
+    snprintf(f->name, sizeof f->name, "%s%s", of[seen->kind], seen->name);
     if (seen->kind == FF_SEEN_INPUT) note_rows(f, seen, values);
     return FF_OK;
 }
@@ -175,10 +177,7 @@ static ff_status add_finding(const finding *f, ff_buffer *text, ff_error *error)
     }
     return ff_buffer_printf(
         text, error,
-        "%s%s is the first that is not finite (%" PRIu64 " NaN, %" PRIu64 " infinite of %s%s)",
-        f->kind == FF_SEEN_OUTPUT     ? "the output of "
-        : f->kind == FF_SEEN_GRADIENT ? "the gradient of the output of "
-                                      : "",
+        "%s is the first that is not finite (%" PRIu64 " NaN, %" PRIu64 " infinite of %s%s)",
         f->name, f->range.nan, f->range.infinite, ff_say_count(f->count, "value", "values").text,
         f->kind == FF_SEEN_OUTPUT ? overflow : "");
 }

@@ -34,7 +34,7 @@ struct ff_hashes {
     ff_probe_visit shared; /* NULL = no one */
     void *shared_context;
     void *values;
-    uint64_t value_bytes; /* of the largest parameter, or batch */
+    uint64_t value_bytes; /* the room for a parameter, or a batch */
 };
 
 static ff_plan *plan_of(const ff_hashes *hashes) {
@@ -47,10 +47,20 @@ static uint64_t hash_after(uint64_t before, const void *bytes, uint64_t length) 
     return XXH3_64bits_withSeed(bytes, length, before);
 }
 
-/* Of memory of the device, of at most value_bytes. */
-static ff_status hash_memory(const ff_hashes *hashes, const void *memory, uint64_t bytes,
-                             uint64_t *hash, ff_error *error) {
+static ff_status make_room(ff_hashes *hashes, uint64_t bytes, ff_error *error) {
+    if (bytes <= hashes->value_bytes) return FF_OK;
+    free(hashes->values);
+    hashes->value_bytes = 0;
+    FF_TRY(ff_alloc(&hashes->values, bytes, 1, "hashes", error));
+    hashes->value_bytes = bytes;
+    return FF_OK;
+}
+
+/* Of memory of the device. */
+static ff_status hash_memory(ff_hashes *hashes, const void *memory, uint64_t bytes, uint64_t *hash,
+                             ff_error *error) {
     ff_compute *compute = plan_of(hashes)->compute;
+    FF_TRY(make_room(hashes, bytes, error));
     ff_compute_read(compute, hashes->values, memory, bytes);
     *hash = hash_after(*hash, hashes->values, bytes);
     return ff_compute_check(compute, error);
@@ -58,7 +68,7 @@ static ff_status hash_memory(const ff_hashes *hashes, const void *memory, uint64
 
 static ff_status see(void *context, ff_probe *probe, const ff_seen *seen, ff_error *error) {
     ff_hashes *hashes = context;
-    if (seen->kind == FF_SEEN_OUTPUT) {
+    if (seen->kind == FF_SEEN_OUTPUT && seen->op < plan_of(hashes)->op_count) {
         size_t bytes;
         const void *memory = ff_probe_bytes(probe, &bytes, error);
         if (!memory) return error->status;
@@ -245,14 +255,16 @@ static ff_status write_names(ff_hashes *hashes, ff_error *error) {
  * then. */
 static ff_status open_file(ff_hashes *hashes, uint64_t steps, bool *used, ff_error *error) {
     ff_hash_log log = {0};
+    uint64_t end = 0;
     if (steps && ff_path_exists("%s", hashes->path)) {
         const ff_status status = ff_hash_log_read(&log, hashes->path, steps, error);
+        end = log.end;
         ff_hash_log_free(&log);
         if (status != FF_OK && status != FF_BAD_DATA) return status;
     }
-    *used = log.end > 0;
+    *used = end > 0;
     hashes->fd = open(hashes->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (hashes->fd < 0 || ftruncate(hashes->fd, (off_t)log.end) != 0)
+    if (hashes->fd < 0 || ftruncate(hashes->fd, (off_t)end) != 0)
         return ff_fail_errno(error, "%s: cannot write", hashes->path);
     return FF_OK;
 }
@@ -269,14 +281,9 @@ static ff_status begin(ff_hashes *hashes, uint64_t steps, ff_error *error) {
 static ff_status allocate(ff_hashes *hashes, ff_error *error) {
     const ff_trainer *trainer = hashes->trainer;
     const ff_plan *plan = plan_of(hashes);
-    hashes->value_bytes = ff_tensor_count(&plan->tensors[0]) * plan->compute->element_bytes;
-    if (hashes->value_bytes < (uint64_t)plan->batch * sizeof(int64_t))
-        hashes->value_bytes = (uint64_t)plan->batch * sizeof(int64_t);
-    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++) {
-        const uint64_t bytes = ff_model_parameter(trainer->model, i)->count * sizeof(int64_t);
-        if (bytes > hashes->value_bytes) hashes->value_bytes = bytes;
-    }
-    FF_TRY(ff_alloc(&hashes->values, hashes->value_bytes, 1, "hashes", error));
+    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++)
+        FF_TRY(make_room(hashes, ff_model_parameter(trainer->model, i)->count * sizeof(int64_t),
+                         error));
     FF_TRY(ff_alloc(&hashes->gradients, (uint64_t)plan->graph->parameter_count, sizeof(uint64_t),
                     "hashes", error));
     return ff_alloc(&hashes->outputs, (uint64_t)plan->op_count, sizeof(uint64_t), "hashes", error);

@@ -59,8 +59,8 @@ static bool is_bad(const cell *c) {
 
 static ff_status see(void *context, ff_probe *probe, const ff_seen *seen, ff_error *error) {
     replay *r = context;
-    static const char *const what[] = {"the batch", "the output of ", "the gradient of ",
-                                       "the gradient of "};
+    static const char *const what[] = {"the batch", "the output of ",
+                                       "the gradient of the output of ", "the gradient of "};
     cell *to = seen->kind == FF_SEEN_INPUT      ? &r->input
                : seen->kind == FF_SEEN_OUTPUT   ? &r->outputs[seen->op]
                : seen->kind == FF_SEEN_GRADIENT ? &r->output_gradients[seen->op]
@@ -267,6 +267,9 @@ ff_status ff_replay(ff_trainer *trainer, const ff_replay_options *options, FILE 
             (options->step - 1) / trainer->batches + 1,
             ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, options->step - 1));
     print_loss(&r, out);
+    if (r.outcome.loss_scale != 1)
+        fprintf(out, "loss scale %g: the gradients are multiplied by it\n",
+                (double)r.outcome.loss_scale);
     if (*r.bad) fprintf(out, "not finite %s is the first\n", r.bad);
     print_tables(&r, out);
     FF_TRY_DONE(print_samples(&r, out, error));

@@ -60,6 +60,38 @@ static void forget(sight *s) {
     }
 }
 
+/* The gradient seen of the first convolution's output, of all its users, makes its weights'. */
+static void check_first(const ff_plan *plan, const net_case *k, const float *images,
+                        const sight *seen, float tolerance) {
+    const ff_op *op = &plan->ops[0];
+    const ff_layer *l = &plan->graph->layers[op->layer];
+    const ff_tensor *to = &op->output;
+    if (op->type != &ff_op_conv || !ff_op_trains(plan, op, 0) || l->groups > 1) return;
+    const float *dy = seen->gradient[op->out], *dw = seen->parameter[l->parameter];
+    for (int o = 0; o < l->c; o++)
+        for (int i = 0; i < k->channels; i++)
+            for (int r = 0; r < l->kernel_h; r++)
+                for (int q = 0; q < l->kernel_w; q++, dw++) {
+                    double sum = 0, size = 1e-3;
+                    for (int n = 0; n < to->n; n++)
+                        for (int y = 0; y < to->h; y++)
+                            for (int x = 0; x < to->w; x++) {
+                                const int row = y * l->stride - l->pad + r;
+                                const int column = x * l->stride - l->pad + q;
+                                if (row < 0 || column < 0 || row >= k->height || column >= k->width)
+                                    continue;
+                                const double term =
+                                    (double)images[((n * k->channels + i) * k->height + row) *
+                                                       k->width +
+                                                   column] *
+                                    (double)dy[((n * l->c + o) * to->h + y) * to->w + x];
+                                sum += term;
+                                size += fabs(term);
+                            }
+                    assert_true(fabs(sum - (double)*dw) < (double)tolerance * size);
+                }
+}
+
 /* A step with the probe, against one without in a net of its own. */
 static void see(const net_case *k, ff_compute *first, ff_compute *second, sight *seen) {
     net nets[2];
@@ -108,6 +140,7 @@ static void see(const net_case *k, ff_compute *first, ff_compute *second, sight 
             alike += !strcmp(graph->layers[i].name, graph->layers[j].name);
         assert_int_equal(seen->held[i], graph->layers[i].kind == FF_LAYER_FLATTEN ? 0 : alike);
     }
+    check_first(nets[1].plan, k, s.images, seen, nets[1].compute->dtype == FF_F32 ? 1e-4f : 1e-2f);
     const ff_tensor *logits = &nets[0].plan->tensors[graph->output];
     float *plain = floats(ff_tensor_count(logits));
     ff_compute_read(nets[0].compute, plain, logits_of(nets[0].plan),
