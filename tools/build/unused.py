@@ -17,7 +17,6 @@ ALLOWED = {
     "ff_resampler_use": "tests run the kernels of every instruction set",
     "ff_device_host_enqueue": "simulated kernels run in the host device's streams",
     "ff_compute_implementation": "tests run every implementation of the build",
-    "ff_step_gradients": "tests look at the gradients of a step",
 }
 
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__attribute__", "FF_PRINTF"}
