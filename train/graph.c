@@ -1,7 +1,9 @@
 #include "train/graph.h"
 
 #include "format/base/memory.h"
+#include "train/compute.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,4 +152,70 @@ double ff_graph_macs(const ff_graph *graph) {
     double macs = 0;
     for (int i = 0; i < graph->layer_count; i++) macs += ff_graph_layer_macs(graph, i);
     return macs;
+}
+
+/* ---- sizes of images ---- */
+
+static ff_status check_parameter(const ff_graph *graph, const ff_graph *first, int index,
+                                 ff_error *error) {
+    const ff_graph_parameter *a = &first->parameters[index], *b = &graph->parameters[index];
+    assert(strcmp(a->name, b->name) == 0);
+    assert(a->rank != 4 || a->layer == b->layer); /* plans share convolutions by their layer */
+    if (a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0) return FF_OK;
+    const ff_layer *one = &first->layers[0], *other = &graph->layers[0];
+    return ff_fail(
+        error, FF_USAGE,
+        "its parameter %s depends on the size of the images, %dx%d and %dx%d: this net is "
+        "trained at one size only",
+        a->name, one->w, one->h, other->w, other->h);
+}
+
+ff_status ff_graph_match(ff_graph *graph, const ff_graph *first, ff_error *error) {
+    assert(first->parameter_count == graph->parameter_count);
+    for (int i = 0; i < first->parameter_count; i++)
+        FF_TRY(check_parameter(graph, first, i, error));
+    for (int i = 0; i < graph->layer_count; i++) {
+        ff_layer *layer = &graph->layers[i];
+        if (layer->kind == FF_LAYER_NORM)
+            layer->held = first->layers[first->parameters[layer->parameter].layer].held;
+    }
+    return FF_OK;
+}
+
+/* ---- convolutions ---- */
+
+/* Whether it is a convolution whose engines are chosen; with `normed`, one after a norm with ReLU.
+ */
+static bool is_conv(const ff_graph *graph, int node, bool normed) {
+    const ff_layer *layer = &graph->layers[node];
+    if (layer->kind != FF_LAYER_CONV) return false;
+    const ff_layer *from = &graph->layers[layer->from];
+    const ff_conv_shape shape = {.input.c = from->c,
+                                 .output.c = layer->c,
+                                 .kernel = layer->kernel_h,
+                                 .stride = layer->stride,
+                                 .pad = layer->pad,
+                                 .groups = layer->groups};
+    if (ff_conv_is_depthwise(&shape)) return false;
+    return !normed || (from->activation == FF_ACTIVATION_RELU && from->from >= 0 &&
+                       graph->layers[from->from].kind == FF_LAYER_NORM);
+}
+
+static bool same_conv(const ff_graph *graph, int one, int other) {
+    const ff_layer *a = &graph->layers[one], *b = &graph->layers[other];
+    const ff_layer *from_a = &graph->layers[a->from], *from_b = &graph->layers[b->from];
+    return a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
+           a->pad == b->pad && a->groups == b->groups && from_a->c == from_b->c &&
+           from_a->h == from_b->h && from_a->w == from_b->w;
+}
+
+int ff_graph_conv_count(const ff_graph *graph, bool normed) {
+    int count = 0;
+    for (int i = 0; i < graph->layer_count; i++) {
+        bool first = is_conv(graph, i, normed);
+        for (int k = 0; k < i && first; k++)
+            first = !is_conv(graph, k, normed) || !same_conv(graph, i, k);
+        count += first;
+    }
+    return count;
 }

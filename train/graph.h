@@ -168,6 +168,9 @@ void ff_graph_finish(ff_graph *graph, ff_node logits);
 
 /* FF_OK, or the first failure: FF_USAGE naming the layer, its input and the resulting output. */
 FF_MUST_USE ff_status ff_graph_check(const ff_graph *graph, ff_error *error);
+/* Of the same net for another size of images: marks norms as held as in `first`. FF_USAGE where a
+ * parameter's shape depends on the size. */
+FF_MUST_USE ff_status ff_graph_match(ff_graph *graph, const ff_graph *first, ff_error *error);
 
 /* ---- for layers' builders (ops/NAME.c) ---- */
 
@@ -191,5 +194,8 @@ bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what);
 /* Multiply-accumulates of one sample's forward pass: of a layer, and of all. */
 double ff_graph_layer_macs(const ff_graph *graph, ff_node layer);
 double ff_graph_macs(const ff_graph *graph);
+/* The convolutions whose engines are chosen, alike ones once; with `normed`, those after a norm
+ * with ReLU. */
+int ff_graph_conv_count(const ff_graph *graph, bool normed);
 
 #endif

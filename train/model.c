@@ -89,29 +89,6 @@ static ff_status list_parameters(ff_model *model, ff_error *error) {
 
 /* ---- graphs ---- */
 
-static ff_status check_parameter(const ff_graph *graph, const ff_graph *first, int index,
-                                 ff_error *error) {
-    const ff_graph_parameter *a = &first->parameters[index], *b = &graph->parameters[index];
-    assert(strcmp(a->name, b->name) == 0);
-    assert(a->rank != 4 || a->layer == b->layer); /* plans share convolutions by their layer */
-    if (a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0) return FF_OK;
-    const ff_layer *one = &first->layers[0], *other = &graph->layers[0];
-    return ff_fail(
-        error, FF_USAGE,
-        "its parameter %s depends on the size of the images, %dx%d and %dx%d: this net is "
-        "trained at one size only",
-        a->name, one->w, one->h, other->w, other->h);
-}
-
-/* As the first graph's. */
-static void copy_held(const ff_graph *first, ff_graph *graph) {
-    for (int i = 0; i < graph->layer_count; i++) {
-        ff_layer *layer = &graph->layers[i];
-        if (layer->kind == FF_LAYER_NORM)
-            layer->held = first->layers[first->parameters[layer->parameter].layer].held;
-    }
-}
-
 /* The graph for images of a size; all have the same parameters, in the same order. */
 static ff_status find_graph(ff_model *model, int height, int width, ff_graph **out,
                             ff_error *error) {
@@ -130,11 +107,7 @@ static ff_status find_graph(ff_model *model, int height, int width, ff_graph **o
     model->net->build(graph, &options);
     ff_status status;
     FF_TRY_DONE(ff_graph_check(graph, error));
-    const ff_graph *first = model->graph_count ? model->graphs[0] : graph;
-    assert(first->parameter_count == graph->parameter_count);
-    for (int i = 0; i < first->parameter_count; i++)
-        FF_TRY_DONE(check_parameter(graph, first, i, error));
-    copy_held(first, graph);
+    if (model->graph_count) FF_TRY_DONE(ff_graph_match(graph, model->graphs[0], error));
     model->graphs[model->graph_count++] = *out = graph;
 done:
     if (status != FF_OK) ff_graph_destroy(&graph);
@@ -162,43 +135,6 @@ static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_pl
     return FF_OK;
 }
 
-/* Whether it is a convolution whose engines are chosen; with `normed`, one after a norm with ReLU.
- */
-static bool is_conv(const ff_graph *graph, int node, bool normed) {
-    const ff_layer *layer = &graph->layers[node];
-    if (layer->kind != FF_LAYER_CONV) return false;
-    const ff_layer *from = &graph->layers[layer->from];
-    const ff_conv_shape shape = {.input.c = from->c,
-                                 .output.c = layer->c,
-                                 .kernel = layer->kernel_h,
-                                 .stride = layer->stride,
-                                 .pad = layer->pad,
-                                 .groups = layer->groups};
-    if (ff_conv_is_depthwise(&shape)) return false;
-    return !normed || (from->activation == FF_ACTIVATION_RELU && from->from >= 0 &&
-                       graph->layers[from->from].kind == FF_LAYER_NORM);
-}
-
-static bool same_conv(const ff_graph *graph, int one, int other) {
-    const ff_layer *a = &graph->layers[one], *b = &graph->layers[other];
-    const ff_layer *from_a = &graph->layers[a->from], *from_b = &graph->layers[b->from];
-    return a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
-           a->pad == b->pad && a->groups == b->groups && from_a->c == from_b->c &&
-           from_a->h == from_b->h && from_a->w == from_b->w;
-}
-
-/* Counts alike ones once. */
-static int count_convs(const ff_graph *graph, bool normed) {
-    int count = 0;
-    for (int i = 0; i < graph->layer_count; i++) {
-        bool first = is_conv(graph, i, normed);
-        for (int k = 0; k < i && first; k++)
-            first = !is_conv(graph, k, normed) || !same_conv(graph, i, k);
-        count += first;
-    }
-    return count;
-}
-
 static ff_status open_compute(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     ff_compute_options compute = {.threads = options->threads,
@@ -208,8 +144,8 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
     const int sizes = options->sizes > 1 ? options->sizes : 1;
-    compute.convolutions = sizes * count_convs(model->graph, false);
-    compute.foldable = sizes * count_convs(model->graph, true);
+    compute.convolutions = sizes * ff_graph_conv_count(model->graph, false);
+    compute.foldable = sizes * ff_graph_conv_count(model->graph, true);
     compute.threads = 1; /* the host only enqueues */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;
@@ -304,7 +240,8 @@ void ff_model_hold_norms(ff_model *model, const bool *without) {
         for (int p = layer->parameter; layer->held && p < layer->parameter + 2; p++)
             layer->held = without[p] || !graph->parameters[p].trained;
     }
-    for (size_t i = 1; i < model->graph_count; i++) copy_held(graph, model->graphs[i]);
+    for (size_t i = 1; i < model->graph_count; i++)
+        (void)!ff_graph_match(model->graphs[i], graph, NULL);
 }
 
 ff_plan *ff_model_training_plan(ff_model *model) {

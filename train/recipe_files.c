@@ -45,8 +45,8 @@ static ff_status refuse(const char *given, struct dirent **files, int count, ff_
     for (int i = 0; ff_recipe_name(i); i++)
         FF_TRY_DONE(add_name(&known, &nearest, ff_recipe_name(i), error));
     if (nearest.name) snprintf(near, sizeof near, "; did you mean %s?", nearest.name);
-    status = ff_fail(error, FF_USAGE, "--recipe: '%s' is no recipe and no file%s%s recipes are %s",
-                     given, near, *near ? " The" : "; the", known.bytes);
+    status = ff_fail(error, FF_USAGE, "--recipe: '%s' is unknown%s%s recipes are %s", given, near,
+                     *near ? " The" : "; the", known.bytes);
 done:
     free(names);
     ff_buffer_free(&known);

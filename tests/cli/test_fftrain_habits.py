@@ -137,9 +137,9 @@ row, shipped = (fftrain("--data", "uneven", *how, "--batch", 20, "--threads", 2,
                 for how in (["--model", "smallnet", "--lr", 0.4], ["--recipe", "quickstart"]))
 losses = [json.loads(line)["train_loss"] for line in open("row.log") if '"epoch"' in line and "train_loss" in line]
 tap.ok(len(losses) == 16 and losses[:8] == losses[8:], "quickstart is smallnet's own", losses)
-refused("an unknown recipe", 2, ["--recipe: 'quikstart' is no recipe and no file; did you mean quickstart? The recipes are cifar10-resnet18, ", ", cifar-speed"],
+refused("an unknown recipe", 2, ["--recipe: 'quikstart' is unknown; did you mean quickstart? The recipes are cifar10-resnet18, ", ", cifar-speed"],
         "--recipe", "quikstart", "--data", "uneven")
-refused("a recipe's model is another's name", 2, ["--recipe: 'nothing/quickstart' is no recipe and no file"], "--recipe", "nothing/quickstart", "--data", "uneven")
+refused("a recipe's model is another's name", 2, ["--recipe: 'nothing/quickstart' is unknown"], "--recipe", "nothing/quickstart", "--data", "uneven")
 refused("--recipe and --resume", 2, ["--resume goes on with its own recipe; leave out --recipe"], "--recipe", "quickstart", "--resume", "of-quickstart")
 os.mkdir("quickstart")
 done = fftrain("--recipe", "quickstart", "--data", "uneven", "-n")

@@ -181,11 +181,10 @@ static ff_status choose_options(ff_recorded *options, const ff_metadata *trained
 
 /* The program beside this one, or the one in PATH. */
 static ff_status find_program(char **program, ff_error *error) {
-    char *own = realpath("/proc/self/exe", NULL);
-    ff_status status =
-        own ? ff_format(program, error, "%.*sffpack", (int)(ff_path_base(own) - own), own)
-            : ff_copy_string(program, "ffpack", error);
-    free(own);
+    char *folder;
+    FF_TRY(ff_path_of_program(&folder, error));
+    const ff_status status = ff_path_join(program, folder, "ffpack", error);
+    free(folder);
     if (status != FF_OK || access(*program, X_OK) == 0) return status;
     free(*program);
     return ff_copy_string(program, "ffpack", error);

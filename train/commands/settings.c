@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int views_of[] = {-1, 1, 2, 6};
-enum { VIEWS = sizeof views_of / sizeof *views_of };
-static const char *const computes[] = {"auto", "onednn", "reference"};
-
 static const char epilogue[] =
     "Defaults are chosen and printed at the start; --dry-run only prints.\n"
     "\n"
@@ -341,67 +337,4 @@ static ff_status read_recipe(const ff_command *command, void *context, ff_error 
 ff_status ff_settings_read(ff_settings *settings, char *text, const char *where, ff_error *error) {
     recipe_text recipe = {text, where};
     return ff_settings_use(settings, read_recipe, &recipe, error);
-}
-
-ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
-    ff_trainer_options *trainer = &out->trainer;
-    trainer->stem = (ff_stem)out->stem;
-    trainer->views = views_of[out->views];
-    trainer->order = (ff_order_kind)out->order;
-    trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
-    trainer->verify = (ff_verify)out->verify;
-    trainer->frozen_norms_train = out->frozen_norms == 1;
-    trainer->compute = computes[out->compute];
-    trainer->quiet = out->quiet;
-    if (trainer->overfit && (out->finds || out->session.resume))
-        return ff_fail(error, FF_USAGE, "--overfit begins anew; leave out %s",
-                       out->finds ? "lr-find" : "--resume");
-    if (!out->finds) trainer->sweep = (ff_trainer_sweep){0};
-    if (out->finds && trainer->sweep.from >= trainer->sweep.to)
-        return ff_fail(error, FF_USAGE, "--from %g: is not below --to %g", trainer->sweep.from,
-                       trainer->sweep.to);
-    if (out->finds && out->session.resume)
-        return ff_fail(error, FF_USAGE, "lr-find begins anew; leave out --resume");
-    if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))
-        return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
-                       out->placement);
-    if (out->device_json && !out->dry_run)
-        return ff_fail(error, FF_USAGE, "--device-json only plans for a GPU; it needs --dry-run");
-    if (out->json && !out->dry_run)
-        return ff_fail(error, FF_USAGE,
-                       "--json needs --dry-run; a run that trains logs with --log-json FILE");
-    if (!trainer->device) trainer->device = "auto";
-    return ff_machine_check(trainer->device, error);
-}
-
-/* The numbers of the optimizer and its learning rates, which a recipe with groups of its own keeps
- * to itself. */
-static void resolve_updates(ff_settings *settings, const ff_trainer *trainer) {
-    ff_trainer_options *options = &settings->trainer;
-    const ff_trainer_update *main = &trainer->groups[trainer->main_group];
-    const ff_optimizer *optimizer = ff_optimizer_at(main->rule);
-    const bool momentum = optimizer->defaults.momentum != FF_UNREAD;
-    options->optimizer = optimizer->name;
-    for (int i = 0; ff_hyper_name(i); i++)
-        if (*ff_hyper_at(&optimizer->defaults, i) != FF_UNREAD)
-            *ff_hyper_at(&options->hyper, i) = *ff_hyper_at(&main->hyper, i);
-    options->nesterov = momentum && main->hyper.nesterov;
-    options->no_nesterov = momentum && !main->hyper.nesterov;
-    options->schedule = main->schedule.text;
-    if (!ff_schedule_rises(&main->schedule))
-        options->warmup_epochs = (double)main->schedule.warmup_steps / (double)trainer->batches;
-}
-
-void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
-    ff_trainer_options *options = &settings->trainer;
-    const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
-    options->model = trainer->model_name;
-    options->epochs = trainer->epochs;
-    options->batch = trainer->batch_asked;
-    options->augment = trainer->augment_text;
-    options->val_every = trainer->val_every;
-    options->label_smoothing = trainer->label_smoothing;
-    for (int i = 0; i < VIEWS; i++)
-        if (views_of[i] == trainer->views) settings->views = i;
-    if (!recipe || !recipe->groups[0].names) resolve_updates(settings, trainer);
 }
