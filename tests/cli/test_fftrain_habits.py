@@ -119,7 +119,7 @@ SHIPPED = os.path.join(tap.ROOT, "train", "recipes")
 make("photos", "--count", 24, "--splits", "train,test", "--height", 40, "--width", 40, "--classes", 5, "--statistics")
 subprocess.run([FFTRAIN, "--data", "uneven", "--model", "resnet18", "--stem", "imagenet", "--epochs", "1", "--batch", "40", "--out", "old"], check=True,
                capture_output=True)
-SMALLER = {"imagenet-resnet50-short": ["--augment", "rrc=32,flip"], "imagenet-resnet50-long": ["--augment", "rrc=32,flip", "--val-resize", 36],
+SMALLER = {"imagenet-resnet50-short": ["--augment", "rrc=48,flip", "--sizes", "0:32,1:48"], "imagenet-resnet50-long": ["--augment", "rrc=32,flip", "--val-resize", 36],
            "finetune": ["--augment", "rrc=32,flip", "--weights", "old", "--any-normalization"]}
 names = sorted(name[:-4] for name in os.listdir(SHIPPED))
 tap.ok(names == ["cifar10-resnet18", "finetune", "imagenet-resnet50-long", "imagenet-resnet50-short", "quickstart"], "the shipped recipes", names)
