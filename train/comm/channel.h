@@ -1,0 +1,44 @@
+/* The control channel of a job: a TCP connection from every rank to rank 0, with a thread that
+ * sends and watches heartbeats. It carries what is not on the way of a step: rendezvous, agreement,
+ * checksums, and the reason why a rank failed. For replicas that are threads of one process the
+ * same interface without sockets.
+ *
+ * Failure: where a rank reports one, ends, or is not heard of for `timeout_ns`, every rank learns
+ * its name ("rank 3 (host b, process 4711)") and the reason; pending and further calls end with it.
+ *
+ * Thread rule: gather from one thread at a time; report and check from any thread. */
+#ifndef FF_TRAIN_COMM_CHANNEL_H
+#define FF_TRAIN_COMM_CHANNEL_H
+
+#include "format/base/memory.h"
+#include "train/comm/ranks.h"
+
+typedef struct ff_channel ff_channel;
+
+typedef struct ff_channel_options {
+    uint64_t timeout_ns; /* a rank that is silent for longer is lost; also of opening */
+    /* Called once, in the channel's thread, when any rank has failed: to abort communicators. */
+    void (*failed)(void *context, const char *why);
+    void *context;
+} ff_channel_options;
+
+/* Waits for all ranks. FF_FAILED: a rank is missing, comes twice or has another size or version. */
+FF_MUST_USE ff_status ff_channel_open(ff_channel **channel, const ff_ranks *ranks,
+                                      const ff_channel_options *options, ff_error *error);
+/* channels[count]: one for each thread of this process; thread `i` is rank i. */
+FF_MUST_USE ff_status ff_channel_open_threads(ff_channel **channels, int count,
+                                              const ff_channel_options *options, ff_error *error);
+
+/* Sends `length` bytes (at most 16 MiB), the same number at every rank or not, and receives those
+ * of all ranks, in their order: parts[size], the caller's, each freed with ff_buffer_free. Every
+ * rank calls it in the same order; it is a barrier. */
+FF_MUST_USE ff_status ff_channel_gather(ff_channel *channel, const void *bytes, size_t length,
+                                        ff_buffer *parts, ff_error *error);
+/* FF_OK, or FF_FAILED naming the rank that was lost and the reason, again at every later call. */
+FF_MUST_USE ff_status ff_channel_check(ff_channel *channel, ff_error *error);
+/* This rank ends with an error, which every rank learns. */
+void ff_channel_report(ff_channel *channel, const char *why);
+/* A rank that closes without ff_channel_report has ended well. NULL is accepted. */
+void ff_channel_close(ff_channel **channel);
+
+#endif

@@ -1,0 +1,22 @@
+/* Which rank of which job this process is, from the variables that a launcher sets: torchrun, Open
+ * MPI, MPICH and Intel MPI, SLURM, or fftrain itself (--ranks). One whole family is taken, never a
+ * mixture. */
+#ifndef FF_TRAIN_COMM_RANKS_H
+#define FF_TRAIN_COMM_RANKS_H
+
+#include "format/base/status.h"
+
+typedef struct ff_ranks {
+    int rank, size;             /* of the job; 0 and 1 without a launcher */
+    int local_rank, local_size; /* on this machine */
+    const char *family; /* "torchrun", "Open MPI", "MPICH", "SLURM", "fftrain"; NULL = none */
+    char *host;         /* of rank 0, for the control channel; owned */
+    int port;
+} ff_ranks;
+
+/* FF_USAGE names the variable that is missing, no number or out of range, and two launchers whose
+ * variables disagree. The caller frees it with ff_ranks_free. */
+FF_MUST_USE ff_status ff_ranks_read(ff_ranks *ranks, ff_error *error);
+void ff_ranks_free(ff_ranks *ranks);
+
+#endif
