@@ -1,6 +1,6 @@
 """Accuracy beside PyTorch on CIFAR-10's JPEGs, on the same cores in one run.
-  finetune  a ResNet-18 that PyTorch trained on 1000 images of each of five classes is tuned on 400 of each of the others, here and there,
-            SEEDS (5) times: the accuracies.
+  finetune  a ResNet-18 that PyTorch trained on 1000 images of each of four classes is tuned on 400 of each of the others, with a new
+            head, here and there, SEEDS (5) times: the accuracies.
   timm      seconds from a folder of JPEGs to TARGET (0.6) of the test set, a ResNet-18 of IMAGES (20000), here and in a script with
             timm: the first epoch's evaluation that reaches it.
 usage: accuracy.py [finetune] [timm]. Environment: BUILD, FF_SHARED_DATA (default ../shared/data beside the repository)."""
@@ -81,8 +81,9 @@ def folder_tensors(path):
 
 
 def augmented(images):
-    """Random crops with 4 pixels of padding, and flips, as torchvision's."""
-    padded, out = nn.functional.pad(images, (4, 4, 4, 4)), torch.empty_like(images)
+    """Random crops with 4 black pixels of padding, and flips, as torchvision's before ToTensor."""
+    black = (-torch.tensor(MEAN) / torch.tensor(STD)).view(1, 3, 1, 1)
+    padded, out = nn.functional.pad(images - black, (4, 4, 4, 4)) + black, torch.empty_like(images)
     for i, (down, right) in enumerate(torch.randint(0, 9, (len(images), 2)).tolist()):
         one = padded[i, :, down:down + 32, right:right + 32]
         out[i] = one.flip(2) if torch.rand(()) < 0.5 else one
@@ -120,11 +121,11 @@ def link_classes(target, split, classes, count=None):
 
 
 def finetune(classes):
-    link_classes("first", "train", classes[:5], 1000)
-    link_classes("second", "train", classes[5:], 400)
-    link_classes("second", "test", classes[5:])
+    link_classes("first", "train", classes[:4], 1000)
+    link_classes("second", "train", classes[4:], 400)
+    link_classes("second", "test", classes[4:])
     torch.manual_seed(0)
-    net = resnet18(5)
+    net = resnet18(4)
     torch_train(net, folder_tensors("first/train"), 4, 0.05)
     weights = {key: value.clone() for key, value in net.state_dict().items()}
     save_safetensors(weights, "weights.safetensors")
@@ -138,7 +139,7 @@ def finetune(classes):
         result["ffpack"].append(ours(*common, "--weights", "weights.safetensors", "--seed", seed)[-1][1])
         result["from scratch"].append(ours(*common, "--seed", seed)[-1][1])
         torch.manual_seed(100 + seed)
-        net = resnet18(5)
+        net = resnet18(6)
         head = {key: value for key, value in net.state_dict().items() if key.startswith("fc.")}
         net.load_state_dict({**weights, **head})
         torch_train(net, train, 6, 0.02)

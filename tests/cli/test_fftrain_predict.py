@@ -185,7 +185,7 @@ refused("a path that is not there", 74, ["notthere: neither a packed set nor an 
 refused("an empty folder", 65, ["empty: neither a packed set nor a folder with files"], "predict", "-c", "net-f16", "empty")
 refused("a packed set among images", 2, ["f16: is a packed set, which is predicted alone"], "predict", "-c", "net-f16", "photos/test", "f16")
 refused("images without --checkpoint", 2, ["--checkpoint is missing"], "predict", "photos/test")
-refused("nothing to predict", 2, ["--data is missing"], "predict", "-c", "net-f16")
+refused("nothing to predict", 2, ["nothing to predict is named"], "predict", "-c", "net-f16")
 refused("two sets to evaluate", 2, ["unexpected argument 'u8'"], "evaluate", "-c", "net-f16", "f16", "u8")
 refused("a checkpoint that is not there", 74, ["nothere: "], "predict", "-c", "nothere", "photos/test")
 

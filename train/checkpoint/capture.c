@@ -154,11 +154,12 @@ ff_status ff_capture_take(ff_capture *capture, const ff_run_state *state, ff_err
 /* ---- writing ---- */
 
 static ff_status write_file(const ff_capture *capture, int which, const char *directory,
-                            ff_error *error) {
+                            ff_buffer *sums, ff_error *error) {
     ff_safetensors_fact facts[FACTS + 1];
     size_t count = capture->fact_counts[which];
     ff_buffer state = {0};
     ff_file *file = NULL;
+    uint8_t id[16];
     ff_status status;
     memcpy(facts, capture->facts[which], count * sizeof *facts);
     FF_TRY_DONE(ff_file_create(&file, directory, ff_checkpoint_files[which], error));
@@ -167,8 +168,9 @@ static ff_status write_file(const ff_capture *capture, int which, const char *di
         facts[count++] = (ff_safetensors_fact){FF_CHECKPOINT_STATE, state.bytes};
     }
     FF_TRY_DONE(ff_safetensors_write(file, capture->entries[which], capture->counts[which], facts,
-                                     count, error));
+                                     count, id, error));
     FF_TRY_DONE(ff_file_commit(&file, error));
+    FF_TRY_DONE(ff_checkpoint_add_sum(sums, which, id, error));
 done:
     ff_file_discard(&file);
     ff_buffer_free(&state);
@@ -198,8 +200,7 @@ ff_status ff_capture_write(const ff_capture *capture, const char *directory, con
         status = ff_fail_errno(error, "%s: cannot create the folder", partial);
         goto done;
     }
-    for (int i = 0; i < FILES; i++) FF_TRY_DONE(write_file(capture, i, partial, error));
-    FF_TRY_DONE(ff_checkpoint_sums(partial, &sums, error));
+    for (int i = 0; i < FILES; i++) FF_TRY_DONE(write_file(capture, i, partial, &sums, error));
     FF_TRY_DONE(ff_file_save(partial, FF_CHECKPOINT_SUMS_FILE, &sums, error));
     FF_TRY_DONE(ff_checkpoint_place(partial, path, directory, error));
 done:

@@ -34,10 +34,9 @@ bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part
 
 /* ---- its folder ---- */
 
-/* XXH3-128 of a file's bytes, as xxh128sum prints it. */
-static ff_status sum_of(const char *directory, const char *name, char sum[33], ff_error *error) {
+/* XXH3-128 of a file's bytes. */
+static ff_status sum_of(const char *directory, const char *name, uint8_t id[16], ff_error *error) {
     char *path, *bytes = NULL;
-    uint8_t id[16];
     uint64_t size;
     int fd = -1;
     ff_status status;
@@ -56,7 +55,6 @@ static ff_status sum_of(const char *directory, const char *name, char sum[33], f
         XXH3_128bits_update(hash, bytes, bytes_now);
     }
     ff_id_store(id, XXH3_128bits_digest(hash));
-    ff_hex(sum, id, sizeof id);
 done:
     ff_close_file(&fd);
     XXH3_freeState(hash);
@@ -65,13 +63,10 @@ done:
     return status;
 }
 
-ff_status ff_checkpoint_sums(const char *directory, ff_buffer *text, ff_error *error) {
-    for (int i = 0; i < FILES; i++) {
-        char sum[33];
-        FF_TRY(sum_of(directory, ff_checkpoint_files[i], sum, error));
-        FF_TRY(ff_buffer_printf(text, error, "%s  %s\n", sum, ff_checkpoint_files[i]));
-    }
-    return FF_OK;
+ff_status ff_checkpoint_add_sum(ff_buffer *text, int file, const uint8_t id[16], ff_error *error) {
+    char sum[33];
+    ff_hex(sum, id, 16);
+    return ff_buffer_printf(text, error, "%s  %s\n", sum, ff_checkpoint_files[file]);
 }
 
 void ff_checkpoint_discard(const char *path) {
@@ -122,10 +117,14 @@ struct ff_checkpoint {
 static ff_status check_sums(const char *path, ff_error *error) {
     ff_buffer found = {0}, wanted = {0};
     char *file = NULL;
+    uint8_t id[16];
     ff_status status;
     FF_TRY_DONE(ff_path_join(&file, path, FF_CHECKPOINT_SUMS_FILE, error));
     FF_TRY_DONE(ff_read_whole(&wanted, file, 4096, error));
-    FF_TRY_DONE(ff_checkpoint_sums(path, &found, error));
+    for (int i = 0; i < FILES; i++) {
+        FF_TRY_DONE(sum_of(path, ff_checkpoint_files[i], id, error));
+        FF_TRY_DONE(ff_checkpoint_add_sum(&found, i, id, error));
+    }
     if (found.length != wanted.length || memcmp(found.bytes, wanted.bytes, found.length) != 0)
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: is damaged: its files differ from what " FF_CHECKPOINT_SUMS_FILE

@@ -50,8 +50,10 @@ typedef struct ff_state_part {
 /* The k-th one of a parameter: its optimizer's state, then its average. False past the last. */
 bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part *part);
 
-/* The text of FF_CHECKPOINT_SUMS_FILE for a folder's files. */
-FF_MUST_USE ff_status ff_checkpoint_sums(const char *folder, ff_buffer *text, ff_error *error);
+/* Appends the line of FF_CHECKPOINT_SUMS_FILE for a file of ff_checkpoint_files with this XXH3-128,
+ * as xxh128sum prints it. */
+FF_MUST_USE ff_status ff_checkpoint_add_sum(ff_buffer *text, int file, const uint8_t id[16],
+                                            ff_error *error);
 /* Renames the written folder `partial` to `path`, in `directory`; one of that name goes first. */
 FF_MUST_USE ff_status ff_checkpoint_place(const char *partial, const char *path,
                                           const char *directory, ff_error *error);

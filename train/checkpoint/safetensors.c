@@ -3,6 +3,7 @@
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/read.h"
+#include "format/checksum.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -293,26 +294,36 @@ static json_t *describe(const ff_safetensors_entry *entries, size_t count,
     return NULL;
 }
 
+static ff_status put(ff_file *file, XXH3_state_t *hash, const void *bytes, size_t length,
+                     ff_error *error) {
+    XXH3_128bits_update(hash, bytes, length);
+    return ff_file_write(file, bytes, length, error);
+}
+
 ff_status ff_safetensors_write(ff_file *file, const ff_safetensors_entry *entries, size_t count,
-                               const ff_safetensors_fact *facts, size_t fact_count,
+                               const ff_safetensors_fact *facts, size_t fact_count, uint8_t id[16],
                                ff_error *error) {
+    XXH3_state_t *hash = XXH3_createState();
     json_t *header = describe(entries, count, facts, fact_count);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     ff_status status;
     uint8_t prefix[8];
-    if (!text) {
+    if (!text || !hash) {
         status = ff_fail(error, FF_NO_MEMORY, "no memory for the list of tensors");
         goto done;
     }
+    XXH3_128bits_reset(hash);
     /* Blanks pad the header, so that the tensors begin at a multiple of 8 bytes. */
     const uint64_t length = strlen(text), padded = ff_align_u64(length, 8);
     ff_store_u64(prefix, padded);
-    FF_TRY_DONE(ff_file_write(file, prefix, sizeof prefix, error));
-    FF_TRY_DONE(ff_file_write(file, text, length, error));
-    FF_TRY_DONE(ff_file_write(file, "       ", padded - length, error));
+    FF_TRY_DONE(put(file, hash, prefix, sizeof prefix, error));
+    FF_TRY_DONE(put(file, hash, text, length, error));
+    FF_TRY_DONE(put(file, hash, "       ", padded - length, error));
     for (size_t i = 0; i < count; i++)
-        FF_TRY_DONE(ff_file_write(file, entries[i].values, entry_bytes(&entries[i]), error));
+        FF_TRY_DONE(put(file, hash, entries[i].values, entry_bytes(&entries[i]), error));
+    if (id) ff_id_store(id, XXH3_128bits_digest(hash));
 done:
+    XXH3_freeState(hash);
     free(text);
     json_decref(header);
     return status;

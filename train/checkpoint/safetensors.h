@@ -67,10 +67,11 @@ typedef struct ff_safetensors_fact {
 } ff_safetensors_fact;
 
 struct ff_file;
-/* Appends a whole file of these tensors, in their order, to an empty ff_file. */
+/* Appends a whole file of these tensors, in their order, to an empty ff_file; id: XXH3-128 of its
+ * bytes (format/checksum.h); NULL = not wanted. */
 FF_MUST_USE ff_status ff_safetensors_write(struct ff_file *file,
                                            const ff_safetensors_entry *entries, size_t count,
                                            const ff_safetensors_fact *facts, size_t fact_count,
-                                           ff_error *error);
+                                           uint8_t id[16], ff_error *error);
 
 #endif

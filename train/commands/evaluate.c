@@ -107,6 +107,9 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
         else if (used < count)
             status = ff_fail(error, FF_USAGE, "unexpected argument '%s'; one set is wanted",
                              positional[used]);
+        if (status == FF_OK && predicts && !own->data && !count)
+            status = ff_fail(error, FF_USAGE,
+                             "nothing to predict is named: a packed set, image files or folders");
     }
     own->stem = (ff_stem)out->stem;
     own->views = views[out->views];

@@ -93,7 +93,7 @@ static ff_status write_weights(ff_file *file, ff_model *model, const char *folde
         facts[i] = (ff_safetensors_fact){fact_keys[i], text};
     }
     FF_TRY_DONE(ff_model_check(model, error));
-    FF_TRY_DONE(ff_safetensors_write(file, entries, (size_t)count, facts, FACTS, error));
+    FF_TRY_DONE(ff_safetensors_write(file, entries, (size_t)count, facts, FACTS, NULL, error));
 done:
     for (int i = 0; entries && i < count; i++) free((void *)(uintptr_t)entries[i].values);
     for (int i = 0; i < FACTS; i++) free((void *)(uintptr_t)facts[i].text);
