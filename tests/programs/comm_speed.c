@@ -1,8 +1,10 @@
-/* comm_speed threads|processes|network RANKS BYTES: the time of an all_reduce of f32 values, and
- * its bytes a second beside memcpy's (one thread). Prints a line. */
+/* comm_speed threads|processes|network|mpi RANKS BYTES: the time of an all_reduce of f32 values,
+ * and its bytes a second beside memcpy's (one thread). Prints a line. With mpi this is one rank,
+ * under mpirun -n RANKS. */
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "loader/device/host.h"
+#include "train/comm/mpi.h"
 #include "train/comm/processes.h"
 #include "train/comm/threads.h"
 
@@ -126,11 +128,22 @@ static int processes(job *j, bool network) {
     return failed != 0;
 }
 
+static void mpi(job *j) {
+    ff_error error;
+    ff_comm *comm;
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    must(ff_comm_mpi_create(&comm, rank ? atoi(rank) : 0, j->size,
+                            (ff_comm_memory){.device = j->device}, &error),
+         &error);
+    measure(comm, j->device, j->bytes);
+    ff_comm_destroy(&comm);
+}
+
 int main(int count, char **arguments) {
     ff_error error;
     job j = {.size = count == 4 ? atoi(arguments[2]) : 0};
     if (j.size < 1 || j.size > RANKS) {
-        fprintf(stderr, "usage: comm_speed threads|processes|network RANKS BYTES\n");
+        fprintf(stderr, "usage: comm_speed threads|processes|network|mpi RANKS BYTES\n");
         return 2;
     }
     j.bytes = strtoull(arguments[3], NULL, 10) / 4 * 4;
@@ -138,6 +151,8 @@ int main(int count, char **arguments) {
     int failed = 0;
     if (strcmp(arguments[1], "threads") == 0)
         threads(&j);
+    else if (strcmp(arguments[1], "mpi") == 0)
+        mpi(&j);
     else
         failed = processes(&j, strcmp(arguments[1], "network") == 0);
     ff_device_destroy(&j.device);

@@ -107,7 +107,7 @@ static ff_status open_shared(process_comm *comm, const ff_comm_processes_options
     int first = rank;
     for (int r = size - 1; r >= 0; r--) {
         member[r] = r == rank || (!options->network && !strcmp(all[r].machine, all[rank].machine));
-        if (member[r] && r < first) first = r;
+        if (r < first && member[r]) first = r;
     }
     can = ff_shared_open(&comm->shared, member, first == rank ? 0 : all[first].pid, all[first].file,
                          error) == FF_OK;

@@ -9,7 +9,8 @@
 
 #include "train/comm/host.h"
 
-enum { FF_SHARED_BYTES = 1 << 20 }; /* that a rank may send in an exchange */
+/* That a rank may send in an exchange: what stays in the caches, and in the buffers of a socket. */
+enum { FF_SHARED_BYTES = 1 << 20 };
 
 typedef struct ff_shared {
     int file;                        /* -1 = none */
