@@ -19,20 +19,30 @@ void ff_channel_state_release(ff_channel_state *state) {
     pthread_mutex_destroy(&state->mutex);
 }
 
-bool ff_channel_state_fail(ff_channel_state *state, const char *format, ...) {
+static bool set_failure(ff_channel_state *state, const char *format, va_list arguments) {
+    if (state->failed) return false;
+    state->failed = true;
+    vsnprintf(state->why, sizeof state->why, format, arguments);
+    pthread_cond_broadcast(&state->changed);
+    return true;
+}
+
+bool ff_channel_state_set(ff_channel_state *state, const char *format, ...) {
     va_list arguments;
-    pthread_mutex_lock(&state->mutex);
-    const bool first = !state->failed;
-    if (first) {
-        va_start(arguments, format);
-        vsnprintf(state->why, sizeof state->why, format, arguments);
-        va_end(arguments);
-        state->failed = true;
-        pthread_cond_broadcast(&state->changed);
-    }
-    pthread_mutex_unlock(&state->mutex);
-    if (first && state->options.failed) state->options.failed(state->options.context, state->why);
+    va_start(arguments, format);
+    const bool first = set_failure(state, format, arguments);
+    va_end(arguments);
     return first;
+}
+
+void ff_channel_state_fail(ff_channel_state *state, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&state->mutex);
+    const bool first = set_failure(state, format, arguments);
+    pthread_mutex_unlock(&state->mutex);
+    va_end(arguments);
+    if (first && state->options.failed) state->options.failed(state->options.context, state->why);
 }
 
 ff_status ff_channel_state_check(const ff_channel_state *state, ff_error *error) {

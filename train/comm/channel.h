@@ -18,7 +18,7 @@ typedef struct ff_channel ff_channel;
 typedef struct ff_channel_options {
     uint64_t timeout_ns; /* a rank that is silent for longer is lost; also of opening */
     /* Called once when any rank has failed, in the channel's thread or in the one that finds it (of
-     * replicas: once for all): to abort communicators. May be NULL; must not call the channel. */
+     * replicas: once for all): to abort communicators. May be NULL; may check. */
     void (*failed)(void *context, const char *why);
     void *context;
 } ff_channel_options;
