@@ -2,6 +2,7 @@
  * and of --ranks.
  *
  *     rank_job [--ranks N] [--steps K] [--timeout SECONDS] [--pause MS] [--fault RANK:KIND:STEP]
+ *              [--tag ANYTHING]
  *
  * KIND: kill, stop, exit, report, leave; late (with STEP: milliseconds before it comes). */
 #include "format/base/interrupt.h"
@@ -58,6 +59,7 @@ static ff_status work(const settings *given, const ff_ranks *ranks, ff_error *er
     if (!parts) return ff_fail(error, FF_NO_MEMORY, "no memory");
     if (breaks && !strcmp(given->fault, "late")) usleep((useconds_t)given->fault_step * 1000);
     FF_TRY_DONE(ff_channel_open(&channel, ranks, &options, error));
+    printf("rank %d is here\n", ranks->rank);
     if (ranks->rank == 0)
         printf("%s: %d ranks after %.3f s\n", ranks->family ? ranks->family : "alone", ranks->size,
                (double)(ff_now_ns() - before) * 1e-9);
