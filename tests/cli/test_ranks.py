@@ -1,5 +1,5 @@
 """Jobs of several ranks: --ranks, torchrun and mpirun; how they find each other, and how they end when one is lost,
-with tests/programs/rank_job.c. FF_KILLS: how many ranks are killed at random (6)."""
+with tests/programs/rank_job.c. FF_KILLS: how many ranks are killed at random (6). Arguments: the tests to run."""
 import os
 import random
 import re
@@ -313,11 +313,7 @@ def launchers():
           "--ranks 2: torchrun has started this process as rank 1 of 2")
 
 
-test_starts()
-test_faults()
-test_comings()
-test_strangers()
-test_signals()
-test_kills()
-launchers()
+for test in test_starts, test_faults, test_comings, test_strangers, test_signals, test_kills, launchers:
+    if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
+        test()
 tap.finish()

@@ -140,7 +140,7 @@ static bool has_ended(ff_tcp_channel *channel) {
         if (!channel->state.failed && peer->rank >= 0)
             ff_peer_post(channel, peer, FF_MESSAGE_BYE, NULL, 0);
         peer->closing = true;
-        open |= peer->fd >= 0;
+        open |= peer->fd >= 0 && (peer->rank >= 0 || peer->out.length);
     }
     return !open || ff_now_ns() > channel->ending_ns;
 }

@@ -39,9 +39,9 @@ typedef struct rank_launch {
     char job[17];
     rank_process *children;
     struct pollfd *polled;
-    uint64_t bad_ns; /* when the first rank ended badly, 0 = none has */
-    int bad_rank, bad_status;
-    int ended; /* the strongest signal that was sent to end the rest, 0 = none */
+    uint64_t bad_ns;          /* when the first rank ended badly, 0 = none has */
+    int bad_rank, bad_status; /* whose end tells most, and the first of such */
+    int ended;                /* the strongest signal that was sent to end the rest, 0 = none */
 } rank_launch;
 
 /* In the new process. */
@@ -125,14 +125,16 @@ static void pass_on(rank_process *child, int rank, bool ended) {
     }
 }
 
-static bool was_preempted(int status) {
-    return WIFEXITED(status) && WEXITSTATUS(status) == 75;
+/* How much the end of a rank tells: those that end because another is lost end with 1, and may do
+ * so before that one's end is known. */
+static int weight(int status) {
+    if (!status) return 0;
+    if (!WIFEXITED(status)) return 3;
+    return WEXITSTATUS(status) == 75 ? 1 : WEXITSTATUS(status) == 1 ? 2 : 3;
 }
 
-/* What has become of the ranks. Of several that ended badly since the last look, one that a signal
- * ended was the first: the others end because of it. */
+/* What has become of the ranks. */
 static void look_after(rank_launch *launch) {
-    const bool together = !launch->bad_ns;
     for (int i = 0; i < launch->count; i++) {
         rank_process *child = &launch->children[i];
         int status;
@@ -145,13 +147,10 @@ static void look_after(rank_launch *launch) {
         launch->running--;
         pass_on(child, i, true);
         if (!status || launch->ended) continue;
-        const bool worse = was_preempted(launch->bad_status) && !was_preempted(status);
-        const bool before = together && WIFSIGNALED(status) && !WIFSIGNALED(launch->bad_status);
-        if (!launch->bad_ns || worse || before) {
-            launch->bad_rank = i;
-            launch->bad_status = status;
-        }
         if (!launch->bad_ns) launch->bad_ns = ff_now_ns();
+        if (weight(status) <= weight(launch->bad_status)) continue;
+        launch->bad_rank = i;
+        launch->bad_status = status;
     }
 }
 

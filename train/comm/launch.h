@@ -14,8 +14,9 @@
  * Once a rank has ended badly the others have `timeout_ns` to say so and end, then get SIGTERM and
  * 5 s later SIGKILL; SIGKILL at once when all that are left are stopped.
  *
- * The status has the exit code of the first rank that ended badly (not of those that were ended
- * here), FF_PREEMPTED where all such ones had that; FF_USAGE where this process is a rank itself.
+ * The status has the exit code of the rank that ended badly: of the first that did so with another
+ * code than 1 and 75 or by a signal, else with 1, else FF_PREEMPTED. Those that were ended here do
+ * not count. FF_USAGE where this process is a rank itself.
  * Call it before threads start. */
 FF_MUST_USE ff_status ff_ranks_start(int count, char **argv, uint64_t timeout_ns, ff_error *error);
 
