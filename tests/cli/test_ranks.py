@@ -126,8 +126,10 @@ def test_faults():
             name = r"rank %d \(host %s, process \d+\) %s$" % (rank, HOST, re.escape(sentence))
             heard = ["rank_job: " + name] if rank else []
             heard += [r"^rank %d: rank_job: %s" % (other, name) for other in range(1, count) if other != rank]
-            check(job, "%s of rank %d of %d is told by all others" % (kind, rank, count), code, 1.5 * SLOW + BOUND,
-                  *heard)
+            check(job, "%s of rank %d of %d is told by all others" % (kind, rank, count), code,
+                  1.5 * SLOW + BOUND / 2, *heard)
+    job = Job("--ranks", 3, "--steps", 2, "--pause", 2500 * SLOW, "--timeout", SLOW)
+    check(job, "ranks that have long nothing to say are not lost", 0, 20 * SLOW)
 
 
 def test_comings():

@@ -72,6 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         CHECK(used <= length - at);
         if (!used) break;
         CHECK(message.body == text + at + FF_MESSAGE_HEADER);
+        CHECK(!message.length ||
+              (message.kind != FF_MESSAGE_BEAT && message.kind != FF_MESSAGE_BYE));
         if (message.kind == FF_MESSAGE_HELLO) check_hello(&message);
         if (message.kind == FF_MESSAGE_PARTS) check_parts(message.body, message.length, 3);
     }

@@ -123,6 +123,28 @@ static void test_first_reason_stays(void **state) {
     ff_channel_close(&f.channels[0]);
 }
 
+static void wait_body(void *context, int rank) {
+    fixture *f = context;
+    ff_buffer parts[2];
+    ff_error error = {0};
+    (void)rank;
+    (void)!ff_channel_gather(f->channels[0], "x", 1, parts, &error);
+    snprintf(f->messages[0], sizeof f->messages[0], "%.150s", error.message);
+}
+
+static void test_report_wakes(void **state) {
+    (void)state;
+    fixture f = {0};
+    ff_threads *threads;
+    open_all(&f, 2);
+    assert_ok(ff_threads_start(&threads, 1, "replica", wait_body, &f, error));
+    assert_ok(ff_channel_await_failure(f.channels[1], 20000000, error));
+    ff_channel_report(f.channels[1], "out of memory");
+    ff_threads_join(&threads);
+    assert_string_equal(f.messages[0], "replica 1 failed: out of memory");
+    for (int i = 0; i < 2; i++) ff_channel_close(&f.channels[i]);
+}
+
 static void test_too_much(void **state) {
     (void)state;
     fixture f = {0};
@@ -141,9 +163,9 @@ static void test_too_much(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gathers),    cmocka_unit_test(test_reports),
-        cmocka_unit_test(test_ends_early), cmocka_unit_test(test_first_reason_stays),
-        cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_gathers),      cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_ends_early),   cmocka_unit_test(test_first_reason_stays),
+        cmocka_unit_test(test_report_wakes), cmocka_unit_test(test_too_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

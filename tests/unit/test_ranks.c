@@ -205,11 +205,26 @@ static void test_node_lists(void **state) {
         {"gpu[1,3]-ib.x,c-4", "gpu1-ib.x gpu3-ib.x c-4 "},
         {"[1-2]", "1 2 "},
     };
-    static const char *const wrong[] = {
-        "",     ",a",    "a,",     "a[",       "a[]",          "a[1",
-        "a[1-", "a[1-]", "a[2-1]", "a[1,]",    "a[1]]",        "a[[1]]",
-        "a b",  "a[x]",  "a[-1]",  "a[1-2-3]", "a[0-9999999]", "a[1111111111]",
-        "a;b"};
+    static const char *const wrong[] = {"",
+                                        ",a",
+                                        "a,",
+                                        "a[",
+                                        "a[]",
+                                        "a[1",
+                                        "a[1-",
+                                        "a[1-]",
+                                        "a[2-1]",
+                                        "a[1,]",
+                                        "a[1]]",
+                                        "a[[1]]",
+                                        "a b",
+                                        "a[x]",
+                                        "a[-1]",
+                                        "a[1-2-3]",
+                                        "a[0-9999999]",
+                                        "a[1111111111]",
+                                        "a;b",
+                                        "a[0-1048575][0-1048575][0-1048575][0-1048575]"};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer all = {0};
