@@ -72,8 +72,7 @@ static ff_status work(const settings *given, const ff_ranks *ranks, ff_error *er
     }
     if (ranks->rank == 0) printf("done\n");
 done:
-    if (status != FF_OK && status != FF_PREEMPTED && channel)
-        ff_channel_report(channel, error->message);
+    if (channel) status = ff_channel_conclude(channel, status, error);
     ff_channel_close(&channel);
     free(parts);
     return status;

@@ -54,26 +54,26 @@ static void become_rank(const rank_launch *launch, int rank, int output, pid_t p
                    {"FFTRAIN_RANKS", launch->count},
                    {"FFTRAIN_PORT", launch->port},
                    {"FFTRAIN_LISTENER", launch->listener}};
+    bool bad = false;
     setpgid(0, launch->group);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* it ended before that */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char text[16];
         snprintf(text, sizeof text, "%d", numbers[i].value);
-        setenv(numbers[i].name, text, 1);
+        bad |= setenv(numbers[i].name, text, 1) != 0;
     }
-    setenv("FFTRAIN_JOB", launch->job, 1);
+    bad |= setenv("FFTRAIN_JOB", launch->job, 1) != 0;
     if (rank == 0)
-        fcntl(launch->listener, F_SETFD, 0);
+        bad |= fcntl(launch->listener, F_SETFD, 0) != 0;
     else {
         const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-        dup2(nothing, STDIN_FILENO);
-        dup2(nothing, STDOUT_FILENO);
-        dup2(output, STDERR_FILENO);
+        bad |= dup2(output, STDERR_FILENO) < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
+               dup2(nothing, STDOUT_FILENO) < 0;
     }
     sigprocmask(SIG_SETMASK, &launch->before, NULL);
-    execv(path, argv);
-    fprintf(stderr, "cannot execute %s: %s\n", path, strerror(errno));
+    if (!bad) execv(path, argv);
+    fprintf(stderr, "cannot start %s as rank %d: %s\n", path, rank, strerror(errno));
     _exit(1);
 }
 
