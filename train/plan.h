@@ -117,6 +117,7 @@ struct ff_plan {
     const float *class_weights; /* as in ff_loss; of the model */
     bool summed;                /* the loss is the sum over the batch, not its mean */
     uint64_t seed;              /* of dropout */
+    ff_batch_share share;       /* of the model */
     ff_op *ops;
     int op_count;
     ff_tensor *tensors; /* [layers]: each layer's output */
