@@ -145,6 +145,13 @@ $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o
 $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+# NCCL's stand-in, for the programs beside it.
+NCCL_SIM := $(BUILD)/tests/libnccl.so.2 $(BUILD)/sim/libnccl.so.2
+$(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	@mkdir -p $(@D)
+	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed $(LDLIBS_LOADER)
+$(BUILD)/obj/tests/cuda/unit/test_nccl_library.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
+$(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_nccl_library $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/libnccl.so.2
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
