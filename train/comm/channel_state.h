@@ -7,8 +7,9 @@
 #include "train/comm/channel.h"
 
 enum { FF_CHANNEL_PART = 16 << 20, FF_CHANNEL_WHY = 1024 };
-#define FF_CHANNEL_CAUSE_NS UINT64_C(1000000000) /* within which the cause of a failure is known   \
-                                                  */
+#define FF_CHANNEL_CAUSE_NS                                                                        \
+    UINT64_C(1000000000) /* within which the cause of a failure is known                           \
+                          */
 
 /* Of one process. All fields but options are guarded by mutex. */
 typedef struct ff_channel_state {
