@@ -298,7 +298,7 @@ done:
 
 ff_status ff_channel_open(ff_channel **out, const ff_ranks *ranks,
                           const ff_channel_options *options, ff_error *error) {
-    static const ff_channel_table table = {gather, report, close_channel};
+    static const ff_channel_table table = {gather, report, close_channel, UINT64_C(1000000000)};
     ff_tcp_channel *channel;
     ff_channel_state *state;
     *out = NULL;
