@@ -13,6 +13,8 @@ typedef struct ff_settings {
     int best_by;
     int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
+    int64_t world;
+    const char *net;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
 } ff_settings;
 
