@@ -174,4 +174,17 @@ typedef struct ff_image_view {
     bool mirror;
 } ff_image_view;
 
+/* sums = (first ? 0 : sums) + w * gradient; w: the weight of the step's entry of the ring, or 1
+ * with `summed`. */
+typedef struct ff_gradient_sum {
+    size_t count; /* a multiple of 16, aligned to 64 bytes */
+    const void *gradient;
+    ff_dtype dtype;
+    float *sums;
+    bool first, summed;
+    const ff_outcome *ring;
+    uint32_t ring_size;
+    const ff_control *control;
+} ff_gradient_sum;
+
 #endif

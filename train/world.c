@@ -25,15 +25,16 @@ typedef struct meter {
     ff_outcome *ring;           /* of one entry */
     ff_event *moments[MOMENTS]; /* timed */
     ff_event **ready;           /* [buckets] timed */
-    ff_bucket_events buckets;
-    bool backward; /* its beginning is recorded */
-    ff_status status;
+    ff_bucket_watch watch;
+    bool backward;    /* its beginning is recorded */
+    ff_status status; /* of recording events */
+    ff_error failure;
 } meter;
 
-static void record(meter *m, int moment, ff_error *error) {
+static void record(meter *m, ff_event *event) {
     if (m->status == FF_OK)
-        m->status = m->table->event_record_external(m->device, m->moments[moment],
-                                                    m->compute->stream, error);
+        m->status =
+            m->table->event_record_external(m->device, event, m->compute->stream, &m->failure);
 }
 
 static void begins(void *context, ff_mark mark, int op) {
@@ -41,22 +42,28 @@ static void begins(void *context, ff_mark mark, int op) {
     (void)op;
     if (mark != FF_MARK_BACKWARD || m->backward) return;
     m->backward = true;
-    record(m, BACKWARD, NULL);
+    record(m, m->moments[BACKWARD]);
+}
+
+static void completed(void *context, const ff_plan *plan, int bucket) {
+    meter *m = context;
+    (void)plan;
+    record(m, m->ready[bucket]);
 }
 
 static ff_status enqueue(meter *m, const ff_batch *batch, ff_error *error) {
     const ff_compute_watch watch = {.begins = begins, .context = m};
     m->backward = false;
     m->status = FF_OK;
-    record(m, BEGUN, error);
+    record(m, m->moments[BEGUN]);
     m->compute->watch = &watch;
-    ff_plan_enqueue(m->plan, batch, true, m->ring, 1, &m->buckets);
+    ff_plan_enqueue(m->plan, batch, true, m->ring, 1, &m->watch);
     m->compute->watch = NULL;
-    record(m, PASSED, error);
+    record(m, m->moments[PASSED]);
     ff_update_enqueue(m->update, m->ring, 1);
-    record(m, UPDATED, error);
+    record(m, m->moments[UPDATED]);
     FF_TRY(ff_compute_check(m->compute, error));
-    return m->status;
+    return m->status == FF_OK ? FF_OK : ff_fail(error, m->status, "%s", m->failure.message);
 }
 
 static ff_status between(const meter *m, ff_event *from, ff_event *to, double *seconds,
@@ -79,7 +86,7 @@ static ff_status read_times(const meter *m, ff_rank_times *times, ff_bucket_time
     times->before_s = before;
     times->backward_s = backward;
     times->update_s = update;
-    for (int i = 0; i < m->buckets.count; i++)
+    for (int i = 0; i < m->watch.count; i++)
         FF_TRY(between(m, m->moments[BACKWARD], m->ready[i], &buckets[i].ready_s, error));
     return FF_OK;
 }
@@ -130,13 +137,13 @@ static ff_status measure(ff_rank_times *times, ff_bucket_time *times_of, const f
     ff_feed_batch next = {0};
     const int count = times->bucket_count;
     ff_status status;
+    m.watch = (ff_bucket_watch){buckets, count, completed, &m};
     ff_trainer_steps(trainer, 0, hypers);
     FF_TRY_DONE(ff_alloc(&m.ready, (uint64_t)count, sizeof(ff_event *), "events", error));
     for (int i = 0; i < count; i++)
         FF_TRY_DONE(m.table->event_create(m.device, &m.ready[i], true, error));
     for (int i = 0; i < MOMENTS; i++)
         FF_TRY_DONE(m.table->event_create(m.device, &m.moments[i], true, error));
-    m.buckets = (ff_bucket_events){buckets, m.ready, count};
     FF_TRY_DONE(ff_compute_allocate(compute, &m.ring, sizeof *m.ring, "an outcome", error));
     FF_TRY_DONE(ff_update_create(&m.update, ff_model_store(trainer->model), &options, error));
     FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
@@ -197,16 +204,15 @@ static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *ca
     ff_bucket *buckets = NULL;
     ff_bucket_time *times_of = NULL;
     ff_status status;
-    FF_TRY_DONE(ff_store_buckets(store, FF_WORLD_BUCKET_BYTES, &buckets, &world->times.bucket_count,
-                                 error));
+    FF_TRY_DONE(ff_store_buckets(store, FF_TRAINER_BUCKET_BYTES, &buckets,
+                                 &world->times.bucket_count, error));
     const size_t count = (size_t)world->times.bucket_count;
     FF_TRY_DONE(ff_alloc(&times_of, count, sizeof *times_of, "times of buckets", error));
     world->times.buckets = times_of;
     for (size_t i = 0; i < count; i++)
-        times_of[i].bytes =
-            (double)((buckets[i].weights_end - buckets[i].weights) * store->compute->element_bytes +
-                     (buckets[i].channels_end - buckets[i].channels) * sizeof(float));
-    world->f32 = store->compute->dtype == FF_F32;
+        times_of[i].bytes = (double)((buckets[i].weights_end - buckets[i].weights +
+                                      buckets[i].channels_end - buckets[i].channels) *
+                                     sizeof(float)); /* the sums are f32 (reducer.h) */
     status = card ? estimate(&world->times, times_of, buckets, rank, card, error)
                   : measure(&world->times, times_of, buckets, rank, error);
 done:
@@ -216,7 +222,7 @@ done:
 
 ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t ranks,
                            const char *net, const ff_card *card, ff_error *error) {
-    const int64_t micro = trainer->micro;
+    const int64_t micro = trainer->micro_all;
     ff_trainer_options options = *trainer->options;
     ff_trainer *rank = NULL;
     ff_status status;
@@ -235,6 +241,7 @@ ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t r
     options.counts = card != NULL;
     options.checkpoints = false;
     options.tuning = NULL;
+    options.job = NULL;
     world->share = options.batch * trainer->accumulate;
     world->times.micro_batches = (int)trainer->accumulate;
     FF_TRY_DONE(ff_trainer_create(&rank, &options, error));
@@ -289,7 +296,7 @@ static void print_help(FILE *out, const ff_world *world) {
                 world->batch * times, times * world->times.micro_batches, 100 * found);
         before = "; ";
     }
-    found = world->f32 ? better(world, (ff_rank_change){1, 0.5, 1}) : 0;
+    found = better(world, (ff_rank_change){1, 0.5, 1});
     if (found > 0) {
         fprintf(out, "%sgradients sent in 16 bits (%.0f %%)", before, 100 * found);
         before = "; ";

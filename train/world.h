@@ -1,6 +1,6 @@
 /* fftrain --dry-run --world N --net NAME: how long a step takes on N devices like this one
  * (comm/predict.h), from the times of a rank's micro-batch: measured here, or, for a planned GPU,
- * estimated from its limits (cost.h). Bytes of the buckets are those of the gradients. */
+ * estimated from its limits (cost.h). */
 #ifndef FF_TRAIN_WORLD_H
 #define FF_TRAIN_WORLD_H
 
@@ -11,14 +11,11 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { FF_WORLD_BUCKET_BYTES = 25 << 20 };
-
 typedef struct ff_world {
     int ranks;
     ff_net net;
     int64_t batch; /* of all ranks */
     int64_t share; /* samples of the rank with the most, in a step */
-    bool f32;      /* gradients */
     bool estimated;
     ff_rank_times times; /* its buckets are owned */
     ff_prediction step;

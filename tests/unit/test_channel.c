@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { MOST = 8, ROUNDS = 300 };
 
@@ -123,6 +124,68 @@ static void test_first_reason_stays(void **state) {
     ff_channel_close(&f.channels[0]);
 }
 
+static void report_body(void *context, int rank) {
+    const fixture *f = context;
+    const struct timespec moment = {0, 50000000};
+    (void)rank;
+    nanosleep(&moment, NULL);
+    ff_channel_report(f->channels[2], "a bus error");
+}
+
+/* The cause of a failed communicator is named though it is known only a moment later; other errors
+ * are a rank's own, at once. */
+static void test_conclusions(void **state) {
+    (void)state;
+    fixture f = {0};
+    ff_threads *threads;
+    open_all(&f, 3);
+    assert_int_equal(ff_channel_conclude(f.channels[0], FF_OK, NULL), FF_OK);
+    assert_int_equal(ff_channel_conclude(f.channels[0], FF_PREEMPTED, NULL), FF_PREEMPTED);
+    assert_ok(ff_channel_check(f.channels[0], error));
+    assert_ok(ff_threads_start(&threads, 1, "replica", report_body, &f, error));
+    for (int i = 0; i < 2; i++) {
+        ff_error error = {0};
+        const ff_status own = ff_fail(&error, i ? FF_INTERRUPTED : FF_FAILED, "a connection broke");
+        assert_int_equal(ff_channel_conclude(f.channels[i], own, &error), FF_FAILED);
+        assert_string_equal(error.message, "replica 2 failed: a bus error");
+    }
+    ff_threads_join(&threads);
+    ff_error late = {0};
+    ff_fail(&late, FF_IO, "a disk is full");
+    assert_int_equal(ff_channel_conclude(f.channels[0], FF_IO, &late), FF_IO);
+    assert_string_equal(late.message, "a disk is full");
+    for (int i = 0; i < 3; i++) ff_channel_close(&f.channels[i]);
+    open_all(&f, 2);
+    const uint64_t before = ff_now_ns();
+    ff_fail(&late, FF_NO_MEMORY, "no memory");
+    assert_int_equal(ff_channel_conclude(f.channels[1], FF_NO_MEMORY, &late), FF_NO_MEMORY);
+    assert_in_range(ff_now_ns() - before, 0, 900000000);
+    assert_fails(ff_channel_check(f.channels[0], error), FF_FAILED, "replica 1 failed: no memory");
+    for (int i = 0; i < 2; i++) ff_channel_close(&f.channels[i]);
+}
+
+static void wait_body(void *context, int rank) {
+    fixture *f = context;
+    ff_buffer parts[2];
+    ff_error error = {0};
+    (void)rank;
+    (void)!ff_channel_gather(f->channels[0], "x", 1, parts, &error);
+    snprintf(f->messages[0], sizeof f->messages[0], "%.150s", error.message);
+}
+
+static void test_report_wakes(void **state) {
+    (void)state;
+    fixture f = {0};
+    ff_threads *threads;
+    open_all(&f, 2);
+    assert_ok(ff_threads_start(&threads, 1, "replica", wait_body, &f, error));
+    assert_ok(ff_channel_await_failure(f.channels[1], 20000000, error));
+    ff_channel_report(f.channels[1], "out of memory");
+    ff_threads_join(&threads);
+    assert_string_equal(f.messages[0], "replica 1 failed: out of memory");
+    for (int i = 0; i < 2; i++) ff_channel_close(&f.channels[i]);
+}
+
 static void test_too_much(void **state) {
     (void)state;
     fixture f = {0};
@@ -141,8 +204,9 @@ static void test_too_much(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gathers),    cmocka_unit_test(test_reports),
-        cmocka_unit_test(test_ends_early), cmocka_unit_test(test_first_reason_stays),
+        cmocka_unit_test(test_gathers),     cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_ends_early),  cmocka_unit_test(test_first_reason_stays),
+        cmocka_unit_test(test_conclusions), cmocka_unit_test(test_report_wakes),
         cmocka_unit_test(test_too_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

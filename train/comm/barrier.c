@@ -41,6 +41,11 @@ ff_status ff_barrier_check(ff_barrier *barrier, ff_error *error) {
     return ff_fail(error, FF_FAILED, "%s", barrier->why);
 }
 
+void ff_barrier_name(ff_barrier *barrier, int rank) {
+    int none = 0;
+    atomic_compare_exchange_strong(&barrier->lost, &none, rank + 1);
+}
+
 void ff_barrier_fail(ff_barrier *barrier, const char *why) {
     int none = 0;
     if (atomic_compare_exchange_strong(&barrier->failed, &none, 1)) {

@@ -15,6 +15,7 @@ typedef struct ff_barrier {
     unsigned count;
     uint64_t spin_ns;
     atomic_int failed; /* 0; 1 while `why` is written; 2 */
+    atomic_int lost;   /* 1 + the rank whose failure it is; 0 = not known yet */
     char why[1000];
 } ff_barrier;
 
@@ -27,6 +28,8 @@ FF_MUST_USE ff_status ff_barrier_wait(ff_barrier *barrier,
                                       ff_status (*lost)(void *context, ff_error *error),
                                       void *context, ff_error *error);
 
+/* Names the rank that is lost, before the failure; the first name stays. */
+void ff_barrier_name(ff_barrier *barrier, int rank);
 /* The first failure stays; all waits end. */
 void ff_barrier_fail(ff_barrier *barrier, const char *why);
 /* FF_OK, or FF_FAILED with the failure. */

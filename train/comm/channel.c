@@ -19,20 +19,30 @@ void ff_channel_state_release(ff_channel_state *state) {
     pthread_mutex_destroy(&state->mutex);
 }
 
-bool ff_channel_state_fail(ff_channel_state *state, const char *format, ...) {
+static bool set_failure(ff_channel_state *state, const char *format, va_list arguments) {
+    if (state->failed) return false;
+    state->failed = true;
+    vsnprintf(state->why, sizeof state->why, format, arguments);
+    pthread_cond_broadcast(&state->changed);
+    return true;
+}
+
+bool ff_channel_state_set(ff_channel_state *state, const char *format, ...) {
     va_list arguments;
-    pthread_mutex_lock(&state->mutex);
-    const bool first = !state->failed;
-    if (first) {
-        va_start(arguments, format);
-        vsnprintf(state->why, sizeof state->why, format, arguments);
-        va_end(arguments);
-        state->failed = true;
-        pthread_cond_broadcast(&state->changed);
-    }
-    pthread_mutex_unlock(&state->mutex);
-    if (first && state->options.failed) state->options.failed(state->options.context, state->why);
+    va_start(arguments, format);
+    const bool first = set_failure(state, format, arguments);
+    va_end(arguments);
     return first;
+}
+
+void ff_channel_state_fail(ff_channel_state *state, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&state->mutex);
+    const bool first = set_failure(state, format, arguments);
+    pthread_mutex_unlock(&state->mutex);
+    va_end(arguments);
+    if (first && state->options.failed) state->options.failed(state->options.context, state->why);
 }
 
 ff_status ff_channel_state_check(const ff_channel_state *state, ff_error *error) {
@@ -67,6 +77,19 @@ ff_status ff_channel_await_failure(ff_channel *channel, uint64_t wait_ns, ff_err
 
 void ff_channel_report(ff_channel *channel, const char *why) {
     channel->table->report(channel, why);
+}
+
+ff_status ff_channel_conclude(ff_channel *channel, ff_status status, ff_error *error) {
+    ff_error first = {0};
+    if (status == FF_OK || status == FF_PREEMPTED) return status;
+    /* Only these may come from the loss of another rank. */
+    const bool may_follow = status == FF_FAILED || status == FF_INTERRUPTED;
+    if (ff_channel_await_failure(channel, may_follow ? FF_CHANNEL_CAUSE_NS : 0, &first) != FF_OK) {
+        if (may_follow) *error = first;
+        return may_follow ? FF_FAILED : status;
+    }
+    ff_channel_report(channel, error->message);
+    return status;
 }
 
 void ff_channel_close(ff_channel **channel) {

@@ -18,7 +18,7 @@ typedef struct ff_channel ff_channel;
 typedef struct ff_channel_options {
     uint64_t timeout_ns; /* a rank that is silent for longer is lost; also of opening */
     /* Called once when any rank has failed, in the channel's thread or in the one that finds it (of
-     * replicas: once for all): to abort communicators. May be NULL; must not call the channel. */
+     * replicas: once for all): to abort communicators. May be NULL; may check. */
     void (*failed)(void *context, const char *why);
     void *context;
 } ff_channel_options;
@@ -44,6 +44,10 @@ FF_MUST_USE ff_status ff_channel_await_failure(ff_channel *channel, uint64_t wai
                                                ff_error *error);
 /* This rank ends with an error, which every rank learns. */
 void ff_channel_report(ff_channel *channel, const char *why);
+/* How a rank ends whose work returned `status` and `error`: where it failed or was stopped because
+ * another rank was lost, FF_FAILED with that rank's name and reason; else the same, and reported.
+ * FF_OK and FF_PREEMPTED, on which all ranks agree, stay as they are. */
+FF_MUST_USE ff_status ff_channel_conclude(ff_channel *channel, ff_status status, ff_error *error);
 /* A rank that closes without ff_channel_report has ended well. NULL is accepted. */
 void ff_channel_close(ff_channel **channel);
 

@@ -7,6 +7,8 @@
 #include "train/comm/channel.h"
 
 enum { FF_CHANNEL_PART = 16 << 20, FF_CHANNEL_WHY = 1024 };
+#define FF_CHANNEL_CAUSE_NS UINT64_C(1000000000) /* within which the cause of a failure is known   \
+                                                  */
 
 /* Of one process. All fields but options are guarded by mutex. */
 typedef struct ff_channel_state {
@@ -19,9 +21,10 @@ typedef struct ff_channel_state {
 
 void ff_channel_state_init(ff_channel_state *state, const ff_channel_options *options);
 void ff_channel_state_release(ff_channel_state *state);
-/* The job has failed: later reasons are ignored. With the mutex free; calls options.failed.
- * Returns whether this is the first reason. */
-bool ff_channel_state_fail(ff_channel_state *state, const char *format, ...) FF_PRINTF(2, 3);
+/* The job has failed, for which the first reason counts: returns whether this is it. `set` with the
+ * mutex held; `fail` with it free, and calls options.failed. */
+bool ff_channel_state_set(ff_channel_state *state, const char *format, ...) FF_PRINTF(2, 3);
+void ff_channel_state_fail(ff_channel_state *state, const char *format, ...) FF_PRINTF(2, 3);
 /* FF_OK, or FF_FAILED with the reason; the mutex is held. */
 FF_MUST_USE ff_status ff_channel_state_check(const ff_channel_state *state, ff_error *error);
 

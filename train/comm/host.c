@@ -94,7 +94,7 @@ static ff_status reduce_sliced(ff_host_comm *comm, char *values, size_t count, f
 
 static ff_status all_reduce(ff_host_comm *comm, char *values, size_t count, ff_dtype dtype,
                             ff_error *error) {
-    const size_t element = ff_dtype_bytes(dtype), most = comm->transport->most_bytes / element;
+    const size_t element = ff_dtype_bytes(dtype), most = comm->most_bytes / element;
     if (count * element <= SMALL_BYTES) return reduce_small(comm, values, count, dtype, error);
     for (size_t at = 0; at < count; at += most)
         FF_TRY(reduce_sliced(comm, values + at * element, count - at < most ? count - at : most,
@@ -105,7 +105,7 @@ static ff_status all_reduce(ff_host_comm *comm, char *values, size_t count, ff_d
 static ff_status broadcast(ff_host_comm *comm, char *memory, size_t bytes, int root,
                            ff_error *error) {
     ff_message messages[FF_COMM_RANKS_MOST];
-    const size_t most = comm->transport->most_bytes;
+    const size_t most = comm->most_bytes;
     for (size_t at = 0; at < bytes; at += most) {
         size_t some = bytes - at < most ? bytes - at : most;
         memset(messages, 0, sizeof messages);
@@ -123,7 +123,7 @@ static ff_status broadcast(ff_host_comm *comm, char *memory, size_t bytes, int r
 static ff_status all_gather(ff_host_comm *comm, const char *from, char *to, size_t bytes,
                             ff_error *error) {
     ff_message messages[FF_COMM_RANKS_MOST];
-    const size_t most = comm->transport->most_bytes;
+    const size_t most = comm->most_bytes;
     for (size_t at = 0; at < bytes; at += most) {
         size_t some = bytes - at < most ? bytes - at : most;
         for (int r = 0; r < comm->base.size; r++)
@@ -155,7 +155,7 @@ static void run_call(void *context) {
             break;
         }
     if (status == FF_OK) return;
-    ff_barrier_fail(comm->barrier, error.message);
+    ff_host_comm_abort(&comm->base, error.message);
     if (comm->transport->leave) comm->transport->leave(comm);
 }
 
@@ -251,8 +251,9 @@ ff_status ff_host_comm_check(ff_comm *base, ff_error *error) {
 
 void ff_host_comm_abort(ff_comm *base, const char *why) {
     ff_host_comm *comm = (ff_host_comm *)base;
+    ff_barrier_name(comm->barrier, base->rank);
     ff_barrier_fail(comm->barrier, why);
-    if (comm->transport->abort) comm->transport->abort(comm, why);
+    if (comm->transport->abort) comm->transport->abort(comm);
 }
 
 ff_status ff_host_comm_init(ff_host_comm *comm, const ff_comm_table *table, int rank, int size,

@@ -29,8 +29,6 @@ typedef struct ff_message {
 } ff_message;
 
 typedef struct ff_transport {
-    /* Different bytes that a rank may send, or receive without an address, in an exchange. */
-    size_t most_bytes;
     /* messages[size]: sends and receives all but the rank's own. What is sent must not change until
      * `settle`. The same messages for several ranks have the same address. */
     ff_status (*exchange)(ff_host_comm *comm, ff_message *messages, ff_error *error);
@@ -38,16 +36,20 @@ typedef struct ff_transport {
     ff_status (*settle)(ff_host_comm *comm, ff_error *error);
     /* Optional: after a failure, returns when no other rank uses this rank's values. */
     void (*leave)(ff_host_comm *comm);
-    /* Optional: after abort, from any thread: ends what waits outside the barrier. */
-    void (*abort)(ff_host_comm *comm, const char *why);
+    /* Optional: after a failure, from any thread: ends what waits outside the barrier, and ranks
+     * that do not share it. */
+    void (*abort)(ff_host_comm *comm);
     void (*destroy)(ff_host_comm *comm);
 } ff_transport;
 
-/* Transports begin with this and fill `transport` and `barrier`, which need not be its own. */
+/* Transports begin with this and fill what is before `memory`. */
 struct ff_host_comm {
     ff_comm base;
     const ff_transport *transport;
-    ff_barrier *barrier; /* its failure is the communicator's */
+    ff_barrier *barrier; /* its failure is the communicator's; not owned */
+    /* Different bytes that a rank may send, or receive without an address, in an exchange; the same
+     * at all ranks, at least 1 MiB. */
+    size_t most_bytes;
     ff_comm_memory memory;
     bool pieces; /* some rank is staged: all make calls in the same pieces */
     void *staging;

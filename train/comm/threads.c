@@ -74,7 +74,6 @@ static void thread_destroy(ff_host_comm *host) {
 
 static const ff_comm_table table = FF_HOST_COMM_TABLE("threads");
 static const ff_transport transport = {
-    .most_bytes = SIZE_MAX,
     .exchange = thread_exchange,
     .settle = thread_settle,
     .leave = thread_leave,
@@ -99,6 +98,7 @@ ff_status ff_comm_threads_create(ff_comm **comms, int count, const ff_comm_memor
         comm->group = group;
         comm->host.transport = &transport;
         comm->host.barrier = &group->barrier;
+        comm->host.most_bytes = SIZE_MAX;
         comms[r] = &comm->host.base;
         status = ff_host_comm_init(&comm->host, &table, r, count, memory[r], pieces, error);
     }

@@ -344,5 +344,7 @@ const ff_compute_ops ff_reference_ops = {
     .update_create = update_create,
     .update_destroy = ff_cpu_update_destroy,
     .update_run = ff_cpu_update_run,
-    .update_add = ff_cpu_update_add,
+    .sum_gradients = ff_cpu_sum_gradients,
+    .outcome_add = ff_cpu_outcome_add,
+    .outcome_join = ff_cpu_outcome_join,
 };
