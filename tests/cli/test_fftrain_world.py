@@ -110,6 +110,10 @@ if os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")):
            "more ranks and slower networks are less efficient", planned)
     tap.ok(len({w["one_device_seconds"] for w in planned.values()}) == 1,
            "one device takes as long whatever it is compared with", planned)
+    first = planned[8, "100GbE"]
+    ready = [b["ready_seconds"] for b in first["buckets"]]
+    tap.ok(len(ready) > 2 and ready == sorted(ready) and ready[0] < 0.7 * first["backward_seconds"],
+           "a described GPU completes its buckets one by one", first)
     code, out, complaint = fftrain("--dry-run", "--world", "64", "--net", "1GbE", *card)
     tap.ok(code == 0 and "and one device alone is faster" in out and
            "What would help: a faster network, or fewer ranks" in out, "where one device is faster, that is said",
