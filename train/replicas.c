@@ -69,22 +69,24 @@ ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices, const ch
 
 typedef struct team {
     const ff_replicas *replicas;
-    ff_status (*run)(void *context, ff_job *job, const char *device, ff_error *error);
-    void *context;
+    const ff_rank_work *work;
     ff_job jobs[FF_REPLICAS];
     ff_status status[FF_REPLICAS];
     ff_error error[FF_REPLICAS];
 } team;
 
+/* What ends one rank ends them all. */
+static ff_status run_rank(ff_job *job, const ff_rank_work *work, const char *device,
+                          ff_error *error) {
+    const ff_status status =
+        ff_channel_conclude(job->channel, work->run(work->context, job, device, error), error);
+    if (status != FF_OK && status != FF_PREEMPTED) ff_job_abort(job, error->message);
+    return status;
+}
+
 static void run_one(team *all, int rank) {
     ff_job *job = &all->jobs[rank];
-    const ff_status status =
-        all->run(all->context, job, all->replicas->device[rank], &all->error[rank]);
-    all->status[rank] = status;
-    if (status != FF_OK && status != FF_PREEMPTED && status != FF_INTERRUPTED) {
-        ff_channel_report(job->channel, all->error[rank].message);
-        ff_job_abort(job, all->error[rank].message);
-    }
+    all->status[rank] = run_rank(job, all->work, all->replicas->device[rank], &all->error[rank]);
     ff_channel_close(&job->channel);
 }
 
@@ -111,19 +113,16 @@ static ff_status first_failure(const team *all, ff_error *error) {
     return all->status[which];
 }
 
-ff_status ff_replicas_run(const ff_replicas *replicas,
-                          ff_status (*run)(void *context, ff_job *job, const char *device,
-                                           ff_error *error),
-                          void *context, ff_error *error) {
+ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work, ff_error *error) {
     ff_channel *channels[FF_REPLICAS];
     ff_threads *threads;
     team *all;
     const int count = replicas->count;
     FF_TRY(ff_alloc(&all, 1, sizeof *all, "replicas", error));
     all->replicas = replicas;
-    all->run = run;
-    all->context = context;
-    const ff_channel_options how = {.failed = abort_all, .context = all};
+    all->work = work;
+    const ff_channel_options how = {
+        .timeout_ns = work->timeout_ns, .failed = abort_all, .context = all};
     ff_status status = ff_channel_open_threads(channels, count, &how, error);
     if (status != FF_OK) {
         free(all);
@@ -134,6 +133,7 @@ ff_status ff_replicas_run(const ff_replicas *replicas,
                                 .size = count,
                                 .local_size = count,
                                 .cuts = replicas->cuts,
+                                .timeout_ns = work->timeout_ns,
                                 .channel = channels[i],
                                 .team = all->jobs};
     status = ff_threads_start(&threads, count - 1, "replica", replica, all, error);
@@ -146,5 +146,33 @@ ff_status ff_replicas_run(const ff_replicas *replicas,
     }
     for (int i = 0; i < count; i++) ff_job_disconnect(&all->jobs[i]);
     free(all);
+    return status;
+}
+
+/* ---- processes ---- */
+
+static void abort_one(void *context, const char *why) {
+    ff_job_abort(context, why);
+}
+
+ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error *error) {
+    ff_job job = {.rank = ranks->rank,
+                  .size = ranks->size,
+                  .local_size = ranks->local_size,
+                  .timeout_ns = work->timeout_ns,
+                  .ranks = ranks};
+    const ff_channel_options how = {
+        .timeout_ns = work->timeout_ns, .failed = abort_one, .context = &job};
+    uint32_t *cuts;
+    ff_status status;
+    FF_TRY(ff_alloc(&cuts, (uint64_t)ranks->size + 1, sizeof *cuts, "ranks", error));
+    for (int i = 0; i <= ranks->size; i++) cuts[i] = (uint32_t)i;
+    job.cuts = cuts;
+    FF_TRY_DONE(ff_channel_open(&job.channel, ranks, &how, error));
+    status = run_rank(&job, work, NULL, error);
+done:
+    ff_channel_close(&job.channel);
+    ff_job_disconnect(&job);
+    free(cuts);
     return status;
 }

@@ -18,11 +18,18 @@ typedef struct ff_replicas {
 FF_MUST_USE ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices,
                                         const char *balance, ff_error *error);
 
-/* Calls run(context, job, device) for every replica, each in a thread; the first one in the
- * caller's. Returns its status, or that of the replica whose failure ended the others. */
-FF_MUST_USE ff_status ff_replicas_run(const ff_replicas *replicas,
-                                      ff_status (*run)(void *context, ff_job *job,
-                                                       const char *device, ff_error *error),
-                                      void *context, ff_error *error);
+/* The work of a rank. device: of --dp; NULL = as the options say. */
+typedef struct ff_rank_work {
+    ff_status (*run)(void *context, ff_job *job, const char *device, ff_error *error);
+    void *context;
+    uint64_t timeout_ns; /* a rank that is silent for longer is lost */
+} ff_rank_work;
+
+/* Every replica in a thread, the first one in the caller's. Returns its status, or that of the
+ * replica whose failure ended the others. */
+FF_MUST_USE ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
+                                      ff_error *error);
+/* This process as a rank of a job of processes, which have equal parts of every batch. */
+FF_MUST_USE ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error *error);
 
 #endif

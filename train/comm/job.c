@@ -2,6 +2,8 @@
 
 #include "loader/device/host.h"
 #include "loader/loader.h"
+#include "train/comm/mpi.h"
+#include "train/comm/processes.h"
 #include "train/comm/threads.h"
 
 #include <stdatomic.h>
@@ -97,9 +99,39 @@ static ff_status connect_threads(ff_job *job, ff_device *device, ff_error *error
     return ff_job_agree(job, "another communicator", "", 0, error); /* a barrier */
 }
 
+static ff_status gather_for(void *context, const void *bytes, size_t length, ff_buffer *parts,
+                            ff_error *error) {
+    ff_job *job = context;
+    return ff_channel_gather(job->channel, bytes, length, parts, error);
+}
+
+/* MPI under its own launchers, else shared memory and TCP. */
+static ff_status connect_processes(ff_job *job, ff_device *device, ff_error *error) {
+    const bool unified = device->table->unified;
+    const char *family = job->ranks->family;
+    ff_comm *comm;
+    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
+    const ff_comm_memory memory = {job->streams ? job->streams : device, !unified};
+    if (strcmp(family, "Open MPI") == 0 || strcmp(family, "MPICH") == 0) {
+        FF_TRY(ff_comm_mpi_create(&comm, job->rank, job->size, memory, error));
+    } else {
+        const ff_comm_processes_options how = {.rank = job->rank,
+                                               .size = job->size,
+                                               .gather = gather_for,
+                                               .context = job,
+                                               .timeout_ns = job->timeout_ns};
+        FF_TRY(ff_comm_processes_create(&comm, &how, memory, error));
+    }
+    job->comm = comm;
+    return FF_OK;
+}
+
 ff_status ff_job_connect(ff_job *job, ff_device *device, ff_error *error) {
     if (!job || job->comm) return FF_OK;
-    return connect_threads(job, device, error);
+    if (job->size > FF_COMM_RANKS_MOST)
+        return ff_fail(error, FF_USAGE, "%d ranks; at most %d are possible", job->size,
+                       FF_COMM_RANKS_MOST);
+    return job->team ? connect_threads(job, device, error) : connect_processes(job, device, error);
 }
 
 void ff_job_disconnect(ff_job *job) {

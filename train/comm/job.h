@@ -15,7 +15,9 @@ typedef struct ff_job {
     int rank, size;
     int local_size; /* ranks on this machine */
     const uint32_t
-        *cuts; /* [size + 1]: rank r has the parts [cuts[r], cuts[r + 1]) of cuts[size] */
+        *cuts;           /* [size + 1]: rank r has the parts [cuts[r], cuts[r + 1]) of cuts[size] */
+    uint64_t timeout_ns; /* of a rank that is silent */
+    const ff_ranks *ranks; /* where they are processes; else NULL */
     ff_channel *channel;
     ff_comm *_Atomic comm; /* of ff_job_connect; before it NULL */
     ff_device *streams;    /* whose streams the communicator uses; NULL = the compute's device */

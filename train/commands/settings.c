@@ -72,6 +72,7 @@ ff_settings ff_settings_default(void) {
     ff_settings defaults = {.trainer = ff_trainer_default_options()};
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
+    defaults.rank_timeout = 60;
     defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
     defaults.session.hash_every = FF_HASHES_CHOSEN;
     return defaults;
@@ -228,6 +229,11 @@ ff_status ff_settings_use(ff_settings *out,
          "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu."},
         {"dp-balance", 0, FF_OPTION_STRING, "LIST", &out->dp_balance, NULL, 0, 0,
          "The replicas' parts of a batch, as in 2,3,3; default: equal ones."},
+        {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,
+         "Start N ranks on this machine, a process each, which have equal parts of every batch; "
+         "torchrun, mpirun and srun start them on several machines."},
+        {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &out->rank_timeout, NULL, 1, 86400,
+         "A rank that is silent for longer is lost, and ends the job; default 60."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
          "With --dry-run: plan for the GPU described by FILE, which this machine need not have, "
          "and print its engines and memory."},

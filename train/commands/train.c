@@ -1,5 +1,6 @@
 /* Training: options, the run's folder, the trainer, the run. */
 #include "format/base/interrupt.h"
+#include "train/comm/launch.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
 #include "train/debug/gradients.h"
@@ -18,6 +19,7 @@
 #include "train/trainer_cost.h"
 #include "train/world.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,45 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
+/* A run may go on with other ranks. */
+static void forget_ranks(ff_settings *settings) {
+    const ff_settings defaults = ff_settings_default();
+    settings->dp = settings->dp_balance = NULL;
+    settings->ranks = defaults.ranks;
+    settings->rank_timeout = defaults.rank_timeout;
+}
+
+/* All ranks have the same options, but for what may differ among machines, and the same sets. */
+static ff_status agree(const ff_settings *given, const ff_trainer *trainer, ff_error *error) {
+    ff_job *job = trainer->options->job;
+    ff_settings kept = *given;
+    written recipe = {.given = &kept};
+    ff_status status;
+    if (!job) return FF_OK;
+    kept.session = ff_settings_default().session;
+    kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
+    kept.quiet = kept.trainer.verbose = kept.top5 = false;
+    forget_ranks(&kept);
+    ff_settings_resolve(&kept, trainer);
+    kept.trainer.data = kept.trainer.val = kept.trainer.plan_cache = kept.trainer.device = NULL;
+    kept.trainer.weights = kept.trainer.class_weights = NULL;
+    kept.trainer.threads = kept.trainer.workers = 0;
+    FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
+    FF_TRY_DONE(ff_buffer_printf(&recipe.text, error, "first step %" PRIu64 "\n",
+                                 trainer->options->first_step));
+    FF_TRY_DONE(ff_job_agree(job, "other options", recipe.text.bytes, recipe.text.length, error));
+    ff_dataset *const sets[] = {trainer->splits.train, trainer->splits.val};
+    static const char *const what[] = {"another training set", "another validation set"};
+    for (int i = 0; i < 2; i++) {
+        const uint8_t none[16] = {0};
+        const uint8_t *id = sets[i] ? ff_dataset_id(sets[i])->content : none;
+        FF_TRY_DONE(ff_job_agree(job, what[i], id, sizeof none, error));
+    }
+done:
+    ff_buffer_free(&recipe.text);
+    return status;
+}
+
 static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
                      ff_report *report, ff_error *error) {
     ff_settings kept = *given;
@@ -139,6 +180,7 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     kept.session.out = kept.session.resume = NULL;
     kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
     kept.quiet = kept.trainer.verbose = kept.top5 = false;
+    forget_ranks(&kept);
     ff_settings_resolve(&kept, trainer);
     FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
@@ -255,6 +297,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
+    FF_TRY_DONE(agree(given, trainer, error));
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
     if (given->show_batch) {
@@ -294,7 +337,7 @@ done:
     return status;
 }
 
-/* ---- replicas ---- */
+/* ---- ranks ---- */
 
 typedef struct team {
     const ff_settings *given;
@@ -318,6 +361,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
+    FF_TRY_DONE(agree(all->given, trainer, error));
     FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
     FF_TRY_DONE(ff_run(trainer, report, &run, error));
 done:
@@ -327,20 +371,33 @@ done:
     return status;
 }
 
-static ff_status run_replica(void *context, ff_job *job, const char *device, ff_error *error) {
+static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
     const team *all = context;
     return job->rank ? train_silently(all, job, device, error)
                      : train(all->given, all->session, job, device, error);
 }
 
-static ff_status train_on(const ff_settings *given, ff_session *session, ff_error *error) {
+/* Alone, as replicas, or as a rank of a job. */
+static ff_status train_on(const ff_settings *given, ff_session *session, const ff_ranks *ranks,
+                          ff_error *error) {
     ff_replicas replicas;
     team all = {given, session};
+    const ff_rank_work work = {run_rank, &all, (uint64_t)given->rank_timeout * 1000000000};
     FF_TRY(ff_replicas_parse(&replicas, given->dp, given->dp_balance, error));
-    if (!replicas.count) return train(given, session, NULL, NULL, error);
-    if (given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
+    if (replicas.count && ranks->size > 1)
+        return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
+                       ranks->family);
+    if (replicas.count && given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
         return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
-    return ff_replicas_run(&replicas, run_replica, &all, error);
+    if (replicas.count) return ff_replicas_run(&replicas, &work, error);
+    if (ranks->size > 1) return ff_rank_run(ranks, &work, error);
+    return train(given, session, NULL, NULL, error);
+}
+
+/* --ranks, in the process that is to start them. */
+static bool starts_ranks(const ff_settings *given, const ff_ranks *ranks) {
+    const bool trains = !given->dry_run && !given->show_batch && !given->finds;
+    return given->ranks && trains && !(ranks->family && strcmp(ranks->family, "fftrain") == 0);
 }
 
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
@@ -348,12 +405,21 @@ static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_session *session = NULL;
     bool done = false;
     given.finds = finds;
-    ff_status status = parse(argc, argv, &given, &session, &done, error);
-    if (status == FF_OK && !done) {
-        ff_interrupt_install();
-        ff_interrupt_add(SIGUSR1);
-        status = train_on(&given, session, error);
+    ff_ranks ranks = {0};
+    ff_status status;
+    FF_TRY_DONE(parse(argc, argv, &given, &session, &done, error));
+    if (done) goto done;
+    FF_TRY_DONE(ff_ranks_read(&ranks, error));
+    if (starts_ranks(&given, &ranks)) {
+        status = ff_ranks_start((int)given.ranks, argv, (uint64_t)given.rank_timeout * 1000000000,
+                                error);
+        goto done;
     }
+    ff_interrupt_install();
+    ff_interrupt_add(SIGUSR1);
+    status = train_on(&given, session, &ranks, error);
+done:
+    ff_ranks_free(&ranks);
     ff_session_close(&session);
     return status;
 }
