@@ -41,6 +41,10 @@ static const struct {
     {ARRAY("2", "4", "1", "4", "1") TASK("0", "1"), "2/4 by SLURM_ARRAY_TASK_ID"},
     {POD("2", "4") OMPI("0", "1"), "3/4 by JOB_COMPLETION_INDEX"},
     {OMPI("0", "1") TASK("0", "1"), "1/1 by OMPI_"},
+    /* mpirun's daemons are tasks. */
+    {OMPI("3", "4") TASK("1", "2"), "4/4 by OMPI_"},
+    {PMI("3", "4") TASK("0", "2"), "4/4 by PMI_"},
+    {OMPI("0", "1") TASK("1", "2"), "2/2 by SLURM_PROCID"},
     /* In a batch script, with what mpirun adds there. */
     {"SLURM_PROCID=0 SLURM_NTASKS=4 " OMPI("3", "4"), "4/4 by OMPI_"},
     {"SLURM_PROCID=0 SLURM_NTASKS=4 " PMI("2", "4"), "3/4 by PMI_"},
@@ -77,7 +81,6 @@ static const struct {
      "SLURM_ARRAY_TASK_COUNT part 2/4;wanted one launcher"},
     {ARRAY("2", "2", "1", "2", "1") TASK("1", "2"), "SLURM_ARRAY_TASK_COUNT part 2/2"},
     {ARRAY("2", "2", "1", "2", "1") "SLURM_NTASKS=2", "SLURM_NTASKS say part 1/2;ARRAY_TASK_COUNT"},
-    {OMPI("1", "2") TASK("0", "2"), "OMPI_COMM_WORLD_SIZE say part 2/2, but SLURM_PROCID"},
     {OMPI("1", "2") PMI("1", "3"), "OMPI_COMM_WORLD_SIZE say part 2/2, but PMI_RANK"},
     {POD("1", "2") OMPI("1", "2"), "but JOB_COMPLETION_INDEX and FFPACK_PARTS part 2/2"},
     {OMPI("0", "1") PMI("1", "2") POD("0", "3"), "PMI_SIZE say part 2/2, but JOB_COMPLETION_INDEX"},

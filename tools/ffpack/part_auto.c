@@ -117,10 +117,11 @@ ff_status ff_part_auto(ff_part *part, char **origin, ff_error *error) {
     int chosen;
     *origin = NULL;
     for (int i = 0; i < FAMILIES; i++) FF_TRY(read_family(&found[i], &families[i], error));
-    /* Without a step this is a script in which srun or mpirun would start the tasks. */
+    /* Without a step this is a script, which is no task itself. mpirun starts its daemons as tasks.
+     */
     const bool script = !value_of("SLURM_STEP_ID");
-    if (script && (found[OPEN_MPI].count || found[MPICH].count || found[TASKS].count == 1))
-        found[TASKS].count = 0;
+    const uint32_t ranks = found[OPEN_MPI].count | found[MPICH].count;
+    if (ranks > 1 || (script && (ranks || found[TASKS].count == 1))) found[TASKS].count = 0;
     FF_TRY(choose(found, &chosen, error));
     if (script && chosen == TASKS)
         return ff_fail(error, FF_USAGE,
