@@ -190,7 +190,7 @@ def kubernetes_trains():
 
 def agents(run, *words, ranks=1, **variables):
     port = str(free_port())
-    return finish([start([os.path.join(LAUNCH, "torchrun-two-machines.sh"), "127.0.0.1", run, *words],
+    return finish([start(["sh", os.path.join(LAUNCH, "torchrun-two-machines.sh"), "127.0.0.1", run, *words],
                          GPUS=str(ranks), PORT=port, **variables) for _ in range(2)])
 
 
@@ -208,6 +208,10 @@ echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE at ${MASTER_ADDR:+a
 if [ -n "$FAILS" ] && [ "$1" = --out ]; then mkdir -p "$2"; sleep 2; : >"$2/recipe.txt"; exit 1; fi
 ''')
     os.chmod(os.path.join(stand_in, "fftrain"), 0o755)
+    # This torchrun, without what PyTorch 1.13 reads wrongly under Python 3.11: that nothing is redirected.
+    with open(os.path.join(programs, "torchrun"), "w") as file:
+        file.write('#!/bin/sh\nexec "%s" -m torch.distributed.run --redirects=9:1 --tee=9:1 "$@"\n' % sys.executable)
+    os.chmod(os.path.join(programs, "torchrun"), 0o755)
     path = stand_in + ":" + clean["PATH"]
     lines = {}
     for name, fails in (("well", ""), ("failing", "yes")):

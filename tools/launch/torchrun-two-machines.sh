@@ -1,6 +1,6 @@
 #!/bin/sh
 # Trains on two machines, one rank a GPU, started by torchrun. On both, with the name of the first:
-#   torchrun-two-machines.sh FIRST-MACHINE RUN --data packed --model resnet50 --epochs 90
+#   sh torchrun-two-machines.sh FIRST-MACHINE RUN --data packed --model resnet50 --epochs 90
 # packed and the run's new folder RUN are on a file system that both have. torchrun numbers the ranks and starts
 # them again after a failure, from the last checkpoint; PyTorch does nothing else here.
 host=$1 run=$2
