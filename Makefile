@@ -8,6 +8,7 @@ PYTHON   ?= /usr/bin/python3
 SANITIZE ?=
 DNNL     ?= auto
 CUDA     ?= auto
+MPI      ?= auto
 CUDA_ARCHS ?= auto
 PREFIX   ?= /usr/local
 
@@ -48,7 +49,8 @@ endif
 ALL_LDFLAGS += -pthread $(LDFLAGS)
 
 include tools/build/cuda.mk
-sources = $(filter-out $(CUDA_SOURCES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
+include tools/build/mpi.mk
+sources = $(filter-out $(CUDA_SOURCES) $(MPI_SOURCES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 is_main = %/main.c
 
@@ -88,12 +90,12 @@ help: ## list the targets
 	@echo "Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile tools/build/*.mk
 	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  SANITIZE=list  PREFIX=dir  PYTHON=path"
-	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)"
+	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)  MPI=auto|0|1"
 
 $(BUILD)/config.mk: tools/build/probe.sh tools/build/probe_cuda.sh
-	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" tools/build/probe.sh $@
+	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" MPI="$(MPI)" tools/build/probe.sh $@
 
-programs: $(PROGRAMS) $(MODULES) ## build ffpack, ffinspect and fftrain into build/ (the default)
+programs: $(PROGRAMS) $(MODULES) $(MPI_MODULE) ## build ffpack, ffinspect and fftrain into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test lint
@@ -143,6 +145,13 @@ $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o
 $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+# NCCL's stand-in, for the programs beside it.
+NCCL_SIM := $(BUILD)/tests/libnccl.so.2 $(BUILD)/sim/libnccl.so.2
+$(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	@mkdir -p $(@D)
+	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed $(LDLIBS_LOADER)
+$(BUILD)/obj/tests/cuda/unit/test_nccl_library.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
+$(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_nccl_library $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/libnccl.so.2
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm

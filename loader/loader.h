@@ -105,9 +105,9 @@ typedef struct ff_loader_options {
     size_t label_count;
 
     /* This loader's share of each global batch: the parts [share_begin, share_end) of share_total.
-     * Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8. Cuts are at even
-     * positions, so that partners of a mixup stay together. A share may be empty: its slots have
-     * rows 0 but still come. share_total 0 = everything. */
+     * Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8. With mixup and
+     * cutmix cuts are at even positions, so that partners stay together. A share may be empty: its
+     * slots have rows 0 but still come. share_total 0 = everything. */
     uint32_t share_begin, share_end, share_total;
 
     /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
@@ -225,8 +225,8 @@ typedef struct ff_loader_stats {
 
 ff_loader_stats ff_loader_measure(ff_loader *loader);
 
-/* The first row of part `part` of `total` of a global batch of `batch` samples: even, except for
- * the end. */
-uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total);
+/* The first row of part `part` of `total` of a global batch of `batch` samples. pairs: with mixup
+ * or cutmix; it is then even, except for the end. */
+uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pairs);
 
 #endif

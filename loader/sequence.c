@@ -6,9 +6,10 @@
 
 #define BATCH_LIMIT (UINT64_C(1) << 30)
 
-uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total) {
+uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pairs) {
     if (part >= total) return batch;
-    return batch * part / total & ~UINT64_C(1);
+    const uint64_t row = batch * part / total;
+    return pairs ? row & ~UINT64_C(1) : row;
 }
 
 static uint64_t batches_of(uint64_t samples, uint64_t batch, bool drop) {
@@ -51,9 +52,10 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
     if (begin > end || end > total)
         return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
                        total);
-    sequence->share_begin = ff_loader_share(sequence->batch, begin, total);
+    const bool pairs = ff_augment_mixes(&options->augment);
+    sequence->share_begin = ff_loader_share(sequence->batch, begin, total, pairs);
     sequence->rows =
-        (uint32_t)(ff_loader_share(sequence->batch, end, total) - sequence->share_begin);
+        (uint32_t)(ff_loader_share(sequence->batch, end, total, pairs) - sequence->share_begin);
     return FF_OK;
 }
 

@@ -120,7 +120,10 @@ typedef struct ff_dropout {
     uint64_t seed;
     uint32_t layer;
     const uint64_t *step; /* only its low 32 bits are used */
-    const uint32_t *part; /* micro-batches before, as large as this one; NULL = none */
+    const uint32_t *part; /* micro-batches of this step before; NULL = none */
+    /* Rows of a micro-batch over all ranks (0 = those of x), and those before x's first one: a
+     * row's mask is that of its place in the global batch. */
+    uint64_t rows, first_row;
 } ff_dropout;
 
 /* Softmax cross-entropy, sums in double, in the order of the samples:
@@ -170,5 +173,18 @@ typedef struct ff_image_view {
     int down, right;
     bool mirror;
 } ff_image_view;
+
+/* sums = (first ? 0 : sums) + w * gradient; w: the weight of the step's entry of the ring, or 1
+ * with `summed`. */
+typedef struct ff_gradient_sum {
+    size_t count; /* a multiple of 16, aligned to 64 bytes */
+    const void *gradient;
+    ff_dtype dtype;
+    float *sums;
+    bool first, summed;
+    const ff_outcome *ring;
+    uint32_t ring_size;
+    const ff_control *control;
+} ff_gradient_sum;
 
 #endif

@@ -102,7 +102,7 @@ typedef struct ff_update_segment {
     size_t count; /* elements */
     const void *gradient;
     ff_dtype gradient_dtype;
-    float *sums; /* f32, of update_add; NULL = none: the update takes the gradients */
+    float *sums; /* f32, of sum_gradients; NULL = none: the update takes the gradients */
     float *values, *state[FF_STATES];
     bool adapts;         /* as in ff_arrays */
     float *average;      /* of the values; NULL = none */
@@ -126,10 +126,12 @@ typedef struct ff_update_spec {
     const float *buffers;
     float *average_buffers; /* NULL = none */
     size_t buffer_count;
-    /* Where segments have sums: of a step's micro-batches so far, on the device; samples of one;
-     * whether gradients are of the sum over a batch, not of its mean. */
+    /* Where segments have sums: of a step's micro-batches so far, on the device; samples of one,
+     * and where this rank's begin in it; whether gradients are of the sum over a batch, not of its
+     * mean.
+     */
     ff_outcome *total;
-    int part_samples;
+    int part_samples, first_sample;
     bool summed;
     ff_control *control;
 } ff_update_spec;
@@ -281,11 +283,16 @@ typedef struct ff_compute_ops {
     void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
     void (*update_run)(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
-    /* required: adds the gradients of a micro-batch and its outcome, in the ring, to those of its
-     * step; `first`: of a step. The gradients are of a mean over its samples that count, and so the
-     * update divides their sum, weighted by these, by the samples of the whole batch. */
-    void (*update_add)(ff_compute *compute, ff_prepared_update *update, bool first,
-                       ff_outcome *ring, uint32_t ring_size);
+    /* required, where a step is more than one batch: several micro-batches, or ranks. Gradients are
+     * of a mean over the samples that count, and so the update divides their sum, weighted by
+     * these, by the samples of the whole batch. sum_gradients adds the gradients of a micro-batch,
+     * then outcome_add its outcome, in the ring, to those of its step; `first`: of a step.
+     * outcome_join makes the step's outcome from those of `count` ranks. */
+    void (*sum_gradients)(ff_compute *compute, const ff_gradient_sum *sum);
+    void (*outcome_add)(ff_compute *compute, ff_prepared_update *update, bool first,
+                        ff_outcome *ring, uint32_t ring_size);
+    void (*outcome_join)(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
+                         int count, ff_outcome *ring, uint32_t ring_size);
 } ff_compute_ops;
 
 /* Parts of a training step, marked before their work is enqueued, with the number of the plan's

@@ -35,6 +35,7 @@ typedef struct ff_outcome {
     int32_t non_finite;  /* 1: loss or gradients were not finite and the update was skipped */
     float loss_scale;    /* used by the step */
     float learning_rate; /* of the first group */
+    uint32_t stop;       /* a rank was asked to stop by this signal; 0 = none */
 } ff_outcome;
 
 /* The step's mean loss times its count: what adds up over an epoch. */

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 
 /* Enqueues all batches of a pass, and counts them; *count = their number. */
-static ff_status give_all(ff_plan *plan, ff_feed *feed, ff_tally *tally, uint64_t *count,
-                          ff_error *error) {
+static ff_status give_all(ff_plan *plan, ff_feed *feed, ff_tally *tally, const ff_job *job,
+                          uint64_t *count, ff_error *error) {
     ff_outcome *outcomes = ff_feed_outcomes(feed);
     ff_compute *compute = ff_feed_compute(feed);
     for (bool last = false; !last; ++*count) {
         ff_feed_batch batch;
-        FF_TRY(ff_interrupt_check(error));
+        if (!job) FF_TRY(ff_interrupt_check(error)); /* ranks stop together, in training */
         FF_TRY(ff_feed_next(feed, &batch, error));
         ff_status status = ff_feed_make(feed, compute->stream, error);
         if (status == FF_OK) ff_plan_enqueue(plan, &batch.batch, false, outcomes + *count, 1, NULL);
@@ -43,20 +43,31 @@ static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_outcome *
     return FF_OK;
 }
 
-ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_evaluation *result,
-                      ff_error *error) {
+/* The sums of all ranks. */
+static ff_status sum_ranks(ff_job *job, ff_tally *tally, ff_outcome *sum, ff_error *error) {
+    double numbers[] = {sum->loss_sum, (double)sum->count, (double)sum->correct};
+    FF_TRY(ff_job_sum(job, numbers, 3, error));
+    sum->loss_sum = numbers[0];
+    sum->count = (int64_t)numbers[1];
+    sum->correct = (int64_t)numbers[2];
+    return tally ? ff_tally_join(tally, job, error) : FF_OK;
+}
+
+ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_job *job,
+                      ff_evaluation *result, ff_error *error) {
     const uint64_t began = ff_now_ns();
     ff_compute *compute = ff_feed_compute(feed);
     ff_outcome sum = {0};
     ff_outcome *outcomes;
     uint64_t count = 0;
-    if (tally) ff_tally_begin(tally);
-    FF_TRY(give_all(plan, feed, tally, &count, error));
+    if (tally) ff_tally_begin(tally, job ? job->rank : 0, job ? job->size : 1);
+    FF_TRY(give_all(plan, feed, tally, job, &count, error));
     FF_TRY(ff_alloc(&outcomes, count, sizeof *outcomes, "an evaluation", error));
     ff_compute_read(compute, outcomes, ff_feed_outcomes(feed), count * sizeof *outcomes);
     ff_status status;
     FF_TRY_DONE(ff_compute_check(compute, error));
     FF_TRY_DONE(add_up(outcomes, count, &sum, error));
+    if (job) FF_TRY_DONE(sum_ranks(job, tally, &sum, error));
     assert(!tally || tally->count == sum.count);
 done:
     free(outcomes);

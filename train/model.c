@@ -130,6 +130,7 @@ static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_pl
     (*plan)->class_weights = model->class_weights;
     (*plan)->summed = model->options.summed_loss;
     (*plan)->seed = model->options.seed;
+    (*plan)->share = model->options.share;
     (*plan)->next = model->plans;
     model->plans = *plan;
     return FF_OK;

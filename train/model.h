@@ -35,12 +35,20 @@ typedef struct ff_plan ff_plan;
  * accept AUTO and refuse the others. */
 typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
 
+/* The rows of a micro-batch over all ranks, and those before this rank's; rows 0: this rank has
+ * all.
+ */
+typedef struct ff_batch_share {
+    uint64_t rows, first;
+} ff_batch_share;
+
 typedef struct ff_model_options {
     const char *name; /* one of ff_model_name(0..): "resnet18" */
     ff_stem stem;
     int channels, height, width;   /* of a sample as it enters the net (after crops) */
     int classes;                   /* at least 1 */
     int batch;                     /* samples a training step */
+    ff_batch_share share;          /* where they are in a micro-batch of all ranks */
     int train_height, train_width; /* of the training plan's images; 0 = height and width */
     int sizes;                     /* of images that there will be plans for; 0 = 1 */
     int threads;                   /* 0 = ff_cpu_count() */

@@ -117,6 +117,7 @@ struct ff_plan {
     const float *class_weights; /* as in ff_loss; of the model */
     bool summed;                /* the loss is the sum over the batch, not its mean */
     uint64_t seed;              /* of dropout */
+    ff_batch_share share;       /* of the model */
     ff_op *ops;
     int op_count;
     ff_tensor *tensors; /* [layers]: each layer's output */
@@ -167,20 +168,21 @@ FF_MUST_USE ff_status ff_plan_fuse(ff_plan *plan, ff_error *error);
 
 /* ---- plan_run.c ---- */
 
-/* Events to record when the backward pass has completed a bucket of gradients. */
-typedef struct ff_bucket_events {
+/* Called when the backward pass has enqueued the last work on a bucket of gradients. */
+typedef struct ff_bucket_watch {
     const ff_bucket *buckets;
-    ff_event *const *events;
     int count;
-} ff_bucket_events;
+    void (*completed)(void *context, const ff_plan *plan, int bucket);
+    void *context;
+} ff_bucket_watch;
 
 /* Enqueues all work of a batch: forward, loss, and backward where `training`. Images, labels,
  * weights and mix are on the device and must stay valid until it is done. Dropout's step is that of
  * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0. ring_size
- * 0: none is computed, for batches without labels. events: of the buckets, or NULL. Failures stick
+ * 0: none is computed, for batches without labels. watch: of the buckets, or NULL. Failures stick
  * in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
-                     uint32_t ring_size, const ff_bucket_events *events);
+                     uint32_t ring_size, const ff_bucket_watch *watch);
 
 /* ---- plan_views.c ---- */
 

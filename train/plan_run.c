@@ -58,17 +58,15 @@ static void forward_views(const ff_pass *pass) {
     ff_compute_copy(pass->compute, logits, plan->view_logits, count * sizeof *logits);
 }
 
-/* Records the events of buckets that this operation completed. */
-static void complete_buckets(const ff_pass *pass, const ff_op *op, const ff_bucket_events *events,
+/* Tells of buckets that this operation completed. */
+static void complete_buckets(const ff_pass *pass, const ff_op *op, const ff_bucket_watch *watch,
                              int *next) {
-    ff_device *device = pass->compute->device;
-    for (; *next < events->count && op->layer <= events->buckets[*next].layer; ++*next)
-        device->table->event_record_external(device, events->events[*next], pass->compute->stream,
-                                             ff_compute_error(pass->compute));
+    for (; *next < watch->count && op->layer <= watch->buckets[*next].layer; ++*next)
+        watch->completed(watch->context, pass->plan, *next);
 }
 
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
-                     uint32_t ring_size, const ff_bucket_events *events) {
+                     uint32_t ring_size, const ff_bucket_watch *watch) {
     const ff_pass pass = {
         .plan = plan,
         .table = plan->compute->ops,
@@ -85,7 +83,7 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
     if (ring_size) loss(&pass, batch, ring, ring_size);
     for (int i = plan->op_count; training && i-- > 0;) {
         if (plan->ops[i].backward) backward(&pass, &plan->ops[i]);
-        if (events) complete_buckets(&pass, &plan->ops[i], events, &bucket);
+        if (watch) complete_buckets(&pass, &plan->ops[i], watch, &bucket);
     }
 }
 

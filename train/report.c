@@ -265,6 +265,7 @@ void ff_report_note(ff_report *report, const char *note) {
     if (report->note && strcmp(report->note, note) == 0) return;
     free(report->note);
     report->note = strdup(note); /* out of memory: it may be reported again */
+    if (!report->closing) return;
     fprintf(report->closing, "note: %s\n", note);
     fflush(report->closing);
     ff_error ignored = {0}; /* a log that cannot be written fails at the next epoch's line */
@@ -371,7 +372,8 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
     ff_error failure = {0};
     if (report->record && ff_record_end(report->record, trainer, &failure) != FF_OK)
         ff_report_note(report, failure.message);
-    if (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED) {
+    if (report->closing &&
+        (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED)) {
         char text[640];
         print_reached(report->closing, trainer, result);
         print_skipped(report->closing, trainer, result);

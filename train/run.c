@@ -8,6 +8,7 @@
 #include "train/debug/bad_loss.h"
 #include "train/debug/hashes.h"
 #include "train/evaluate.h"
+#include "train/run_ranks.h"
 #include "train/run_step.h"
 #include "train/warm_up.h"
 #include "train/whitening.h"
@@ -32,6 +33,8 @@ typedef struct running {
     uint64_t saved_step; /* its steps */
     ff_hashes *hashes;   /* NULL = none are kept */
     ff_outcome outcome;  /* the last one that has arrived */
+    bool goes_on;        /* from a checkpoint; of a job, rank 0's */
+    ff_stop stop;
 } running;
 
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
@@ -67,6 +70,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
                 return ff_loss_failed(trainer, one, last_checkpoint(run), run->options->folder,
                                       error);
             run->outcome = *one;
+            ff_stop_note(&run->stop, trainer, one);
             sums->loss_sum += ff_outcome_loss(one);
             sums->count += one->count;
             sums->correct += one->correct;
@@ -84,7 +88,7 @@ static ff_status train_batch(running *run, ff_error *error) {
     ff_taken taken = {0};
     FF_TRY(hashed ? ff_run_step(trainer, step, ff_hashes_part, run->hashes, &taken, error)
                   : ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
-    run->state.epoch.samples += taken.samples;
+    run->state.epoch.samples += ff_trainer_samples(trainer, step);
     run->asked_ns += taken.asked_ns;
     run->state.totals.steps++;
     if (!hashed) return FF_OK;
@@ -162,7 +166,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
     ff_report_begin_epoch(run->report, trainer, epoch + 1);
     for (uint64_t batch = run->state.totals.steps - epoch * trainer->batches;
          batch < trainer->batches; batch++) {
-        FF_TRY(ff_interrupt_check(error));
+        FF_TRY(ff_stop_check(&run->stop, trainer, run->state.totals.steps, error));
         FF_TRY(train_batch(run, error));
         tell_note(run);
         FF_TRY(collect(run, false, error));
@@ -223,8 +227,8 @@ static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error)
     ff_evaluation evaluation;
     if (!store->average) return FF_OK;
     ff_average_swap(store);
-    const ff_status status =
-        ff_evaluate(trainer->val_plan, trainer->val_feed, NULL, &evaluation, error);
+    const ff_status status = ff_evaluate(trainer->val_plan, trainer->val_feed, NULL,
+                                         trainer->options->job, &evaluation, error);
     ff_average_swap(store);
     FF_TRY(status);
     run->state.totals.val_ns += evaluation.ns;
@@ -240,7 +244,9 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
     ff_run_totals *totals = &run->state.totals;
     ff_evaluation evaluation;
     ff_trainer *trainer = run->trainer;
-    FF_TRY(ff_evaluate(trainer->val_plan, trainer->val_feed, trainer->tally, &evaluation, error));
+    FF_TRY(ff_ranks_share_buffers(trainer, error));
+    FF_TRY(ff_evaluate(trainer->val_plan, trainer->val_feed, trainer->tally, trainer->options->job,
+                       &evaluation, error));
     totals->val_ns += evaluation.ns;
     totals->last_val_ns = evaluation.ns;
     totals->val_epoch = line->epoch;
@@ -271,6 +277,7 @@ static ff_status run_epochs(running *run, ff_error *error) {
         take_times(run);
         ff_report_end_steps(run->report);
         FF_TRY(status);
+        FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
         ff_epoch line = line_of(run, epoch);
         if (trainer->val_plan && evaluates_after(trainer, epoch + 1))
             FF_TRY(evaluate(run, &line, &best, error));
@@ -285,7 +292,7 @@ static ff_status run_epochs(running *run, ff_error *error) {
 /* The checkpoint of a run that a signal stops: *error says that it can go on. SIGTERM and SIGUSR1
  * come from schedulers, which start such a run again: FF_PREEMPTED. */
 static ff_status save_stopped(running *run, ff_error *error) {
-    const int number = ff_interrupt_signal();
+    const int number = run->stop.signal ? run->stop.signal : ff_interrupt_signal();
     ff_keeper *keeper = run->options->keeper;
     ff_error why = {0};
     ff_status status = FF_OK;
@@ -309,8 +316,9 @@ static ff_status stopped(running *run, ff_error *error) {
     ff_status status =
         ff_fail(error, FF_INTERRUPTED,
                 "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu64 " of %s done)",
-                ff_interrupt_name(ff_interrupt_signal()), steps, ff_trainer_total_steps(trainer),
-                steps / trainer->batches, ff_say_count(trainer->epochs, "epoch", "epochs").text);
+                ff_interrupt_name(run->stop.signal ? run->stop.signal : ff_interrupt_signal()),
+                steps, ff_trainer_total_steps(trainer), steps / trainer->batches,
+                ff_say_count(trainer->epochs, "epoch", "epochs").text);
     if (run->options->keeper && steps) status = save_stopped(run, error);
     return status;
 }
@@ -328,7 +336,7 @@ static ff_status warm_up(running *run, ff_error *error) {
 /* Before the first step, if the net has a whitening convolution that has no values yet. */
 static ff_status whiten(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
-    if (run->options->from || trainer->options->weights) return FF_OK;
+    if (run->goes_on || trainer->options->weights) return FF_OK;
     uint64_t began = ff_now_ns();
     ff_status status = ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
                                  ff_model_threads(trainer->model), error);
@@ -351,8 +359,10 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     if (!error) error = &own;
     running run = {.trainer = trainer, .report = report, .options = options};
     uint64_t began = ff_now_ns();
+    run.goes_on = options->from != NULL;
     if (options->from) run.state = *options->from;
-    if (options->from && run.state.totals.steps >= ff_trainer_total_steps(trainer) &&
+    FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
+    if (run.goes_on && run.state.totals.steps >= ff_trainer_total_steps(trainer) &&
         !run.state.epoch.samples)
         return ff_fail(error, FF_USAGE,
                        "the run is complete: all its %" PRIu64
@@ -366,7 +376,8 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     FF_TRY_DONE(whiten(&run, error));
     FF_TRY_DONE(ff_hashes_open(&run.hashes, options->hashes, trainer, options->hash_every,
                                run.state.totals.steps, false, error));
-    if (trainer->ema_decay >= 0 && !options->from) ff_average_begin(ff_model_store(trainer->model));
+    FF_TRY_DONE(ff_ranks_compare(trainer, run.state.totals.steps, error));
+    if (trainer->ema_decay >= 0 && !run.goes_on) ff_average_begin(ff_model_store(trainer->model));
     run.saved_ns = ff_now_ns();
     FF_TRY_DONE(run_epochs(&run, error));
 done:
@@ -384,7 +395,6 @@ done:
     ff_error log_error = {0};
     ff_status log_status =
         ff_report_end(report, trainer, &run.result, status, error->message, &log_error);
-    if (status != FF_OK || log_status == FF_OK) return status;
-    *error = log_error;
-    return log_status;
+    if (status == FF_OK && log_status != FF_OK) *error = log_error;
+    return status == FF_OK ? log_status : status;
 }

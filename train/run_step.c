@@ -22,11 +22,11 @@ static ff_status run_part(ff_trainer *trainer, uint64_t step, int64_t part, ff_p
     ff_feed_batch next;
     FF_TRY(take(trainer, &next, taken, error));
     ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
-    assert(plan && ff_plan_batch(plan) == (int)next.count);
+    assert(plan && (!next.count || ff_plan_batch(plan) == (int)next.count));
     /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
     next.batch.weights = NULL;
     *last = next.last || part + 1 == trainer->accumulate;
-    const ff_status status = use(context, plan, &next.batch, *last, error);
+    const ff_status status = use(context, plan, next.count ? &next.batch : NULL, *last, error);
     taken->samples += next.count;
     const ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
     return status == FF_OK ? done : status;

@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include "format/base/memory.h"
+#include "train/outcome_ring.h"
 #include "train/plan.h"
 #include "train/segments.h"
 #include "train/update.h"
@@ -10,10 +11,11 @@
 #include <string.h>
 
 /* One step in TIMED_STEPS is timed, if the timing of the previous one has finished. */
-enum { SEND_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
+enum { SEND_STEPS = 16, TIMED_STEPS = 8 };
 
-/* The segments of a step, in their order. */
-enum { GRADIENTS, ADD_FIRST, ADD, UPDATE, SEGMENTS };
+/* The segments of a step, in their order. In a job the last micro-batch's gradients are added to
+ * the sums bucket by bucket: SUM_FIRST where it is the only one. */
+enum { GRADIENTS, SUM_FIRST, SUM, ADD_FIRST, ADD, UPDATE, SEGMENTS };
 
 struct ff_step {
     ff_model *model;
@@ -23,15 +25,8 @@ struct ff_step {
     ff_update *update;
     ff_segments segments;
     const ff_plan *plan; /* of the previous step; NULL = none */
-    ff_outcome *ring;    /* [PARTS * send_steps], on the device */
-    ff_outcome *pinned;  /* its copy */
-    ff_event *copied[PARTS];
-    /* Numbers of the next step to enqueue, of the next outcome to copy to the host, and of the next
-     * to return to the caller: delivered <= sent <= given. */
-    uint64_t given, sent, delivered;
-    ff_bucket *buckets;
-    ff_event **bucket_events;
-    int bucket_count;
+    ff_outcome_ring ring;
+    ff_reducer *reducer; /* NULL = one rank */
     /* Of the step being timed: the end of the previous one, its first kernel, its end. */
     ff_event *before, *begun, *ended;
     bool before_set, timing;
@@ -47,27 +42,66 @@ static const ff_device_table *table_of(const ff_step *step) {
 /* ---- the segments ---- */
 
 /* The batch, forward and backward. */
-static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                                ff_error *error) {
-    ff_step *step = context;
+static ff_status enqueue_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch, bool timed,
+                                   const ff_bucket_watch *watch, ff_error *error) {
     ff_compute *compute = step->compute;
-    const ff_bucket_events events = {step->buckets, step->bucket_events, step->bucket_count};
     ff_compute_enter(compute);
     if (step->options.make_batch)
         FF_TRY(step->options.make_batch(step->options.context, compute->stream, error));
     if (timed)
         FF_TRY(table_of(step)->event_record_external(compute->device, step->begun, compute->stream,
                                                      error));
-    ff_plan_enqueue(plan, batch, true, step->ring, PARTS * step->options.send_steps,
-                    step->options.bucket_bytes ? &events : NULL);
+    ff_plan_enqueue(plan, batch, true, step->ring.entries, ff_outcome_ring_size(&step->ring),
+                    watch);
     return ff_compute_check(compute, error);
+}
+
+static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                                ff_error *error) {
+    return enqueue_gradients(context, plan, batch, timed, NULL, error);
+}
+
+/* A bucket of the last micro-batch. */
+static void add_bucket(ff_step *step, const ff_plan *plan, int bucket, bool first) {
+    if (ff_reducer_needs(step->reducer, plan, bucket))
+        ff_update_sum(step->update, first, ff_reducer_bucket(step->reducer, bucket),
+                      step->ring.entries, ff_outcome_ring_size(&step->ring));
+    (void)!ff_reducer_bucket_done(step->reducer, bucket, ff_compute_error(step->compute));
+}
+static void add_only(void *context, const ff_plan *plan, int bucket) {
+    add_bucket(context, plan, bucket, true);
+}
+static void add_last(void *context, const ff_plan *plan, int bucket) {
+    add_bucket(context, plan, bucket, false);
+}
+
+static ff_status enqueue_sums(ff_step *step, ff_plan *plan, const ff_batch *batch, bool timed,
+                              bool first, ff_error *error) {
+    const ff_bucket_watch watch = {ff_reducer_bucket(step->reducer, 0),
+                                   ff_reducer_bucket_count(step->reducer),
+                                   first ? add_only : add_last, step};
+    FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
+    ff_update_count(step->update, first, step->ring.entries, ff_outcome_ring_size(&step->ring));
+    FF_TRY(ff_reducer_outcome_done(step->reducer, error));
+    return ff_compute_check(step->compute, error);
+}
+
+static ff_status give_only_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                               ff_error *error) {
+    return enqueue_sums(context, plan, batch, timed, true, error);
+}
+
+static ff_status give_last_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                               ff_error *error) {
+    return enqueue_sums(context, plan, batch, timed, false, error);
 }
 
 static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
                           ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    ff_update_add(step->update, step->parts == 1, step->ring, PARTS * step->options.send_steps);
+    ff_update_add(step->update, step->parts == 1, step->ring.entries,
+                  ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }
 
@@ -75,12 +109,17 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
                              ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    ff_update_enqueue(step->update, step->ring, PARTS * step->options.send_steps);
+    if (step->reducer)
+        ff_update_join(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
+                       step->ring.entries, ff_outcome_ring_size(&step->ring));
+    ff_update_enqueue(step->update, step->ring.entries, ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }
 
 static const ff_segment_kind kinds[SEGMENTS] = {
     [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
+    [SUM_FIRST] = {.give = give_only_sum, .of_plan = true, .timed = true},
+    [SUM] = {.give = give_last_sum, .of_plan = true, .timed = true},
     [ADD_FIRST] = {.give = give_sum},
     [ADD] = {.give = give_sum},
     [UPDATE] = {.give = give_update},
@@ -94,12 +133,6 @@ static ff_status create_events(ff_step *step, ff_error *error) {
     ff_event **timed[] = {&step->before, &step->begun, &step->ended};
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
         FF_TRY(table->event_create(device, timed[i], true, error));
-    for (int i = 0; i < PARTS; i++)
-        FF_TRY(table->event_create(device, &step->copied[i], false, error));
-    FF_TRY(ff_alloc(&step->bucket_events, (uint64_t)step->bucket_count, sizeof(ff_event *),
-                    "gradient buckets", error));
-    for (int i = 0; i < step->bucket_count; i++)
-        FF_TRY(table->event_create(device, &step->bucket_events[i], false, error));
     return FF_OK;
 }
 
@@ -119,7 +152,6 @@ static ff_status set_control(ff_step *step, ff_error *error) {
 
 static ff_status build(ff_step *step, ff_error *error) {
     const ff_step_options *options = &step->options;
-    const uint64_t bytes = (uint64_t)PARTS * options->send_steps * sizeof(ff_outcome);
     const ff_update_options update = {
         .groups = options->groups,
         .group_count = options->group_count,
@@ -128,18 +160,17 @@ static ff_status build(ff_step *step, ff_error *error) {
         .clip_norm = options->clip_norm,
         .ema_decay = options->ema_decay,
         .part_samples = options->part_samples,
+        .first_sample = options->first_sample,
         .summed = options->summed,
     };
-    ff_device *device = step->compute->device;
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));
     step->options.groups = NULL; /* owned by the caller; the update has copies */
     step->options.rates = NULL;
-    FF_TRY(ff_compute_allocate(step->compute, &step->ring, bytes, "the outcomes of steps", error));
-    void *pinned;
-    FF_TRY(device->table->allocate_pinned(device, &pinned, bytes, "the outcomes of steps", error));
-    step->pinned = pinned;
-    FF_TRY(ff_store_buckets(step->store, options->bucket_bytes, &step->buckets, &step->bucket_count,
-                            error));
+    FF_TRY(ff_outcome_ring_create(&step->ring, step->compute, options->send_steps,
+                                  options->first_step, error));
+    const ff_reducer_options reducer = {options->ranks, options->comm, options->comm_device,
+                                        options->bucket_bytes};
+    if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
     FF_TRY(create_events(step, error));
     return set_control(step, error);
 }
@@ -158,7 +189,6 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
     step->segments.kinds = kinds;
     step->segments.context = step;
     step->segments.record = options->record && !table_of(step)->unified;
-    step->given = step->sent = step->delivered = options->first_step;
     ff_status status = build(step, error);
     if (status == FF_OK)
         *out = step;
@@ -174,18 +204,13 @@ void ff_step_destroy(ff_step **pointer) {
     if (ff_compute_wait(step->compute, NULL) != FF_OK) {
         /* the failure was reported before, or will be at the next check */
     }
+    ff_reducer_destroy(&step->reducer);
     ff_segments_destroy(&step->segments);
     ff_update_destroy(&step->update);
     ff_event *events[] = {step->before, step->begun, step->ended};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         device->table->event_destroy(device, events[i]);
-    for (int i = 0; i < PARTS; i++) device->table->event_destroy(device, step->copied[i]);
-    for (int i = 0; step->bucket_events && i < step->bucket_count; i++)
-        device->table->event_destroy(device, step->bucket_events[i]);
-    if (step->ring) ff_compute_release(step->compute, step->ring);
-    if (step->pinned) device->table->release_pinned(device, step->pinned);
-    free(step->bucket_events);
-    free(step->buckets);
+    ff_outcome_ring_destroy(&step->ring);
     free(step);
     *pointer = NULL;
 }
@@ -215,7 +240,7 @@ static ff_status mark_end(ff_step *step, bool timed, ff_error *error) {
         return device->table->event_record(device, step->ended, stream, error);
     }
     take_time(step);
-    step->before_set = !step->timing && step->given % TIMED_STEPS == TIMED_STEPS / 2;
+    step->before_set = !step->timing && (step->ring.given + 1) % TIMED_STEPS == TIMED_STEPS / 2;
     if (!step->before_set) return FF_OK;
     return device->table->event_record(device, step->before, stream, error);
 }
@@ -227,65 +252,15 @@ ff_step_times ff_step_measure(ff_step *step) {
     return times;
 }
 
-/* ---- outcomes ---- */
-
-static int part_of(const ff_step *step, uint64_t number) {
-    return (int)(number / step->options.send_steps % PARTS);
-}
-
-static uint64_t queue_of(const ff_step *step, uint64_t number) {
-    return number % (PARTS * (uint64_t)step->options.send_steps);
-}
-
-/* Copies the remaining outcomes to the host. They are in one part, because every part is sent at
- * its end. */
-static ff_status send_outcomes(ff_step *step, ff_error *error) {
-    ff_device *device = step->compute->device;
-    ff_stream *stream = step->compute->stream;
-    const uint64_t at = queue_of(step, step->sent);
-    const uint64_t bytes = (step->given - step->sent) * sizeof(ff_outcome);
-    FF_TRY(device->table->copy(device, stream, step->pinned + at, step->ring + at, bytes, error));
-    FF_TRY(device->table->event_record(device, step->copied[part_of(step, step->sent)], stream,
-                                       error));
-    step->sent = step->given;
-    return FF_OK;
-}
-
 ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes, uint32_t *count,
                            ff_error *error) {
-    ff_device *device = step->compute->device;
-    ff_event *copied = step->copied[part_of(step, step->delivered)];
-    *outcomes = NULL;
-    *count = 0;
-    FF_TRY(ff_compute_check(step->compute, error));
-    if (wait && step->sent < step->given) FF_TRY(send_outcomes(step, error));
-    if (step->delivered == step->sent) return FF_OK;
-    if (!wait && !device->table->event_done(device, copied)) return FF_OK;
-    FF_TRY(device->table->event_synchronize(device, copied, error));
-    const uint64_t at = queue_of(step, step->delivered), each = step->options.send_steps;
-    const uint64_t left = each - at % each, there = step->sent - step->delivered;
-    *count = (uint32_t)(there < left ? there : left);
-    *outcomes = step->pinned + at;
-    step->delivered += *count;
-    return FF_OK;
-}
-
-/* The ring has three parts: one that steps write to, one being copied, and one that the caller
- * reads. The host waits where it would be further ahead. */
-static ff_status await_place(ff_step *step, ff_error *error) {
-    ff_device *device = step->compute->device;
-    const uint64_t ahead = step->given - step->delivered;
-    const uint64_t most = (PARTS - 1) * (uint64_t)step->options.send_steps;
-    assert(ahead <= most);
-    if (ahead < most) return FF_OK;
-    return device->table->event_synchronize(device, step->copied[part_of(step, step->delivered)],
-                                            error);
+    return ff_outcome_ring_take(&step->ring, wait, outcomes, count, error);
 }
 
 /* ---- a step ---- */
 
-/* Gradients that the plan does not compute are set to 0. Those left by an earlier plan may not be
- * finite, and then every update would be skipped. */
+/* Gradients that the plan does not compute are set to 0, and so are their sums. Those left by an
+ * earlier plan may not be finite, and then every update would be skipped. */
 static void enter_plan(ff_step *step, const ff_plan *plan) {
     for (int i = 0; plan != step->plan && plan->without && i < plan->graph->parameter_count; i++)
         if (plan->without[i] && plan->graph->parameters[i].trained)
@@ -294,49 +269,69 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
 }
 
 /* Enqueues the gradients of the next step, or of its next micro-batch. */
-static ff_status run_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch, bool timed,
-                               ff_error *error) {
+static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_batch *batch,
+                               bool timed, ff_error *error) {
     step->before_set = false;
     FF_TRY(ff_compute_check(step->compute, error));
-    FF_TRY(await_place(step, error));
+    FF_TRY(ff_outcome_ring_await(&step->ring, error));
     enter_plan(step, plan);
-    FF_TRY(ff_segments_run(&step->segments, GRADIENTS, plan, batch, timed, error));
+    if (batch)
+        FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
+    else
+        FF_TRY(ff_reducer_nothing(step->reducer, kind == SUM_FIRST, error));
     step->store->forwards++;
     return FF_OK;
 }
 
+/* Whether the next segment of this kind is timed. */
+static bool is_timed(const ff_step *step, int kind, const ff_plan *plan) {
+    return step->before_set && ff_segments_timeable(&step->segments, kind, plan);
+}
+
 ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
     const bool first = !step->parts;
-    if (first)
-        step->part_timed =
-            step->before_set && ff_segments_timeable(&step->segments, GRADIENTS, plan);
-    FF_TRY(run_gradients(step, plan, batch, first && step->part_timed, error));
+    if (first) step->part_timed = is_timed(step, GRADIENTS, plan);
+    FF_TRY(run_gradients(step, GRADIENTS, plan, batch, first && step->part_timed, error));
     step->parts++;
     return ff_segments_run(&step->segments, first ? ADD_FIRST : ADD, plan, batch, false, error);
 }
 
+/* The last micro-batch in a job, and the reduction. */
+static ff_status reduce(ff_step *step, ff_plan *plan, const ff_batch *batch, bool *timed,
+                        ff_error *error) {
+    const int kind = step->parts ? SUM : SUM_FIRST;
+    const bool now = !step->parts && is_timed(step, kind, plan);
+    FF_TRY(run_gradients(step, kind, plan, batch, now, error));
+    *timed = step->parts ? step->part_timed : now;
+    return ff_reducer_run(step->reducer, plan, error);
+}
+
 ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
-    bool timed = step->before_set && ff_segments_timeable(&step->segments, GRADIENTS, plan);
-    if (step->store->sums) {
+    bool timed = is_timed(step, GRADIENTS, plan);
+    if (step->reducer) {
+        FF_TRY(reduce(step, plan, batch, &timed, error));
+    } else if (step->store->sums) {
         FF_TRY(ff_step_add(step, plan, batch, error));
         timed = step->part_timed;
-        step->parts = 0;
     } else {
-        FF_TRY(run_gradients(step, plan, batch, timed, error));
+        FF_TRY(run_gradients(step, GRADIENTS, plan, batch, timed, error));
     }
-    FF_TRY(ff_segments_run(&step->segments, UPDATE, plan, batch, false, error));
-    step->given++;
+    step->parts = 0;
+    const ff_batch none = {0};
+    FF_TRY(ff_segments_run(&step->segments, UPDATE, plan, batch ? batch : &none, false, error));
     FF_TRY(mark_end(step, timed, error));
-    if (step->given % step->options.send_steps == 0) return send_outcomes(step, error);
-    return FF_OK;
+    return ff_outcome_ring_advance(&step->ring, error);
 }
 
 ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
                             ff_outcome *outcome, ff_error *error) {
-    FF_TRY(run_gradients(step, plan, batch, false, error));
-    ff_compute_read(step->compute, outcome, step->ring + queue_of(step, step->given),
-                    sizeof *outcome);
+    FF_TRY(run_gradients(step, GRADIENTS, plan, batch, false, error));
+    ff_compute_read(step->compute, outcome, ff_outcome_ring_next(&step->ring), sizeof *outcome);
     return ff_compute_check(step->compute, error);
+}
+
+ff_reducer *ff_step_reducer(ff_step *step) {
+    return step->reducer;
 }
 
 const char *ff_step_note(const ff_step *step) {
@@ -345,7 +340,7 @@ const char *ff_step_note(const ff_step *step) {
 
 ff_status ff_step_restart(ff_step *step, ff_error *error) {
     FF_TRY(ff_compute_wait(step->compute, error));
-    step->given = step->sent = step->delivered = step->options.first_step;
+    ff_outcome_ring_restart(&step->ring, step->options.first_step);
     step->before_set = step->timing = false;
     step->parts = 0;
     step->times = (ff_step_times){0};

@@ -3,8 +3,8 @@
  *
  * A step is a list of segments (segments.h): the gradients [batch, forward, backward] and the
  * update. On a device that is not the host they are captured as graphs if `record` is set. A plan
- * of another batch size has its own first segment; both use the same memory. An event after each
- * gradient bucket, also inside a graph, tells other streams that its gradients are ready.
+ * of another batch size has its own first segment; both use the same memory. In a job of several
+ * ranks the gradients are reduced between the two, while the backward pass goes on (reducer.h).
  *
  * A process may have several ff_steps, on one device or several; each belongs to one thread at a
  * time. */
@@ -12,10 +12,15 @@
 #define FF_TRAIN_STEP_H
 
 #include "loader/device/device.h"
+#include "train/comm/comm.h"
 #include "train/control.h"
 #include "train/model.h"
+#include "train/reducer.h"
 
 typedef struct ff_step ff_step;
+
+/* Steps without an outcome yet that may be enqueued, at most, with the default send_steps. */
+enum { FF_STEP_AHEAD = 32 };
 
 typedef struct ff_step_options {
     /* As in ff_update_options. */
@@ -24,16 +29,21 @@ typedef struct ff_step_options {
     const double *rates;
     uint64_t rate_steps;
     double clip_norm, ema_decay;
-    int part_samples;
+    int part_samples, first_sample;
     bool summed;
     uint64_t first_step; /* number of the first step: of a resumed run */
     /* Initial loss scale: 0 = 1, fixed. `scale_interval` good steps double it, a step whose
      * gradients are not finite halves it and is skipped; interval 0 = fixed. */
     double loss_scale;
     uint32_t scale_interval;
-    bool record;           /* capture graphs; where that fails, steps run without: ff_step_note */
-    uint32_t send_steps;   /* steps between copies of outcomes to the host; 0 = 16 */
-    uint64_t bucket_bytes; /* least bytes of gradients before an event; 0 = no events */
+    bool record;         /* capture graphs; where that fails, steps run without: ff_step_note */
+    uint32_t send_steps; /* steps between copies of outcomes to the host; 0 = 16 */
+    /* Of a job of several ranks, which all make the same steps: as in ff_reducer_options. The store
+     * must have sums. ranks 0 = 1. */
+    int ranks;
+    ff_comm *comm;
+    ff_device *comm_device;
+    uint64_t bucket_bytes;
     /* Enqueues making the batch, as part of the first segment, also during capture, so it must only
      * enqueue. NULL = the batch is ready. */
     ff_status (*make_batch)(void *context, ff_stream *stream, ff_error *error);
@@ -47,8 +57,8 @@ FF_MUST_USE ff_status ff_step_create(ff_step **step, ff_model *model,
 void ff_step_destroy(ff_step **step);
 
 /* Enqueues one step of a training plan. The batch is in device memory, at the same address at every
- * call with this plan. Parameters that the plan leaves out (ff_plan_options.without) have gradient
- * 0. Also returns errors of earlier steps. */
+ * call with this plan; NULL, in a job: this rank has no sample of it. Parameters that the plan
+ * leaves out (ff_plan_options.without) have gradient 0. Also returns errors of earlier steps. */
 FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
 
@@ -70,6 +80,9 @@ FF_MUST_USE ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_b
  * outcomes not returned, ff_step_run waits. */
 FF_MUST_USE ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes,
                                        uint32_t *count, ff_error *error);
+
+/* The reduction of gradients; NULL in a job of one rank. */
+ff_reducer *ff_step_reducer(ff_step *step);
 
 /* One sentence where graphs were requested and capture failed; else NULL. Owned by the step. */
 const char *ff_step_note(const ff_step *step);

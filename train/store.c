@@ -155,6 +155,10 @@ void ff_store_clear_gradient(ff_store *store, int parameter) {
     compute->device->table->fill(compute->device, compute->stream,
                                  ff_store_gradient(store, parameter), 0,
                                  held_count(store, parameter) * element, ff_compute_error(compute));
+    if (store->sums)
+        compute->device->table->fill(
+            compute->device, compute->stream, store->sums + store->offsets[parameter], 0,
+            held_count(store, parameter) * sizeof(float), ff_compute_error(compute));
 }
 
 static size_t logical_count(const ff_graph_parameter *p) {
@@ -278,9 +282,11 @@ ff_status ff_store_buckets(const ff_store *store, uint64_t bytes, ff_bucket **ou
     *count = 0;
     FF_TRY(ff_alloc(out, (uint64_t)layers, sizeof **out, "gradient buckets", error));
     for (ff_node layer = layers; layer-- > 0;) {
-        now.weights_end += layer_count(store, layer, true);
-        now.channels_end += layer_count(store, layer, false);
-        now.layer = layer;
+        const size_t weights = layer_count(store, layer, true);
+        const size_t channels = layer_count(store, layer, false);
+        now.weights_end += weights;
+        now.channels_end += channels;
+        if (weights || channels) now.layer = layer;
         size_t held = (now.weights_end - now.weights) * element +
                       (now.channels_end - now.channels) * sizeof(float);
         if (!held || (layer > 0 && (bytes == 0 || held < bytes))) continue;

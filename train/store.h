@@ -82,7 +82,7 @@ float *ff_store_value(const ff_store *store, int parameter);
 const void *ff_store_working(const ff_store *store, int parameter);
 void *ff_store_gradient(const ff_store *store, int parameter);
 
-/* Enqueues zeros for the gradient of a trained parameter. */
+/* Enqueues zeros for the gradient of a trained parameter, and for its sum. */
 void ff_store_clear_gradient(ff_store *store, int parameter);
 
 /* Buckets of gradients, in the order in which the backward pass completes them; the last ends at

@@ -35,8 +35,9 @@ typedef struct ff_tally_parts {
     size_t stride; /* logits of a sample */
     slot slots[SLOTS];
     verdict *verdicts; /* [batch] */
-    uint64_t given;    /* samples of this pass so far */
-    int next;          /* slot */
+    uint64_t next_first,
+        step; /* number of the next batch's first sample; to that of the one after */
+    int next; /* slot */
 } ff_tally_parts;
 
 /* ---- counting ---- */
@@ -72,7 +73,7 @@ static verdict judge(const float *logits, int classes, int64_t label, double rea
 }
 
 /* Puts a sample among the worst, the largest loss first; of equal ones the first in the set. */
-static void rank(ff_tally *tally, uint64_t sample, const verdict *got) {
+static void insert(ff_tally *tally, const ff_mistake *got) {
     int at = tally->worst_count;
     if (at == FF_TALLY_WORST && got->loss <= tally->worst[at - 1].loss) return;
     if (at == FF_TALLY_WORST)
@@ -81,8 +82,7 @@ static void rank(ff_tally *tally, uint64_t sample, const verdict *got) {
         tally->worst_count++;
     for (; at > 0 && tally->worst[at - 1].loss < got->loss; at--)
         tally->worst[at] = tally->worst[at - 1];
-    tally->worst[at] =
-        (ff_mistake){sample, got->label, got->predicted, got->loss, got->probability};
+    tally->worst[at] = *got;
 }
 
 static void count_batch(ff_tally *tally, slot *from) {
@@ -113,7 +113,9 @@ static void count_batch(ff_tally *tally, slot *from) {
         tally->class_correct[got->label] += correct;
         if (tally->confusion)
             tally->confusion[(size_t)got->label * (size_t)classes + (size_t)got->predicted]++;
-        if (got->loss >= 0) rank(tally, from->first + n, got);
+        const ff_mistake mistake = {from->first + n, got->label, got->predicted, got->loss,
+                                    got->probability};
+        if (got->loss >= 0) insert(tally, &mistake);
     }
     from->count = 0;
 }
@@ -186,7 +188,8 @@ void ff_tally_destroy(ff_tally **pointer) {
 
 /* ---- a pass ---- */
 
-void ff_tally_begin(ff_tally *tally) {
+void ff_tally_begin(ff_tally *tally, int rank, int ranks) {
+    const uint64_t batch = (uint64_t)tally->parts->plan->batch;
     const size_t classes = (size_t)tally->classes;
     tally->count = tally->correct = tally->top = 0;
     tally->worst_count = 0;
@@ -194,7 +197,8 @@ void ff_tally_begin(ff_tally *tally) {
     memset(tally->class_count, 0, classes * sizeof *tally->class_count);
     memset(tally->class_correct, 0, classes * sizeof *tally->class_correct);
     if (tally->confusion) memset(tally->confusion, 0, classes * classes * sizeof *tally->confusion);
-    tally->parts->given = 0;
+    tally->parts->next_first = (uint64_t)rank * batch;
+    tally->parts->step = (uint64_t)ranks * batch;
     for (int i = 0; i < SLOTS; i++) tally->parts->slots[i].count = 0;
 }
 
@@ -222,8 +226,8 @@ static ff_status copy(const ff_tally_parts *parts, slot *to, const ff_batch *bat
 ff_status ff_tally_add(ff_tally *tally, const ff_batch *batch, uint32_t count, ff_error *error) {
     ff_tally_parts *parts = tally->parts;
     const ff_plan *plan = parts->plan;
-    const uint64_t first = parts->given;
-    parts->given += count;
+    const uint64_t first = parts->next_first;
+    parts->next_first += parts->step;
     if (plan->compute->device->table->unified) {
         slot here = {.logits = ff_plan_at(plan, plan->logits),
                      .labels = (void *)(uintptr_t)batch->labels,
@@ -249,4 +253,83 @@ ff_status ff_tally_end(ff_tally *tally, ff_error *error) {
         FF_TRY(take(tally, &parts->slots[(parts->next + i) % SLOTS], error));
     tally->whole = true;
     return FF_OK;
+}
+
+/* ---- of all ranks ---- */
+
+static ff_status sum_counts(ff_job *job, int64_t *counts, size_t count, ff_error *error) {
+    double *numbers;
+    FF_TRY(ff_alloc(&numbers, count, sizeof *numbers, "the counts of an evaluation", error));
+    for (size_t i = 0; i < count; i++) numbers[i] = (double)counts[i];
+    const ff_status status = ff_job_sum(job, numbers, count, error);
+    for (size_t i = 0; i < count; i++) counts[i] = (int64_t)numbers[i];
+    free(numbers);
+    return status;
+}
+
+static ff_status sum_confusion(ff_tally *tally, ff_job *job, ff_error *error) {
+    const size_t count = (size_t)tally->classes * (size_t)tally->classes;
+    double *numbers;
+    if (!tally->confusion) return FF_OK;
+    FF_TRY(ff_alloc(&numbers, count, sizeof *numbers, "the counts of an evaluation", error));
+    for (size_t i = 0; i < count; i++) numbers[i] = tally->confusion[i];
+    const ff_status status = ff_job_sum(job, numbers, count, error);
+    for (size_t i = 0; i < count; i++) tally->confusion[i] = (uint32_t)numbers[i];
+    free(numbers);
+    return status;
+}
+
+/* By loss, and then by number. */
+static int compare(const void *left, const void *right) {
+    const ff_mistake *a = left, *b = right;
+    if (a->loss != b->loss) return a->loss > b->loss ? -1 : 1;
+    return (a->sample > b->sample) - (a->sample < b->sample);
+}
+
+/* Each rank's part of the sum is zero but for its own mistakes. */
+static ff_status join_worst(ff_tally *tally, ff_job *job, ff_error *error) {
+    enum { NUMBERS = 5 };
+    const size_t most = (size_t)job->size * FF_TALLY_WORST;
+    double *numbers, *own;
+    ff_mistake *all = NULL;
+    size_t count = 0;
+    ff_status status;
+    FF_TRY(ff_alloc(&numbers, most * NUMBERS, sizeof *numbers, "mistakes", error));
+    own = numbers + (size_t)job->rank * FF_TALLY_WORST * NUMBERS;
+    for (int i = 0; i < tally->worst_count; i++, own += NUMBERS) {
+        const ff_mistake *from = &tally->worst[i];
+        own[0] = (double)from->sample + 1; /* 0 = none */
+        own[1] = from->label;
+        own[2] = from->predicted;
+        own[3] = from->loss;
+        own[4] = from->probability;
+    }
+    FF_TRY_DONE(ff_alloc(&all, most, sizeof *all, "mistakes", error));
+    FF_TRY_DONE(ff_job_sum(job, numbers, most * NUMBERS, error));
+    for (size_t i = 0; i < most; i++) {
+        const double *from = numbers + i * NUMBERS;
+        if (from[0] > 0)
+            all[count++] = (ff_mistake){(uint64_t)from[0] - 1, (int32_t)from[1], (int32_t)from[2],
+                                        from[3], from[4]};
+    }
+    qsort(all, count, sizeof *all, compare);
+    tally->worst_count = (int)(count < FF_TALLY_WORST ? count : FF_TALLY_WORST);
+    memcpy(tally->worst, all, (size_t)tally->worst_count * sizeof *all);
+done:
+    free(all);
+    free(numbers);
+    return status;
+}
+
+ff_status ff_tally_join(ff_tally *tally, ff_job *job, ff_error *error) {
+    const size_t classes = (size_t)tally->classes;
+    int64_t counts[] = {tally->count, tally->correct, tally->top};
+    FF_TRY(sum_counts(job, counts, 3, error));
+    tally->count = counts[0];
+    tally->correct = counts[1];
+    tally->top = counts[2];
+    FF_TRY(sum_counts(job, tally->class_count, classes, error));
+    FF_TRY(sum_counts(job, tally->class_correct, classes, error));
+    FF_TRY(sum_confusion(tally, job, error));
+    return join_worst(tally, job, error);
 }

@@ -3,6 +3,7 @@
 #ifndef FF_TRAIN_TALLY_H
 #define FF_TRAIN_TALLY_H
 
+#include "train/comm/job.h"
 #include "train/compute.h"
 #include "train/model.h"
 
@@ -48,13 +49,15 @@ static inline double ff_tally_top(const ff_tally *tally) {
 
 /* For evaluate.c, in a pass over a set in the order of its samples' numbers. */
 
-/* A new pass: everything is 0. */
-void ff_tally_begin(ff_tally *tally);
+/* A new pass: everything is 0. Of several ranks each has an equal part of every batch. */
+void ff_tally_begin(ff_tally *tally, int rank, int ranks);
 /* Counts the batch that was enqueued last, or an earlier one: then this one is copied from the
  * device, and counted later. Labels outside [0, classes) are not counted. */
 FF_MUST_USE ff_status ff_tally_add(ff_tally *tally, const ff_batch *batch, uint32_t count,
                                    ff_error *error);
 /* Counts what is left. */
 FF_MUST_USE ff_status ff_tally_end(ff_tally *tally, ff_error *error);
+/* After the end: the counts of all ranks. */
+FF_MUST_USE ff_status ff_tally_join(ff_tally *tally, ff_job *job, ff_error *error);
 
 #endif

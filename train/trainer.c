@@ -175,6 +175,27 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
     return FF_OK;
 }
 
+/* This rank's rows of a micro-batch. Every rank needs some. */
+static ff_status take_share(ff_trainer *trainer, const ff_job *job, ff_error *error) {
+    uint64_t first, rows;
+    for (int i = 0; job && i < job->size; i++) {
+        const ff_job other = {.rank = i, .size = job->size, .cuts = job->cuts};
+        ff_job_share(&other, (uint64_t)trainer->micro_all, ff_augment_mixes(&trainer->augment),
+                     &first, &rows);
+        if (!rows)
+            return ff_fail(error, FF_USAGE,
+                           "%d ranks share batches of %" PRId64
+                           " samples%s, and rank %d has none of them",
+                           job->size, trainer->micro_all,
+                           ff_augment_mixes(&trainer->augment) ? ", in pairs" : "", i);
+    }
+    ff_job_share(job, (uint64_t)trainer->micro_all, ff_augment_mixes(&trainer->augment), &first,
+                 &rows);
+    trainer->micro = (int64_t)rows;
+    trainer->first_row = (int64_t)first;
+    return FF_OK;
+}
+
 static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
                                  const ff_recipe *recipe, ff_error *error) {
     uint64_t count = trainer->train_count;
@@ -192,12 +213,15 @@ static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *
                        "--accumulate %" PRId64 ": batches of %" PRId64
                        " samples are not as many micro-batches of one size",
                        trainer->accumulate, trainer->batch);
-    trainer->micro = trainer->batch / trainer->accumulate;
+    trainer->micro_all = trainer->batch / trainer->accumulate;
+    FF_TRY(take_share(trainer, options->job, error));
     int64_t rest = (int64_t)(count % (uint64_t)trainer->batch);
     trainer->batches = count / (uint64_t)trainer->batch;
     trainer->keeps_last = options->last_batch == FF_LAST_BATCH_KEEP && rest;
     if (trainer->keeps_last) {
-        trainer->last_count = rest % trainer->micro;
+        trainer->last_count = rest % trainer->micro_all - trainer->first_row;
+        if (trainer->last_count < 0 || trainer->last_count >= trainer->micro)
+            trainer->last_count = 0; /* none, or all of its rows */
         trainer->batches++;
     } else {
         trainer->dropped = rest;
@@ -206,8 +230,9 @@ static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *
         trainer->val_batch = (uint64_t)trainer->batch_asked < trainer->val_count
                                  ? trainer->batch_asked
                                  : (int64_t)trainer->val_count;
-    if (trainer->accumulate > 1 && trainer->val_batch > trainer->micro)
-        trainer->val_batch = trainer->micro;
+    const int64_t most = options->job ? trainer->micro_all / options->job->size : trainer->micro;
+    if ((trainer->accumulate > 1 || options->job) && trainer->val_batch > most)
+        trainer->val_batch = most;
     return FF_OK;
 }
 

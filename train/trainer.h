@@ -5,6 +5,7 @@
 #define FF_TRAIN_TRAINER_H
 
 #include "loader/loader.h"
+#include "train/comm/job.h"
 #include "train/feed.h"
 #include "train/machine.h"
 #include "train/model.h"
@@ -49,7 +50,8 @@ typedef struct ff_trainer_options {
     double loss_scale; /* negative = chosen: with f16 activations the recipe's, or dynamic; else
                           none */
     bool no_graph, no_warm_up, deterministic, quiet, verbose;
-    int64_t threads; /* 0 = all CPUs */
+    int64_t threads; /* 0 = all CPUs, shared with the job's other ranks on this machine */
+    ff_job *job;     /* NULL = alone; must outlive the trainer */
 
     int64_t epochs;
     int64_t batch;      /* FF_BATCH_AUTO: the largest that fits */
@@ -104,6 +106,8 @@ enum { FF_TRAINER_STEPS = 1 << 27 };
  * steps after which it doubles; a bad step halves it. */
 #define FF_TRAINER_LOSS_SCALE 65536.0
 enum { FF_TRAINER_SCALE_STEPS = 2000 };
+/* Of a job: least bytes of gradients that are reduced together. */
+enum { FF_TRAINER_BUCKET_BYTES = 4 << 20 };
 
 /* The images of training from an epoch (from 0) on. */
 typedef struct ff_trainer_size {
@@ -142,9 +146,10 @@ typedef struct ff_trainer {
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
     const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
-    int64_t micro;              /* samples of a micro-batch: batch / accumulate */
+    int64_t micro_all;          /* samples of a micro-batch: batch / accumulate */
+    int64_t micro, first_row;   /* those of this rank: how many, after how many others */
     int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
-    int64_t last_count;         /* samples of the smaller last plans; 0 = none */
+    int64_t last_count;         /* this rank's samples of the smaller last plans; 0 = none */
     bool keeps_last;            /* the epoch's last batch is smaller */
     int64_t dropped;            /* samples that an epoch leaves out */
     int64_t val_batch;
@@ -192,7 +197,7 @@ FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
 /* The size in an epoch (from 0). */
 const ff_trainer_size *ff_trainer_size_in(const ff_trainer *trainer, uint64_t epoch);
-/* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
+/* The plan for a micro-batch of step `step` (from 0) with `count` samples of this rank; 0: any. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Makes the training feed again, to begin with the batches of step `step` (from 0): for a step that
  * is looked at after the run. The step that learns cannot be used afterwards. */
@@ -200,6 +205,12 @@ FF_MUST_USE ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_e
 /* Of a loader on the host whose first batch is that step's, whole: the same images as on any
  * device, as f32 CHW. */
 ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step);
+/* Samples of a step, over all ranks. */
+static inline uint64_t ff_trainer_samples(const ff_trainer *trainer, uint64_t step) {
+    const uint64_t batch = (uint64_t)trainer->batch;
+    const uint64_t left = trainer->train_count - step % trainer->batches * batch;
+    return left < batch ? left : batch;
+}
 /* Steps of the whole run. */
 static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {
     return trainer->epochs * trainer->batches;

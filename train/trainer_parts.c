@@ -1,5 +1,6 @@
 #include "train/trainer_parts.h"
 
+#include "format/base/thread.h"
 #include "loader/device/absent.h"
 #include "train/average.h"
 #include "train/checkpoint/weights.h"
@@ -69,7 +70,13 @@ const ff_trainer_size *ff_trainer_size_in(const ff_trainer *trainer, uint64_t ep
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count) {
     const ff_trainer_size *size = ff_trainer_size_in(trainer, step / trainer->batches);
     const bool settled = size->plans[1][0] && step >= trainer->settled_step;
-    return size->plans[settled][count != (uint32_t)trainer->micro];
+    return size->plans[settled][count && count != (uint32_t)trainer->micro];
+}
+
+static int threads_of(const ff_trainer_options *options) {
+    if (options->threads || !options->job) return (int)options->threads;
+    const int each = ff_cpu_count() / options->job->local_size;
+    return each > 1 ? each : 1;
 }
 
 static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *options,
@@ -87,10 +94,11 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .width = (int)splits->width,
         .classes = (int)splits->classes,
         .batch = (int)trainer->micro,
+        .share = {(uint64_t)trainer->micro_all, (uint64_t)trainer->first_row},
         .train_height = (int)largest->height,
         .train_width = (int)largest->width,
         .sizes = trainer->size_count,
-        .threads = (int)options->threads,
+        .threads = threads_of(options),
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
         .class_weights = trainer->class_weights,
@@ -104,7 +112,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     };
     FF_TRY(ff_model_create(&trainer->model, &model, error));
     FF_TRY(ff_trainer_set_groups(trainer, error));
-    if (trainer->accumulate > 1)
+    if (trainer->accumulate > 1 || options->job)
         FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), error));
     if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
@@ -158,6 +166,16 @@ static void begin_at(const ff_trainer *trainer, uint64_t step, ff_loader_options
     train->position = step % trainer->batches * (uint64_t)trainer->batch;
 }
 
+/* This rank's rows of every batch: of training its own share, of evaluation as many as the others.
+ */
+static void share_rows(const ff_job *job, bool training, ff_loader_options *loader) {
+    if (!job) return;
+    const uint32_t rank = (uint32_t)job->rank;
+    loader->share_begin = training ? job->cuts[rank] : rank;
+    loader->share_end = training ? job->cuts[rank + 1] : rank + 1;
+    loader->share_total = training ? job->cuts[job->size] : (uint32_t)job->size;
+}
+
 ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error) {
     begin_at(trainer, step, &trainer->train_input);
     ff_feed_destroy(&trainer->train_feed);
@@ -185,7 +203,8 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.label_count = 1;
     train.seed = trainer->seed;
     train.threads = trainer->workers;
-    train.batch = (uint64_t)trainer->micro;
+    train.batch = (uint64_t)trainer->micro_all;
+    share_rows(options->job, true, &train);
     train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
     begin_at(trainer, options->first_step, &train);
@@ -198,8 +217,10 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));
     if (!splits->val) return FF_OK;
 
-    ff_loader_options val = ff_feed_in_order(trainer->model, &splits->label,
-                                             (uint64_t)trainer->val_batch, splits->val_resize);
+    const int ranks = options->job ? options->job->size : 1;
+    ff_loader_options val = ff_feed_in_order(
+        trainer->model, &splits->label, (uint64_t)(trainer->val_batch * ranks), splits->val_resize);
+    share_rows(options->job, false, &val);
     val.threads = trainer->workers;
     return build_feed(trainer, options, &val, splits->val, &trainer->val_feed, error);
 }
@@ -231,7 +252,12 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .first_step = learns ? options->first_step : 0,
         .clip_norm = trainer->clip_norm,
         .ema_decay = trainer->ema_decay,
-        .part_samples = (int)trainer->micro,
+        .part_samples = (int)trainer->micro_all,
+        .first_sample = (int)trainer->first_row,
+        .ranks = options->job ? options->job->size : 1,
+        .comm = options->job ? options->job->comm : NULL,
+        .comm_device = options->job ? options->job->streams : NULL,
+        .bucket_bytes = FF_TRAINER_BUCKET_BYTES,
         .summed = trainer->summed_loss,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
@@ -262,6 +288,8 @@ static ff_status build(ff_trainer *trainer, ff_error *error) {
     FF_TRY(load_weights(trainer, options, error));
     trainer->workers = choose_workers(options->workers, ff_model_threads(trainer->model));
     FF_TRY(build_feeds(trainer, options, error));
+    ff_device *device = ff_model_compute(trainer->model)->device;
+    if (!ff_device_is_absent(device)) FF_TRY(ff_job_connect(options->job, device, error));
     return ff_trainer_make_step(trainer, options, true, &trainer->step, error);
 }
 

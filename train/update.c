@@ -8,6 +8,7 @@
 struct ff_update {
     ff_store *store;
     ff_prepared_update *prepared;
+    bool summed;
 };
 
 /* A span of the store's blocks, for the compute table. */
@@ -63,6 +64,7 @@ static ff_status prepare(ff_update *update, const ff_update_options *options, ff
         .buffer_count = store->buffer_count,
         .total = store->total,
         .part_samples = options->part_samples,
+        .first_sample = options->first_sample,
         .summed = options->summed,
         .control = store->control,
     };
@@ -79,6 +81,7 @@ ff_status ff_update_create(ff_update **out, ff_store *store, const ff_update_opt
     *out = NULL;
     FF_TRY(ff_alloc(&update, 1, sizeof *update, "an update", error));
     update->store = store;
+    update->summed = options->summed;
     const ff_status status = prepare(update, options, error);
     if (status == FF_OK)
         *out = update;
@@ -102,8 +105,48 @@ void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size) 
     compute->ops->update_run(compute, update->prepared, ring, ring_size);
 }
 
-void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size) {
+void ff_update_sum(ff_update *update, bool first, const ff_bucket *bucket, ff_outcome *ring,
+                   uint32_t ring_size) {
+    const ff_store *store = update->store;
+    ff_compute *compute = store->compute;
+    const size_t channels = bucket->channels - store->weight_count;
+    ff_gradient_sum sum = {
+        .count = bucket->weights_end - bucket->weights,
+        .gradient = store->gradients + bucket->weights * compute->element_bytes,
+        .dtype = compute->dtype,
+        .sums = store->sums + bucket->weights,
+        .first = first,
+        .summed = update->summed,
+        .ring = ring,
+        .ring_size = ring_size,
+        .control = store->control,
+    };
+    ff_compute_enter(compute);
+    if (sum.count) compute->ops->sum_gradients(compute, &sum);
+    sum.count = bucket->channels_end - bucket->channels;
+    sum.gradient =
+        (const float *)(store->gradients + store->weight_count * compute->element_bytes) + channels;
+    sum.dtype = FF_F32;
+    sum.sums = store->sums + bucket->channels;
+    if (sum.count) compute->ops->sum_gradients(compute, &sum);
+}
+
+void ff_update_count(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size) {
     ff_compute *compute = update->store->compute;
     ff_compute_enter(compute);
-    compute->ops->update_add(compute, update->prepared, first, ring, ring_size);
+    compute->ops->outcome_add(compute, update->prepared, first, ring, ring_size);
+}
+
+void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size) {
+    const ff_store *store = update->store;
+    const ff_bucket all = {0, store->weight_count, store->weight_count, store->trained_count, 0};
+    ff_update_sum(update, first, &all, ring, ring_size);
+    ff_update_count(update, first, ring, ring_size);
+}
+
+void ff_update_join(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
+                    uint32_t ring_size) {
+    ff_compute *compute = update->store->compute;
+    ff_compute_enter(compute);
+    compute->ops->outcome_join(compute, update->prepared, ranks, count, ring, ring_size);
 }

@@ -21,9 +21,10 @@ typedef struct ff_update_options {
      * torch.nn.utils.clip_grad_norm_, without the loss scale; 0 = none are. */
     double clip_norm;
     double ema_decay; /* of the store's average, where it has one (average.h) */
-    /* Where the store has sums of gradients: samples of a micro-batch, and whether gradients are of
-     * the sum over a batch (ff_model_options.summed_loss). */
-    int part_samples;
+    /* Where the store has sums of gradients: samples of a micro-batch over all ranks, where this
+     * rank's begin in it, and whether gradients are of the sum over a batch
+     * (ff_model_options.summed_loss). */
+    int part_samples, first_sample;
     bool summed;
 } ff_update_options;
 
@@ -36,6 +37,13 @@ void ff_update_destroy(ff_update **update); /* NULL is accepted */
 /* Enqueues adding the gradients of a micro-batch to the sums of its step, and its outcome to that
  * of the step, in the ring; `first`: it is the step's first one. The store must have sums. */
 void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
+/* Its two halves: the gradients, bucket by bucket, and then the outcome. */
+void ff_update_sum(ff_update *update, bool first, const ff_bucket *bucket, ff_outcome *ring,
+                   uint32_t ring_size);
+void ff_update_count(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
+/* Enqueues making the step's outcome from those of all ranks, ranks[count] on the device. */
+void ff_update_join(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
+                    uint32_t ring_size);
 /* Enqueues the end of a step: the check, the update, and advancing the control; writes the step's
  * entry of the ring. ring: [ring_size], on the device. The check covers all gradients: where one is
  * infinite or NaN, parameters and state stay unchanged, whether or not the loss was scaled;

@@ -23,6 +23,26 @@ ff_status ff_path_of_program(char **folder, ff_error *error) {
     return FF_OK;
 }
 
+ff_status ff_path_of_module(char **path, const char *folder, const char *file, ff_error *error) {
+    static const char *const below[] = {"", "../lib/", "../"};
+    char *own = NULL;
+    *path = NULL;
+    if (!folder) FF_TRY(ff_path_of_program(&own, error));
+    if (!folder) folder = own;
+    ff_status status = FF_OK;
+    for (int i = 0; i < 3; i++) {
+        FF_TRY_DONE(ff_format(path, error, "%s/%s%s", folder, below[i], file));
+        if (access(*path, R_OK) == 0) goto done;
+        free(*path);
+        *path = NULL;
+    }
+    status = ff_fail(error, FF_FAILED, "the module %s is neither in %s nor in its ../lib or ..",
+                     file, folder);
+done:
+    free(own);
+    return status;
+}
+
 size_t ff_path_length(const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;

@@ -1,5 +1,7 @@
 #include "loader/cuda/libraries.h"
 
+#include "format/base/path.h"
+
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>
@@ -212,33 +214,54 @@ static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
                             name, *why ? ": " : "", why);
 }
 
+/* Opens one as open_one does; the error says what was searched, or why it did not open. */
+static ff_status open_named(void **handle, const places *where, size_t *place, const char *name,
+                            const char *file, ff_error *error) {
+    char why[512], searched[1536];
+    *handle = open_one(where, place, file, why, sizeof why);
+    if (*handle) return FF_OK;
+    if (*why) return ff_fail(error, FF_FAILED, "%s cannot be opened: %s", name, why);
+    places_print(where, searched, sizeof searched);
+    return ff_fail(error, FF_FAILED,
+                   "%s (%s) was not found in: %s; FFPACK_CUDA_PATH may name its folder", name, file,
+                   searched);
+}
+
 ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes, ff_error *error) {
     static const struct {
         const char *name, *file12, *file13;
-        ff_cuda_need need;
     } rows[] = {
-#define ROW(name, file12, file13, need) {name, file12, file13, need},
+#define ROW(name, file12, file13) {name, file12, file13},
         FF_CUDA_LIBRARIES(ROW)
 #undef ROW
     };
     places where = {0};
     size_t place = 0;
-    char why[512], searched[1536];
+    void *handle;
     ff_status status = places_find(&where, program, error);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == FF_OK; i++) {
         const char *file = cuda < 13000 ? rows[i].file12 : rows[i].file13;
-        void *handle = open_one(&where, &place, file, why, sizeof why);
-        if (handle && strcmp(rows[i].name, "cuDNN") == 0) status = check_cudnn(handle, cuda, error);
-        if (handle && strcmp(rows[i].name, "NVRTC") == 0)
+        status = open_named(&handle, &where, &place, rows[i].name, file, error);
+        if (status == FF_OK && strcmp(rows[i].name, "cuDNN") == 0)
+            status = check_cudnn(handle, cuda, error);
+        if (status == FF_OK && strcmp(rows[i].name, "NVRTC") == 0)
             status = open_builtins(handle, notes, error);
-        if (handle || rows[i].need == FF_CUDA_OPTIONAL) continue;
-        places_print(&where, searched, sizeof searched);
-        status = *why
-                     ? ff_fail(error, FF_FAILED, "%s cannot be opened: %s", rows[i].name, why)
-                     : ff_fail(error, FF_FAILED,
-                               "%s (%s) was not found in: %s; FFPACK_CUDA_PATH may name its folder",
-                               rows[i].name, file, searched);
     }
     places_free(&where);
+    return status;
+}
+
+ff_status ff_cuda_library_open(void **handle, const char *name, const char *file, ff_error *error) {
+    places where = {0};
+    size_t place = 0;
+    char *program = NULL;
+    ff_status status;
+    *handle = NULL;
+    FF_TRY_DONE(ff_path_of_program(&program, error));
+    FF_TRY_DONE(places_find(&where, program, error));
+    FF_TRY_DONE(open_named(handle, &where, &place, name, file, error));
+done:
+    places_free(&where);
+    free(program);
     return status;
 }

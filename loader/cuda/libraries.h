@@ -17,26 +17,27 @@
 
 #include "format/base/memory.h"
 
-typedef enum ff_cuda_need { FF_CUDA_NEEDED, FF_CUDA_OPTIONAL } ff_cuda_need;
-
-/* ROW(name, file under CUDA 12, file under CUDA 13, need), in the order in which they are opened:
- * NVRTC before cuDNN, which opens it by name for engines compiled at runtime; cuBLASLt before
- * cuBLAS, which needs it. NVML comes with the driver (nvml.h). */
+/* ROW(name, file under CUDA 12, file under CUDA 13), in the order in which they are opened: NVRTC
+ * before cuDNN, which opens it by name for engines compiled at runtime; cuBLASLt before cuBLAS,
+ * which needs it. NVML comes with the driver (nvml.h); NCCL is opened where it is used. */
 #define FF_CUDA_LIBRARIES(ROW)                                                                     \
-    ROW("NVRTC", "libnvrtc.so.12", "libnvrtc.so.13", FF_CUDA_NEEDED)                               \
-    ROW("cuBLASLt", "libcublasLt.so.12", "libcublasLt.so.13", FF_CUDA_NEEDED)                      \
-    ROW("cuBLAS", "libcublas.so.12", "libcublas.so.13", FF_CUDA_NEEDED)                            \
-    ROW("cuDNN", "libcudnn.so.9", "libcudnn.so.9", FF_CUDA_NEEDED)                                 \
-    ROW("NCCL", "libnccl.so.2", "libnccl.so.2", FF_CUDA_OPTIONAL)
+    ROW("NVRTC", "libnvrtc.so.12", "libnvrtc.so.13")                                               \
+    ROW("cuBLASLt", "libcublasLt.so.12", "libcublasLt.so.13")                                      \
+    ROW("cuBLAS", "libcublas.so.12", "libcublas.so.13")                                            \
+    ROW("cuDNN", "libcudnn.so.9", "libcudnn.so.9")
 
 /* The oldest accepted cuDNN, as cudnnGetVersion counts: 9.8. */
 enum { FF_CUDNN_LEAST = 90800 };
 
-/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line for each missing optional
- * library and what its lack costs. FF_FAILED names the first required library that is missing and
- * the places searched, or why one could not be opened, or that cuDNN is for another CUDA or too
- * old. */
+/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line where NVRTC's builtins are
+ * missing. FF_FAILED names the first library that is missing and the places searched, or why one
+ * could not be opened, or that cuDNN is for another CUDA or too old. */
 FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes,
                                              ff_error *error);
+
+/* One more, `file`, called `name` in messages, for the runs that need it. Same places and errors;
+ * stays open. */
+FF_MUST_USE ff_status ff_cuda_library_open(void **handle, const char *name, const char *file,
+                                           ff_error *error);
 
 #endif

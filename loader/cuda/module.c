@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifndef FF_CUDA_VERSION
 #define FF_CUDA_VERSION 0
@@ -18,20 +17,6 @@ struct ff_cuda_module {
     const ff_cuda_table *table;
     ff_buffer notes; /* lines */
 };
-
-/* The module's path, allocated; FF_FAILED where it does not exist. */
-static ff_status find_module(char **path, const char *folder, ff_error *error) {
-    static const char *const below[] = {"", "../lib/", "../"};
-    for (int i = 0; i < 3; i++) {
-        FF_TRY(ff_format(path, error, "%s/%slibff_cuda.so", folder, below[i]));
-        if (access(*path, R_OK) == 0) return FF_OK;
-        free(*path);
-        *path = NULL;
-    }
-    return ff_fail(error, FF_FAILED,
-                   "the CUDA module libff_cuda.so is neither in %s nor in its ../lib or ..",
-                   folder);
-}
 
 static ff_status open_module(const ff_cuda_table **table, const char *path, int cuda,
                              ff_error *error) {
@@ -65,7 +50,7 @@ ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int c
             "this program was built without CUDA: make found no complete toolkit, and prints what is missing");
     if (!folder) FF_TRY(ff_path_of_program(&own, error));
     if (!folder) folder = own;
-    FF_TRY_DONE(find_module(&path, folder, error));
+    FF_TRY_DONE(ff_path_of_module(&path, folder, "libff_cuda.so", error));
     if (ordinal != FF_CUDA_NO_DEVICE) FF_TRY_DONE(ff_cuda_driver_check(cuda, ordinal, error));
     FF_TRY_DONE(ff_cuda_libraries_open(folder, cuda, &notes, error));
     FF_TRY_DONE(open_module(&table, path, cuda, error));

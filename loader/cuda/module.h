@@ -29,7 +29,8 @@ void ff_cuda_module_close(ff_cuda_module **module); /* *module = NULL; NULL is a
 /* Valid until the process ends. */
 const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module);
 
-/* A line for each missing optional library and what its lack costs, or "". Owned by the module. */
+/* A line for each part of a library that is missing and what its lack costs, or "". Owned by the
+ * module. */
 const char *ff_cuda_module_notes(const ff_cuda_module *module);
 
 /* The same as if the program lay in `folder` (NULL: where it lies) and had been built with `cuda`

@@ -43,6 +43,10 @@ else
     echo old >"$scratch/old" && install -D "$scratch/old" "$here/lib/libff_cuda.so" && makes install PREFIX="$here" && [ ! -e "$here/lib/libff_cuda.so" ]
     result $? "an older build's module does not stay"
 fi
+if [ -e "$build/libff_mpi.so" ]; then
+    cmp -s "$here/lib/libff_mpi.so" "$build/libff_mpi.so"
+    result $? "the MPI module is in lib"
+fi
 
 # ---- man pages ----
 for program in ffpack ffinspect fftrain; do

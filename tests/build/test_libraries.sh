@@ -49,6 +49,8 @@ result $? "the last lines are how to install exactly these, not make's"
 result $? "nothing stays of it: a second make looks again"
 makes 2 DNNL=1 DNNL_ROOT=/nowhere CPPFLAGS=-Ddnnl_version=no_such_function && says 'oneDNN: MISSING \(.*, and DNNL=1 insists: libdnnl-dev' && ends 'conda-forge onednn;'
 result $? "DNNL=1 insists"
+makes 2 MPI=1 MPICC=no-such-mpicc && says 'MPI: MISSING \(no no-such-mpicc\), and MPI=1 insists: libopenmpi-dev' && ends 'conda-forge openmpi;'
+result $? "MPI=1 insists"
 makes 2 CUDA=1 CUDA_HOME=/nowhere CC="$scratch/some-cc" && says 'Not built'
 result $? "CUDA=1 does not hide it"
 

@@ -68,6 +68,14 @@ def load_safetensors(path):
                                    .reshape(one["shape"]).copy()) for name, one in header.items()}
 
 
+def compared(net):
+    """The names of the parameters, but for biases that a batch norm takes away again: their gradient is 0, what is computed of it is
+    rounding alone, and AdamW makes steps of full size from its signs."""
+    modules = list(net.modules())
+    idle = {id(a.bias) for a, b in zip(modules, modules[1:]) if isinstance(a, nn.Conv2d) and isinstance(b, nn.BatchNorm2d)}
+    return [name for name, value in net.named_parameters() if id(value) not in idle]
+
+
 class Torch:
     """A net, its optimizer, and their state as arrays."""
 
@@ -98,7 +106,8 @@ class Torch:
         return loss.item()
 
     def values(self):
-        return [p.detach().clone() for p in self.net.parameters()]
+        parameters = dict(self.net.named_parameters())
+        return [parameters[name].detach().clone() for name in compared(self.net)]
 
 
 def norm(parts):
@@ -131,7 +140,7 @@ class Ours:
         for key, value in net.state_dict().items():
             data = self.back.read(value.numel() * value.element_size())
             values[key] = torch.from_numpy(numpy.frombuffer(data, "uint8").copy()).view(value.dtype).reshape(value.shape)
-        return [values[key] for key, _ in net.named_parameters()]
+        return values
 
     def step(self, torchs, images, labels):
         state = torchs.bytes()
@@ -142,7 +151,7 @@ class Ours:
         line = self.process.stdout.readline()
         while not line.startswith("loss"):
             line = self.process.stdout.readline()
-        return float(line.split()[1]), values
+        return float(line.split()[1]), [values[name] for name in compared(torchs.net)]
 
     def close(self):
         self.to.close()
@@ -170,8 +179,8 @@ def train_alone(name, optimizer, begun, net):
     ours.to.flush()
     ours.back.read((1 + STEPS) * BATCH * CLASSES * 4) # logits
     wanted = ours.values(net)
-    final = [state[key] for key, _ in net.named_parameters()]
-    return final, ours.close() and all(torch.equal(a, b) for a, b in zip(final, wanted))
+    same = all(torch.equal(state[name], wanted[name]) for name, _ in net.named_parameters())
+    return [state[name] for name in compared(net)], ours.close() and same
 
 
 def check(name, optimizer):
@@ -206,7 +215,7 @@ def check(name, optimizer):
     if not final:
         return
     limit, found = apart(one.values(), two.values()), apart(final, one.values())
-    moved = apart(one.values(), [begun[key] for key, _ in one.net.named_parameters()])
+    moved = apart(one.values(), [begun[name] for name in compared(one.net)])
 
     def figures(values):
         return "%.1e (median %.1e)" % (max(values), sorted(values)[STEPS // 2])

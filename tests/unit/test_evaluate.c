@@ -51,10 +51,10 @@ static void evaluate(ff_trainer *trainer, int batch, int workers, ff_evaluation 
     assert_ok(ff_feed_create(&feed, trainer->splits.train, &options, error));
     assert_ok(ff_tally_create(&tally, plan, error));
     /* Twice: the second pass begins where the first one ended. */
-    assert_ok(ff_evaluate(plan, feed, NULL, result, error));
+    assert_ok(ff_evaluate(plan, feed, NULL, NULL, result, error));
     ff_evaluation again;
     for (int i = 0; i < 2; i++) {
-        assert_ok(ff_evaluate(plan, feed, tally, &again, error));
+        assert_ok(ff_evaluate(plan, feed, tally, NULL, &again, error));
         assert_true(again.loss == result->loss && again.count == result->count);
         assert_int_equal(tally->count, result->count);
         assert_true((double)tally->correct / (double)tally->count == result->accuracy);
@@ -169,7 +169,7 @@ static void labels_beyond_the_model_are_refused(void **state) {
     feeding.loader.order = FF_ORDER_SEQUENTIAL;
     assert_ok(ff_model_plan(model, 1, false, &plan, error));
     assert_ok(ff_feed_create(&feed, set, &feeding, error));
-    assert_fails(ff_evaluate(plan, feed, NULL, &result, error), FF_BAD_DATA,
+    assert_fails(ff_evaluate(plan, feed, NULL, NULL, &result, error), FF_BAD_DATA,
                  "label of sample 0 of a validation batch");
     ff_feed_destroy(&feed);
     ff_dataset_close(&set);

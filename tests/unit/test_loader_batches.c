@@ -267,12 +267,12 @@ static void shares(void **state) {
                 assert_ok(ff_loader_acquire(part[r], &mine, error));
                 assert_true(!all == !mine);
                 if (!mine) continue;
-                assert_int_equal((all->position + row) % 2, all->position % 2);
                 size_t bytes = 3 * 32 * 32 * sizeof(float);
                 assert_memory_equal((uint8_t *)all->data + row * bytes, mine->data,
                                     mine->rows * bytes);
                 assert_memory_equal(all->weight + row, mine->weight, mine->rows * sizeof(float));
                 assert_int_equal(mine->global_count, all->count);
+                assert_int_equal(row, 50 * cuts[w][r] / cuts[w][3]);
                 for (uint32_t i = 0; i < mine->count; i++) seen[mine->source[i].sample[0]]++;
                 row += mine->rows, count += mine->count;
                 ff_loader_release(part[r], mine, NULL);

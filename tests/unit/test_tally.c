@@ -139,7 +139,7 @@ static void counts_are_those_of_plain_loops(void **state) {
             (size_t)ff_tensor_padded_channels(&p.plan->tensors[p.plan->graph->output]);
         for (int again = 0; again < 2; again++) {
             p.samples = 0;
-            ff_tally_begin(tally);
+            ff_tally_begin(tally, 0, 1);
             for (int b = 0; b < 8; b++) {
                 const int count = b == 7 ? 1 + (int)roll(&d, BATCH) : BATCH;
                 const ff_dtype dtype = b % 2 ? FF_I64 : FF_I32;

@@ -620,6 +620,19 @@ static void dropout_matches(void **state) {
     }
     assert_memory_equal(y[0], y[1], count * sizeof *x);
     assert_memory_not_equal(y[0], y[2], count * sizeof *x);
+    /* Row 2 of a micro-batch of 3 is that of a rank with 2 rows before its own, also of the second
+     * micro-batch. */
+    for (uint32_t part = 0; part < 2; part++) {
+        const uint32_t place = part;
+        const size_t sample = count / 3;
+        float whole[21 * 5 * 7 * 3], own[21 * 5 * 7];
+        ff_dropout all = dropout;
+        step = 9, all.part = &place, all.shape.block = 1;
+        both->right->ops->dropout(both->right, &all, x, whole);
+        all.rows = 3, all.first_row = 2, all.shape.n = 1;
+        both->right->ops->dropout(both->right, &all, x + 2 * sample, own);
+        assert_memory_equal(own, whole + 2 * sample, sizeof own);
+    }
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         kept += y[0][i] != 0;

@@ -75,7 +75,7 @@ GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(M
 # in place of cmocka, which machines with a card need not have. Those of steps, nets and batches open
 # the module, as fftrain does.
 GPU_TESTS := $(if $(MODULES),$(patsubst tests/cuda/unit/%.c,$(BUILD)/gpu/%,$(shell grep -l kernel_helpers.h tests/cuda/unit/test_cuda_*.c)))
-GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step compute plan placements))
+GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step compute plan placements nccl))
 GPU_PROGRAMS += $(GPU_TESTS) $(GPU_MODULE_TESTS) $(if $(MODULES),$(BUILD)/gpu/gpu_library)
 $(BUILD)/obj/gpu/%.o: %.c $(BUILD)/config.mk Makefile tools/build/cuda.mk
 	@mkdir -p $(@D)
@@ -97,6 +97,7 @@ $(BUILD)/gpu/gpu_library: $(BUILD)/obj/tests/programs/gpu_library.o $(GPU_ARCHIV
 SIM_TESTS := $(patsubst $(BUILD)/gpu/%,$(BUILD)/sim/%,$(GPU_MODULE_TESTS))
 SIM_OTHERS := $(if $(MODULES),$(patsubst tests/gpu/%.c,$(BUILD)/sim/%,$(GPU_SOURCES)) $(BUILD)/sim/gpu_library)
 SIM_ARCHIVES := $(BUILD)/obj/tests/cuda/sim/module/module.o $(GPU_ARCHIVES) $(BUILD)/libff_cudasim.a
+$(BUILD)/sim/test_cuda_nccl: $(BUILD)/sim/libnccl.so.2
 $(SIM_TESTS): $(BUILD)/sim/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(SIM_ARCHIVES)
 $(filter-out %/gpu_library,$(SIM_OTHERS)): $(BUILD)/sim/%: $(BUILD)/obj/tests/gpu/%.o $(SIM_ARCHIVES)
 $(filter %/gpu_library,$(SIM_OTHERS)): $(BUILD)/obj/tests/programs/gpu_library.o $(SIM_ARCHIVES)

@@ -1,4 +1,4 @@
-# make install, make uninstall: programs, the CUDA module where fftrain looks for it (../lib), manuals and
+# make install, make uninstall: programs, the modules where fftrain looks for it (../lib), manuals and
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
 DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png
@@ -44,10 +44,11 @@ install: programs shared ## programs, CUDA module, man pages, completions into P
 	    install -D -m $$mode $$from "$(TO)/$$file" || exit 1; \
 	done
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
-	@echo "installed in $(TO): bin, $(if $(MODULES),lib/libff_cuda.so$(comma) )share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
+	@$(if $(MPI_MODULE),install -D -m 644 $(MPI_MODULE) "$(TO)/lib/libff_mpi.so",rm -f "$(TO)/lib/libff_mpi.so")
+	@echo "installed in $(TO): bin, $(if $(MODULES),lib/libff_cuda.so$(comma) )$(if $(MPI_MODULE),lib/libff_mpi.so$(comma) )share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
 	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
 	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
 
 uninstall: ## remove what make install put into PREFIX
-	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so $(SHARED),"$(TO)/$(file)")
+	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so $(SHARED),"$(TO)/$(file)")
 	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" -depth -type d -empty -delete 2>/dev/null || true

@@ -3,7 +3,7 @@
 # the file $1 and says on stderr what it found, and what is missing with the packages that have it.
 # If something required is missing, $1 is a makefile that removes itself and ends make with a
 # message: make's own would hide it. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH,
-# DNNL (auto|0|1), DNNL_ROOT, and what probe_cuda.sh reads.
+# DNNL (auto|0|1), DNNL_ROOT, MPI (auto|0|1), MPICC, and what probe_cuda.sh reads.
 set -u
 out=$1 here=$(dirname "$0")
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -139,6 +139,23 @@ elif [ "${DNNL:-auto}" = 1 ]; then
 else
     echo "  oneDNN: not found ($reason); training on the CPU uses the plain loops, slowly: $(packages libdnnl-dev)" >&2
     wanted+=(libdnnl-dev)
+fi
+# The compiler wrapper of the MPI that is asked for, or first in PATH, knows its flags.
+mpi_flags=$("${MPICC:-mpicc}" -show 2>/dev/null | cut -d' ' -f2-)
+if [ "${MPI:-auto}" = 0 ]; then
+    echo "  MPI: not used (MPI=0)" >&2
+elif [ -n "$mpi_flags" ] && try '#include <mpi.h>' 'MPI_Init_thread(0, 0, 0, 0)' "$mpi_flags"; then
+    echo "  MPI: found ($mpi_flags)" >&2
+    echo "HAVE_MPI := 1" >>"$scratch/mk"
+    echo "FLAGS_MPI := $mpi_flags" >>"$scratch/mk"
+else
+    [ -n "$mpi_flags" ] || reason="no ${MPICC:-mpicc}"
+    if [ "${MPI:-auto}" = 1 ]; then
+        echo "  MPI: MISSING ($reason), and MPI=1 insists: $(packages libopenmpi-dev)" >&2
+        missing+=(libopenmpi-dev)
+    else
+        echo "  MPI: not found ($reason); ranks under mpirun need it: $(packages libopenmpi-dev)" >&2
+    fi
 fi
 "$here/probe_cuda.sh" "$scratch/mk" || insisted=1
 if try '#include <stdarg.h>

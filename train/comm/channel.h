@@ -17,7 +17,8 @@ typedef struct ff_channel ff_channel;
 
 typedef struct ff_channel_options {
     uint64_t timeout_ns; /* a rank that is silent for longer is lost; also of opening */
-    /* Called once, in the channel's thread, when any rank has failed: to abort communicators. */
+    /* Called once when any rank has failed, in the channel's thread or in the one that finds it (of
+     * replicas: once for all): to abort communicators. May be NULL; may check. */
     void (*failed)(void *context, const char *why);
     void *context;
 } ff_channel_options;
@@ -31,13 +32,22 @@ FF_MUST_USE ff_status ff_channel_open_threads(ff_channel **channels, int count,
 
 /* Sends `length` bytes (at most 16 MiB), the same number at every rank or not, and receives those
  * of all ranks, in their order: parts[size], the caller's, each freed with ff_buffer_free. Every
- * rank calls it in the same order; it is a barrier. */
+ * rank calls it in the same order; it is a barrier. On failure the parts are empty. */
 FF_MUST_USE ff_status ff_channel_gather(ff_channel *channel, const void *bytes, size_t length,
                                         ff_buffer *parts, ff_error *error);
 /* FF_OK, or FF_FAILED naming the rank that was lost and the reason, again at every later call. */
 FF_MUST_USE ff_status ff_channel_check(ff_channel *channel, ff_error *error);
+/* The same, after waiting for a failure for up to `wait_ns`. For a rank whose communicator has
+ * failed, or that is told to end by a signal: the lost rank that caused it may be known only a
+ * moment later, and has to be named first. */
+FF_MUST_USE ff_status ff_channel_await_failure(ff_channel *channel, uint64_t wait_ns,
+                                               ff_error *error);
 /* This rank ends with an error, which every rank learns. */
 void ff_channel_report(ff_channel *channel, const char *why);
+/* How a rank ends whose work returned `status` and `error`: where it failed or was stopped because
+ * another rank was lost, FF_FAILED with that rank's name and reason; else the same, and reported.
+ * FF_OK and FF_PREEMPTED, on which all ranks agree, stay as they are. */
+FF_MUST_USE ff_status ff_channel_conclude(ff_channel *channel, ff_status status, ff_error *error);
 /* A rank that closes without ff_channel_report has ended well. NULL is accepted. */
 void ff_channel_close(ff_channel **channel);
 

@@ -3,8 +3,10 @@
  *
  * Implementations: threads of one process, processes (shared memory on a machine, TCP between
  * machines), MPI (a module of its own), NCCL (CUDA devices). On the host sums are made in f32 by a
- * fixed binary tree over the ranks, (0 + 1) + (2 + 3), ...: every host implementation gives the
- * same bits on every rank. NCCL's order is its own.
+ * fixed binary tree over the ranks: the sum of ranks [a, b) is that of its first 2^k plus that of
+ * the rest, 2^k the largest power of two below b - a; so (0 + 1) + (2 + 3), and with five ranks
+ * ((0 + 1) + (2 + 3)) + 4. Every host implementation gives the same bits on every rank. NCCL's
+ * order is its own.
  *
  * Every rank makes the same calls with the same arguments (but for addresses) in the same order; a
  * communicator is used with one stream. The calls only enqueue and may be captured

@@ -156,7 +156,7 @@ static ff_status evaluate(given *out, ff_error *error) {
     ff_evaluation found;
     ff_status status;
     FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
-    FF_TRY_DONE(ff_evaluate(own->plan, own->feed, own->tally, &found, error));
+    FF_TRY_DONE(ff_evaluate(own->plan, own->feed, own->tally, NULL, &found, error));
     if (out->json)
         status = print_json(own, &found, error);
     else

@@ -222,6 +222,11 @@ ff_status ff_settings_use(ff_settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Machine"},
         {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &trainer->device, NULL, 0, 0,
          "Where to train; default auto: the first GPU, else the CPU, saying why."},
+        {"dp", 0, FF_OPTION_STRING, "LIST", &out->dp, NULL, 0, 0,
+         "Train on several devices of this machine, a replica of the model on each, which have equal "
+         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu."},
+        {"dp-balance", 0, FF_OPTION_STRING, "LIST", &out->dp_balance, NULL, 0, 0,
+         "The replicas' parts of a batch, as in 2,3,3; default: equal ones."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
          "With --dry-run: plan for the GPU described by FILE, which this machine need not have, "
          "and print its engines and memory."},

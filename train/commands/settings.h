@@ -12,6 +12,7 @@ typedef struct ff_settings {
     ff_option_list set;
     int best_by;
     int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
+    const char *dp, *dp_balance;                                       /* of replicas.h */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
 } ff_settings;

@@ -9,6 +9,7 @@
 #include "train/habits.h"
 #include "train/planned_device.h"
 #include "train/recipe_files.h"
+#include "train/replicas.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/session.h"
@@ -187,7 +188,8 @@ done:
     return status;
 }
 
-static ff_status train(const ff_settings *given, ff_session *session, ff_error *error) {
+static ff_status train(const ff_settings *given, ff_session *session, ff_job *job,
+                       const char *device, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
     ff_planned_device *planned = NULL;
@@ -203,6 +205,8 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     options.counts = given->dry_run || given->show_batch;
     options.checkpoints = !looks && !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
+    options.job = job;
+    if (device) options.device = device;
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
                                             .tune_seconds = options.tune_seconds,
@@ -257,6 +261,55 @@ done:
     return status;
 }
 
+/* ---- replicas ---- */
+
+typedef struct team {
+    const ff_settings *given;
+    ff_session *session;
+} team;
+
+/* A rank without a folder and reports. */
+static ff_status train_silently(const team *all, ff_job *job, const char *device, ff_error *error) {
+    static const char *const no_logs[FF_REPORT_LOGS] = {NULL};
+    ff_trainer_options options = all->given->trainer;
+    ff_trainer *trainer = NULL;
+    ff_report *report = NULL;
+    ff_run_options run = {.best_by = (ff_best_by)all->given->best_by};
+    ff_tuning tuning = {.quiet = true};
+    ff_status status;
+    options.tuning = &tuning;
+    options.first_step = ff_session_step(all->session);
+    options.job = job;
+    options.device = device;
+    options.quiet = true;
+    status = ff_trainer_create(&trainer, &options, error);
+    ff_tuning_end(&tuning);
+    if (status != FF_OK) goto done;
+    FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
+    FF_TRY_DONE(ff_run(trainer, report, &run, error));
+done:
+    ff_trainer_destroy(&trainer);
+    ff_tuning_release(&tuning);
+    ff_report_destroy(&report);
+    return status;
+}
+
+static ff_status run_replica(void *context, ff_job *job, const char *device, ff_error *error) {
+    const team *all = context;
+    return job->rank ? train_silently(all, job, device, error)
+                     : train(all->given, all->session, job, device, error);
+}
+
+static ff_status train_on(const ff_settings *given, ff_session *session, ff_error *error) {
+    ff_replicas replicas;
+    team all = {given, session};
+    FF_TRY(ff_replicas_parse(&replicas, given->dp, given->dp_balance, error));
+    if (!replicas.count) return train(given, session, NULL, NULL, error);
+    if (given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
+        return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
+    return ff_replicas_run(&replicas, run_replica, &all, error);
+}
+
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_settings given = ff_settings_default();
     ff_session *session = NULL;
@@ -266,7 +319,7 @@ static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     if (status == FF_OK && !done) {
         ff_interrupt_install();
         ff_interrupt_add(SIGUSR1);
-        status = train(&given, session, error);
+        status = train_on(&given, session, error);
     }
     ff_session_close(&session);
     return status;

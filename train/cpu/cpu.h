@@ -22,8 +22,11 @@ FF_MUST_USE ff_status ff_cpu_update_create(ff_compute *compute, const ff_update_
                                            ff_matrix_product product, ff_prepared_update **update,
                                            ff_error *error);
 void ff_cpu_update_destroy(ff_compute *compute, ff_prepared_update *update);
-void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
-                       ff_outcome *ring, uint32_t ring_size);
+void ff_cpu_sum_gradients(ff_compute *compute, const ff_gradient_sum *sum);
+void ff_cpu_outcome_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                        ff_outcome *ring, uint32_t ring_size);
+void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
+                         int count, ff_outcome *ring, uint32_t ring_size);
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
 

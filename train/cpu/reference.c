@@ -235,7 +235,8 @@ static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *
     float *y = y_memory;
     const ff_tensor *t = &dropout->shape;
     const uint32_t step = (uint32_t)*dropout->step;
-    const uint64_t before = dropout->part ? (uint64_t)*dropout->part * (uint64_t)t->n : 0;
+    const uint64_t rows = dropout->rows ? dropout->rows : (uint64_t)t->n;
+    const uint64_t before = (dropout->part ? *dropout->part * rows : 0) + dropout->first_row;
     const float threshold = (float)dropout->probability;
     const float scale = (float)(1.0 / (1.0 - dropout->probability));
     /* in place, the padding is already zero */
@@ -343,5 +344,7 @@ const ff_compute_ops ff_reference_ops = {
     .update_create = update_create,
     .update_destroy = ff_cpu_update_destroy,
     .update_run = ff_cpu_update_run,
-    .update_add = ff_cpu_update_add,
+    .sum_gradients = ff_cpu_sum_gradients,
+    .outcome_add = ff_cpu_outcome_add,
+    .outcome_join = ff_cpu_outcome_join,
 };

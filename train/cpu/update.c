@@ -129,18 +129,27 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
     control->part = 0;
 }
 
-void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
-                       ff_outcome *ring, uint32_t ring_size) {
-    const ff_update_spec *spec = &update->spec;
-    ff_control *control = spec->control;
-    ff_outcome *entry = &ring[control->step % ring_size];
-    const float weight = spec->summed ? 1 : (float)entry->weight;
+void ff_cpu_sum_gradients(ff_compute *compute, const ff_gradient_sum *sum) {
+    const ff_outcome *entry = &sum->ring[sum->control->step % sum->ring_size];
     (void)compute;
-    for (int i = 0; i < spec->segment_count; i++) {
-        const ff_update_segment *s = &spec->segments[i];
-        ff_optimizer_add(weight, first, s->count, s->gradient, s->sums);
-    }
-    ff_outcome_add(spec->total, entry, first, control->part++, spec->part_samples);
+    ff_optimizer_add(sum->summed ? 1 : (float)entry->weight, sum->first, sum->count, sum->gradient,
+                     sum->sums);
+}
+
+void ff_cpu_outcome_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                        ff_outcome *ring, uint32_t ring_size) {
+    const ff_update_spec *spec = &update->spec;
+    (void)compute;
+    ff_outcome_add(spec->total, &ring[spec->control->step % ring_size], first,
+                   spec->control->part++, spec->part_samples, spec->first_sample);
+}
+
+void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
+                         int count, ff_outcome *ring, uint32_t ring_size) {
+    const ff_update_spec *spec = &update->spec;
+    (void)compute;
+    ff_outcome_join(ranks, count, spec->total, &ring[spec->control->step % ring_size],
+                    spec->control);
 }
 
 static ff_status copy(void *to, const void *from, uint64_t count, size_t size, ff_error *error) {

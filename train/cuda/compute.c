@@ -231,5 +231,7 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .update_create = ff_cuda_update_create,
     .update_destroy = ff_cuda_update_destroy,
     .update_run = ff_cuda_update_enqueue,
-    .update_add = ff_cuda_update_add,
+    .sum_gradients = ff_cuda_update_sum,
+    .outcome_add = ff_cuda_update_count,
+    .outcome_join = ff_cuda_update_join,
 };

@@ -29,11 +29,8 @@ static ff_cuda_segment segment_of(const ff_compute *compute, const ff_update_seg
         .count = from->count,
         .group = (uint32_t)from->group,
         .gradient_dtype = from->sums ? FF_F32 : from->gradient_dtype,
-        .part_dtype = from->gradient_dtype,
         .working_dtype = compute->dtype,
         .gradient = from->sums ? from->sums : from->gradient,
-        .part = from->gradient,
-        .sums = from->sums,
         .master = from->values,
         .state = {from->state[0], from->state[1]},
         .working = from->working,
@@ -113,6 +110,7 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
         .clip_norm = spec->clip_norm,
         .total = spec->total,
         .part_samples = spec->part_samples,
+        .first_sample = spec->first_sample,
         .summed = spec->summed,
     };
     const ff_cuda_chunk *first = u->all.chunks;
@@ -156,11 +154,23 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *u) {
     free(u);
 }
 
-void ff_cuda_update_add(ff_compute *compute, ff_prepared_update *u, bool first, ff_outcome *ring,
-                        uint32_t ring_size) {
+void ff_cuda_update_sum(ff_compute *compute, const ff_gradient_sum *sum) {
     const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
-    ff_cuda_keep(compute, ff_cuda_add_part(queue, &u->all, first, ring, ring_size),
-                 "the sum of the gradients");
+    ff_cuda_keep(compute, ff_cuda_sum_gradients(queue, sum), "the sum of the gradients");
+}
+
+void ff_cuda_update_count(ff_compute *compute, ff_prepared_update *u, bool first, ff_outcome *ring,
+                          uint32_t ring_size) {
+    const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
+    ff_cuda_keep(compute, ff_cuda_outcome_add(queue, &u->all, first, ring, ring_size),
+                 "the outcome of a micro-batch");
+}
+
+void ff_cuda_update_join(ff_compute *compute, ff_prepared_update *u, const ff_outcome *ranks,
+                         int count, ff_outcome *ring, uint32_t ring_size) {
+    const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
+    ff_cuda_keep(compute, ff_cuda_outcome_join(queue, &u->all, ranks, count, ring, ring_size),
+                 "the outcome of all ranks");
 }
 
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outcome *ring,

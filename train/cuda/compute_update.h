@@ -10,8 +10,11 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *update);
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                             uint32_t ring_size);
 
-void ff_cuda_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
-                        ff_outcome *ring, uint32_t ring_size);
+void ff_cuda_update_sum(ff_compute *compute, const ff_gradient_sum *sum);
+void ff_cuda_update_count(ff_compute *compute, ff_prepared_update *update, bool first,
+                          ff_outcome *ring, uint32_t ring_size);
+void ff_cuda_update_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
+                         int count, ff_outcome *ring, uint32_t ring_size);
 
 /* Filter banks under Muon, updated concurrently: each is a chain of small kernels and products that
  * does not fill a GPU, so every bank has a branch, a stream with its own memory and workspace (more

@@ -10,6 +10,7 @@ static const struct ff_train_cuda train = {
     .compute = &ff_cuda_compute_ops,
     .library = &ff_library_cudnn,
     .describe = ff_library_cudnn_describe,
+    .comm_create = ff_nccl_create,
 };
 
 static const ff_cuda_table table = {

@@ -3,6 +3,7 @@
 #define FF_TRAIN_CUDA_EXPORTS_H
 
 #include "train/cuda/library.h"
+#include "train/cuda/nccl.h"
 
 struct ff_train_cuda {
     /* The compute table (compute.h), which needs the library in its options. */
@@ -11,6 +12,9 @@ struct ff_train_cuda {
     const ff_library_table *library;
     /* A device's description, as ff_library_options.device_json takes it; the caller frees it. */
     ff_status (*describe)(struct ff_device *device, char **json, ff_error *error);
+    /* NCCL: ff_nccl_create. */
+    ff_status (*comm_create)(ff_comm **comm, struct ff_device *device,
+                             const ff_nccl_options *options, ff_error *error);
 };
 
 #endif

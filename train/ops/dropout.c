@@ -30,6 +30,8 @@ static void run(const ff_pass *pass, const ff_op *op, const void *from, void *to
         .layer = op->dropout.number,
         .step = &pass->plan->store->control->step,
         .part = &pass->plan->store->control->part,
+        .rows = pass->plan->share.rows,
+        .first_row = pass->plan->share.first,
     };
     pass->table->dropout(pass->compute, &arguments, from, to);
 }

@@ -78,10 +78,12 @@ FF_HD ff_factors ff_factors_of(const ff_hyper *hyper, double rate, uint64_t upda
     return f;
 }
 
-/* Adds the outcome of a micro-batch to its step's, which becomes that of the ring. */
+/* Adds the outcome of a micro-batch to its step's, which becomes that of the ring. part_samples: of
+ * a micro-batch over all ranks; first_sample: in it, this rank's. */
 FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint32_t part,
-                          int part_samples) {
-    const int bad = entry->bad_sample < 0 ? -1 : entry->bad_sample + (int)part * part_samples;
+                          int part_samples, int first_sample) {
+    const int before = (int)part * part_samples + first_sample;
+    const int bad = entry->bad_sample < 0 ? -1 : entry->bad_sample + before;
     if (!first) {
         entry->loss_sum += total->loss_sum;
         entry->weight += total->weight;
@@ -89,7 +91,25 @@ FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint
         entry->correct += total->correct;
     }
     entry->bad_sample = first || total->bad_sample < 0 ? bad : total->bad_sample;
+    entry->stop = 0;
     *total = *entry;
+}
+/* The step's outcome from those of all ranks. */
+FF_HD void ff_outcome_join(const ff_outcome *ranks, int count, ff_outcome *total, ff_outcome *entry,
+                           ff_control *control) {
+    ff_outcome all = ranks[0];
+    for (int i = 1; i < count; i++) {
+        const ff_outcome *one = &ranks[i];
+        all.loss_sum += one->loss_sum;
+        all.weight += one->weight;
+        all.count += one->count;
+        all.correct += one->correct;
+        if (one->stop > all.stop) all.stop = one->stop;
+        if (one->bad_sample >= 0 && (all.bad_sample < 0 || one->bad_sample < all.bad_sample))
+            all.bad_sample = one->bad_sample;
+    }
+    if (all.loss_sum - all.loss_sum != 0) control->halted = control->non_finite = 1;
+    *total = *entry = all;
 }
 /* The factor that makes the sum of gradients over micro-batches that of a mean over the batch. */
 FF_HD double ff_sum_factor(const ff_outcome *total, bool summed) {

@@ -138,8 +138,12 @@ static void test_dropout(void **state) {
         const bool flat = roll(&d, 2) != 0; /* after a linear layer */
         const int h = flat ? 1 : between(&d, 1, 7), w = flat ? 1 : between(&d, 1, 7);
         const int n = between(&d, 1, 5);
+        const uint64_t before = (uint64_t)roll(&d, 3), rows = before + (uint64_t)n + roll(&d, 2);
         const ff_dtype dtype = any_float(&d);
         const ff_cuda_queue queue = queue_with(1, dtype);
+        array *part = poisoned(FF_I32, 1);
+        *(uint32_t *)part->host = (uint32_t)roll(&d, 3);
+        send(part);
         array *step = poisoned(FF_I64, 1);
         *(uint64_t *)step->host = (1ull << 32) + roll(&d, 1000);
         send(step);
@@ -149,7 +153,10 @@ static void test_dropout(void **state) {
                                     .probability = 0.3,
                                     .seed = 77,
                                     .layer = 5,
-                                    .step = step->device};
+                                    .step = step->device,
+                                    .part = part->device,
+                                    .rows = rows,
+                                    .first_row = before};
         assert_launched(ff_cuda_dropout(&queue, &dropout, x->device, y->device));
         fetch(y);
         for (size_t i = 0; i < y->count; i++) {
@@ -160,7 +167,8 @@ static void test_dropout(void **state) {
                 assert_true(at(y, i) == 0);
                 continue;
             }
-            const uint64_t e = (sample * c + channel) * (size_t)(h * w) + pixel;
+            const uint64_t row = *(uint32_t *)part->host * rows + before + sample;
+            const uint64_t e = (row * c + channel) * (size_t)(h * w) + pixel;
             const ff_random r = ff_philox_draw(77, FF_DOMAIN_DROPOUT,
                                                (uint32_t) * (uint64_t *)step->host, e / 4, 5);
             const bool keep = ff_random_unit(r.word[e % 4]) >= 0.3f;

@@ -32,7 +32,7 @@ typedef struct run {
     double rate, loss_scale, clip_norm;
     double ema; /* decay; 0 = no average */
     uint32_t scale_interval, send_steps;
-    uint64_t bucket_bytes, delay_ns;
+    uint64_t delay_ns;
     int steps;
     const ff_library_table *library;
     /* results; the caller frees values */
@@ -170,7 +170,6 @@ static void perform(run *r) {
         .scale_interval = r->scale_interval,
         .record = r->record,
         .send_steps = r->send_steps,
-        .bucket_bytes = r->bucket_bytes,
     };
     if (r->adds) assert_ok(ff_store_reserve_sums(ff_model_store(model), error));
     if (r->ema > 0) assert_ok(ff_average_reserve(ff_model_store(model), error));
@@ -325,7 +324,6 @@ static void recordings_change_nothing(void **state) {
         recorded.record = true;
         recorded.send_steps = 5;
         recorded.delay_ns = 200000;
-        recorded.bucket_bytes = 4096;
         perform(&called);
         perform(&recorded);
         assert_same(&called, &recorded);

@@ -17,7 +17,8 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
     const uint32_t step = (uint32_t)*mask.of.step;
-    const uint64_t before = mask.of.part ? (uint64_t)*mask.of.part * mask.of.shape.n : 0;
+    const uint64_t rows = mask.of.rows ? mask.of.rows : (uint64_t)mask.of.shape.n;
+    const uint64_t before = (mask.of.part ? *mask.of.part * rows : 0) + mask.of.first_row;
     const int channel = tile.vector * lanes;
     for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         const size_t at = row * columns.vectors + tile.vector;

@@ -1,5 +1,5 @@
-/* The gradients before an update: their sums over micro-batches, their check, and their factor by
- * the norm, one block per chunk. Bytes: update.h. */
+/* The gradients before an update: their sums over micro-batches and ranks, their check, and their
+ * factor by the norm, one block per chunk. Bytes: update.h. */
 #include "train/cuda/kernels/update.cuh"
 
 enum { THREADS = 256, EIGHTS = FF_CUDA_CHUNK / 8 };
@@ -69,51 +69,58 @@ extern "C" int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *u
     return FF_LAUNCH(scale_kernel, dim3(1), dim3(THREADS), 0, queue->stream, *update);
 }
 
-/* ---- sums over micro-batches ----------------------------------------------------------------- */
+/* ---- sums over micro-batches and ranks ------------------------------------------------------- */
 
-template <int N>
-static __device__ __forceinline__ void add_part(const ff_cuda_segment &s, float weight, bool first,
-                                                uint64_t at) {
-    float part[N], sum[N];
-    get(s.part_dtype, s.part, at, part);
-    if (!first) get(FF_F32, s.sums, at, sum);
+static __global__ void __launch_bounds__(THREADS) add_kernel(ff_gradient_sum sum) {
+    const ff_outcome *entry = sum.ring + sum.control->step % sum.ring_size;
+    const float weight = sum.summed ? 1.0f : (float)entry->weight;
+    const uint64_t stride = (uint64_t)gridDim.x * THREADS * 8;
+    for (uint64_t at = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * 8; at < sum.count;
+         at += stride) {
+        float part[8], all[8];
+        ff_load_any(sum.dtype, sum.gradient, at, part);
+        if (!sum.first) ff_load_floats(sum.sums + at, all);
 #pragma unroll
-    for (int i = 0; i < N; i++) sum[i] = first ? weight * part[i] : sum[i] + weight * part[i];
-    put(FF_F32, s.sums, at, sum);
+        for (int i = 0; i < 8; i++)
+            all[i] = sum.first ? weight * part[i] : all[i] + weight * part[i];
+        ff_store_floats(sum.sums + at, all);
+    }
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    add_kernel(ff_cuda_update update, bool first, const ff_outcome *ring, uint32_t ring_size) {
-    const ff_outcome *entry = ring + update.control->step % ring_size;
-    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
-    const ff_cuda_segment s = update.segments[chunk.segment];
-    const chunk_range range = range_of(s, chunk);
-    const float weight = update.summed ? 1.0f : (float)entry->weight;
-    for (uint64_t at = range.first + (uint64_t)threadIdx.x * 8; at < range.end;
-         at += (uint64_t)THREADS * 8) {
-        if (at + 8 <= range.end)
-            add_part<8>(s, weight, first, at);
-        else
-            for (uint64_t one = at; one < range.end; one++) add_part<1>(s, weight, first, one);
-    }
+extern "C" int ff_cuda_sum_gradients(const ff_cuda_queue *queue, const ff_gradient_sum *sum) {
+    const uint64_t blocks = (sum->count / 8 + THREADS - 1) / THREADS;
+    const uint64_t most = (uint64_t)queue->multiprocessors * 8;
+    if (!sum->count) return FF_CUDA_OK;
+    if (sum->count % 8 || !sum->ring || !sum->ring_size) return FF_CUDA_INVALID_VALUE;
+    return FF_LAUNCH(add_kernel, dim3((unsigned)(blocks < most ? blocks : most)), dim3(THREADS), 0,
+                     queue->stream, *sum);
 }
 
 static __global__ void total_kernel(ff_cuda_update update, bool first, ff_outcome *ring,
                                     uint32_t ring_size) {
     ff_control *control = update.control;
     ff_outcome_add(update.total, ring + control->step % ring_size, first, control->part,
-                   update.part_samples);
+                   update.part_samples, update.first_sample);
     control->part++;
 }
 
-extern "C" int ff_cuda_add_part(const ff_cuda_queue *queue, const ff_cuda_update *update,
-                                bool first, ff_outcome *ring, uint32_t ring_size) {
-    int status = FF_CUDA_OK;
+extern "C" int ff_cuda_outcome_add(const ff_cuda_queue *queue, const ff_cuda_update *update,
+                                   bool first, ff_outcome *ring, uint32_t ring_size) {
     if (!update->total || !ring || !ring_size) return FF_CUDA_INVALID_VALUE;
-    if (update->chunk_count)
-        status = FF_LAUNCH(add_kernel, dim3(update->chunk_count), dim3(THREADS), 0, queue->stream,
-                           *update, first, (const ff_outcome *)ring, ring_size);
-    if (status) return status;
     return FF_LAUNCH(total_kernel, dim3(1), dim3(1), 0, queue->stream, *update, first, ring,
+                     ring_size);
+}
+
+static __global__ void join_kernel(ff_cuda_update update, const ff_outcome *ranks, int count,
+                                   ff_outcome *ring, uint32_t ring_size) {
+    ff_outcome_join(ranks, count, update.total, ring + update.control->step % ring_size,
+                    update.control);
+}
+
+extern "C" int ff_cuda_outcome_join(const ff_cuda_queue *queue, const ff_cuda_update *update,
+                                    const ff_outcome *ranks, int count, ff_outcome *ring,
+                                    uint32_t ring_size) {
+    if (!update->total || count < 1 || !ring || !ring_size) return FF_CUDA_INVALID_VALUE;
+    return FF_LAUNCH(join_kernel, dim3(1), dim3(1), 0, queue->stream, *update, ranks, count, ring,
                      ring_size);
 }

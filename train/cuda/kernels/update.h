@@ -34,10 +34,6 @@ typedef struct ff_cuda_segment {
     float *state[FF_STATES]; /* f32; NULL past those of the optimizer, and SGD's without momentum */
     void *working;           /* the weights the net reads; NULL where it reads the masters */
     float *ema;              /* NULL = none */
-    /* Of ff_cuda_add_part: a micro-batch's gradient, and where it is added: `gradient`, of f32. */
-    const void *part;
-    float *sums;
-    uint32_t part_dtype;
 } ff_cuda_segment;
 
 /* Segments are split into chunks of FF_CUDA_CHUNK elements, one per block. */
@@ -63,19 +59,20 @@ typedef struct ff_cuda_update {
     double clip_norm; /* with `scale`: as in ff_update_options */
     /* Of the step's micro-batches so far, with `scale`; NULL: a step is one batch. */
     ff_outcome *total;
-    int part_samples; /* of a micro-batch */
-    uint32_t summed;  /* 1: gradients are of the sum over a batch, not of its mean */
+    int part_samples, first_sample; /* as in ff_update_spec */
+    uint32_t summed;                /* 1: gradients are of the sum over a batch, not of its mean */
 } ff_cuda_update;
 
 /* Host: the number of chunks of `count` segments; fills `chunks` if not NULL. Frozen segments have
  * none. */
 uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t count, ff_cuda_chunk *chunks);
 
-/* Adds the gradients of a micro-batch, weighted by its samples that count, and its outcome: the
- * step's entry of the ring becomes that of all so far. `first`: of the step. Bytes per element:
- * with 16-bit gradients 10, the first 6. */
-int ff_cuda_add_part(const ff_cuda_queue *queue, const ff_cuda_update *update, bool first,
-                     ff_outcome *ring, uint32_t ring_size);
+/* As in train/compute.h. Bytes per element: with 16-bit gradients 10, the first 6. */
+int ff_cuda_sum_gradients(const ff_cuda_queue *queue, const ff_gradient_sum *sum);
+int ff_cuda_outcome_add(const ff_cuda_queue *queue, const ff_cuda_update *update, bool first,
+                        ff_outcome *ring, uint32_t ring_size);
+int ff_cuda_outcome_join(const ff_cuda_queue *queue, const ff_cuda_update *update,
+                         const ff_outcome *ranks, int count, ff_outcome *ring, uint32_t ring_size);
 /* control->non_finite = 1 where any gradient is infinite or NaN; with `scale`, also sets it: to
  * make the mean over micro-batches, and to clip all gradients by their norm. Reads the gradients.
  * Sums go thread -> block -> partial sums, which are added in the same order in every run. */

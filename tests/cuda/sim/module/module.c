@@ -158,6 +158,7 @@ static const struct ff_train_cuda train_part = {
     .compute = &ff_cuda_compute_ops,
     .library = &ff_library_plain,
     .describe = describe,
+    .comm_create = ff_nccl_create,
 };
 
 static const ff_cuda_table sim_table = {

@@ -1,0 +1,275 @@
+/* The communicator of processes, through shared memory, over TCP and mixed: results, staged memory,
+ * delays, abort, a rank that is killed. */
+#include "format/base/thread.h"
+#include "loader/device/host.h"
+#include "tests/unit/check.h"
+#include "tests/unit/comm_case.h"
+#include "train/comm/processes.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS = 8, BLOB = 2048 };
+
+/* Shared by the processes of a job: a gather, and what each rank says at its end. */
+typedef struct board {
+    ff_barrier barrier;
+    char blobs[RANKS][BLOB];
+    size_t lengths[RANKS];
+    char said[RANKS][1024]; /* "" = well */
+    uint64_t ended_ns[RANKS];
+} board;
+
+typedef struct rank_process {
+    board *board;
+    ff_comm_processes_options options;
+    ff_device *device;
+    ff_comm *comm;
+    ff_error error;
+    bool other_machine;
+} rank_process;
+
+static ff_status gather(void *context, const void *bytes, size_t length, ff_buffer *parts,
+                        ff_error *error) {
+    rank_process *p = context;
+    board *b = p->board;
+    if (length > BLOB) return ff_fail(error, FF_FAILED, "blob of %zu bytes", length);
+    memcpy(b->blobs[p->options.rank], bytes, length);
+    /* An introduction begins with the machine's name. */
+    if (p->other_machine && length > 100) b->blobs[p->options.rank][0] = '!';
+    b->lengths[p->options.rank] = length;
+    FF_TRY(ff_barrier_wait(&b->barrier, NULL, NULL, error));
+    for (int r = 0; r < p->options.size; r++)
+        FF_TRY(ff_buffer_add(&parts[r], b->blobs[r], b->lengths[r], error));
+    return ff_barrier_wait(&b->barrier, NULL, NULL, error);
+}
+
+typedef struct settings {
+    int count;
+    ff_host_streams streams;
+    bool staged, network;
+    uint64_t delay_ns;
+    int machines; /* ranks are dealt to so many */
+    ff_status (*body)(rank_process *p, ff_error *error);
+    int killed; /* this rank ends by SIGKILL */
+} settings;
+
+static void rank_main(const settings *s, board *b, int rank) {
+    rank_process p = {.board = b, .other_machine = s->machines == 2 && rank % 2};
+    p.options = (ff_comm_processes_options){.rank = rank,
+                                            .size = s->count,
+                                            .gather = gather,
+                                            .context = &p,
+                                            .timeout_ns = 10000000000u,
+                                            .network = s->network,
+                                            .delay_ns = s->delay_ns};
+    ff_status status =
+        ff_device_host_create(&p.device, s->streams, 100000, (uint64_t)rank + 1, &p.error);
+    const ff_comm_memory memory = {p.device, s->staged};
+    if (status == FF_OK) status = ff_comm_processes_create(&p.comm, &p.options, memory, &p.error);
+    if (status == FF_OK) status = s->body(&p, &p.error);
+    b->ended_ns[rank] = ff_now_ns();
+    if (status != FF_OK) snprintf(b->said[rank], sizeof b->said[rank], "%.1000s", p.error.message);
+    ff_comm_destroy(&p.comm);
+    ff_device_destroy(&p.device);
+    _exit(0);
+}
+
+static board *run_job(const settings *s) {
+    void *memory =
+        mmap(NULL, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    board *b = memory;
+    pid_t pids[RANKS];
+    ff_barrier_init(&b->barrier, s->count);
+    fflush(NULL);
+    for (int r = 0; r < s->count; r++) {
+        pids[r] = fork();
+        assert_true(pids[r] >= 0);
+        if (pids[r] == 0) rank_main(s, b, r);
+    }
+    for (int r = 0; r < s->count; r++) {
+        int ended;
+        assert_int_equal(waitpid(pids[r], &ended, 0), pids[r]);
+        if (s->killed && r == s->killed)
+            assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+        else
+            assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    }
+    return b;
+}
+
+static void free_job(board *b) {
+    munmap(b, sizeof *b);
+}
+
+static ff_status check_body(rank_process *p, ff_error *error) {
+    return comm_check_all(p->comm, p->device, error);
+}
+
+static void check_job(settings s) {
+    s.body = check_body;
+    board *b = run_job(&s);
+    for (int r = 0; r < s.count; r++)
+        if (b->said[r][0]) fail_msg("%s", b->said[r]);
+    free_job(b);
+}
+
+static void shared_memory(void **state) {
+    (void)state;
+    static const int counts[] = {1, 2, 3, 4, 5, 8};
+    for (int i = 0; i < 6; i++)
+        check_job((settings){.count = counts[i],
+                             .streams = i % 2 ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER});
+}
+
+static void network(void **state) {
+    (void)state;
+    static const int counts[] = {1, 2, 3, 4, 5, 8};
+    for (int i = 0; i < 6; i++)
+        check_job((settings){.count = counts[i],
+                             .network = true,
+                             .streams = i % 2 ? FF_HOST_STREAMS_CALLER : FF_HOST_STREAMS_THREADS});
+}
+
+static void machines(void **state) {
+    (void)state;
+    check_job((settings){.count = 2, .machines = 2});
+    check_job((settings){.count = 5, .machines = 2, .streams = FF_HOST_STREAMS_THREADS});
+}
+
+static void staged(void **state) {
+    (void)state;
+    check_job((settings){.count = 2, .staged = true, .streams = FF_HOST_STREAMS_THREADS});
+    check_job((settings){
+        .count = 3, .staged = true, .network = true, .streams = FF_HOST_STREAMS_THREADS});
+}
+
+/* ---- delays ---------------------------------------------------------------------------------- */
+
+static ff_status delay_body(rank_process *p, ff_error *error) {
+    float values[64] = {0};
+    ff_stream *stream;
+    FF_TRY(p->device->table->stream_create(p->device, &stream, error));
+    uint64_t begun = ff_now_ns();
+    ff_status status = FF_OK;
+    for (int i = 0; i < 5 && status == FF_OK; i++)
+        status = p->comm->table->all_reduce(p->comm, stream, values, 64, FF_F32, error);
+    uint64_t took = ff_now_ns() - begun;
+    p->device->table->stream_destroy(p->device, stream);
+    if (status == FF_OK && took < 5 * p->options.delay_ns)
+        return ff_fail(error, FF_FAILED, "5 messages took %llu ns", (unsigned long long)took);
+    return status;
+}
+
+static void delays(void **state) {
+    (void)state;
+    settings s = {.count = 2, .delay_ns = 20000000, .body = delay_body};
+    board *b = run_job(&s);
+    for (int r = 0; r < s.count; r++) assert_string_equal(b->said[r], "");
+    free_job(b);
+}
+
+/* ---- abort and loss -------------------------------------------------------------------------- */
+
+static ff_status reduce_forever(rank_process *p, ff_error *error) {
+    enum { N = 100000 };
+    ff_stream *stream;
+    ff_status status;
+    float *values;
+    FF_TRY(ff_alloc(&values, N, sizeof *values, "values", error));
+    FF_TRY(p->device->table->stream_create(p->device, &stream, error));
+    do {
+        FF_TRY(p->comm->table->all_reduce(p->comm, stream, values, N, FF_F32, error));
+        FF_TRY(p->device->table->stream_synchronize(p->device, stream, error));
+        status = p->comm->table->check(p->comm, error);
+    } while (status == FF_OK);
+    p->device->table->stream_destroy(p->device, stream);
+    free(values);
+    return status;
+}
+
+static void *end_soon(void *context) {
+    rank_process *p = context;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    p->board->ended_ns[RANKS - 1] = ff_now_ns();
+    p->comm->table->abort(p->comm, "rank 1 had enough");
+    return NULL;
+}
+
+static ff_status abort_body(rank_process *p, ff_error *error) {
+    pthread_t other;
+    bool mine = p->options.rank == 1;
+    if (mine && pthread_create(&other, NULL, end_soon, p) != 0)
+        return ff_fail(error, FF_FAILED, "no thread");
+    ff_status status = reduce_forever(p, error);
+    if (mine) pthread_join(other, NULL);
+    return status;
+}
+
+static void aborts(void **state) {
+    (void)state;
+    for (int times = 0; times < 3; times++) {
+        settings s = {.count = 3, .network = times > 0, .machines = 1, .body = abort_body};
+        if (times == 2) s = (settings){.count = 3, .machines = 2, .body = abort_body};
+        board *b = run_job(&s);
+        for (int r = 0; r < s.count; r++) {
+            assert_string_equal(b->said[r], "rank 1 had enough");
+            assert_in_range(b->ended_ns[r] - b->ended_ns[RANKS - 1], 0, 1000000000);
+        }
+        free_job(b);
+    }
+}
+
+static void *kill_soon(void *context) {
+    board *b = context;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    b->ended_ns[RANKS - 1] = ff_now_ns();
+    raise(SIGKILL);
+    return NULL;
+}
+
+/* Rank 2 is killed amid sums, or while the others wait for it. */
+static ff_status kill_body(rank_process *p, ff_error *error) {
+    pthread_t other;
+    if (p->options.rank == 2 && pthread_create(&other, NULL, kill_soon, p->board) != 0)
+        return ff_fail(error, FF_FAILED, "no thread");
+    return reduce_forever(p, error);
+}
+
+static ff_status stop_body(rank_process *p, ff_error *error) {
+    if (p->options.rank == 2) kill_soon(p->board);
+    return reduce_forever(p, error);
+}
+
+static void killed(void **state) {
+    (void)state;
+    for (int times = 0; times < 12; times++) {
+        settings s = {.count = 4, .killed = 2, .network = times % 3 == 1, .machines = 1};
+        if (times % 3 == 2) s.machines = 2;
+        s.body = times % 2 ? kill_body : stop_body;
+        board *b = run_job(&s);
+        for (int r = 0; r < s.count; r++) {
+            if (r == 2) continue;
+            if (!strstr(b->said[r], "rank 2 is lost"))
+                fail_msg("run %d: rank %d says '%s'", times, r, b->said[r]);
+            assert_in_range(b->ended_ns[r] - b->ended_ns[RANKS - 1], 0, 1000000000);
+        }
+        free_job(b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_memory), cmocka_unit_test(network), cmocka_unit_test(machines),
+        cmocka_unit_test(staged),        cmocka_unit_test(delays),  cmocka_unit_test(aborts),
+        cmocka_unit_test(killed),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

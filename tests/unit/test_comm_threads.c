@@ -1,0 +1,174 @@
+/* The communicator of threads: results, staged and direct memory, random delays, abort. */
+#include "format/base/thread.h"
+#include "loader/device/host.h"
+#include "tests/unit/check.h"
+#include "tests/unit/comm_case.h"
+#include "train/comm/threads.h"
+
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS = 8 };
+
+typedef struct job {
+    ff_comm *comms[RANKS];
+    ff_comm_memory memory[RANKS];
+    ff_error errors[RANKS];
+    ff_status statuses[RANKS];
+    uint64_t ended_ns[RANKS];
+    int count;
+} job;
+
+/* staged: of every rank, or of odd ones (2). */
+static void open_job(job *j, int count, ff_host_streams streams, uint64_t delay_ns, int staged) {
+    *j = (job){.count = count};
+    for (int r = 0; r < count; r++) {
+        assert_ok(
+            ff_device_host_create(&j->memory[r].device, streams, delay_ns, (uint64_t)r + 1, error));
+        j->memory[r].staged = staged == 1 || (staged == 2 && r % 2);
+    }
+    assert_ok(ff_comm_threads_create(j->comms, count, j->memory, error));
+}
+
+static void run_job(job *j, ff_thread_body body) {
+    ff_threads *threads;
+    assert_ok(ff_threads_start(&threads, j->count, "rank", body, j, error));
+    ff_threads_join(&threads);
+}
+
+static void close_job(job *j) {
+    for (int r = 0; r < j->count; r++) {
+        ff_comm_destroy(&j->comms[r]);
+        assert_null(j->comms[r]);
+        ff_device_destroy(&j->memory[r].device);
+    }
+}
+
+static void check_rank(void *context, int rank) {
+    job *j = context;
+    ff_comm *comm = j->comms[rank];
+    j->statuses[rank] = comm->rank == rank && comm->size == j->count
+                            ? comm_check_all(comm, j->memory[rank].device, &j->errors[rank])
+                            : FF_FAILED;
+}
+
+static void check_job(int count, ff_host_streams streams, uint64_t delay_ns, int staged) {
+    job j;
+    open_job(&j, count, streams, delay_ns, staged);
+    run_job(&j, check_rank);
+    for (int r = 0; r < count; r++)
+        if (j.statuses[r] != FF_OK) fail_msg("%s", j.errors[r].message);
+    close_job(&j);
+}
+
+static void results(void **state) {
+    (void)state;
+    static const int counts[] = {1, 2, 3, 4, 5, 8};
+    for (int i = 0; i < 6; i++) {
+        check_job(counts[i], FF_HOST_STREAMS_CALLER, 0, 0);
+        check_job(counts[i], FF_HOST_STREAMS_THREADS, 200000, 0);
+    }
+}
+
+static void staged(void **state) {
+    (void)state;
+    check_job(2, FF_HOST_STREAMS_THREADS, 200000, 1);
+    check_job(3, FF_HOST_STREAMS_THREADS, 0, 2);
+    check_job(1, FF_HOST_STREAMS_THREADS, 0, 1);
+}
+
+/* Sums of every number of ranks, by the tree alone. */
+static void trees(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static float values[FF_COMM_RANKS_MOST][N], sum[N];
+    const void *parts[FF_COMM_RANKS_MOST];
+    for (int count = 1; count <= FF_COMM_RANKS_MOST; count++) {
+        for (int r = 0; r < count; r++) {
+            parts[r] = values[r];
+            for (size_t i = 0; i < N; i++) values[r][i] = comm_value(r, i, 9);
+        }
+        ff_comm_sum(sum, parts, count, FF_F32, N);
+        for (size_t i = 0; i < N; i++) {
+            float column[FF_COMM_RANKS_MOST];
+            for (int r = 0; r < count; r++) column[r] = values[r][i];
+            float wanted = comm_tree(column, count);
+            assert_memory_equal(&sum[i], &wanted, sizeof wanted);
+        }
+    }
+}
+
+/* All but rank 0 wait in a sum, with values that they release at once when it has ended. */
+static void wait_rank(void *context, int rank) {
+    job *j = context;
+    ff_comm *comm = j->comms[rank];
+    ff_device *device = j->memory[rank].device;
+    ff_stream *stream;
+    void *values;
+    ff_error *error = &j->errors[rank];
+    const size_t n = 1000000;
+    if (device->table->allocate(device, &values, n * 4, "values", error) != FF_OK) return;
+    if (device->table->stream_create(device, &stream, error) != FF_OK) return;
+    memset(values, 0, n * 4);
+    for (int i = 0; i < 1000 && j->statuses[rank] == FF_OK; i++) {
+        if (rank == 0 && i == 20) {
+            nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+            j->ended_ns[0] = ff_now_ns();
+            comm->table->abort(comm, "the user ended it");
+            comm->table->abort(comm, "again");
+        }
+        (void)comm->table->all_reduce(comm, stream, values, n, FF_F32, error);
+        (void)device->table->stream_synchronize(device, stream, error);
+        j->statuses[rank] = comm->table->check(comm, error);
+    }
+    device->table->stream_destroy(device, stream);
+    device->table->release(device, values);
+    if (rank) j->ended_ns[rank] = ff_now_ns();
+}
+
+static void aborts(void **state) {
+    (void)state;
+    for (int times = 0; times < 3; times++) {
+        job j;
+        open_job(&j, 3, times ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 0, times == 2);
+        run_job(&j, wait_rank);
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(j.statuses[r], FF_FAILED);
+            assert_string_equal(j.errors[r].message, "the user ended it");
+            assert_in_range(j.ended_ns[r] - j.ended_ns[0], 0, 1000000000);
+        }
+        close_job(&j);
+    }
+}
+
+/* While others use a rank's values, an abort from another thread does not let it return: it could
+ * release them. Many times, at random moments. */
+static void *abort_soon(void *context) {
+    ff_comm *comm = context;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000 + (long)(ff_now_ns() % 3000000)}, NULL);
+    comm->table->abort(comm, "at a random time");
+    return NULL;
+}
+
+static void abort_random(void **state) {
+    (void)state;
+    for (int times = 0; times < 30; times++) {
+        job j;
+        pthread_t other;
+        open_job(&j, 2, FF_HOST_STREAMS_CALLER, 0, 0);
+        assert_int_equal(pthread_create(&other, NULL, abort_soon, j.comms[times % 2]), 0);
+        run_job(&j, wait_rank);
+        pthread_join(other, NULL);
+        for (int r = 0; r < 2; r++) assert_int_equal(j.statuses[r], FF_FAILED);
+        close_job(&j);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees),  cmocka_unit_test(results),      cmocka_unit_test(staged),
+        cmocka_unit_test(aborts), cmocka_unit_test(abort_random),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+#include "train/comm/job.h"
+
+#include "loader/device/host.h"
+#include "loader/loader.h"
+#include "train/comm/threads.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first, uint64_t *rows) {
+    const uint32_t total = job ? job->cuts[job->size] : 1;
+    *first = job ? ff_loader_share(batch, job->cuts[job->rank], total, pairs) : 0;
+    *rows = ff_loader_share(batch, job ? job->cuts[job->rank + 1] : 1, total, pairs) - *first;
+}
+
+/* ---- what ranks tell each other ---- */
+
+static ff_status gather(ff_job *job, const void *bytes, size_t length, ff_buffer **parts,
+                        ff_error *error) {
+    FF_TRY(ff_alloc(parts, (uint64_t)job->size, sizeof **parts, "what ranks tell", error));
+    const ff_status status = ff_channel_gather(job->channel, bytes, length, *parts, error);
+    if (status != FF_OK) {
+        free(*parts);
+        *parts = NULL;
+    }
+    return status;
+}
+
+static void drop(const ff_job *job, ff_buffer *parts) {
+    for (int i = 0; i < job->size; i++) ff_buffer_free(&parts[i]);
+    free(parts);
+}
+
+ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
+                       ff_error *error) {
+    ff_buffer *parts;
+    ff_status status = FF_OK;
+    if (!job) return FF_OK;
+    FF_TRY(gather(job, bytes, length, &parts, error));
+    for (int i = 1; i < job->size && status == FF_OK; i++)
+        if (parts[i].length != parts[0].length ||
+            memcmp(parts[i].bytes, parts[0].bytes, parts[0].length) != 0)
+            status = ff_fail(error, FF_FAILED, "rank %d has %s than rank 0", i, what);
+    drop(job, parts);
+    return status;
+}
+
+ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error) {
+    ff_buffer *parts;
+    ff_status status = FF_OK;
+    if (!job) return FF_OK;
+    FF_TRY(gather(job, bytes, job->rank ? 0 : length, &parts, error));
+    if (parts[0].length == length)
+        memcpy(bytes, parts[0].bytes, length);
+    else
+        status = ff_fail(error, FF_FAILED, "rank 0 has another version of fftrain");
+    drop(job, parts);
+    return status;
+}
+
+ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error) {
+    ff_buffer *parts;
+    ff_status status = FF_OK;
+    if (!job) return FF_OK;
+    FF_TRY(gather(job, numbers, count * sizeof *numbers, &parts, error));
+    for (int i = 0; i < job->size && status == FF_OK; i++) {
+        if (parts[i].length != count * sizeof *numbers)
+            status = ff_fail(error, FF_FAILED, "rank %d has other sums than rank %d", i, job->rank);
+        for (size_t k = 0; k < count && status == FF_OK; k++) {
+            double one;
+            memcpy(&one, (const char *)parts[i].bytes + k * sizeof one, sizeof one);
+            numbers[k] = (i ? numbers[k] : 0) + one;
+        }
+    }
+    drop(job, parts);
+    return status;
+}
+
+/* ---- the communicator ---- */
+
+/* Rank 0 makes the communicators of all threads, whose devices are there by then. */
+static ff_status connect_threads(ff_job *job, ff_device *device, ff_error *error) {
+    const bool unified = device->table->unified;
+    ff_comm_memory memory[FF_COMM_RANKS_MOST];
+    ff_comm *comms[FF_COMM_RANKS_MOST];
+    ff_buffer *parts;
+    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
+    const ff_comm_memory own = {job->streams ? job->streams : device, !unified};
+    FF_TRY(gather(job, &own, sizeof own, &parts, error));
+    for (int i = 0; i < job->size; i++) memcpy(&memory[i], parts[i].bytes, sizeof memory[i]);
+    drop(job, parts);
+    if (job->rank == 0) {
+        FF_TRY(ff_comm_threads_create(comms, job->size, memory, error));
+        for (int i = 0; i < job->size; i++) job->team[i].comm = comms[i];
+    }
+    return ff_job_agree(job, "another communicator", "", 0, error); /* a barrier */
+}
+
+ff_status ff_job_connect(ff_job *job, ff_device *device, ff_error *error) {
+    if (!job || job->comm) return FF_OK;
+    return connect_threads(job, device, error);
+}
+
+void ff_job_disconnect(ff_job *job) {
+    ff_comm *comm = atomic_exchange(&job->comm, NULL);
+    ff_comm_destroy(&comm);
+    ff_device_destroy(&job->streams);
+}
+
+void ff_job_abort(ff_job *job, const char *why) {
+    ff_comm *comm = job->comm;
+    if (comm) comm->table->abort(comm, why);
+}

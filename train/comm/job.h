@@ -1,0 +1,46 @@
+/* A job: the ranks that train one model together, each with a device and a share of every batch,
+ * and what this rank has to reach the others. Alone, a run has no job (NULL).
+ *
+ * Thread rule: one thread, that of the rank. */
+#ifndef FF_TRAIN_COMM_JOB_H
+#define FF_TRAIN_COMM_JOB_H
+
+#include "train/comm/channel.h"
+#include "train/comm/comm.h"
+
+/* The most ranks of a job. */
+enum { FF_JOB_RANKS = 4096 };
+
+typedef struct ff_job {
+    int rank, size;
+    int local_size; /* ranks on this machine */
+    const uint32_t
+        *cuts; /* [size + 1]: rank r has the parts [cuts[r], cuts[r + 1]) of cuts[size] */
+    ff_channel *channel;
+    ff_comm *_Atomic comm; /* of ff_job_connect; before it NULL */
+    ff_device *streams;    /* whose streams the communicator uses; NULL = the compute's device */
+    struct ff_job *team;   /* [size]: where ranks are threads of this process; else NULL */
+} ff_job;
+
+/* The rows [*first, + *rows) of a batch of `batch` rows that are this rank's; pairs: as in
+ * ff_loader_share. A job of NULL has all. */
+void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first, uint64_t *rows);
+
+/* Opens the communicator, for a compute on `device`. Every rank calls it; a second call does
+ * nothing. */
+FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, ff_error *error);
+/* After all work of the communicator is done, or aborted. */
+void ff_job_disconnect(ff_job *job);
+/* Ends the collectives of all ranks. Any thread. */
+void ff_job_abort(ff_job *job, const char *why);
+
+/* Adds `count` numbers of all ranks, in the order of the ranks: the same result on each. */
+FF_MUST_USE ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error);
+/* FF_FAILED where `length` bytes are not the same on every rank: "rank 2 has another WHAT than rank
+ * 0". */
+FF_MUST_USE ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
+                                   ff_error *error);
+/* Replaces `bytes` by rank 0's. */
+FF_MUST_USE ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error);
+
+#endif

@@ -1,0 +1,17 @@
+/* SLURM's lists of nodes and of tasks on them. */
+#ifndef FF_TRAIN_COMM_NODE_LIST_H
+#define FF_TRAIN_COMM_NODE_LIST_H
+
+#include "format/base/memory.h"
+
+/* Host `index` of a list such as "a[01-03,7]b[0-1],c", the last brackets changing fastest, appended
+ * to `host`; *count = how many there are, at most 2^20. FF_USAGE where `list` is none or has no
+ * such host; its message names `variable`. */
+FF_MUST_USE ff_status ff_node_list_host(const char *variable, const char *list, uint64_t index,
+                                        ff_buffer *host, uint64_t *count, ff_error *error);
+
+/* The number of tasks on node `index`, from a list such as "2(x3),1". */
+FF_MUST_USE ff_status ff_node_list_tasks(const char *variable, const char *list, uint64_t index,
+                                         uint64_t *tasks, ff_error *error);
+
+#endif

@@ -1,0 +1,267 @@
+#include "train/reducer.h"
+
+#include "format/base/memory.h"
+#include "format/base/thread.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct ff_reducer {
+    ff_store *store;
+    ff_comm *comm;
+    int ranks;
+    ff_device *device; /* of `stream` */
+    ff_stream *stream;
+    ff_bucket *buckets;
+    ff_event **filled; /* [bucket_count], in the compute's stream */
+    int bucket_count;
+    ff_event *counted; /* likewise: the outcome is complete */
+    ff_event *reduced; /* in `stream` */
+    ff_outcome *outcomes, *nothing;
+    uint32_t *stop; /* pinned; copied into each outcome */
+    atomic_uint_fast64_t busy_ns;
+    uint64_t began_ns, exposed_ns;
+};
+
+static ff_compute *compute_of(const ff_reducer *reducer) {
+    return reducer->store->compute;
+}
+
+/* ---- life ---- */
+
+static ff_status create_events(ff_reducer *reducer, ff_error *error) {
+    ff_device *device = compute_of(reducer)->device;
+    FF_TRY(ff_alloc(&reducer->filled, (uint64_t)reducer->bucket_count, sizeof *reducer->filled,
+                    "gradient buckets", error));
+    for (int i = 0; i < reducer->bucket_count; i++)
+        FF_TRY(device->table->event_create(device, &reducer->filled[i], false, error));
+    FF_TRY(device->table->event_create(device, &reducer->counted, false, error));
+    FF_TRY(reducer->device->table->stream_create(reducer->device, &reducer->stream, error));
+    return reducer->device->table->event_create(reducer->device, &reducer->reduced, false, error);
+}
+
+static ff_status build(ff_reducer *reducer, uint64_t bucket_bytes, ff_error *error) {
+    const char *what = "the outcomes of ranks";
+    const ff_outcome nothing = {.bad_sample = -1};
+    ff_compute *compute = compute_of(reducer);
+    void *stop;
+    FF_TRY(ff_store_buckets(reducer->store, bucket_bytes, &reducer->buckets, &reducer->bucket_count,
+                            error));
+    FF_TRY(ff_compute_allocate(compute, &reducer->outcomes,
+                               (uint64_t)reducer->ranks * sizeof nothing, what, error));
+    FF_TRY(ff_compute_allocate(compute, &reducer->nothing, sizeof nothing, what, error));
+    ff_compute_write(compute, reducer->nothing, &nothing, sizeof nothing);
+    FF_TRY(compute->device->table->allocate_pinned(compute->device, &stop, sizeof *reducer->stop,
+                                                   what, error));
+    reducer->stop = stop;
+    if (!reducer->comm) return ff_compute_check(compute, error);
+    *reducer->stop = 0;
+    FF_TRY(create_events(reducer, error));
+    return ff_compute_check(compute, error);
+}
+
+ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_options *options,
+                            ff_error *error) {
+    ff_reducer *reducer;
+    *out = NULL;
+    FF_TRY(ff_alloc(&reducer, 1, sizeof *reducer, "the reduction of gradients", error));
+    reducer->store = store;
+    reducer->comm = options->comm;
+    reducer->ranks = options->ranks;
+    reducer->device = options->device ? options->device : store->compute->device;
+    const ff_status status = build(reducer, options->bucket_bytes, error);
+    if (status == FF_OK)
+        *out = reducer;
+    else
+        ff_reducer_destroy(&reducer);
+    return status;
+}
+
+void ff_reducer_destroy(ff_reducer **pointer) {
+    ff_reducer *reducer = *pointer;
+    if (!reducer) return;
+    ff_compute *compute = compute_of(reducer);
+    ff_device *device = compute->device;
+    if (reducer->stream) reducer->device->table->stream_destroy(reducer->device, reducer->stream);
+    for (int i = 0; reducer->filled && i < reducer->bucket_count; i++)
+        device->table->event_destroy(device, reducer->filled[i]);
+    device->table->event_destroy(device, reducer->counted);
+    reducer->device->table->event_destroy(reducer->device, reducer->reduced);
+    ff_compute_release(compute, reducer->outcomes);
+    ff_compute_release(compute, reducer->nothing);
+    device->table->release_pinned(device, reducer->stop);
+    free(reducer->filled);
+    free(reducer->buckets);
+    free(reducer);
+    *pointer = NULL;
+}
+
+const ff_bucket *ff_reducer_bucket(const ff_reducer *reducer, int bucket) {
+    return &reducer->buckets[bucket];
+}
+
+int ff_reducer_bucket_count(const ff_reducer *reducer) {
+    return reducer->bucket_count;
+}
+
+const ff_outcome *ff_reducer_outcomes(const ff_reducer *reducer) {
+    return reducer->outcomes;
+}
+
+bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket) {
+    const ff_graph *graph = reducer->store->graph;
+    const ff_node first = reducer->buckets[bucket].layer;
+    const ff_node end = bucket ? reducer->buckets[bucket - 1].layer : graph->layer_count;
+    for (int i = 0; i < graph->parameter_count; i++)
+        if (graph->parameters[i].layer >= first && graph->parameters[i].layer < end &&
+            ff_plan_trains_parameter(plan, i))
+            return true;
+    return false;
+}
+
+/* ---- in the compute's stream ---- */
+
+static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
+    ff_compute *compute = compute_of(reducer);
+    return compute->device->table->event_record_external(compute->device, event, compute->stream,
+                                                         error);
+}
+
+ff_status ff_reducer_bucket_done(ff_reducer *reducer, int bucket, ff_error *error) {
+    return record(reducer, reducer->filled[bucket], error);
+}
+
+ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error) {
+    ff_compute *compute = compute_of(reducer);
+    FF_TRY(compute->device->table->copy(compute->device, compute->stream,
+                                        &reducer->store->total->stop, reducer->stop,
+                                        sizeof *reducer->stop, error));
+    return record(reducer, reducer->counted, error);
+}
+
+ff_status ff_reducer_nothing(ff_reducer *reducer, bool first, ff_error *error) {
+    const ff_store *store = reducer->store;
+    ff_compute *compute = compute_of(reducer);
+    ff_compute_enter(compute);
+    if (first) {
+        FF_TRY(compute->device->table->fill(compute->device, compute->stream, store->sums, 0,
+                                            store->trained_count * sizeof(float), error));
+        ff_compute_copy(compute, store->total, reducer->nothing, sizeof *store->total);
+    }
+    for (int i = 0; i < reducer->bucket_count; i++)
+        FF_TRY(ff_reducer_bucket_done(reducer, i, error));
+    FF_TRY(ff_reducer_outcome_done(reducer, error));
+    return ff_compute_check(compute, error);
+}
+
+/* ---- in the reducer's ---- */
+
+static void begin_busy(void *context) {
+    ((ff_reducer *)context)->began_ns = ff_now_ns();
+}
+
+static void end_busy(void *context) {
+    ff_reducer *reducer = context;
+    atomic_fetch_add(&reducer->busy_ns, ff_now_ns() - reducer->began_ns);
+}
+
+static ff_status after(ff_reducer *reducer, ff_event *event, ff_error *error) {
+    return reducer->device->table->stream_wait(reducer->device, reducer->stream, event, error);
+}
+
+static ff_status reduce_sums(ff_reducer *reducer, size_t from, size_t end, ff_error *error) {
+    ff_device *device = reducer->device;
+    const bool timed = compute_of(reducer)->device->table->unified;
+    if (from == end) return FF_OK;
+    if (timed) FF_TRY(device->table->call(device, reducer->stream, begin_busy, reducer, error));
+    FF_TRY(reducer->comm->table->all_reduce(
+        reducer->comm, reducer->stream, reducer->store->sums + from, end - from, FF_F32, error));
+    if (timed) FF_TRY(device->table->call(device, reducer->stream, end_busy, reducer, error));
+    return FF_OK;
+}
+
+/* The update waits for the reductions; the host waits where it computes itself. */
+static ff_status join(ff_reducer *reducer, ff_error *error) {
+    ff_compute *compute = compute_of(reducer);
+    const uint64_t began = ff_now_ns();
+    FF_TRY(reducer->device->table->event_record(reducer->device, reducer->reduced, reducer->stream,
+                                                error));
+    FF_TRY(compute->device->table->stream_wait(compute->device, compute->stream, reducer->reduced,
+                                               error));
+    if (!compute->device->table->unified) return FF_OK;
+    reducer->exposed_ns += ff_now_ns() - began;
+    return reducer->comm->table->check(reducer->comm, error);
+}
+
+ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error) {
+    const ff_store *store = reducer->store;
+    const ff_comm_table *table = reducer->comm->table;
+    FF_TRY(table->check(reducer->comm, error));
+    /* Per-channel gradients are few: they go together, at the end. */
+    for (int i = 0; i < reducer->bucket_count; i++) {
+        const ff_bucket *bucket = &reducer->buckets[i];
+        if (!ff_reducer_needs(reducer, plan, i)) continue;
+        FF_TRY(after(reducer, reducer->filled[i], error));
+        FF_TRY(reduce_sums(reducer, bucket->weights, bucket->weights_end, error));
+    }
+    FF_TRY(after(reducer, reducer->counted, error));
+    FF_TRY(reduce_sums(reducer, store->weight_count, store->trained_count, error));
+    FF_TRY(table->all_gather(reducer->comm, reducer->stream, store->total, reducer->outcomes,
+                             sizeof *store->total, error));
+    return join(reducer, error);
+}
+
+/* ---- what ranks have in common ---- */
+
+static ff_status broadcast(ff_reducer *reducer, void *memory, uint64_t bytes, ff_error *error) {
+    if (!memory || !bytes) return FF_OK;
+    return reducer->comm->table->broadcast(reducer->comm, reducer->stream, memory, bytes, 0, error);
+}
+
+static ff_status begin(ff_reducer *reducer, ff_error *error) {
+    FF_TRY(record(reducer, reducer->counted, error));
+    return after(reducer, reducer->counted, error);
+}
+
+static ff_status share_buffers(ff_reducer *reducer, ff_error *error) {
+    const ff_store *store = reducer->store;
+    FF_TRY(broadcast(reducer, store->buffers, store->buffer_count * sizeof(float), error));
+    FF_TRY(broadcast(reducer, store->average_buffers, store->buffer_count * sizeof(float), error));
+    if (store->working_buffers == store->buffers) return FF_OK;
+    return broadcast(reducer, store->working_buffers,
+                     store->buffer_count * store->compute->element_bytes, error);
+}
+
+ff_status ff_reducer_share_buffers(ff_reducer *reducer, ff_error *error) {
+    FF_TRY(begin(reducer, error));
+    FF_TRY(share_buffers(reducer, error));
+    return join(reducer, error);
+}
+
+ff_status ff_reducer_share_state(ff_reducer *reducer, ff_error *error) {
+    const ff_store *store = reducer->store;
+    const size_t element = store->compute->element_bytes;
+    FF_TRY(begin(reducer, error));
+    FF_TRY(share_buffers(reducer, error));
+    float *blocks[] = {store->values, store->state[0], store->state[1], store->average};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        FF_TRY(broadcast(reducer, blocks[i], store->trained_count * sizeof(float), error));
+    if (store->working != store->values)
+        FF_TRY(broadcast(reducer, store->working, store->trained_count * element, error));
+    if (store->average_working != store->average)
+        FF_TRY(broadcast(reducer, store->average_working, store->trained_count * element, error));
+    if (store->average_working_buffers != store->average_buffers)
+        FF_TRY(broadcast(reducer, store->average_working_buffers, store->buffer_count * element,
+                         error));
+    FF_TRY(broadcast(reducer, store->control, sizeof *store->control, error));
+    FF_TRY(join(reducer, error));
+    return ff_compute_wait(store->compute, error);
+}
+
+void ff_reducer_stop(ff_reducer *reducer, int number) {
+    *reducer->stop = (uint32_t)number;
+}
+
+ff_reducer_times ff_reducer_measure(const ff_reducer *reducer) {
+    return (ff_reducer_times){atomic_load(&reducer->busy_ns), reducer->exposed_ns};
+}

@@ -1,0 +1,150 @@
+#include "train/replicas.h"
+
+#include "format/base/thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options ---- */
+
+static ff_status parse_device(ff_replicas *replicas, const char *text, size_t length,
+                              ff_error *error) {
+    char *name = replicas->device[replicas->count], *end;
+    if (replicas->count == FF_REPLICAS)
+        return ff_fail(error, FF_USAGE, "--dp: more than %d replicas", FF_REPLICAS);
+    char word[16] = "";
+    if (length && length < sizeof word) memcpy(word, text, length);
+    const char *number = strncmp(word, "cuda:", 5) == 0 ? word + 5 : word;
+    const unsigned long ordinal = strtoul(number, &end, 10);
+    if (strcmp(word, "cpu") == 0)
+        snprintf(name, sizeof replicas->device[0], "cpu");
+    else if (*number >= '0' && *number <= '9' && !*end && ordinal < 1024)
+        snprintf(name, sizeof replicas->device[0], "cuda:%lu", ordinal);
+    else
+        return ff_fail(
+            error, FF_USAGE,
+            "--dp: '%.*s' is no device; devices are numbers of GPUs, as in 0,1,2, or cpu",
+            (int)length, text);
+    for (int i = 0; i < replicas->count && strcmp(name, "cpu") != 0; i++)
+        if (strcmp(replicas->device[i], name) == 0)
+            return ff_fail(error, FF_USAGE, "--dp: device %lu is named twice", ordinal);
+    if (replicas->count && (strcmp(name, "cpu") == 0) != (strcmp(replicas->device[0], "cpu") == 0))
+        return ff_fail(error, FF_USAGE, "--dp: replicas are on GPUs or on the CPU, not on both");
+    replicas->count++;
+    return FF_OK;
+}
+
+static ff_status parse_balance(ff_replicas *replicas, const char *balance, ff_error *error) {
+    const char *at = balance;
+    for (int i = 0; i < replicas->count; i++) {
+        char *end = NULL;
+        const unsigned long part = at && *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
+        if (!end || part < 1 || part > 1 << 16 || *end != (i + 1 < replicas->count ? ',' : '\0'))
+            return ff_fail(error, FF_USAGE,
+                           "--dp-balance %s: %d replicas need as many numbers from 1 on, the parts "
+                           "of a batch, as in 2,3,3",
+                           balance, replicas->count);
+        replicas->cuts[i + 1] = replicas->cuts[i] + (uint32_t)part;
+        at = end + 1;
+    }
+    return FF_OK;
+}
+
+ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices, const char *balance,
+                            ff_error *error) {
+    *replicas = (ff_replicas){0};
+    if (!devices && balance)
+        return ff_fail(error, FF_USAGE, "--dp-balance needs --dp, the devices of the replicas");
+    while (devices) {
+        const size_t length = strcspn(devices, ",");
+        FF_TRY(parse_device(replicas, devices, length, error));
+        devices = devices[length] ? devices + length + 1 : NULL;
+    }
+    for (int i = 0; i <= replicas->count; i++) replicas->cuts[i] = (uint32_t)i;
+    return balance ? parse_balance(replicas, balance, error) : FF_OK;
+}
+
+/* ---- threads ---- */
+
+typedef struct team {
+    const ff_replicas *replicas;
+    ff_status (*run)(void *context, ff_job *job, const char *device, ff_error *error);
+    void *context;
+    ff_job jobs[FF_REPLICAS];
+    ff_status status[FF_REPLICAS];
+    ff_error error[FF_REPLICAS];
+} team;
+
+static void run_one(team *all, int rank) {
+    ff_job *job = &all->jobs[rank];
+    const ff_status status =
+        all->run(all->context, job, all->replicas->device[rank], &all->error[rank]);
+    all->status[rank] = status;
+    if (status != FF_OK && status != FF_PREEMPTED && status != FF_INTERRUPTED) {
+        ff_channel_report(job->channel, all->error[rank].message);
+        ff_job_abort(job, all->error[rank].message);
+    }
+    ff_channel_close(&job->channel);
+}
+
+static void replica(void *context, int index) {
+    run_one(context, index + 1);
+}
+
+static void abort_all(void *context, const char *why) {
+    team *all = context;
+    ff_job_abort(&all->jobs[0], why);
+}
+
+/* The failure that the others only heard of. */
+static ff_status first_failure(const team *all, ff_error *error) {
+    const int count = all->replicas->count;
+    int which = 0;
+    for (int i = 1; i < count; i++)
+        if (all->status[i] != FF_OK &&
+            (all->status[which] == FF_OK || all->status[which] == FF_FAILED) &&
+            all->status[i] != FF_FAILED)
+            which = i;
+    for (int i = 1; i < count && all->status[which] == FF_OK; i++) which = i;
+    if (error) *error = all->error[which];
+    return all->status[which];
+}
+
+ff_status ff_replicas_run(const ff_replicas *replicas,
+                          ff_status (*run)(void *context, ff_job *job, const char *device,
+                                           ff_error *error),
+                          void *context, ff_error *error) {
+    ff_channel *channels[FF_REPLICAS];
+    ff_threads *threads;
+    team *all;
+    const int count = replicas->count;
+    FF_TRY(ff_alloc(&all, 1, sizeof *all, "replicas", error));
+    all->replicas = replicas;
+    all->run = run;
+    all->context = context;
+    const ff_channel_options how = {.failed = abort_all, .context = all};
+    ff_status status = ff_channel_open_threads(channels, count, &how, error);
+    if (status != FF_OK) {
+        free(all);
+        return status;
+    }
+    for (int i = 0; i < count; i++)
+        all->jobs[i] = (ff_job){.rank = i,
+                                .size = count,
+                                .local_size = count,
+                                .cuts = replicas->cuts,
+                                .channel = channels[i],
+                                .team = all->jobs};
+    status = ff_threads_start(&threads, count - 1, "replica", replica, all, error);
+    if (status == FF_OK) {
+        run_one(all, 0);
+        ff_threads_join(&threads);
+        status = first_failure(all, error);
+    } else {
+        for (int i = 0; i < count; i++) ff_channel_close(&all->jobs[i].channel);
+    }
+    for (int i = 0; i < count; i++) ff_job_disconnect(&all->jobs[i]);
+    free(all);
+    return status;
+}

@@ -1,0 +1,60 @@
+#include "train/run_ranks.h"
+
+#include "format/base/interrupt.h"
+#include "format/checksum.h"
+#include "train/compute.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+ff_status ff_ranks_begin(ff_trainer *trainer, bool *goes_on, ff_run_state *state, ff_error *error) {
+    ff_job *job = trainer->options->job;
+    ff_reducer *reducer = ff_step_reducer(trainer->step);
+    if (!reducer) return FF_OK;
+    FF_TRY(ff_job_take(job, goes_on, sizeof *goes_on, error));
+    if (!*goes_on) return FF_OK;
+    FF_TRY(ff_job_take(job, state, sizeof *state, error));
+    ff_model_store(trainer->model)->forwards = state->forwards;
+    return ff_reducer_share_state(reducer, error);
+}
+
+ff_status ff_ranks_share_buffers(ff_trainer *trainer, ff_error *error) {
+    ff_reducer *reducer = ff_step_reducer(trainer->step);
+    return reducer ? ff_reducer_share_buffers(reducer, error) : FF_OK;
+}
+
+ff_status ff_ranks_compare(ff_trainer *trainer, uint64_t step, ff_error *error) {
+    const ff_store *store = ff_model_store(trainer->model);
+    const size_t bytes = store->trained_count * sizeof(float);
+    char what[64];
+    void *values;
+    if (!ff_step_reducer(trainer->step)) return FF_OK;
+    FF_TRY(ff_alloc(&values, bytes, 1, "the parameters", error));
+    ff_compute_read(store->compute, values, store->values, bytes);
+    const uint64_t sum = ff_checksum(values, bytes);
+    free(values);
+    FF_TRY(ff_compute_check(store->compute, error));
+    snprintf(what, sizeof what, "other parameters after step %" PRIu64, step);
+    return ff_job_agree(trainer->options->job, what, &sum, sizeof sum, error);
+}
+
+/* ---- stopping ---- */
+
+/* A rank that reads of a stop may have enqueued later steps: as many as the outcomes of a device
+ * stay away at most. */
+void ff_stop_note(ff_stop *stop, const ff_trainer *trainer, const ff_outcome *outcome) {
+    const bool unified = ff_model_compute(trainer->model)->device->table->unified;
+    if (!outcome->stop || stop->signal) return;
+    stop->signal = (int)outcome->stop;
+    stop->at = outcome->step + 1 + (unified ? 0 : FF_STEP_AHEAD);
+}
+
+ff_status ff_stop_check(ff_stop *stop, ff_trainer *trainer, uint64_t step, ff_error *error) {
+    ff_reducer *reducer = ff_step_reducer(trainer->step);
+    const int number = ff_interrupt_signal();
+    if (!reducer) return ff_interrupt_check(error);
+    if (number) ff_reducer_stop(reducer, number);
+    if (!stop->signal || step < stop->at) return FF_OK;
+    return ff_fail(error, FF_INTERRUPTED, "stopped by %s", ff_interrupt_name(stop->signal));
+}
