@@ -50,7 +50,10 @@ static const struct {
     {"SLURM_PROCID=0 SLURM_NTASKS=4 " PMI("2", "4"), "3/4 by PMI_"},
     {ARRAY("2", "4", "1", "4", "1") "SLURM_NTASKS=1", "2/4 by SLURM_ARRAY_TASK_ID"},
     {"SLURM_PROCID=0 SLURM_NTASKS=4",
-     "SLURM_NTASKS is 4, but SLURM_STEP_ID is not set;srun ffpack"},
+     "SLURM_NTASKS is 4, but by SLURM_STEP_ID this is not one of;srun ffpack"},
+    {"SLURM_STEP_ID=4294967290 SLURM_PROCID=0 SLURM_NTASKS=4", "this is not one of the tasks"},
+    {"SLURM_STEP_ID=4294967290 SLURM_PROCID=0 SLURM_NTASKS=1", "no launcher numbers this process"},
+    {"SLURM_STEP_ID=4294967280 SLURM_PROCID=0 SLURM_NTASKS=4", "1/4 by SLURM_PROCID"},
     /* None: a login shell, a batch script without tasks, half a family, empty variables. */
     {"", "no launcher numbers this process;SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT (a SLURM "
          "array);SLURM_PROCID and SLURM_NTASKS;OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE;"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { DIGITS_LIMIT = 9 };
+#define LAST_STEP UINT64_C(4294967280)
 
 /* A launcher's variables. One of jobs starts each part as a job of its own; the others number the
  * processes of one job, and may be there together. */
@@ -117,17 +118,19 @@ ff_status ff_part_auto(ff_part *part, char **origin, ff_error *error) {
     int chosen;
     *origin = NULL;
     for (int i = 0; i < FAMILIES; i++) FF_TRY(read_family(&found[i], &families[i], error));
-    /* Without a step this is a script, which is no task itself. mpirun starts its daemons as tasks.
-     */
-    const bool script = !value_of("SLURM_STEP_ID");
+    /* Neither a job's script, which has no step, nor a shell in it (salloc's), whose step has a
+     * number above those of tasks, is a task itself. mpirun starts its daemons as tasks. */
+    const char *step = value_of("SLURM_STEP_ID");
+    const bool script = !step || strtoull(step, NULL, 10) > LAST_STEP;
     const uint32_t ranks = found[OPEN_MPI].count | found[MPICH].count;
     if (ranks > 1 || (script && (ranks || found[TASKS].count == 1))) found[TASKS].count = 0;
     FF_TRY(choose(found, &chosen, error));
     if (script && chosen == TASKS)
-        return ff_fail(error, FF_USAGE,
-                       "--part auto: SLURM_NTASKS is %u, but SLURM_STEP_ID is not set: this is not "
-                       "one of the tasks; wanted srun ffpack",
-                       found[TASKS].count);
+        return ff_fail(
+            error, FF_USAGE,
+            "--part auto: SLURM_NTASKS is %u, but by SLURM_STEP_ID this is not one of the tasks; "
+            "wanted srun ffpack",
+            found[TASKS].count);
     *part = found[chosen];
     return ff_format(origin, error, "%s=%s, %s=%s", families[chosen].index,
                      getenv(families[chosen].index), families[chosen].count,
