@@ -43,6 +43,7 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_interval=1,bf_interval=1
 ReturnToService=2
 SlurmdParameters=config_overrides
+FirstJobId=$((RANDOM % 9000 + 1)) # the ranks' port has its digits
 NodeName=$host NodeAddr=127.0.0.1 CPUs=8
 PartitionName=all Nodes=ALL Default=YES State=UP
 C
