@@ -10,10 +10,10 @@
 
 static ff_status parse_device(ff_replicas *replicas, const char *text, size_t length,
                               ff_error *error) {
-    char *name = replicas->device[replicas->count], *end;
+    char word[16] = "", *name, *end;
     if (replicas->count == FF_REPLICAS)
         return ff_fail(error, FF_USAGE, "--dp: more than %d replicas", FF_REPLICAS);
-    char word[16] = "";
+    name = replicas->device[replicas->count];
     if (length && length < sizeof word) memcpy(word, text, length);
     const char *number = strncmp(word, "cuda:", 5) == 0 ? word + 5 : word;
     const unsigned long ordinal = strtoul(number, &end, 10);
