@@ -110,7 +110,7 @@ static void free_job(board *b) {
 }
 
 static ff_status check_body(rank_process *p, ff_error *error) {
-    return comm_check_all(p->comm, p->device, error);
+    return comm_check_all(p->comm, p->device, true, error);
 }
 
 static void check_job(settings s) {
