@@ -4,6 +4,7 @@
 #include "format/base/say.h"
 #include "train/ops/ops.h"
 #include "train/plan.h"
+#include "train/world.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -323,7 +324,8 @@ static json_t *size_objects(const ff_trainer *trainer) {
     return list;
 }
 
-ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *error) {
+ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, const ff_world *world,
+                                ff_error *error) {
     const ff_splits *splits = &trainer->splits;
     json_t *object =
         json_pack("{s:s, s:[i,i,i], s:i, s:I, s:o, s:I, s:o, s:s, s:I, s:I, s:o, s:I, s:I, s:o}",
@@ -336,6 +338,10 @@ ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *
                   (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
                   "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
                   (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
+    if (world && object && json_object_set_new(object, "world", ff_world_json(world)) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
     if (!object) return ff_fail(error, FF_NO_MEMORY, "no memory for the net as JSON");
     const int failed = json_dumpf(object, out, JSON_INDENT(2));
     json_decref(object);

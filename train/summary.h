@@ -4,7 +4,11 @@
 
 #include "train/trainer.h"
 
+struct ff_world;
+
 #include <stdio.h>
+
+struct ff_world; /* world.h */
 
 /* Model, shapes, parameters, multiply-accumulates, memory by role, sets, batches, learning rates
  * and every choice that the recipe made. */
@@ -15,8 +19,9 @@ void ff_summary_print(FILE *out, const ff_trainer *trainer);
 void ff_summary_print_layers(FILE *out, const ff_trainer *trainer);
 
 /* The same as one JSON document, with the model, its parameters, its memory by role and what the
- * run needs. FF_NO_MEMORY, FF_IO. */
-FF_MUST_USE ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *error);
+ * run needs; world: NULL = no "world". FF_NO_MEMORY, FF_IO. */
+FF_MUST_USE ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer,
+                                            const struct ff_world *world, ff_error *error);
 
 /* The number of trained values. */
 uint64_t ff_summary_parameters(const ff_model *model);

@@ -1,5 +1,6 @@
 #include "train/commands/settings.h"
 
+#include "train/comm/predict.h"
 #include "train/debug/hashes.h"
 
 #include <stdlib.h>
@@ -305,6 +306,11 @@ ff_status ff_settings_use(ff_settings *out,
          "rates; do not train."},
         {"json", 0, FF_OPTION_FLAG, NULL, &out->json, NULL, 0, 0,
          "With --dry-run: print one JSON document with the model, its layers and its memory."},
+        {"world", 0, FF_OPTION_INTEGER, "N", &out->world, NULL, 2, 1000000,
+         "With --dry-run: predict a step on N devices like this one, each with 1/N of --batch, from "
+         "a rank's step, which is measured here for some seconds (with --device-json: estimated)."},
+        {"net", 0, FF_OPTION_STRING, "NAME|FILE", &out->net, NULL, 0, 0,
+         "Network of --world: " FF_NET_NAMES ", or a file of measured times."},
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},

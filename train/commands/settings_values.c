@@ -32,6 +32,10 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     if (out->json && !out->dry_run)
         return ff_fail(error, FF_USAGE,
                        "--json needs --dry-run; a run that trains logs with --log-json FILE");
+    if (out->world && !(out->dry_run && out->net))
+        return ff_fail(error, FF_USAGE, "--world only predicts; it needs --dry-run and --net");
+    if (out->net && !out->world)
+        return ff_fail(error, FF_USAGE, "--net is the network of --world N, which is missing");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
 }

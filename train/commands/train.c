@@ -17,6 +17,7 @@
 #include "train/sheets.h"
 #include "train/summary.h"
 #include "train/trainer_cost.h"
+#include "train/world.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -230,6 +231,38 @@ done:
     return status;
 }
 
+/* ---- --dry-run ---- */
+
+static ff_status predict_world(ff_world *world, const ff_settings *given, const ff_trainer *trainer,
+                               const ff_planned_device *planned, ff_error *error) {
+    const ff_card card = planned ? ff_planned_device_card(planned) : (ff_card){0};
+    return ff_world_predict(world, trainer, given->world, given->net, planned ? &card : NULL,
+                            error);
+}
+
+static ff_status print_world(const ff_settings *given, const ff_trainer *trainer,
+                             const ff_planned_device *planned, ff_error *error) {
+    ff_world world;
+    FF_TRY(predict_world(&world, given, trainer, planned, error));
+    ff_world_print(stdout, &world);
+    ff_world_free(&world);
+    return FF_OK;
+}
+
+/* With --world a rank's memory was checked, not that of the whole batch. */
+static ff_status print_json(const ff_settings *given, const ff_trainer *trainer,
+                            const ff_planned_device *planned, ff_error *error) {
+    ff_world world;
+    if (!given->world) {
+        FF_TRY(ff_summary_write_json(stdout, trainer, NULL, error));
+        return ff_needs_check(trainer, error);
+    }
+    FF_TRY(predict_world(&world, given, trainer, planned, error));
+    const ff_status status = ff_summary_write_json(stdout, trainer, &world, error);
+    ff_world_free(&world);
+    return status;
+}
+
 static ff_status train(const ff_settings *given, ff_session *session, ff_job *job,
                        const char *device, ff_error *error) {
     ff_report *report = NULL;
@@ -272,8 +305,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         goto done;
     }
     if (given->json) {
-        FF_TRY_DONE(ff_summary_write_json(stdout, trainer, error));
-        status = ff_needs_check(trainer, error);
+        FF_TRY_DONE(print_json(given, trainer, planned, error));
         goto done;
     }
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
@@ -284,7 +316,8 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         FF_TRY_DONE(ff_trainer_print_costs(stdout, trainer, &card, error));
     }
     if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
-    if (given->dry_run) FF_TRY_DONE(ff_needs_check(trainer, error));
+    if (given->world) FF_TRY_DONE(print_world(given, trainer, planned, error));
+    if (given->dry_run && !given->world) FF_TRY_DONE(ff_needs_check(trainer, error));
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(trainer, stdout, error));

@@ -1,0 +1,149 @@
+"""fftrain --dry-run --world N: the prediction against a simulation of every message of every rank, from the times and
+bytes that --json gives; networks by name and as measured; what is said. Prints TAP."""
+import json
+import math
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+
+def ring(n, begin, size, latency, rate):
+    """begin[r]: when rank r begins; when each has the sum: n - 1 steps of reduce-scatter, as many of all-gather."""
+    done = list(begin)
+    for _ in range(2 * (n - 1)):
+        sent = [t + size / n / rate for t in done]  # through its link
+        done = [max(sent[r], sent[(r - 1) % n] + latency) for r in range(n)]
+    return done
+
+
+def direct(n, begin, size, latency, rate):
+    """Each sends its slices to all others, one after another through its link, and then the sum of its own slice."""
+    for _ in range(2):
+        sent = [[0.0] * n for _ in range(n)]
+        for r in range(n):
+            now = begin[r]
+            for k in range(1, n):
+                now += size / n / rate
+                sent[r][(r + k) % n] = now + latency
+        begin = [max(sent[s][r] for s in range(n) if s != r) for r in range(n)]
+    return begin
+
+
+def tree(n, begin, size, latency, rate):
+    """Two pipelined trees have all bytes go up and down once: the limit of many pieces."""
+    return [max(begin) + 2 * math.ceil(math.log2(n)) * latency + 2 * size / rate] * n
+
+
+def simulate(world, n):
+    """When the update can begin, and then the step's end."""
+    micro = world["before_seconds"] + world["backward_seconds"]
+    backward = (world["micro_batches"] - 1) * micro + world["before_seconds"]
+    free = [0.0] * n
+    for bucket in world["buckets"]:
+        begin = [max(t, backward + bucket["ready_seconds"]) for t in free]
+        how = (direct,) if world["algorithm"] == "direct" else (ring, tree)
+        free = min((f(n, begin, bucket["bytes"], world["latency_seconds"], world["bytes_per_second"]) for f in how),
+                   key=max)
+    return max(max(free), world["micro_batches"] * micro) + world["update_seconds"]
+
+
+def fftrain(*arguments, of="fftrain"):
+    program = os.path.join(tap.BUILD, of)
+    done = tap.run([program, "--data", DATA, *arguments])
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def world_of(*arguments, **how):
+    code, out, complaint = fftrain("--dry-run", "--json", *arguments, **how)
+    return json.loads(out)["world"] if code == 0 else {"error": complaint}
+
+
+def check_simulated(name, arguments, n, **how):
+    world = world_of("--world", str(n), *arguments, **how)
+    if "error" in world:
+        tap.ok(False, name, world["error"])
+        return {}
+    wanted = simulate(world, n)
+    tap.ok(math.isclose(world["step_seconds"], wanted, rel_tol=1e-9) and world["ranks"] == n, name,
+           f"{world['step_seconds']} predicted, {wanted} simulated")
+    return world
+
+
+def refuses(name, code, text, *arguments):
+    got, _, complaint = fftrain("--model", "smallnet", "--batch", "64", *arguments)
+    tap.ok(got == code and text in complaint, name, f"{got}: {complaint}")
+
+
+scratch = tempfile.TemporaryDirectory()
+DATA = os.path.join(scratch.name, "set")
+tap.run([tap.program("make_set"), DATA, "--count", "256", "--height", "32", "--width", "32", "--channels", "3"])
+small = ["--model", "smallnet", "--batch", "64"]
+
+for n, net, more in (2, "1GbE", []), (3, "25GbE", []), (16, "1GbE", ["--accumulate", "2"]):
+    world = check_simulated(f"{n} ranks on {net}, measured, are as simulated", small + ["--net", net] + more, n)
+    tap.ok(world.get("source") == "measured" and world["algorithm"] == "direct" and world["before_seconds"] > 0 and
+           world["backward_seconds"] > 0 and world["share"] == 64 // n + (64 % n > 0) and
+           all(0 < b["ready_seconds"] <= world["backward_seconds"] for b in world["buckets"]),
+           f"{n} ranks: the times of a rank's share are measured", world)
+
+several = check_simulated("a net of several buckets", ["--model", "resnet18", "--batch", "4", "--net", "10GbE"], 2)
+if several:
+    parameters = json.loads(fftrain("--dry-run", "--json", "--model", "resnet18", "--batch", "4")[1])["parameters"]
+    total = sum(b["bytes"] for b in several["buckets"])
+    ready = [b["ready_seconds"] for b in several["buckets"]]
+    tap.ok(len(ready) > 2 and ready == sorted(ready) and ready[0] < 0.7 * several["backward_seconds"] and
+           4 * parameters <= total < 4.1 * parameters, "its buckets hold all gradients, and complete one by one", several)
+
+# NCCL's collectives, on a GPU that is simulated or described.
+check_simulated("4 simulated GPUs", ["--model", "smallnet", "--batch", "16", "--device", "cuda", "--net", "NVLink"], 4,
+                of="tests/fftrain_sim")
+card = ["--device-json", os.path.join(tap.ROOT, "tests/gpu/sm_90_h100.json"), "--model", "resnet18", "--batch", "64"]
+if os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")):
+    planned = {}
+    for n, net in (8, "100GbE"), (64, "100GbE"), (8, "NVLink"):
+        planned[n, net] = check_simulated(f"{n} described GPUs on {net}", card + ["--net", net], n)
+    tap.ok(planned[8, "100GbE"].get("source") == "estimated" and
+           planned[64, "100GbE"]["efficiency"] < planned[8, "100GbE"]["efficiency"] < planned[8, "NVLink"]["efficiency"],
+           "more ranks and slower networks are less efficient", planned)
+    tap.ok(len({w["one_device_seconds"] for w in planned.values()}) == 1,
+           "one device takes as long whatever it is compared with", planned)
+    first = planned[8, "100GbE"]
+    ready = [b["ready_seconds"] for b in first["buckets"]]
+    tap.ok(len(ready) > 2 and ready == sorted(ready) and ready[0] < 0.7 * first["backward_seconds"],
+           "a described GPU completes its buckets one by one", first)
+    code, out, complaint = fftrain("--dry-run", "--world", "64", "--net", "1GbE", *card)
+    tap.ok(code == 0 and "and one device alone is faster" in out and
+           "What would help: a faster network, or fewer ranks" in out, "where one device is faster, that is said",
+           out[-900:] + complaint)
+    _, out, complaint = fftrain("--dry-run", "--world", "64", "--net", "100GbE", *card[:-1], "256")
+    tap.ok("steps wait" in out and "What would help: --batch 4096, with --accumulate 16" in out and
+           "gradients sent in 16 bits (" in out, "what would help is said, in numbers", out[-900:] + complaint)
+else:
+    tap.skip("described GPUs", "no CUDA module: built without a CUDA toolkit, or with a sanitizer")
+
+# A measured network: its own times at its own number of ranks.
+measured = os.path.join(scratch.name, "net.json")
+sizes = [{"bytes": 1024 << 2 * k, "seconds": 1e-3 + 1e-9 * (1024 << 2 * k) ** 1.1} for k in range(8)]
+with open(measured, "w") as file:
+    json.dump({"communicator": "processes", "ranks": 4, "all_reduce": sizes}, file)
+world = world_of("--world", "4", "--net", measured, *small)
+bucket = world["buckets"][0]["bytes"]
+wanted = 1e-3 + 1e-9 * bucket ** 1.1
+tap.ok(world["net"] == measured and len(world["buckets"]) == 1 and abs(world["reduce_seconds"] / wanted - 1) < 0.1,
+       "a measured network has its measured times", f"{wanted}: {world}")
+
+code, out, _ = fftrain("--dry-run", "--world", "2", "--net", "NVLink", *small)
+tap.ok(code == 0 and "world          2 ranks on NVLink" in out and "not the bottleneck" in out,
+       "a fast network is no bottleneck", out[-600:])
+tap.ok("world" not in json.loads(fftrain("--dry-run", "--json", *small)[1]), "without --world nothing is new in --json")
+refuses("--world needs --dry-run", 2, "--world only predicts; it needs --dry-run and --net", "--world", "2", "--net", "1GbE")
+refuses("--world needs --net", 2, "it needs --dry-run and --net", "--dry-run", "--world", "2")
+refuses("--net needs --world", 2, "--net is the network of --world N, which is missing", "--dry-run", "--net", "1GbE")
+refuses("more ranks than samples", 2, "--world 65: there are only 64 samples in a batch", "--dry-run", "--world", "65",
+        "--net", "1GbE")
+refuses("an unknown network", 74, "--net 3GbE: is none of 1GbE, 10GbE, 25GbE, 100GbE, NVLink", "--dry-run", "--world", "2",
+        "--net", "3GbE")
+tap.finish()
