@@ -1,15 +1,19 @@
 #include "format/part.h"
 
 #include "format/base/file.h"
+#include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/checksum.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
-enum { HEAD_LIMIT = 128, CHECKSUM_LINE = 9 + 16 + 1 };
+enum { HEAD_LIMIT = 128, CHECKSUM_LINE = 9 + 16 + 1, FAILURE_LIMIT = 4096 };
 
 ff_status ff_part_parse(ff_part *part, const char *text, ff_error *error) {
     unsigned long long number = 0, count = 0;
@@ -20,7 +24,7 @@ ff_status ff_part_parse(ff_part *part, const char *text, ff_error *error) {
     if (digits) count = strtoull(end + 1, &end, 10);
     if (!digits || *end || !number || number > count || count > FF_PARTS_LIMIT)
         return ff_fail(error, FF_USAGE,
-                       "--part: '%s' is unknown, wanted I/N with 1 <= I <= N <= %u", text,
+                       "--part: '%s' is unknown, wanted I/N with 1 <= I <= N <= %u, or auto", text,
                        FF_PARTS_LIMIT);
     *part = (ff_part){.number = (uint32_t)number, .count = (uint32_t)count};
     return FF_OK;
@@ -30,6 +34,71 @@ void ff_part_range(const ff_part *part, uint32_t shard_count, uint32_t *first, u
     *first = (uint32_t)((uint64_t)shard_count * (part->number - 1) / part->count);
     *end = (uint32_t)((uint64_t)shard_count * part->number / part->count);
 }
+
+ff_status ff_part_path(char **path, const char *output, const ff_part *part, ff_error *error) {
+    return ff_format(path, error, "%.*s.part-%u-of-%u", (int)ff_path_length(output), output,
+                     part->number, part->count);
+}
+
+bool ff_part_path_parse(ff_part *part, const char *name, const char *output) {
+    const char *base = ff_path_base(output);
+    const size_t length = ff_path_length(base);
+    char again[48];
+    *part = (ff_part){0};
+    if (strncmp(name, base, length) != 0 ||
+        sscanf(name + length, ".part-%9" SCNu32 "-of-%9" SCNu32, &part->number, &part->count) != 2)
+        return false;
+    snprintf(again, sizeof again, ".part-%u-of-%u", part->number, part->count);
+    return !strcmp(name + length, again) && part->number >= 1 && part->number <= part->count &&
+           part->count <= FF_PARTS_LIMIT;
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* PART`suffix`, allocated; NULL where there is no memory. */
+static char *beside(const char *path, const char *suffix) {
+    char *name;
+    return ff_format(&name, NULL, "%.*s%s", (int)ff_path_length(path), path, suffix) == FF_OK
+               ? name
+               : NULL;
+}
+
+void ff_part_note_failure(const char *path, const char *why) {
+    char *name = beside(path, ".failed"), *partial = beside(path, ".partial");
+    int folder = partial ? open(partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    const bool others = folder >= 0 && flock(folder, LOCK_EX | LOCK_NB);
+    ff_file *file;
+    if (name && !others && !ff_path_exists("%s", path) &&
+        ff_file_replace(&file, name, NULL) == FF_OK) {
+        if (ff_file_write(file, why, strlen(why), NULL) == FF_OK)
+            (void)!ff_file_commit(&file, NULL);
+        ff_file_discard(&file);
+    }
+    if (folder >= 0) close(folder);
+    free(name);
+    free(partial);
+}
+
+void ff_part_forget_failure(const char *path) {
+    char *name = beside(path, ".failed");
+    if (name) unlink(name);
+    free(name);
+}
+
+ff_status ff_part_check_failure(const char *path, ff_error *error) {
+    char *name;
+    ff_buffer why = {0};
+    FF_TRY(ff_format(&name, error, "%.*s.failed", (int)ff_path_length(path), path));
+    ff_status status = FF_OK;
+    if (ff_path_exists("%s", name)) status = ff_read_whole(&why, name, FAILURE_LIMIT, error);
+    if (status == FF_OK && why.bytes)
+        status = ff_fail(error, FF_FAILED, "%s: packing it failed: %s", path, why.bytes);
+    ff_buffer_free(&why);
+    free(name);
+    return status;
+}
+
+/* ---- part.ffp ------------------------------------------------------------------------------- */
 
 static ff_status write_head(ff_buffer *text, const ff_part *part, ff_error *error) {
     return ff_buffer_printf(text, error, "ffpack-part 1\npart number=%u of=%u split=%u splits=%u\n",

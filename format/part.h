@@ -16,6 +16,19 @@ typedef struct ff_part {
 /* Parses "I/N", the value of --part. FF_USAGE where it is not that. */
 FF_MUST_USE ff_status ff_part_parse(ff_part *part, const char *text, ff_error *error);
 
+/* Where --part auto packs a part, and a merge looks for it: "OUT.part-I-of-N", allocated. */
+FF_MUST_USE ff_status ff_part_path(char **path, const char *output, const ff_part *part,
+                                   ff_error *error);
+/* Whether the last name of `path` is that of a part of OUT; fills number and count. */
+bool ff_part_path_parse(ff_part *part, const char *name, const char *output);
+
+/* PART.failed: why the last run that packed PART failed, for a merge that waits for it. Not written
+ * where PART is there or is being packed by another process; what fails here is ignored. */
+void ff_part_note_failure(const char *path, const char *why);
+void ff_part_forget_failure(const char *path);
+/* FF_FAILED with that sentence where there is one. */
+FF_MUST_USE ff_status ff_part_check_failure(const char *path, ff_error *error);
+
 /* Its shards, first .. end - 1, of `shard_count`; may be empty. */
 void ff_part_range(const ff_part *part, uint32_t shard_count, uint32_t *first, uint32_t *end);
 

@@ -320,7 +320,7 @@ static ff_status stopped(running *run, ff_error *error) {
                 steps, ff_trainer_total_steps(trainer), steps / trainer->batches,
                 ff_say_count(trainer->epochs, "epoch", "epochs").text);
     if (run->options->keeper && steps) status = save_stopped(run, error);
-    return status;
+    return ff_ranks_stopped(run->trainer, &run->stop, status, error);
 }
 
 /* Before the clock starts. */

@@ -58,3 +58,16 @@ ff_status ff_stop_check(ff_stop *stop, ff_trainer *trainer, uint64_t step, ff_er
     if (!stop->signal || step < stop->at) return FF_OK;
     return ff_fail(error, FF_INTERRUPTED, "stopped by %s", ff_interrupt_name(stop->signal));
 }
+
+ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status status,
+                           ff_error *error) {
+    ff_job *job = trainer->options->job;
+    int first = (int)status;
+    if (!job) return status;
+    FF_TRY(ff_job_take(job, &first, sizeof first, error));
+    if (error) {
+        error->status = (ff_status)first;
+        error->signal_number = stop->signal;
+    }
+    return (ff_status)first;
+}

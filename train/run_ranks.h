@@ -25,4 +25,8 @@ void ff_stop_note(ff_stop *stop, const ff_trainer *trainer, const ff_outcome *ou
 FF_MUST_USE ff_status ff_stop_check(ff_stop *stop, ff_trainer *trainer, uint64_t step,
                                     ff_error *error);
 
+/* How all ranks end that were stopped: as rank 0, which alone saves a checkpoint. */
+FF_MUST_USE ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status status,
+                                       ff_error *error);
+
 #endif

@@ -187,6 +187,10 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                 return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options",
                                text, command->program);
         }
+        const char *next = i + 1 < argc ? argv[i + 1] : "";
+        if (!value && option->argument && option->argument[0] == '[' &&
+            (!*next || next[strspn(next, "0123456789")]))
+            value = option->choices;
         if (option->kind != FF_OPTION_FLAG && !value) {
             if (i + 1 == argc)
                 return ff_fail(error, FF_USAGE, "--%s needs a value (%s)", option->name,

@@ -32,7 +32,10 @@ typedef struct ff_option {
     const char *name; /* without the dashes */
     char letter;      /* 0 = none */
     ff_option_kind kind;
-    const char *argument; /* the value's name in --help, "N"; for CHOICE NULL = the choices */
+    /* The value's name in --help, "N"; for CHOICE NULL = the choices. "[N]" may be left out: then
+     * the value is the word in `choices`, and the next word of the command line is taken only where
+     * it is a number. */
+    const char *argument;
     void *target;
     const char *choices;
     double minimum, maximum; /* INTEGER, REAL, BYTES */

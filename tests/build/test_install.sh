@@ -30,6 +30,8 @@ result $? "all can read it, and run the programs"
         clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
         clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
 result $? "all three run from there, fftrain with a recipe"
+diff -r tools/launch "$here/share/ffpack/launch" >"$scratch/said"
+result $? "job files are in share/ffpack/launch"
 if [ -e "$build/libff_cuda.so" ]; then
     cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
     result $? "the CUDA module is in lib"
@@ -100,6 +102,7 @@ cases() {
     offers "ffpack --classes n" "names with blanks.txt"
     offers "ffpack me" "merge"
     offers "ffpack merge --f" "--force"
+    offers "ffpack merge --w" "--wait"
     offers "ffpack repair --j" "--jobs"
     offers "ffpack append --dtype bf" "bf16"
     offers "ffinspect --gr" "--grid"

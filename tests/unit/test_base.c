@@ -145,7 +145,7 @@ static void errors(void **state) {
 
 static bool flag;
 static const char *string;
-static int64_t integer, worded;
+static int64_t integer, worded, patient;
 static double real;
 static uint64_t bytes_wanted;
 static int choice;
@@ -157,6 +157,7 @@ static const ff_option options[] = {
     {"real", 0, FF_OPTION_REAL, "X", &real, NULL, -1, 1, "A number."},
     {"bytes", 0, FF_OPTION_BYTES, "BYTES", &bytes_wanted, NULL, 1, 1e18, "A size."},
     {"worded", 0, FF_OPTION_INTEGER, "N|auto", &worded, "auto", 1, 9, "An integer or a word."},
+    {"patient", 0, FF_OPTION_INTEGER, "[N]", &patient, "ever", 0, 99, "An integer or nothing."},
     {"choice", 0, FF_OPTION_CHOICE, NULL, &choice, "one|two|three", 0, 0, "A choice."},
     {.kind = FF_OPTION_FLAG},
 };
@@ -168,7 +169,7 @@ static ff_status parse(int count, const char **words, const char **positional, i
     for (int i = 0; i < count; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
     flag = false;
     string = NULL;
-    integer = worded = 77;
+    integer = worded = patient = 77;
     real = 0.5;
     bytes_wanted = 78;
     choice = 1;
@@ -201,6 +202,16 @@ static void options_accepted(void **state) {
     assert_ok(PARSE("--worded", "auto"));
     assert_int_equal(worded, 0);
     assert_fails(PARSE("--worded", "often"), FF_USAGE, "'often' is not a whole number or auto");
+    assert_ok(PARSE("--patient", "x", "--flag"));
+    assert_true(patient == -1 && count == 1 && flag);
+    assert_ok(PARSE("--patient", "8", "9"));
+    assert_true(patient == 8 && count == 1);
+    assert_ok(PARSE("--patient=7", "8"));
+    assert_true(patient == 7 && count == 1);
+    assert_ok(PARSE("x", "--patient"));
+    assert_true(patient == -1 && count == 1);
+    assert_ok(PARSE("--patient", "8a"));
+    assert_true(patient == -1 && count == 1);
     assert_ok(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
     /* A range includes its ends. */
@@ -238,6 +249,8 @@ static void options_refused(void **state) {
     assert_fails(PARSE("--choice", "four"), FF_USAGE, "'four' is none of one|two|three");
     assert_fails(PARSE("--choice", "tw"), FF_USAGE, "'tw' is none of");
     assert_fails(PARSE("--choice", ""), FF_USAGE, "'' is none of");
+    assert_fails(PARSE("--patient=soon"), FF_USAGE, "'soon' is not a whole number or ever");
+    assert_fails(PARSE("--patient", "100"), FF_USAGE, "out of range; it must be from 0 to 99");
     assert_fails(PARSE("--integer", "-6"), FF_USAGE, "must be from -5 to 1000000");
     assert_fails(PARSE("--integer", "1000001"), FF_USAGE, "out of range");
     assert_fails(PARSE("--integer", "99999999999999999999"), FF_USAGE, "out of range");

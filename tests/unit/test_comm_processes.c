@@ -60,6 +60,7 @@ typedef struct settings {
 } settings;
 
 static void rank_main(const settings *s, board *b, int rank) {
+    alarm(40); /* a test fails rather than hangs */
     rank_process p = {.board = b, .other_machine = s->machines == 2 && rank % 2};
     p.options = (ff_comm_processes_options){.rank = rank,
                                             .size = s->count,

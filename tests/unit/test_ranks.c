@@ -112,11 +112,17 @@ static void test_families(void **state) {
         {OPEN_MPI MPICH "PMI_RANK=2 PMI_SIZE=4",
          {2, 4, 2, 4, "Open MPI", "127.0.0.1", 0, NULL, -1}},
         {TORCHRUN MPICH "PMI_SIZE=2", {5, 8, 1, 4, "torchrun", "node-a", 29501, NULL, -1}},
-        /* No task of SLURM's. */
+        /* Shells that are no task of SLURM's: srun --pty bash, salloc, a step for salloc's shell, a
+         * batch's script; and tasks that srun started in them. */
         {SLURM "SLURM_JOB_NAME=bash", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
-        {SLURM "SLURM_JOB_NAME=interactive", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
+        {SLURM "-SLURM_STEP_ID SLURM_JOB_NAME=interactive", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
+        {SLURM "-SLURM_STEP_ID -SLURM_PROCID", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
+        {SLURM "SLURM_STEP_ID=4294967290 SLURM_JOB_NAME=interactive",
+         {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
         {SLURM "-SLURM_STEP_ID ENVIRONMENT=BATCH", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
         {SLURM "ENVIRONMENT=BATCH", {6, 7, 1, 2, "SLURM", "gpu08", 19567, NULL, -1}},
+        {SLURM "SLURM_JOB_NAME=interactive", {6, 7, 1, 2, "SLURM", "gpu08", 19567, NULL, -1}},
+        {SLURM "-SLURM_STEP_ID", {6, 7, 1, 2, "SLURM", "gpu08", 19567, NULL, -1}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -3,9 +3,10 @@
 NAMES     := $(notdir $(PROGRAMS))
 DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png
 RECIPES   := $(patsubst train/%,share/ffpack/%,$(wildcard train/recipes/*.txt))
+LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))
 # The same paths below BUILD as below PREFIX.
 SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
-             $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%) $(RECIPES)
+             $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%) $(RECIPES) $(LAUNCH)
 TO        := $(DESTDIR)$(PREFIX)
 
 $(BUILD)/share/%.table: $(BUILD)/%
@@ -23,6 +24,9 @@ $(BUILD)/share/zsh/site-functions/_%: $(BUILD)/share/%.table tools/build/complet
 # fftrain finds them there, too.
 $(BUILD)/fftrain: | $(RECIPES:%=$(BUILD)/%)
 $(BUILD)/share/ffpack/%: train/%
+	@mkdir -p $(@D)
+	@cp $< $@
+$(BUILD)/share/ffpack/launch/%: tools/launch/%
 	@mkdir -p $(@D)
 	@cp $< $@
 $(BUILD)/share/doc/ffpack/%: %

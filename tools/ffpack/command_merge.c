@@ -1,4 +1,4 @@
-/* `ffpack merge OUT PART...`: the command line of merging. */
+/* `ffpack merge OUT [PART...]`: the command line of merging. */
 #include "format/base/interrupt.h"
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/merge.h"
@@ -7,13 +7,17 @@
 #include <stdio.h>
 
 static const char summary[] =
-    "Merges the parts packed with ffpack --part I/N, given in any order, into one set: the same bytes\n"
-    "as one run without --part. Shards are linked, not copied, if OUT is on the same file system.";
+    "Merges the parts packed with ffpack --part, given in any order, into one set: the same bytes\n"
+    "as one run without --part. Without PARTs, those of --part auto: OUT.part-I-of-N. Shards are\n"
+    "linked, not copied, if OUT is on the same file system. The parts stay.";
 
 static const char epilogue[] =
     "Example, on three machines and then on one:\n"
     "  ffpack photos -o part1 --part 1/3 ...\n"
     "  ffpack merge photos224 part1 part2 part3\n"
+    "or, by the tasks of a job:\n"
+    "  ffpack photos -o photos224 --part auto ...\n"
+    "  ffpack merge photos224 --wait\n"
     "\n"
     "The lists PART.skipped.tsv become OUT.skipped.tsv. Exit codes: 0 done; 1 failure; 2 wrong usage,\n"
     "parts of different sets, or OUT exists; 65 broken parts; 74 the system refused to read\n"
@@ -31,13 +35,17 @@ static void print(const ff_merge_report *report, const char *output) {
 }
 
 int ff_command_merge(int argc, char **argv) {
-    ff_merge_options options = {.notices = {.tell = ff_command_notice}};
+    ff_merge_options options = {.wait_seconds = FF_MERGE_NO_WAIT,
+                                .notices = {.tell = ff_command_notice}};
     const ff_option table[] = {
         {"force", 0, FF_OPTION_FLAG, NULL, &options.force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
+        {"wait", 0, FF_OPTION_INTEGER, "[SECONDS]", &options.wait_seconds, "forever", 0, 1e9,
+         "wait until all parts are whole, at most so long; a part whose packing failed, or that is "
+         "of another set, ends it at once"},
         {0}};
     const ff_command command = {.program = "ffpack merge",
-                                .usage = "ffpack merge OUT PART... [options]",
+                                .usage = "ffpack merge OUT [PART...] [options]",
                                 .summary = summary,
                                 .options = table,
                                 .epilogue = epilogue};
@@ -46,8 +54,8 @@ int ff_command_merge(int argc, char **argv) {
     ff_merge_report report = {0};
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
     if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
-    if (status == FF_OK && operands.count < 2)
-        status = ff_fail(&error, FF_USAGE, "merge: wanted ffpack merge OUT PART..., see --help");
+    if (status == FF_OK && operands.count < 1)
+        status = ff_fail(&error, FF_USAGE, "merge: wanted ffpack merge OUT [PART...], see --help");
     if (status == FF_OK) {
         options.output = operands.operand[0];
         ff_interrupt_install();

@@ -30,7 +30,7 @@ static const char epilogue[] =
     "the items left out are listed in OUT.skipped.tsv.\n"
     "\n"
     "Other commands, each with its own --help:\n"
-    "  ffpack merge OUT PART...    merge parts (--part I/N) into one set\n"
+    "  ffpack merge OUT [PART...]  merge parts (--part) into one set\n"
     "  ffpack append OUT SOURCE    append the items of a source to a packed set\n"
     "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
     "\n"
@@ -44,15 +44,20 @@ static const char epilogue[] =
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
 
-/* Prints how to continue, if the failed run kept whole shards or statistics. */
-static int fail(const ff_error *error, const ff_arguments *arguments, int argc, char **argv) {
+/* Prints how to continue, if the failed run kept whole shards or statistics. A part's failure is
+ * noted for the merge that waits for it; after a signal the part may be continued. */
+static int fail(const ff_error *error, const ff_settings *settings, bool began, int argc,
+                char **argv) {
+    const char *output = settings->dry_run ? NULL : settings->output;
     char *kept = NULL;
     int code, length = 0;
-    if (arguments->output && !arguments->dry_run && error->status != FF_USAGE)
-        length = (int)ff_path_length(arguments->output);
-    if (length && ff_path_exists("%.*s.partial", length, arguments->output) &&
+    if (output && settings->part.count && error->status != FF_INTERRUPTED &&
+        (began || settings->part_origin))
+        ff_part_note_failure(output, error->message);
+    if (output && error->status != FF_USAGE) length = (int)ff_path_length(output);
+    if (length && ff_path_exists("%.*s.partial", length, output) &&
         ff_format(&kept, NULL, "finished work is kept in %.*s.partial, and this continues:", length,
-                  arguments->output) == FF_OK)
+                  output) == FF_OK)
         code = ff_command_fail(error, kept, argc, argv);
     else
         code = ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,
@@ -61,20 +66,19 @@ static int fail(const ff_error *error, const ff_arguments *arguments, int argc, 
     return code;
 }
 
-static ff_status run(const ff_arguments *arguments, ff_report *report, ff_error *error) {
-    ff_settings settings;
-    ff_status status = ff_settings_resolve(&settings, arguments, error);
-    if (status == FF_OK) {
-        ff_interrupt_install();
-        ff_notices pack = {.tell = ff_command_notice};
-        status = ff_pack_run(&settings, &pack, report, error);
-    }
-    ff_settings_free(&settings);
-    if (status == FF_OK && arguments->json)
-        status = ff_report_json(report, stdout, error);
-    else if (status == FF_OK)
+static ff_status run(const ff_settings *settings, bool json, ff_report *report, ff_error *error) {
+    ff_notices pack = {.tell = ff_command_notice};
+    if (settings->part_origin)
+        ff_notice(&pack, "part %u/%u, by %s%s%s", settings->part.number, settings->part.count,
+                  settings->part_origin, settings->output ? ": " : "",
+                  settings->output ? settings->output : "");
+    ff_interrupt_install();
+    FF_TRY(ff_pack_run(settings, &pack, report, error));
+    if (json)
+        FF_TRY(ff_report_json(report, stdout, error));
+    else
         ff_report_print(report, stdout);
-    return status == FF_OK ? ff_command_flush(error) : status;
+    return ff_command_flush(error);
 }
 
 int ff_command_pack(int argc, char **argv) {
@@ -103,8 +107,13 @@ int ff_command_pack(int argc, char **argv) {
                          operands.count ? "more than one SOURCE" : "no SOURCE");
     if (status == FF_OK) arguments.source = operands.operand[0];
     ff_positionals_free(&operands);
+    ff_settings settings = {0};
     ff_report report = {0};
-    if (status == FF_OK) status = run(&arguments, &report, &error);
+    if (status == FF_OK) status = ff_settings_resolve(&settings, &arguments, &error);
+    const bool began = status == FF_OK;
+    if (began) status = run(&settings, arguments.json, &report, &error);
+    int code = status == FF_OK ? 0 : fail(&error, &settings, began, argc, argv);
     ff_report_free(&report);
-    return status == FF_OK ? 0 : fail(&error, &arguments, argc, argv);
+    ff_settings_free(&settings);
+    return code;
 }

@@ -4,9 +4,13 @@
 
 #include "tools/ffpack/pack.h"
 
+/* Values of wait_seconds below 0. */
+enum { FF_MERGE_NO_WAIT = -2, FF_MERGE_NO_LIMIT = -1 };
+
 typedef struct ff_merge_options {
     const char *output;
     bool force;
+    int64_t wait_seconds; /* for parts that are not whole yet, then FF_FAILED naming them */
     ff_notices notices;
 } ff_merge_options;
 
@@ -22,7 +26,8 @@ typedef struct ff_merge_report {
     char *skipped_path;      /* NULL where nothing was left out */
 } ff_merge_report;
 
-/* The parts may come in any order; every shard must be in one of them. Shards are hard-linked, or
+/* `part`: part_count folders, or 0 for OUT.part-I-of-N beside OUT. The parts may come in any order;
+ * every shard must be in one of them. Shards are hard-linked, or
  * copied where the file system cannot; their samples are not read. After a failure OUT is
  * unchanged. `report` is zero-initialised; the caller frees it also after a failure. */
 FF_MUST_USE ff_status ff_merge_run(const ff_merge_options *options, const char *const *part,

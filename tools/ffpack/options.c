@@ -155,8 +155,10 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {"part", 0, FF_OPTION_STRING, "I/N", &arguments->part, NULL, 0, 0,
-         "pack only the I-th of N ranges of whole shards; ffpack merge joins the parts"},
+        {"part", 0, FF_OPTION_STRING, "I/N|auto", &arguments->part, NULL, 0, 0,
+         "pack only the I-th of N ranges of whole shards; ffpack merge joins the parts; auto: "
+         "numbered by a SLURM array or tasks, MPI, or a Kubernetes indexed job (FFPACK_PARTS: of how "
+         "many), into OUT.part-I-of-N"},
         {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
          "list the source and print what would be packed; writes nothing"},
     };

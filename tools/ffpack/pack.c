@@ -127,15 +127,48 @@ static ff_status pack_all(pack *job, ff_error *error) {
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }
 
+/* The part that a job which runs again finds: it must be what this run would pack, except for mean
+ * and std that it would compute. */
+static ff_status check_whole(pack *job, size_t number, ff_error *error) {
+    ff_run *run = &job->run;
+    const char *folder = run->report->split[number].directory;
+    ff_part part;
+    ff_metadata metadata = {0};
+    ff_buffer found = {0}, wanted = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_part_read(&part, folder, &found, error));
+    FF_TRY_DONE(ff_metadata_read(&metadata, found.bytes, found.length, error));
+    for (uint32_t i = 0; run->counted && i < metadata.statistics_count && i < run->plan.channels;
+         i++) {
+        run->mean[i] = metadata.mean[i];
+        run->std[i] = metadata.std[i];
+    }
+    FF_TRY_DONE(describe_all(job, error));
+    FF_TRY_DONE(ff_metadata_write(&run->report->split[number].metadata, &wanted, error));
+    FF_TRY_DONE(ff_metadata_compare(folder, &found, &wanted, error));
+done:
+    ff_buffer_free(&wanted);
+    ff_buffer_free(&found);
+    ff_metadata_free(&metadata);
+    if (status != FF_USAGE) return status;
+    return ff_fail_within(error, status,
+                          "%s: exists already, of other options or another source; "
+                          "--force replaces it",
+                          run->settings->output);
+}
+
 static ff_status open_output(pack *job, const char *parent, ff_error *error) {
     const ff_settings *settings = job->run.settings;
     if (!settings->output) return FF_OK;
     FF_TRY(ff_run_check_apart(&job->run, parent, error));
-    if (!settings->dry_run)
-        return ff_output_open(&job->output, settings->output,
-                              settings->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
-                              settings->force, error);
     struct stat info;
+    if (!settings->dry_run) {
+        FF_TRY(ff_output_open(&job->output, settings->output,
+                              settings->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
+                              settings->force, error));
+        if (settings->part.count) ff_part_forget_failure(settings->output);
+        return FF_OK;
+    }
     if (!settings->force && lstat(settings->output, &info) == 0)
         return ff_fail(error, FF_USAGE, "%s: exists already; --force replaces it",
                        settings->output);
@@ -150,11 +183,16 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
         temporary = getenv("TMPDIR");
         if (!temporary || !*temporary) temporary = "/tmp";
     }
+    report->kept = settings->part_origin && !settings->force && !settings->dry_run &&
+                   ff_path_exists("%s", settings->output);
     FF_TRY(ff_run_open(&job->run, temporary, error));
-    FF_TRY(open_output(job, parent, error));
+    if (!report->kept) FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_run_list(&job->run, error));
     FF_TRY(ff_statistics_plan(&job->run, error));
     FF_TRY(report_splits(job, error));
+    for (size_t i = 0; report->kept && i < report->split_count; i++)
+        FF_TRY(check_whole(job, i, error));
+    if (report->kept) return FF_OK;
     if (report->output)
         FF_TRY(ff_space_check(report, parent, job->output ? ff_output_bytes(job->output) : 0,
                               report->dry_run ? NULL : job->run.options, error));

@@ -119,11 +119,14 @@ static void print_pass(const ff_report *report, FILE *out) {
 void ff_report_print(const ff_report *report, FILE *out) {
     fprintf(out, "%s%s (%s)",
             report->appended  ? "appended "
+            : report->kept    ? "kept "
             : report->dry_run ? "would pack "
                               : "packed ",
             report->source, report->kind);
     if (report->part.count) fprintf(out, ", part %u/%u", report->part.number, report->part.count);
+    if (report->kept) fprintf(out, ": %s is whole already", report->output);
     fputc('\n', out);
+    if (report->kept) return;
     uint64_t items = 0;
     for (size_t i = 0; i < report->split_count; i++) {
         print_split(report, &report->split[i], out);
@@ -218,6 +221,7 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
         json_array_append_new(splits, split_of(report, &report->split[i]));
     json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:s}", "event",
                              report->appended  ? "appended"
+                             : report->kept    ? "kept"
                              : report->dry_run ? "would_pack"
                                                : "packed",
                              "source", ff_json_text(report->source), "kind", report->kind, "splits",

@@ -27,6 +27,7 @@ typedef struct ff_report {
     char *source, *output;
     const char *kind; /* static */
     bool dry_run, appended;
+    bool kept;             /* --part auto: the part was whole already */
     ff_part part;          /* count 0 = the whole set */
     bool statistics_known; /* false in a dry run that would compute them */
     char *statistics_origin;

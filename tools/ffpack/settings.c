@@ -3,6 +3,7 @@
 #include "format/base/thread.h"
 #include "format/reader.h"
 #include "format/set.h"
+#include "tools/ffpack/part_auto.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -164,6 +165,17 @@ static ff_status take_geometry(ff_settings *settings, const ff_arguments *argume
     return FF_OK;
 }
 
+/* --part auto names the output, so that the tasks of a job have the same command line. */
+static ff_status take_part(ff_settings *settings, const char *text, ff_error *error) {
+    if (!text) return FF_OK;
+    if (strcmp(text, "auto") != 0) return ff_part_parse(&settings->part, text, error);
+    FF_TRY(ff_part_auto(&settings->part, &settings->part_origin, error));
+    if (!settings->output) return FF_OK;
+    FF_TRY(ff_part_path(&settings->part_output, settings->output, &settings->part, error));
+    settings->output = settings->part_output;
+    return FF_OK;
+}
+
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
@@ -201,11 +213,11 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .jobs = jobs};
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
+    FF_TRY(take_part(settings, arguments->part, error));
     if (arguments->resume && arguments->dry_run)
         return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
     FF_TRY(take_geometry(settings, arguments, error));
     FF_TRY(parse_compress(settings, arguments->compress, error));
-    if (arguments->part) FF_TRY(ff_part_parse(&settings->part, arguments->part, error));
     FF_TRY(parse_range(settings, arguments->range, error));
     return take_statistics(settings, arguments, error);
 }
@@ -214,5 +226,7 @@ void ff_settings_free(ff_settings *settings) {
     free(settings->mean);
     free(settings->std);
     free(settings->statistics_origin);
+    free(settings->part_origin);
+    free(settings->part_output);
     *settings = (ff_settings){0};
 }

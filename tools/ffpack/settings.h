@@ -71,7 +71,9 @@ typedef struct ff_settings {
     ff_compression compression;
     int level;
     ff_part part; /* count 0 = the whole set */
-    bool skip;    /* --on-error skip */
+    /* With --part auto, owned: what it was taken from, and `output`, OUT.part-I-of-N. */
+    char *part_origin, *part_output;
+    bool skip; /* --on-error skip */
     int jobs;
 } ff_settings;
 

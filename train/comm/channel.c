@@ -81,14 +81,15 @@ void ff_channel_report(ff_channel *channel, const char *why) {
 
 ff_status ff_channel_conclude(ff_channel *channel, ff_status status, ff_error *error) {
     ff_error first = {0};
-    if (status == FF_OK || status == FF_PREEMPTED) return status;
     /* Only these may come from the loss of another rank. */
     const bool may_follow = status == FF_FAILED || status == FF_INTERRUPTED;
-    if (ff_channel_await_failure(channel, may_follow ? FF_CHANNEL_CAUSE_NS : 0, &first) != FF_OK) {
-        if (may_follow) *error = first;
-        return may_follow ? FF_FAILED : status;
+    if (status == FF_OK || status == FF_PREEMPTED) return status;
+    if (may_follow &&
+        ff_channel_await_failure(channel, channel->table->cause_ns, &first) != FF_OK) {
+        *error = first;
+        return FF_FAILED;
     }
-    ff_channel_report(channel, error->message);
+    if (status != FF_INTERRUPTED) ff_channel_report(channel, error->message);
     return status;
 }
 

@@ -45,8 +45,8 @@ FF_MUST_USE ff_status ff_channel_await_failure(ff_channel *channel, uint64_t wai
 /* This rank ends with an error, which every rank learns. */
 void ff_channel_report(ff_channel *channel, const char *why);
 /* How a rank ends whose work returned `status` and `error`: where it failed or was stopped because
- * another rank was lost, FF_FAILED with that rank's name and reason; else the same, and reported.
- * FF_OK and FF_PREEMPTED, on which all ranks agree, stay as they are. */
+ * another rank was lost, FF_FAILED with that rank's name and reason; else the same. A failure is
+ * reported; an end by a signal is none, nor is one with FF_PREEMPTED, on which all ranks agree. */
 FF_MUST_USE ff_status ff_channel_conclude(ff_channel *channel, ff_status status, ff_error *error);
 /* A rank that closes without ff_channel_report has ended well. NULL is accepted. */
 void ff_channel_close(ff_channel **channel);

@@ -42,27 +42,17 @@ static void refuse(ff_tcp_channel *channel, ff_peer *peer, const char *why) {
 /* Every rank's part is there. */
 static void finish_gather(ff_tcp_channel *channel) {
     ff_error error = {0};
-    ff_buffer *parts = NULL;
-    channel->result.length = 0;
-    ff_status status =
-        ff_alloc(&parts, (uint64_t)channel->peer_count, sizeof *parts, "a gather", &error);
-    for (int i = 0; i < channel->peer_count && status == FF_OK; i++)
-        parts[i] = channel->peers[i].offer;
-    if (status == FF_OK)
-        status = ff_parts_add(&channel->result, parts, channel->peer_count, &error);
-    free(parts);
-    for (int i = 0; i < channel->peer_count; i++) {
-        ff_peer *peer = &channel->peers[i];
-        if (status == FF_OK)
-            ff_peer_post(channel, peer, FF_MESSAGE_PARTS, channel->result.bytes,
-                         channel->result.length);
-        ff_buffer_free(&peer->offer);
-        peer->offered = false;
-    }
     channel->arrived = 0;
-    if (status != FF_OK) {
+    channel->result.length = 0;
+    if (ff_parts_add(&channel->result, channel->offers, channel->peer_count, &error) != FF_OK) {
         ff_tcp_fail(channel, &error);
         return;
+    }
+    for (int i = 0; i < channel->peer_count; i++) {
+        ff_peer_post(channel, &channel->peers[i], FF_MESSAGE_PARTS, channel->result.bytes,
+                     channel->result.length);
+        ff_buffer_free(&channel->offers[i]);
+        channel->peers[i].offered = false;
     }
     channel->round++;
     pthread_cond_broadcast(&channel->state.changed);
@@ -71,7 +61,8 @@ static void finish_gather(ff_tcp_channel *channel) {
 /* Rank 0: a part of the gather has come. */
 void ff_tcp_offer(ff_tcp_channel *channel, ff_peer *peer, const void *bytes, size_t length) {
     ff_error error = {0};
-    if (peer->offered || ff_buffer_add(&peer->offer, bytes, length, &error) != FF_OK) {
+    if (peer->offered ||
+        ff_buffer_add(&channel->offers[peer->rank], bytes, length, &error) != FF_OK) {
         if (peer->offered) ff_fail(&error, FF_FAILED, "it sent two parts of a gather");
         ff_channel_state_set(&channel->state, "%s failed: %s", peer->name, error.message);
         return;

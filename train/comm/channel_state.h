@@ -7,8 +7,6 @@
 #include "train/comm/channel.h"
 
 enum { FF_CHANNEL_PART = 16 << 20, FF_CHANNEL_WHY = 1024 };
-#define FF_CHANNEL_CAUSE_NS UINT64_C(1000000000) /* within which the cause of a failure is known   \
-                                                  */
 
 /* Of one process. All fields but options are guarded by mutex. */
 typedef struct ff_channel_state {
@@ -41,6 +39,7 @@ typedef struct ff_channel_table {
                         ff_error *error);
     void (*report)(ff_channel *channel, const char *why);
     void (*close)(ff_channel *channel);
+    uint64_t cause_ns; /* within which the cause of a failure is known */
 } ff_channel_table;
 
 #endif

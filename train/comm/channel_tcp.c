@@ -242,13 +242,14 @@ static void close_channel(ff_channel *base) {
     ff_threads_join(&channel->thread);
     for (int i = 0; i < channel->slots && channel->peers; i++) {
         ff_peer_close(&channel->peers[i]);
-        ff_buffer_free(&channel->peers[i].offer);
+        if (channel->offers && i < channel->peer_count) ff_buffer_free(&channel->offers[i]);
     }
     ff_close_file(&channel->listener);
     ff_close_file(&channel->wake);
     ff_buffer_free(&channel->result);
     ff_channel_state_release(&channel->state);
     free(channel->polled);
+    free(channel->offers);
     free(channel->peers);
     free(channel);
 }
@@ -270,6 +271,8 @@ static ff_status start(ff_tcp_channel *channel, const ff_ranks *ranks, ff_error 
     FF_TRY(ff_alloc(&channel->peers, (uint64_t)channel->slots, sizeof *channel->peers,
                     "the control channel", error));
     for (int i = 0; i < channel->slots; i++) channel->peers[i].fd = channel->peers[i].rank = -1;
+    FF_TRY(ff_alloc(&channel->offers, (uint64_t)channel->peer_count, sizeof *channel->offers,
+                    "the control channel", error));
     FF_TRY(ff_alloc(&channel->polled, (uint64_t)channel->slots + 2, sizeof *channel->polled,
                     "the control channel", error));
     channel->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -295,7 +298,7 @@ done:
 
 ff_status ff_channel_open(ff_channel **out, const ff_ranks *ranks,
                           const ff_channel_options *options, ff_error *error) {
-    static const ff_channel_table table = {gather, report, close_channel};
+    static const ff_channel_table table = {gather, report, close_channel, UINT64_C(1000000000)};
     ff_tcp_channel *channel;
     ff_channel_state *state;
     *out = NULL;

@@ -16,10 +16,10 @@ typedef struct ff_peer {
     int rank;     /* -1: has not greeted yet */
     bool left;    /* has ended well */
     bool closing; /* nothing follows what is in `out` */
-    bool offered; /* its part of the gather is in `offer` */
+    bool offered; /* its part of the gather is in the channel's `offers` */
     char name[192];
     char lost[128]; /* what ended the connection; "" = nothing */
-    ff_buffer in, out, offer;
+    ff_buffer in, out;
     size_t sent;                   /* of `out` */
     uint64_t silent_ns, unsent_ns; /* since bytes came and went */
 } ff_peer;
@@ -35,6 +35,7 @@ typedef struct ff_tcp_channel {
     uint64_t ending_ns; /* when to end at the latest */
     int arrived;        /* parts of this gather */
     uint64_t round;     /* finished gathers */
+    ff_buffer *offers;  /* rank 0: the parts of the gather, by rank */
     ff_buffer result;   /* of the last: the body of PARTS */
     int peer_count;     /* rank 0: one for each rank, itself too; others: 1, rank 0 */
     ff_peer *peers;     /* rank 0: after them FF_CHANNEL_STRANGERS, which have not greeted yet */

@@ -82,7 +82,7 @@ static void close_channel(ff_channel *channel) {
 
 ff_status ff_channel_open_threads(ff_channel **channels, int count,
                                   const ff_channel_options *options, ff_error *error) {
-    static const ff_channel_table table = {gather, report, close_channel};
+    static const ff_channel_table table = {gather, report, close_channel, 0};
     replica_group *group;
     ff_status status = FF_OK;
     for (int i = 0; i < count; i++) channels[i] = NULL;

@@ -73,12 +73,15 @@ static const char *missing_of(const rank_family *family) {
     return NULL;
 }
 
-/* A shell in an allocation, or the script of a batch, is not one of the tasks that SLURM tells of.
- */
+/* A shell in an allocation, or the script of a batch, has variables of tasks but is none: only srun
+ * numbers steps; the ids of such shells' steps have ten digits. */
 static bool in_shell_of_slurm(void) {
     const char *job = value_of("SLURM_JOB_NAME"), *kind = value_of("ENVIRONMENT");
-    if (job && (!strcmp(job, "bash") || !strcmp(job, "interactive"))) return true;
-    return kind && !strcmp(kind, "BATCH") && !value_of("SLURM_STEP_ID");
+    const char *step = value_of("SLURM_STEP_ID");
+    const bool bash = job && !strcmp(job, "bash");
+    if (step) return bash || strlen(step) > 9;
+    return bash || !value_of("SLURM_PROCID") || (job && !strcmp(job, "interactive")) ||
+           (kind && !strcmp(kind, "BATCH"));
 }
 
 /* Also where a torchrun is started on each machine by another launcher, that one's variables

@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+"""One model on several ranks: the result does not depend on how a batch is split among replicas (--dp), processes (--ranks) and ranks
+of MPI; how all of them stop, go on and refuse. Prints TAP."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import numpy  # noqa: E402
+import tap  # noqa: E402
+
+os.chdir(tempfile.mkdtemp())
+FFTRAIN = os.path.join(tap.BUILD, "fftrain")
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+
+
+def make(name, *arguments):
+    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
+
+
+def fftrain(*arguments, before=()):
+    return subprocess.run([*map(str, before), FFTRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+
+
+def tensors(run):
+    with open(run + "/checkpoints/last/model.safetensors", "rb") as file:
+        data = file.read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__")
+    return {name: numpy.frombuffer(data[8 + size:][slice(*one["data_offsets"])], "float32").astype("float64")
+            for name, one in header.items() if one["dtype"] == "F32"}
+
+
+def apart(a, b):
+    """Of two runs' parameters, relative to their norm."""
+    a, b = tensors(a), tensors(b)
+    return (sum(((a[k] - b[k]) ** 2).sum() for k in a) / sum((a[k] ** 2).sum() for k in a)) ** 0.5
+
+
+def losses(run):
+    with open(run + "/hashes.jsonl", encoding="utf-8") as file:
+        return [line["loss"] for line in map(json.loads, file) if "loss" in line]
+
+
+def epochs(run):
+    with open(run + "/log.jsonl", encoding="utf-8") as file:
+        return [line for line in map(json.loads, file) if line["event"] == "epoch"]
+
+
+BATCH, STEPS = 24, 20
+os.mkdir("one")
+os.mkdir("many")
+make("one/train", "--count", BATCH, "--height", 32, "--width", 32, "--statistics")
+make("one/test", "--count", 50, "--height", 32, "--width", 32, "--statistics")
+make("many/train", "--count", BATCH * STEPS - 10, "--height", 32, "--width", 32, "--statistics")
+RUN = ["--model", "vgg11", "--stem", "cifar", "--batch", BATCH, "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002,
+       "--augment", "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--device", "auto"]
+RUN = RUN[:-2]
+SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], ()), ("dp-4", ["--dp", "cpu,cpu,cpu,cpu"], ()),
+          ("dp-233", ["--dp", "cpu,cpu,cpu", "--dp-balance", "2,3,3"], ()), ("ranks-2", ["--ranks", 2], ()), ("ranks-3", ["--ranks", 3], ()),
+          ("ranks-8", ["--ranks", 8], ())]
+if shutil.which("mpirun") and not tap.SANITIZE:
+    SPLITS += [("mpi-%d" % n, [], (*MPIRUN, n)) for n in (1, 2, 4)]
+else:
+    tap.skip("ranks of MPI", "mpirun is not installed")
+
+# ---- one step, and twenty, however they are split
+
+done = fftrain("--data", "one", *RUN, "--out", "alone")
+tap.ok(done.returncode == 0, "one step alone", done.stderr)
+done = fftrain("--data", "many/train", *RUN, "--last-batch", "keep", "--hash-every", 1, "--out", "alone-20")
+tap.ok(done.returncode == 0 and len(losses("alone-20")) == STEPS, "twenty steps alone", done.stderr)
+for name, how, before in SPLITS:
+    done = fftrain("--data", "one", *RUN, *how, "--out", name, before=before)
+    one = apart("alone", name) if done.returncode == 0 else 1
+    tap.ok(one <= 1e-6, "%s: one step: the same parameters within 1e-6" % name, (one, done.stderr))
+    counts = [[round(line["val_accuracy"] * 50) for line in epochs(run)] for run in ("alone", name)] if one < 1 else [0, 1]
+    tap.ok(counts[0] == counts[1] and abs(epochs("alone")[0]["val_loss"] - epochs(name)[0]["val_loss"]) < 1e-5,
+           "%s: every sample is evaluated once" % name, counts)
+    if name in ("dp-2", "dp-233", "ranks-3", "mpi-2"):
+        done = fftrain("--data", "many/train", *RUN, *how, "--last-batch", "keep", "--hash-every", 1, "--out", name + "-20", before=before)
+        found = max((abs(a - b) for a, b in zip(losses("alone-20"), losses(name + "-20"))), default=1) if done.returncode == 0 else 1
+        tap.ok(found <= 1e-4 and len(losses(name + "-20")) == STEPS, "%s: the same losses in %d steps" % (name, STEPS), (found, done.stderr))
+
+
+def same(a, b):
+    return all(numpy.array_equal(x, tensors(b)[key]) for key, x in tensors(a).items())
+
+
+tap.ok(same("dp-2", "ranks-2"), "replicas and processes: the same bits")
+if os.path.exists("mpi-2"):
+    tap.ok(same("dp-2", "mpi-2"), "replicas and ranks of MPI: the same bits")
+
+# ---- micro-batches, mixed pairs, clipping and state
+
+for name, how in [("accumulate", ["--accumulate", 2]), ("mixup", ["--augment", "crop=4,flip,mixup"]), ("clip", ["--clip-norm", 0.1]),
+                  ("adamw", ["--optimizer", "adamw", "--lr", 1e-5, "--ema", 0.9]), ("labels", ["--label-smoothing", 0.1])]:
+    alone = fftrain("--data", "one", *RUN, *how, "--out", name + "-alone")
+    done = fftrain("--data", "one", *RUN, *how, "--dp", "cpu,cpu,cpu", "--dp-balance", "2,3,3", "--out", name)
+    found = apart(name + "-alone", name) if done.returncode == alone.returncode == 0 else 1
+    tap.ok(found <= 1e-6, "%s on three replicas: the same parameters within 1e-6" % name, (found, done.stderr))
+done = fftrain("--data", "one", *RUN, "--batch", 16, "--accumulate", 2, "--dp", "cpu,cpu,cpu", "--dp-balance", "2,3,3", "--out", "users")
+alone = fftrain("--data", "one", *RUN, "--batch", 16, "--accumulate", 2, "--out", "users-alone")
+tap.ok(done.returncode == 0 and apart("users-alone", "users") <= 1e-6, "--batch 16 --accumulate 2 --dp-balance 2,3,3", done.stderr)
+
+# ---- a run stops on all ranks, and goes on with others
+
+if not tap.SANITIZE:
+    LONG = ["--data", "many/train", *RUN, "--epochs", 2, "--last-batch", "keep"]
+    whole = fftrain(*LONG, "--out", "whole")
+    stopped = subprocess.Popen([FFTRAIN, *map(str, LONG), "--ranks", "2", "--out", "stopped"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=ENVIRONMENT)
+    while not os.path.exists("stopped/log.jsonl"):
+        time.sleep(0.05)
+    time.sleep(1.5)
+    stopped.send_signal(signal.SIGTERM)
+    told = stopped.communicate(timeout=60)[1]
+    tap.ok(stopped.returncode == 75 and "--resume goes on from" in told, "SIGTERM: all ranks stop after the same step, with a checkpoint", told)
+    done = fftrain("--resume", "stopped", "--dp", "cpu,cpu,cpu")
+    tap.ok(done.returncode == 0 and apart("whole", "stopped") < 1e-5 and len(epochs("stopped")) == 2,
+           "two ranks' checkpoint goes on with three replicas, to the same parameters", done.stderr)
+
+# ---- what is refused
+
+for name, how, says, code in [
+        ("more ranks than samples", ["--batch", 2, "--dp", "cpu,cpu,cpu"], "3 ranks share batches of 2 samples, and rank 0 has none", 2),
+        ("too few parts", ["--dp", "cpu,cpu", "--dp-balance", "1"], "--dp-balance 1: 2 replicas need as many numbers", 2),
+        ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need as many numbers", 2),
+        ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need as many numbers", 2),
+        ("parts without devices", ["--dp-balance", "1,2"], "--dp-balance needs --dp", 2),
+        ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice", 2),
+        ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
+        ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
+        ("--dp and --device", ["--dp", "cpu,cpu", "--device", "cpu"], "--dp and --device exclude each other", 2)]:
+    done = fftrain("--data", "one", *RUN, *how, "--out", "none")
+    tap.ok(done.returncode == code and says in done.stderr, name, (done.returncode, done.stderr))
+
+tap.finish()
