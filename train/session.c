@@ -138,7 +138,8 @@ const char *ff_session_notes(const ff_session *session) {
 ff_status ff_session_begin(ff_session *session, const char *name, ff_error *error) {
     const ff_session_options *options = session->options;
     FF_TRY(ff_every_parse(&session->every, options->every, error));
-    if (session->folder || (options->out && !strcmp(options->out, "none"))) return FF_OK;
+    if (session->folder) return ff_run_folder_lock(session->folder, error);
+    if (options->out && !strcmp(options->out, "none")) return FF_OK;
     FF_TRY(ff_run_folder_create(&session->folder, options->out, name, error));
     session->created = true;
     return FF_OK;

@@ -39,7 +39,8 @@ const char *ff_session_recipe_path(const ff_session *session);
 /* Steps done before; 0: a new run. */
 uint64_t ff_session_step(const ff_session *session);
 
-/* Creates the folder of a new run; `name` is the model's. Without --out none, FF_USAGE or FF_IO. */
+/* Creates the folder of a new run, or takes that of an old one, of which one process may write;
+ * `name` is the model's. Without --out none, FF_USAGE or FF_IO. */
 FF_MUST_USE ff_status ff_session_begin(ff_session *session, const char *name, ff_error *error);
 /* The run's log, and its folder; NULL where nothing is kept. */
 const char *ff_session_log(const ff_session *session);

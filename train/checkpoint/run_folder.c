@@ -24,7 +24,7 @@ static ff_status set_paths(ff_run_folder *folder, ff_error *error) {
     return ff_path_join(&folder->checkpoints, folder->path, FF_RUN_CHECKPOINTS, error);
 }
 
-static ff_status lock(ff_run_folder *folder, ff_error *error) {
+ff_status ff_run_folder_lock(ff_run_folder *folder, ff_error *error) {
     folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder->path);
     if (flock(folder->lock, LOCK_EX | LOCK_NB) == 0) return FF_OK;
@@ -84,7 +84,7 @@ ff_status ff_run_folder_create(ff_run_folder **out, const char *path, const char
     folder->lock = -1;
     FF_TRY_DONE(path ? make_named(folder, path, error) : make_numbered(folder, name, error));
     FF_TRY_DONE(set_paths(folder, error));
-    FF_TRY_DONE(lock(folder, error));
+    FF_TRY_DONE(ff_run_folder_lock(folder, error));
     if (mkdir(folder->checkpoints, 0777) != 0 && errno != EEXIST) {
         status = ff_fail_errno(error, "%s: cannot create the folder", folder->checkpoints);
         goto done;
@@ -134,7 +134,6 @@ ff_status ff_run_folder_open(ff_run_folder **out, const char *path, ff_error *er
     folder->lock = -1;
     FF_TRY_DONE(find_run(folder, path, error));
     FF_TRY_DONE(set_paths(folder, error));
-    FF_TRY_DONE(lock(folder, error));
     *out = folder;
     return FF_OK;
 done:

@@ -26,9 +26,11 @@ typedef struct ff_run_folder ff_run_folder;
  * FF_USAGE where it holds a run already, or other files; FF_IO. On failure *folder = NULL. */
 FF_MUST_USE ff_status ff_run_folder_create(ff_run_folder **folder, const char *path,
                                            const char *name, ff_error *error);
-/* Opens the folder of a run, to go on with it. `path` may be one of its checkpoints. FF_USAGE where
- * there is no run, or another process holds it. */
+/* Finds the folder of a run, to go on with it; every rank of a job does. `path` may be one of its
+ * checkpoints. FF_USAGE where there is no run. */
 FF_MUST_USE ff_status ff_run_folder_open(ff_run_folder **folder, const char *path, ff_error *error);
+/* Before anything is written in an opened folder. FF_USAGE where another process holds it. */
+FF_MUST_USE ff_status ff_run_folder_lock(ff_run_folder *folder, ff_error *error);
 void ff_run_folder_close(ff_run_folder **folder); /* NULL is accepted */
 
 const char *ff_run_folder_path(const ff_run_folder *folder);
