@@ -21,6 +21,7 @@ struct ff_machine {
     char *cache_folder;
     ff_card card;
     char name[256];
+    char bus[32];
     char text[2304];
     char warning[2304]; /* empty: none */
 };
@@ -79,6 +80,7 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_op
     /* NVML is only for the log; a run does not need it. */
     if (ff_nvml_open(&machine->nvml, properties.bus, NULL) != FF_OK) machine->nvml = NULL;
     snprintf(machine->name, sizeof machine->name, "%s", properties.name);
+    snprintf(machine->bus, sizeof machine->bus, "%s", properties.bus);
     machine->model = (ff_model_device){
         .name = machine->name,
         .ops = machine->table->train->compute,
@@ -143,6 +145,11 @@ void ff_machine_close(ff_machine **machine) {
 
 const ff_model_device *ff_machine_device(const ff_machine *machine) {
     return machine->table ? &machine->model : NULL;
+}
+
+ff_job_gpu ff_machine_gpu(const ff_machine *machine) {
+    if (!machine->table) return (ff_job_gpu){NULL, NULL};
+    return (ff_job_gpu){machine->bus, machine->table->train->comm_create};
 }
 
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine) {

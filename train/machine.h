@@ -7,6 +7,7 @@
 #include "loader/cuda/nvml.h"
 #include "loader/device/device.h"
 #include "train/card.h"
+#include "train/comm/job.h"
 #include "train/model.h"
 #include "train/tuning.h"
 
@@ -34,6 +35,8 @@ void ff_machine_close(ff_machine **machine);
 
 /* NULL: the CPU. */
 const ff_model_device *ff_machine_device(const ff_machine *machine);
+/* For the communicator of a job; on the CPU `create` is NULL. */
+ff_job_gpu ff_machine_gpu(const ff_machine *machine);
 /* The loader's kernels on that device; NULL: the CPU. */
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
 /* Of the GPU: its description (as train/cuda/exports.h's `describe`; the caller frees it), and its

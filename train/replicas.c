@@ -10,10 +10,10 @@
 
 static ff_status parse_device(ff_replicas *replicas, const char *text, size_t length,
                               ff_error *error) {
-    char *name = replicas->device[replicas->count], *end;
+    char word[16] = "", *name, *end;
     if (replicas->count == FF_REPLICAS)
         return ff_fail(error, FF_USAGE, "--dp: more than %d replicas", FF_REPLICAS);
-    char word[16] = "";
+    name = replicas->device[replicas->count];
     if (length && length < sizeof word) memcpy(word, text, length);
     const char *number = strncmp(word, "cuda:", 5) == 0 ? word + 5 : word;
     const unsigned long ordinal = strtoul(number, &end, 10);
@@ -135,6 +135,7 @@ ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
                                 .cuts = replicas->cuts,
                                 .timeout_ns = work->timeout_ns,
                                 .channel = channels[i],
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .team = all->jobs};
     status = ff_threads_start(&threads, count - 1, "replica", replica, all, error);
     if (status == FF_OK) {
@@ -144,7 +145,6 @@ ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
     } else {
         for (int i = 0; i < count; i++) ff_channel_close(&all->jobs[i].channel);
     }
-    for (int i = 0; i < count; i++) ff_job_disconnect(&all->jobs[i]);
     free(all);
     return status;
 }
@@ -160,7 +160,8 @@ ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error 
                   .size = ranks->size,
                   .local_size = ranks->local_size,
                   .timeout_ns = work->timeout_ns,
-                  .ranks = ranks};
+                  .ranks = ranks,
+                  .lock = PTHREAD_MUTEX_INITIALIZER};
     const ff_channel_options how = {
         .timeout_ns = work->timeout_ns, .failed = abort_one, .context = &job};
     uint32_t *cuts;
@@ -172,7 +173,6 @@ ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error 
     status = run_rank(&job, work, NULL, error);
 done:
     ff_channel_close(&job.channel);
-    ff_job_disconnect(&job);
     free(cuts);
     return status;
 }

@@ -307,6 +307,15 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
 }
 
+/* Of a job on the CPU: how long gradients were reduced, and how much of it updates waited for. */
+static json_t *with_reduction(json_t *object, const ff_reducer_times *times) {
+    if (!object || !times->busy_ns) return object;
+    json_object_set_new(object, "reduce_seconds", ff_json_number((double)times->busy_ns * 1e-9));
+    json_object_set_new(object, "reduce_wait_seconds",
+                        ff_json_number((double)times->exposed_ns * 1e-9));
+    return object;
+}
+
 /* The results as text. */
 static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
@@ -382,7 +391,8 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }
-    FF_TRY(write_log(report, with_gpu(end_object(result, status, message), &result->last), error));
+    json_t *end = with_reduction(end_object(result, status, message), &result->reduced);
+    FF_TRY(write_log(report, with_gpu(end, &result->last), error));
     if (report->record && ff_record_page(report->record, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     return FF_OK;

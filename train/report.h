@@ -15,8 +15,9 @@
  *
  * Values that NVML does not report are left out; "end" has those of the last epoch. Its
  * timed_seconds are whitening, training and the last evaluation, after the warm-up: the time of a
- * run that evaluates once; cold_seconds adds warm_up_seconds (warm_up.h). Accuracies are in [0, 1].
- * One thread at a time. */
+ * run that evaluates once; cold_seconds adds warm_up_seconds (warm_up.h); of a job on CPUs,
+ * reduce_seconds were spent reducing gradients, reduce_wait_seconds of them updates waited.
+ * Accuracies are in [0, 1]. One thread at a time. */
 #ifndef FF_TRAIN_REPORT_H
 #define FF_TRAIN_REPORT_H
 
@@ -48,6 +49,7 @@ typedef struct ff_epoch {
 typedef struct ff_run_result {
     ff_run_totals totals;
     uint64_t total_ns, warm_up_ns, whiten_ns; /* of this process */
+    ff_reducer_times reduced;                 /* of a job on the CPU */
     double loader_rate; /* samples per second that the loader can deliver; 0 = unknown */
     ff_epoch last;      /* epoch 0 = no epoch finished */
 } ff_run_result;

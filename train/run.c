@@ -385,6 +385,7 @@ done:
     finish_checkpoints(&run);
     ff_hashes_close(&run.hashes);
     run.result.total_ns = ff_now_ns() - began;
+    run.result.reduced = ff_ranks_measure(trainer);
     end_epoch(&run); /* of one that was stopped, too */
     run.result.totals = run.state.totals;
     ff_loader_stats loader = ff_feed_measure(trainer->train_feed);

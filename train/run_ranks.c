@@ -71,3 +71,8 @@ ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status s
     }
     return (ff_status)first;
 }
+
+ff_reducer_times ff_ranks_measure(const ff_trainer *trainer) {
+    const ff_reducer *reducer = ff_step_reducer(trainer->step);
+    return reducer ? ff_reducer_measure(reducer) : (ff_reducer_times){0, 0};
+}

@@ -29,4 +29,8 @@ FF_MUST_USE ff_status ff_stop_check(ff_stop *stop, ff_trainer *trainer, uint64_t
 FF_MUST_USE ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status status,
                                        ff_error *error);
 
+/* Since the start, on the CPU: time spent reducing gradients, and the part of it that updates
+ * waited for; 0 alone. */
+ff_reducer_times ff_ranks_measure(const ff_trainer *trainer);
+
 #endif

@@ -343,6 +343,7 @@ ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *opti
 void ff_trainer_destroy(ff_trainer **trainer) {
     if (!*trainer) return;
     ff_trainer_drop_parts(*trainer);
+    ff_job_disconnect((*trainer)->options ? (*trainer)->options->job : NULL);
     ff_splits_close(&(*trainer)->splits);
     ff_machine_close(&(*trainer)->machine);
     free((*trainer)->weights_text);

@@ -289,7 +289,9 @@ static ff_status build(ff_trainer *trainer, ff_error *error) {
     trainer->workers = choose_workers(options->workers, ff_model_threads(trainer->model));
     FF_TRY(build_feeds(trainer, options, error));
     ff_device *device = ff_model_compute(trainer->model)->device;
-    if (!ff_device_is_absent(device)) FF_TRY(ff_job_connect(options->job, device, error));
+    const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
+    if (!ff_device_is_absent(device))
+        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL, error));
     return ff_trainer_make_step(trainer, options, true, &trainer->step, error);
 }
 

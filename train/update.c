@@ -125,7 +125,7 @@ void ff_update_sum(ff_update *update, bool first, const ff_bucket *bucket, ff_ou
     if (sum.count) compute->ops->sum_gradients(compute, &sum);
     sum.count = bucket->channels_end - bucket->channels;
     sum.gradient =
-        (const float *)(store->gradients + store->weight_count * compute->element_bytes) + channels;
+        store->gradients + store->weight_count * compute->element_bytes + channels * sizeof(float);
     sum.dtype = FF_F32;
     sum.sums = store->sums + bucket->channels;
     if (sum.count) compute->ops->sum_gradients(compute, &sum);

@@ -1,5 +1,5 @@
 """fftrain --dry-run --world N: the prediction against a simulation of every message of every rank, from the times and
-bytes that --json gives; networks by name and as measured; what is said. Prints TAP."""
+bytes that --json gives; networks by name and as fftrain measure-net measures them; what is said. Prints TAP."""
 import json
 import math
 import os
@@ -146,4 +146,38 @@ refuses("more ranks than samples", 2, "--world 65: there are only 64 samples in 
         "--net", "1GbE")
 refuses("an unknown network", 74, "--net 3GbE: is none of 1GbE, 10GbE, 25GbE, 100GbE, NVLink", "--dry-run", "--world", "2",
         "--net", "3GbE")
+
+
+# ---- fftrain measure-net ----
+
+def measure(name, communicator, ranks, *arguments, of="fftrain"):
+    path = os.path.join(scratch.name, name + ".json")
+    done = tap.run([os.path.join(tap.BUILD, of), "measure-net", "-o", path, *arguments])
+    good = done.returncode == 0
+    found = json.load(open(path)) if good else {}
+    sizes = [entry["bytes"] for entry in found.get("all_reduce", [])]
+    tap.ok(good and found["communicator"] in communicator and found["ranks"] == ranks and len(sizes) > 8 and
+           sizes == sorted(sizes) and all(0 < entry["seconds"] < 60 for entry in found["all_reduce"]) and
+           done.stdout.decode().count(" us ") == len(sizes) and f"among {ranks} ranks" in done.stdout.decode(),
+           f"measure-net: {name}", f"{done.returncode}: {done.stderr.decode()} {found}")
+    return path
+
+
+path = measure("processes", ("processes",), 2, "--ranks", "2", "--device", "cpu")
+measure("replicas", ("threads",), 3, "--dp", "cpu,cpu,cpu")
+measure("simulated GPUs", ("threads", "nccl"), 2, "--dp", "0,1", of="tests/fftrain_sim")
+world = world_of("--world", "2", "--net", path, *small)
+table = json.load(open(path))["all_reduce"]
+bucket = world["buckets"][0]["bytes"]
+around = [entry["seconds"] for entry in table if bucket / 4 < entry["bytes"] < bucket * 4]
+tap.ok(min(around) * 0.9 <= world["reduce_seconds"] <= max(around) * 1.1, "its file is a network of --world",
+       f"{world['reduce_seconds']}: {around}")
+for name, code, text, arguments in (
+        ("no ranks", 2, "nothing to measure between: name --ranks N or --dp LIST of two at least", []),
+        ("one replica", 2, "nothing to measure between", ["--dp", "cpu"]),
+        ("replicas and ranks", 2, "--dp excludes --ranks and --device", ["--dp", "cpu,cpu", "--ranks", "2"]),
+        ("a file that cannot be written", 74, "/nowhere/net.json: cannot be written",
+         ["--dp", "cpu,cpu", "-o", "/nowhere/net.json"])):
+    done = tap.run([os.path.join(tap.BUILD, "fftrain"), "measure-net", *arguments])
+    tap.ok(done.returncode == code and text in done.stderr.decode(), f"measure-net: {name}", done.stderr.decode())
 tap.finish()

@@ -68,7 +68,7 @@ int main(int count, char **arguments) {
         if (rank == 1) raise(SIGKILL);
         status = reduce_forever(comm, device, &error);
     } else if (status == FF_OK) {
-        status = comm_check_all(comm, device, &error);
+        status = comm_check_all(comm, device, true, &error);
     }
     printf("rank %d of %d: %s\n", rank, size, status == FF_OK ? "well" : error.message);
     fflush(stdout);

@@ -65,7 +65,7 @@ while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|
 
 # 5. Small rules: no tabs or trailing blanks in C, no exit() outside of the mains.
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
-grep -nE '[^_a-zA-Z>](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'abort(comm, why)' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
+grep -nE '[^_a-zA-Z>](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'abort(.*comm, why)' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
 
 # 6. Cleanup: functions of several steps use FF_TRY_DONE (format/base/status.h).
 while read -r line; do finding "$line"; done < <(find format loader train tools -name '*.c' -exec awk '

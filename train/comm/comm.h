@@ -10,10 +10,11 @@
  *
  * Every rank makes the same calls with the same arguments (but for addresses) in the same order; a
  * communicator is used with one stream. The calls only enqueue and may be captured
- * (loader/device/device.h); buffers must stay allocated as long as the recording exists.
+ * (loader/device/device.h), but for those of threads on one GPU (threads_staged.h); buffers must
+ * stay allocated as long as the recording exists.
  *
  * Failure: where a rank is lost or one aborts, all enqueued and further collectives of all ranks
- * end soon, with undefined results, so that no stream hangs; `check` then says why.
+ * end soon, with undefined results, so that no stream hangs; `check` then says why, and a call may.
  *
  * Thread rule: one thread enqueues; check and abort from any thread. */
 #ifndef FF_TRAIN_COMM_H

@@ -8,7 +8,6 @@
 enum {
     STAGING_BYTES = 4 << 20, /* of a piece of a staged call */
     SMALL_BYTES = 8 << 10,   /* up to which values are sent to all */
-    SLICE_BYTES = 64,        /* slices begin at multiples: vectors, and no line shared by ranks */
 };
 
 typedef enum call_kind { ALL_REDUCE, BROADCAST, ALL_GATHER } call_kind;
@@ -57,36 +56,30 @@ static ff_status reduce_small(ff_host_comm *comm, void *values, size_t count, ff
     return FF_OK;
 }
 
-/* Where the slice of rank `r` begins, in bytes. */
-static size_t slice_begin(size_t bytes, int r, int size) {
-    if (r == size) return bytes;
-    return (size_t)((unsigned __int128)(bytes / SLICE_BYTES) * (unsigned)r / (unsigned)size) *
-           SLICE_BYTES;
-}
-
 static ff_status reduce_sliced(ff_host_comm *comm, char *values, size_t count, ff_dtype dtype,
                                ff_error *error) {
     ff_message messages[FF_COMM_RANKS_MOST];
     const void *parts[FF_COMM_RANKS_MOST];
     const int size = comm->base.size, rank = comm->base.rank;
     const size_t bytes = count * ff_dtype_bytes(dtype);
-    char *own = values + slice_begin(bytes, rank, size);
-    const size_t own_bytes = slice_begin(bytes, rank + 1, size) - slice_begin(bytes, rank, size);
+    char *own = values + ff_comm_slice(bytes, rank, size);
+    const size_t own_bytes =
+        ff_comm_slice(bytes, rank + 1, size) - ff_comm_slice(bytes, rank, size);
     for (int r = 0; r < size; r++) {
-        size_t begin = slice_begin(bytes, r, size);
+        size_t begin = ff_comm_slice(bytes, r, size);
         messages[r] = (ff_message){.send = values + begin,
-                                   .send_bytes = slice_begin(bytes, r + 1, size) - begin,
+                                   .send_bytes = ff_comm_slice(bytes, r + 1, size) - begin,
                                    .receive_bytes = own_bytes};
     }
     FF_TRY(exchange(comm, messages, error));
     for (int r = 0; r < size; r++) parts[r] = r == rank ? own : messages[r].received;
     ff_comm_sum(own, parts, size, dtype, own_bytes / ff_dtype_bytes(dtype));
     for (int r = 0; r < size; r++) {
-        size_t begin = slice_begin(bytes, r, size);
+        size_t begin = ff_comm_slice(bytes, r, size);
         messages[r] = (ff_message){.send = own,
                                    .send_bytes = own_bytes,
                                    .receive = values + begin,
-                                   .receive_bytes = slice_begin(bytes, r + 1, size) - begin};
+                                   .receive_bytes = ff_comm_slice(bytes, r + 1, size) - begin};
     }
     FF_TRY(exchange(comm, messages, error));
     return settle(comm, error);

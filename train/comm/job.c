@@ -6,9 +6,9 @@
 #include "train/comm/processes.h"
 #include "train/comm/threads.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first, uint64_t *rows) {
     const uint32_t total = job ? job->cuts[job->size] : 1;
@@ -81,6 +81,12 @@ ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error
 
 /* ---- the communicator ---- */
 
+static void set_comm(ff_job *job, ff_comm *comm) {
+    pthread_mutex_lock(&job->lock);
+    job->comm = comm;
+    pthread_mutex_unlock(&job->lock);
+}
+
 /* Rank 0 makes the communicators of all threads, whose devices are there by then. */
 static ff_status connect_threads(ff_job *job, ff_device *device, ff_error *error) {
     const bool unified = device->table->unified;
@@ -94,7 +100,7 @@ static ff_status connect_threads(ff_job *job, ff_device *device, ff_error *error
     drop(job, parts);
     if (job->rank == 0) {
         FF_TRY(ff_comm_threads_create(comms, job->size, memory, error));
-        for (int i = 0; i < job->size; i++) job->team[i].comm = comms[i];
+        for (int i = 0; i < job->size; i++) set_comm(&job->team[i], comms[i]);
     }
     return ff_job_agree(job, "another communicator", "", 0, error); /* a barrier */
 }
@@ -122,25 +128,70 @@ static ff_status connect_processes(ff_job *job, ff_device *device, ff_error *err
                                                .timeout_ns = job->timeout_ns};
         FF_TRY(ff_comm_processes_create(&comm, &how, memory, error));
     }
-    job->comm = comm;
+    set_comm(job, comm);
     return FF_OK;
 }
 
-ff_status ff_job_connect(ff_job *job, ff_device *device, ff_error *error) {
+static ff_status check_for(void *context, ff_error *error) {
+    ff_job *job = context;
+    return ff_channel_check(job->channel, error);
+}
+
+static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
+                              ff_error *error) {
+    const ff_nccl_options how = {.rank = job->rank,
+                                 .size = job->size,
+                                 .timeout_ns = job->timeout_ns,
+                                 .gather = gather_for,
+                                 .check = check_for,
+                                 .context = job};
+    ff_comm *comm;
+    FF_TRY(gpu->create(&comm, device, &how, error));
+    set_comm(job, comm);
+    return FF_OK;
+}
+
+/* Whether every rank has a GPU of its own. */
+static ff_status have_own_gpus(ff_job *job, const ff_job_gpu *gpu, bool *own, ff_error *error) {
+    char place[128] = "";
+    ff_buffer *parts;
+    if (gpu) {
+        gethostname(place, 64);
+        place[63] = '\0';
+        strncat(place, "/", 2);
+        strncat(place, gpu->bus, 32);
+    }
+    FF_TRY(gather(job, place, sizeof place, &parts, error));
+    *own = true;
+    for (int i = 0; i < job->size; i++)
+        for (int k = 0; k <= i; k++)
+            *own &= k == i ? *(const char *)parts[i].bytes != '\0'
+                           : memcmp(parts[i].bytes, parts[k].bytes, sizeof place) != 0;
+    drop(job, parts);
+    return FF_OK;
+}
+
+ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, ff_error *error) {
+    bool own;
     if (!job || job->comm) return FF_OK;
+    FF_TRY(have_own_gpus(job, gpu, &own, error));
+    if (own) return connect_gpus(job, device, gpu, error);
     if (job->size > FF_COMM_RANKS_MOST)
-        return ff_fail(error, FF_USAGE, "%d ranks; at most %d are possible", job->size,
-                       FF_COMM_RANKS_MOST);
+        return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
+                       job->size, FF_COMM_RANKS_MOST);
     return job->team ? connect_threads(job, device, error) : connect_processes(job, device, error);
 }
 
 void ff_job_disconnect(ff_job *job) {
-    ff_comm *comm = atomic_exchange(&job->comm, NULL);
-    ff_comm_destroy(&comm);
+    if (!job) return;
+    pthread_mutex_lock(&job->lock);
+    ff_comm_destroy(&job->comm);
+    pthread_mutex_unlock(&job->lock);
     ff_device_destroy(&job->streams);
 }
 
 void ff_job_abort(ff_job *job, const char *why) {
-    ff_comm *comm = job->comm;
-    if (comm) comm->table->abort(comm, why);
+    pthread_mutex_lock(&job->lock);
+    if (job->comm) job->comm->table->abort(job->comm, why);
+    pthread_mutex_unlock(&job->lock);
 }

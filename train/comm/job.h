@@ -7,6 +7,9 @@
 
 #include "train/comm/channel.h"
 #include "train/comm/comm.h"
+#include "train/cuda/nccl.h"
+
+#include <pthread.h>
 
 /* The most ranks of a job. */
 enum { FF_JOB_RANKS = 4096 };
@@ -19,19 +22,31 @@ typedef struct ff_job {
     uint64_t timeout_ns; /* of a rank that is silent */
     const ff_ranks *ranks; /* where they are processes; else NULL */
     ff_channel *channel;
-    ff_comm *_Atomic comm; /* of ff_job_connect; before it NULL */
-    ff_device *streams;    /* whose streams the communicator uses; NULL = the compute's device */
-    struct ff_job *team;   /* [size]: where ranks are threads of this process; else NULL */
+    ff_comm *comm;        /* of ff_job_connect; before it NULL */
+    ff_device *streams;   /* whose streams the communicator uses; NULL = the compute's device */
+    pthread_mutex_t lock; /* of comm, which any thread may abort */
+    struct ff_job *team;  /* [size]: where ranks are threads of this process; else NULL */
 } ff_job;
 
 /* The rows [*first, + *rows) of a batch of `batch` rows that are this rank's; pairs: as in
  * ff_loader_share. A job of NULL has all. */
 void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first, uint64_t *rows);
 
-/* Opens the communicator, for a compute on `device`. Every rank calls it; a second call does
- * nothing. */
-FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, ff_error *error);
-/* After all work of the communicator is done, or aborted. */
+/* A rank's GPU. */
+typedef struct ff_job_gpu {
+    const char *bus; /* its place on the machine: ff_cuda_properties.bus */
+    /* NCCL, of the CUDA module: ff_nccl_create. */
+    ff_status (*create)(ff_comm **comm, ff_device *device, const ff_nccl_options *options,
+                        ff_error *error);
+} ff_job_gpu;
+
+/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU. NCCL where every rank
+ * has a GPU of its own; else the host's, of MPI under its launchers. Every rank calls it; a second
+ * call does nothing. */
+FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
+                                     ff_error *error);
+/* After all work of the communicator is done, or aborted; before its device is destroyed. A job of
+ * NULL is accepted. */
 void ff_job_disconnect(ff_job *job);
 /* Ends the collectives of all ranks. Any thread. */
 void ff_job_abort(ff_job *job, const char *why);

@@ -110,6 +110,7 @@ static ff_status read_measured(ff_net *net, const char *path, ff_error *error) {
     json_error_t where;
     json_t *read = json_load_file(path, 0, &where);
     const char *communicator = json_string_value(json_object_get(read, "communicator"));
+    const bool nccl = communicator && strcmp(communicator, "nccl") == 0;
     const json_int_t ranks = json_integer_value(json_object_get(read, "ranks"));
     ff_status status = FF_OK;
     if (!read)
@@ -123,7 +124,7 @@ static ff_status read_measured(ff_net *net, const char *path, ff_error *error) {
         status = read_sizes(net, json_object_get(read, "all_reduce"), path, error);
     if (status == FF_OK) {
         snprintf(net->name, sizeof net->name, "%s", path);
-        net->direct = strcmp(communicator, "nccl") != 0;
+        net->direct = !nccl;
         net->ranks = (int)ranks;
         fit(net);
     }
@@ -153,11 +154,10 @@ ff_status ff_net_open(ff_net *net, const char *name, bool direct, ff_error *erro
 /* ---- steps ---- */
 
 ff_prediction ff_predict(const ff_rank_times *times, const ff_net *net, int ranks,
-                                   ff_rank_change change) {
+                         ff_rank_change change) {
     const double before = times->before_s * change.samples;
     const double backward = times->backward_s * change.samples;
-    ff_prediction p = {.compute_s =
-                                times->micro_batches * (before + backward) + times->update_s};
+    ff_prediction p = {.compute_s = times->micro_batches * (before + backward) + times->update_s};
     double through = 0; /* from the beginning of the last backward pass */
     for (int i = 0; i < times->bucket_count;) {
         double bytes = 0, ready = 0;

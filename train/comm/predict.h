@@ -69,6 +69,6 @@ typedef struct ff_prediction {
 } ff_prediction;
 
 ff_prediction ff_predict(const ff_rank_times *times, const ff_net *net, int ranks,
-                                   ff_rank_change change);
+                         ff_rank_change change);
 
 #endif

@@ -4,7 +4,11 @@
 
 #include <string.h>
 
-enum { SOME = 512, ROWS = 8 }; /* a tree over 64 ranks has at most 7 unfinished sums */
+enum {
+    SOME = 512,
+    ROWS = 8,         /* a tree over 64 ranks has at most 7 unfinished sums */
+    SLICE_BYTES = 64, /* slices begin at multiples: vectors, and no line shared by ranks */
+};
 
 FF_CLONES static void add_two(float *restrict to, const float *restrict a, const float *restrict b,
                               size_t n) {
@@ -44,4 +48,10 @@ void ff_comm_sum(void *to, const void *const *parts, int count, ff_dtype dtype, 
         sum_some(rows, parts, at * element, count, dtype, some);
         ff_convert((char *)to + at * element, dtype, rows[0], FF_F32, some);
     }
+}
+
+size_t ff_comm_slice(size_t bytes, int r, int size) {
+    if (r == size) return bytes;
+    return (size_t)((unsigned __int128)(bytes / SLICE_BYTES) * (unsigned)r / (unsigned)size) *
+           SLICE_BYTES;
 }

@@ -1,6 +1,7 @@
 #include "train/comm/threads.h"
 
 #include "format/base/memory.h"
+#include "train/comm/threads_staged.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -84,9 +85,14 @@ ff_status ff_comm_threads_create(ff_comm **comms, int count, const ff_comm_memor
                                  ff_error *error) {
     assert(count >= 1 && count <= FF_COMM_RANKS_MOST);
     thread_group *group;
-    bool pieces = false;
-    for (int r = 0; r < count; r++) comms[r] = NULL;
-    for (int r = 0; r < count; r++) pieces = pieces || memory[r].staged;
+    ff_device *devices[FF_COMM_RANKS_MOST];
+    bool staged = false;
+    for (int r = 0; r < count; r++) {
+        comms[r] = NULL;
+        devices[r] = memory[r].device;
+        staged = staged || memory[r].staged;
+    }
+    if (staged) return ff_comm_threads_staged_create(comms, count, devices, error);
     FF_TRY(ff_alloc(&group, 1, sizeof *group, "a communicator", error));
     ff_barrier_init(&group->barrier, count);
     atomic_store(&group->owners, 1);
@@ -100,7 +106,7 @@ ff_status ff_comm_threads_create(ff_comm **comms, int count, const ff_comm_memor
         comm->host.barrier = &group->barrier;
         comm->host.most_bytes = SIZE_MAX;
         comms[r] = &comm->host.base;
-        status = ff_host_comm_init(&comm->host, &table, r, count, memory[r], pieces, error);
+        status = ff_host_comm_init(&comm->host, &table, r, count, memory[r], false, error);
     }
 done:
     for (int r = 0; r < count && status != FF_OK; r++) ff_comm_destroy(&comms[r]);

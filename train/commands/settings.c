@@ -27,8 +27,9 @@ static const char epilogue[] =
     "  fftrain lr-find --data OUT --model resnet18\n"
     "  fftrain diff RUN RUN\n"
     "  fftrain replay RUN --step N\n"
+    "  mpirun --hostfile HOSTS fftrain measure-net -o net.json\n"
     "\n"
-    "The last seven have a --help of their own.\n"
+    "The last eight have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
@@ -310,7 +311,7 @@ ff_status ff_settings_use(ff_settings *out,
          "With --dry-run: predict a step on N devices like this one, each with 1/N of --batch, from "
          "a rank's step, which is measured here for some seconds (with --device-json: estimated)."},
         {"net", 0, FF_OPTION_STRING, "NAME|FILE", &out->net, NULL, 0, 0,
-         "Network of --world: " FF_NET_NAMES ", or a file of measured times."},
+         "Network of --world: " FF_NET_NAMES ", or a file of fftrain measure-net."},
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},
