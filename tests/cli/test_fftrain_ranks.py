@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """One model on several ranks: the result does not depend on how a batch is split among replicas (--dp), processes (--ranks) and ranks
 of MPI; how all of them stop, go on and refuse. Prints TAP."""
+import glob
 import json
 import os
 import shutil
@@ -14,7 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import numpy  # noqa: E402
 import tap  # noqa: E402
 
-os.chdir(tempfile.mkdtemp())
+PLACE = tempfile.mkdtemp()
+os.chdir(PLACE)
 FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
@@ -25,7 +27,12 @@ def make(name, *arguments):
 
 
 def fftrain(*arguments, before=()):
-    return subprocess.run([*map(str, before), FFTRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+    """A run; what its checkpoint has besides the model takes room, and is not needed."""
+    done = subprocess.run([*map(str, before), FFTRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+    for state in glob.glob("*/checkpoints/*/state.safetensors"):
+        if not state.startswith("stopped/"):
+            os.remove(state)
+    return done
 
 
 def tensors(run):
@@ -88,6 +95,7 @@ for name, how, before in SPLITS:
         done = fftrain("--data", "many/train", *RUN, *how, "--last-batch", "keep", "--hash-every", 1, "--out", name + "-20", before=before)
         found = max((abs(a - b) for a, b in zip(losses("alone-20"), losses(name + "-20"))), default=1) if done.returncode == 0 else 1
         tap.ok(found <= 1e-4 and len(losses(name + "-20")) == STEPS, "%s: the same losses in %d steps" % (name, STEPS), (found, done.stderr))
+        shutil.rmtree(name + "-20")
 
 
 def same(a, b):
@@ -142,4 +150,5 @@ for name, how, says, code in [
     done = fftrain("--data", "one", *RUN, *how, "--out", "none")
     tap.ok(done.returncode == code and says in done.stderr, name, (done.returncode, done.stderr))
 
+shutil.rmtree(PLACE)
 tap.finish()
