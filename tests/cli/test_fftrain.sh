@@ -380,7 +380,7 @@ check "one of each" bash -c "grep -q -- '-> 1 class, ' stdout && grep -q ': 1 sa
 mkdir alone driver elsewhere
 cp "$fftrain" alone/fftrain; cp "$(dirname "$make_set")/fake_cuda.so" driver/libcuda.so.1
 LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" --epochs 1 --quiet >stdout 2>stderr
-judge "an unused GPU is reported once" 0 "this machine has a GPU, but the run uses the CPU: ;CUDA" $?
+judge "an unused GPU is reported once" 0 "this machine has a GPU, but the run uses the CPU: ;libff_cuda" $?
 : >driver/libcuda.so.1
 LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" -n >stdout 2>stderr
 check "no GPU: a short line" bash -c "grep -qE '^compute +cpu; no GPU: [a-zA-Z ]{10,60}, ' stdout && ! test -s stderr"
