@@ -127,31 +127,12 @@ static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
                                                          error);
 }
 
-ff_status ff_reducer_bucket_done(ff_reducer *reducer, int bucket, ff_error *error) {
-    return record(reducer, reducer->filled[bucket], error);
-}
-
 ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
     FF_TRY(compute->device->table->copy(compute->device, compute->stream,
                                         &reducer->store->total->stop, reducer->stop,
                                         sizeof *reducer->stop, error));
     return record(reducer, reducer->counted, error);
-}
-
-ff_status ff_reducer_nothing(ff_reducer *reducer, bool first, ff_error *error) {
-    const ff_store *store = reducer->store;
-    ff_compute *compute = compute_of(reducer);
-    ff_compute_enter(compute);
-    if (first) {
-        FF_TRY(compute->device->table->fill(compute->device, compute->stream, store->sums, 0,
-                                            store->trained_count * sizeof(float), error));
-        ff_compute_copy(compute, store->total, reducer->nothing, sizeof *store->total);
-    }
-    for (int i = 0; i < reducer->bucket_count; i++)
-        FF_TRY(ff_reducer_bucket_done(reducer, i, error));
-    FF_TRY(ff_reducer_outcome_done(reducer, error));
-    return ff_compute_check(compute, error);
 }
 
 /* ---- in the reducer's ---- */
@@ -180,6 +161,41 @@ static ff_status reduce_sums(ff_reducer *reducer, size_t from, size_t end, ff_er
     return FF_OK;
 }
 
+/* Per-channel gradients are few: they go together, at the end. */
+static ff_status reduce_bucket(ff_reducer *reducer, const ff_plan *plan, int i, ff_error *error) {
+    const ff_bucket *bucket = &reducer->buckets[i];
+    if (!ff_reducer_needs(reducer, plan, i)) return FF_OK;
+    FF_TRY(after(reducer, reducer->filled[i], error));
+    return reduce_sums(reducer, bucket->weights, bucket->weights_end, error);
+}
+
+/* A device enqueues the whole backward pass before it runs; the CPU runs it at the calls. */
+static bool reduces_at_once(const ff_reducer *reducer) {
+    return compute_of(reducer)->device->table->unified;
+}
+
+ff_status ff_reducer_bucket_done(ff_reducer *reducer, const ff_plan *plan, int bucket,
+                                 ff_error *error) {
+    FF_TRY(record(reducer, reducer->filled[bucket], error));
+    return reduces_at_once(reducer) ? reduce_bucket(reducer, plan, bucket, error) : FF_OK;
+}
+
+ff_status ff_reducer_nothing(ff_reducer *reducer, const ff_plan *plan, bool first,
+                             ff_error *error) {
+    const ff_store *store = reducer->store;
+    ff_compute *compute = compute_of(reducer);
+    ff_compute_enter(compute);
+    if (first) {
+        FF_TRY(compute->device->table->fill(compute->device, compute->stream, store->sums, 0,
+                                            store->trained_count * sizeof(float), error));
+        ff_compute_copy(compute, store->total, reducer->nothing, sizeof *store->total);
+    }
+    for (int i = 0; i < reducer->bucket_count; i++)
+        FF_TRY(ff_reducer_bucket_done(reducer, plan, i, error));
+    FF_TRY(ff_reducer_outcome_done(reducer, error));
+    return ff_compute_check(compute, error);
+}
+
 /* The update waits for the reductions; the host waits where it computes itself. */
 static ff_status join(ff_reducer *reducer, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
@@ -197,13 +213,8 @@ ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *err
     const ff_store *store = reducer->store;
     const ff_comm_table *table = reducer->comm->table;
     FF_TRY(table->check(reducer->comm, error));
-    /* Per-channel gradients are few: they go together, at the end. */
-    for (int i = 0; i < reducer->bucket_count; i++) {
-        const ff_bucket *bucket = &reducer->buckets[i];
-        if (!ff_reducer_needs(reducer, plan, i)) continue;
-        FF_TRY(after(reducer, reducer->filled[i], error));
-        FF_TRY(reduce_sums(reducer, bucket->weights, bucket->weights_end, error));
-    }
+    for (int i = 0; i < reducer->bucket_count && !reduces_at_once(reducer); i++)
+        FF_TRY(reduce_bucket(reducer, plan, i, error));
     FF_TRY(after(reducer, reducer->counted, error));
     FF_TRY(reduce_sums(reducer, store->weight_count, store->trained_count, error));
     FF_TRY(table->all_gather(reducer->comm, reducer->stream, store->total, reducer->outcomes,

@@ -34,11 +34,13 @@ int ff_reducer_bucket_count(const ff_reducer *reducer);
 bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket);
 
 /* Enqueued in the compute's stream, also in a capture: the bucket's sums, then the outcome of this
- * rank (ff_store.total), are complete. */
-FF_MUST_USE ff_status ff_reducer_bucket_done(ff_reducer *reducer, int bucket, ff_error *error);
+ * rank (ff_store.total), are complete. On the CPU the bucket's reduction begins now. */
+FF_MUST_USE ff_status ff_reducer_bucket_done(ff_reducer *reducer, const ff_plan *plan, int bucket,
+                                             ff_error *error);
 FF_MUST_USE ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error);
 /* The same for a rank without a sample in this step: its sums are 0 where `first`. */
-FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, bool first, ff_error *error);
+FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, const ff_plan *plan, bool first,
+                                         ff_error *error);
 /* Enqueues the reductions, not in a capture; work enqueued in the compute's stream afterwards finds
  * the sums and outcomes of all ranks. Returns errors of earlier reductions. */
 FF_MUST_USE ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error);

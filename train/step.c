@@ -66,7 +66,7 @@ static void add_bucket(ff_step *step, const ff_plan *plan, int bucket, bool firs
     if (ff_reducer_needs(step->reducer, plan, bucket))
         ff_update_sum(step->update, first, ff_reducer_bucket(step->reducer, bucket),
                       step->ring.entries, ff_outcome_ring_size(&step->ring));
-    (void)!ff_reducer_bucket_done(step->reducer, bucket, ff_compute_error(step->compute));
+    (void)!ff_reducer_bucket_done(step->reducer, plan, bucket, ff_compute_error(step->compute));
 }
 static void add_only(void *context, const ff_plan *plan, int bucket) {
     add_bucket(context, plan, bucket, true);
@@ -278,7 +278,7 @@ static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_
     if (batch)
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
     else
-        FF_TRY(ff_reducer_nothing(step->reducer, kind == SUM_FIRST, error));
+        FF_TRY(ff_reducer_nothing(step->reducer, plan, kind == SUM_FIRST, error));
     step->store->forwards++;
     return FF_OK;
 }

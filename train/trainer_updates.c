@@ -100,6 +100,11 @@ static ff_status read_base(ff_trainer_update *base, const ff_trainer *trainer,
     for (int i = 0; ff_hyper_name(i); i++)
         if (*ff_hyper_at(&options->hyper, i) >= 0)
             FF_TRY(set_number(base, i, *ff_hyper_at(&options->hyper, i), ff_hyper_name(i), error));
+    if (options->scale_lr && !(options->hyper.learning_rate >= 0))
+        return ff_fail(error, FF_USAGE,
+                       "--scale-lr multiplies --lr, which is missing; a recipe's rate follows the "
+                       "batch of all ranks by itself");
+    if (options->scale_lr && options->job) base->hyper.learning_rate *= options->job->size;
     if (options->nesterov && ff_optimizer_at(rule)->defaults.momentum == FF_UNREAD)
         return ff_fail(error, FF_USAGE, "--nesterov: %s has no momentum",
                        ff_optimizer_at(rule)->title);

@@ -118,6 +118,9 @@ done = fftrain("--data", "one", *RUN, "--batch", 16, "--accumulate", 2, "--dp", 
 alone = fftrain("--data", "one", *RUN, "--batch", 16, "--accumulate", 2, "--out", "users-alone")
 tap.ok(done.returncode == 0 and apart("users-alone", "users") <= 1e-6, "--batch 16 --accumulate 2 --dp-balance 2,3,3", done.stderr)
 
+done = fftrain("--data", "one", *RUN, "--lr", 0.001, "--scale-lr", "--dp", "cpu,cpu", "--out", "scaled")
+tap.ok(done.returncode == 0 and same("scaled", "dp-2"), "--scale-lr multiplies --lr by the ranks", done.stderr)
+
 # ---- a run stops on all ranks, and goes on with others
 
 if not tap.SANITIZE:
@@ -150,8 +153,9 @@ for name, how, says, code in [
         ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice", 2),
         ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
         ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
+        ("--scale-lr without --lr", ["--dp", "cpu,cpu", "--scale-lr"], "--scale-lr multiplies --lr, which is missing", 2),
         ("--dp and --device", ["--dp", "cpu,cpu", "--device", "cpu"], "--dp and --device exclude each other", 2)]:
-    done = fftrain("--data", "one", *RUN, *how, "--out", "none")
+    done = fftrain("--data", "one", *(word for word in RUN if word not in ("--lr", 0.002)), *how, "--out", "none")
     tap.ok(done.returncode == code and says in done.stderr, name, (done.returncode, done.stderr))
 
 shutil.rmtree(PLACE)

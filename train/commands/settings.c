@@ -171,6 +171,8 @@ ff_status ff_settings_use(ff_settings *out,
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,
          "Peak learning rate; default for sgd: the model's, in proportion to --batch; else 0.001, "
          "of lars 1."},
+        {"scale-lr", 0, FF_OPTION_FLAG, NULL, &trainer->scale_lr, NULL, 0, 0,
+         "Multiply --lr by the number of ranks; a default follows the batch by itself."},
         {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &trainer->schedule, NULL, 0, 0,
          schedule_help},
         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,

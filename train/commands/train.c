@@ -132,6 +132,7 @@ static void forget_ranks(ff_settings *settings) {
     const ff_settings defaults = ff_settings_default();
     settings->dp = settings->dp_balance = NULL;
     settings->ranks = defaults.ranks;
+    settings->trainer.scale_lr = false; /* the rate is resolved */
     settings->rank_timeout = defaults.rank_timeout;
 }
 
