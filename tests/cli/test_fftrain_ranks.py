@@ -154,9 +154,12 @@ for name, how, says, code in [
         ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
         ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
         ("--scale-lr without --lr", ["--dp", "cpu,cpu", "--scale-lr"], "--scale-lr multiplies --lr, which is missing", 2),
+        ("what looks at a net", ["--dp", "cpu,cpu", "--overfit", 1], "several ranks only train", 2),
         ("--dp and --device", ["--dp", "cpu,cpu", "--device", "cpu"], "--dp and --device exclude each other", 2)]:
     done = fftrain("--data", "one", *(word for word in RUN if word not in ("--lr", 0.002)), *how, "--out", "none")
     tap.ok(done.returncode == code and says in done.stderr, name, (done.returncode, done.stderr))
+done = fftrain("--data", "one", *RUN, "--dp", "cpu,cpu", "-n")
+tap.ok(done.returncode == 0 and "activations" in done.stdout, "a dry run of replicas shows the first one's plan", done.stderr)
 
 shutil.rmtree(PLACE)
 tap.finish()

@@ -142,7 +142,7 @@ static ff_status agree(const ff_settings *given, const ff_trainer *trainer, ff_e
     ff_settings kept = *given;
     written recipe = {.given = &kept};
     ff_status status;
-    if (!job) return FF_OK;
+    if (!job || !job->channel) return FF_OK;
     kept.session = ff_settings_default().session;
     kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
     kept.quiet = kept.trainer.verbose = kept.top5 = false;
@@ -264,6 +264,15 @@ static ff_status print_json(const ff_settings *given, const ff_trainer *trainer,
     return status;
 }
 
+/* Looks at the net, in place of a run. */
+static bool looks(const ff_settings *given) {
+    return given->finds || given->trainer.overfit || given->diagnose || given->check_gradients;
+}
+
+static bool trains(const ff_settings *given) {
+    return !looks(given) && !given->dry_run && !given->show_batch;
+}
+
 static ff_status train(const ff_settings *given, ff_session *session, ff_job *job,
                        const char *device, ff_error *error) {
     ff_report *report = NULL;
@@ -274,12 +283,10 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     ff_status status = FF_OK;
     ff_json_log *log = NULL;
     const bool finds = given->finds && !given->dry_run;
-    const bool looks =
-        given->finds || given->trainer.overfit || given->diagnose || given->check_gradients;
-    bool trains = !looks && !given->dry_run && !given->show_batch;
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
-    options.checkpoints = !looks && !(given->session.out && !strcmp(given->session.out, "none"));
+    options.checkpoints =
+        !looks(given) && !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
     options.job = job;
     if (device) options.device = device;
@@ -292,9 +299,9 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         options.planned = ff_planned_device_model(planned);
         options.planned_kernels = ff_planned_device_kernels(planned);
     }
-    if (trains) FF_TRY_DONE(open_reports(given, session, &report, error));
+    if (trains(given)) FF_TRY_DONE(open_reports(given, session, &report, error));
     if (finds && given->log_json) FF_TRY_DONE(ff_json_log_open(&log, given->log_json, error));
-    if (trains && given->top5) ff_report_show_top5(report);
+    if (trains(given) && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
@@ -328,7 +335,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     if (given->trainer.overfit && !given->dry_run && !given->diagnose)
         FF_TRY_DONE(ff_overfit(trainer, stdout, error));
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
-    if (trains) FF_TRY_DONE(run(given, session, trainer, report, error));
+    if (trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
@@ -390,6 +397,18 @@ static ff_status train_on(const ff_settings *given, ff_session *session, const f
                        ranks->family);
     if (replicas.count && given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
         return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
+    if ((replicas.count || ranks->size > 1) && !trains(given)) {
+        if (!given->dry_run)
+            return ff_fail(error, FF_USAGE,
+                           "several ranks only train; what looks at a net or at "
+                           "its input takes one device");
+        /* The first one's plan. */
+        ff_job first = {
+            .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
+        return ranks->rank ? FF_OK
+                           : train(given, session, replicas.count ? &first : NULL,
+                                   replicas.count ? replicas.device[0] : NULL, error);
+    }
     if (replicas.count) return ff_replicas_run(&replicas, &work, error);
     if (ranks->size > 1) return ff_rank_run(ranks, &work, error);
     return train(given, session, NULL, NULL, error);
@@ -397,8 +416,8 @@ static ff_status train_on(const ff_settings *given, ff_session *session, const f
 
 /* --ranks, in the process that is to start them. */
 static bool starts_ranks(const ff_settings *given, const ff_ranks *ranks) {
-    const bool trains = !given->dry_run && !given->show_batch && !given->finds;
-    return given->ranks && trains && !(ranks->family && strcmp(ranks->family, "fftrain") == 0);
+    return given->ranks && trains(given) &&
+           !(ranks->family && strcmp(ranks->family, "fftrain") == 0);
 }
 
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
