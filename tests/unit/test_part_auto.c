@@ -90,9 +90,12 @@ static const struct {
 };
 
 static void set_variables(const char *list) {
-    char text[512], *rest = NULL;
+    char text[512], output[32], *rest = NULL;
+    const char *format = getenv("CMOCKA_MESSAGE_OUTPUT"); /* of the results */
     snprintf(text, sizeof text, "%s", list);
+    snprintf(output, sizeof output, "%s", format ? format : "STDOUT");
     clearenv();
+    assert_int_equal(setenv("CMOCKA_MESSAGE_OUTPUT", output, 1), 0);
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         char *equal = strchr(word, '=');
         *equal = 0;
