@@ -124,7 +124,10 @@ ff_status ff_machine_open(ff_machine **out, const ff_machine_options *options, f
     const int ordinal = automatic ? 0 : ordinal_of(device);
     ff_status status = FF_OK;
     snprintf(machine->text, sizeof machine->text, "cpu");
-    if (ordinal >= 0) status = open_cuda(machine, ordinal, options, &why);
+    if (automatic && options->local_rank)
+        status = open_cuda(machine, options->local_rank, options, &why);
+    if (status != FF_OK) close_cuda(machine);
+    if (ordinal >= 0 && !machine->table) status = open_cuda(machine, ordinal, options, &why);
     if (status != FF_OK) close_cuda(machine);
     if (status != FF_OK && !automatic) {
         if (error) *error = why;

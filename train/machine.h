@@ -17,7 +17,9 @@ struct ff_loader_kernels;
 /* "auto", "cpu", "cuda", "cuda:1"; NULL = auto. FF_USAGE for anything else. */
 FF_MUST_USE ff_status ff_machine_check(const char *device, ff_error *error);
 typedef struct ff_machine_options {
-    const char *device;     /* as above */
+    const char *device; /* as above */
+    int local_rank;     /* of the ranks on this machine: auto takes the GPU of this number, or the
+                           first where a rank sees no other */
     const char *plan_cache; /* the folder of plans; NULL = ff_plan_cache_folder's */
     double tune_seconds;    /* as in ff_cuda_options; negative = the default */
     bool no_fold;
