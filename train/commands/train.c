@@ -364,7 +364,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     options.tuning = &tuning;
     options.first_step = ff_session_step(all->session);
     options.job = job;
-    options.device = device;
+    if (device) options.device = device;
     options.quiet = true;
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
