@@ -1,25 +1,37 @@
 #include "format/base/interrupt.h"
 
+#include "format/base/thread.h"
+
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t received;
+static atomic_int received;
+static sigset_t taken;
+static ff_threads *taker;
 
-static void on_signal(int number) {
-    if (received) _exit(128 + number);
-    received = number;
+static void take(void *context, int index) {
+    (void)context, (void)index;
+    for (int number;;) {
+        if (sigwait(&taken, &number) != 0) continue;
+        if (received) _exit(128 + number);
+        received = number;
+    }
 }
 
-void ff_interrupt_add(int number) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, NULL);
-}
-
-void ff_interrupt_install(void) {
-    ff_interrupt_add(SIGINT);
-    ff_interrupt_add(SIGTERM);
+void ff_interrupt_install(int also) {
+    ff_error error;
+    if (taker) return;
     signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&taken);
+    sigaddset(&taken, SIGINT);
+    sigaddset(&taken, SIGTERM);
+    struct sigaction action;
+    if (also && sigaction(also, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+        sigaddset(&taken, also);
+    pthread_sigmask(SIG_BLOCK, &taken, NULL);
+    if (ff_threads_start(&taker, 1, "signals", take, NULL, &error) == FF_OK) return;
+    pthread_sigmask(SIG_UNBLOCK, &taken, NULL);
 }
 
 const char *ff_interrupt_name(int number) {

@@ -1,15 +1,20 @@
-/* SIGINT and SIGTERM as a flag: the handler only sets it; loops check it and stop at a safe point.
- * A second signal ends the process at once with 128 + its number. */
+/* SIGINT and SIGTERM as a flag: a thread of its own takes them and sets it; loops check it and stop
+ * at a safe point. A second signal ends the process at once with 128 + its number.
+ *
+ * There is no handler, because a thread that computes cannot run one: oneDNN's matrix products use
+ * the stack pointer for memory of the heap, and the kernel would write the handler's frame there.
+ */
 #ifndef FF_BASE_INTERRUPT_H
 #define FF_BASE_INTERRUPT_H
 
 #include "format/base/status.h"
 
-/* Installs the handlers; called once by a main before its threads start. */
-void ff_interrupt_install(void);
+/* Starts that thread and blocks the signals in the caller; called once by a main before its other
+ * threads start, which inherit that. `also` is another signal that is treated alike, unless it
+ * is ignored (nohup), or 0. Where the thread cannot start, the signals keep their default action.
+ */
+void ff_interrupt_install(int also);
 
-/* Another signal that is treated alike. */
-void ff_interrupt_add(int number);
 /* "SIGTERM". */
 const char *ff_interrupt_name(int number);
 

@@ -94,8 +94,7 @@ static ff_status run(char **argv, ff_error *error) {
         ff_ranks_free(&ranks);
         return ff_ranks_start(given.ranks, argv, (uint64_t)(given.timeout * 1e9), error);
     }
-    ff_interrupt_install();
-    ff_interrupt_add(SIGUSR1);
+    ff_interrupt_install(SIGUSR1);
     const ff_status status = work(&given, &ranks, error);
     ff_ranks_free(&ranks);
     return status;

@@ -413,8 +413,9 @@ static void stopped_upload(void **state) {
             ff_error failure = {0};
             assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
             if (stop) {
-                ff_interrupt_install();
-                raise(SIGINT);
+                ff_interrupt_install(0);
+                kill(getpid(), SIGINT);
+                while (!ff_interrupt_signal()) usleep(1000);
             }
             ff_batches_options options = {.loader = options_of(16),
                                           .kernels = &ff_loader_plain_kernels,

@@ -63,7 +63,7 @@ static ff_status inspect(ff_inspect_options *chosen, const char **folders, int c
     FF_TRY(ff_inspect_check_options(chosen, error));
     /* Only options that write files need cleanup after a signal; everything else ends at once. */
     signal(SIGPIPE, SIG_IGN);
-    if (chosen->npy || chosen->png) ff_interrupt_install();
+    if (chosen->npy || chosen->png) ff_interrupt_install(0);
     return ff_inspect_run(chosen, error);
 }
 

@@ -59,7 +59,7 @@ static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report
                          arguments->stats ? "stats" : "stats-sample", arguments->output);
     if (status == FF_OK) status = ff_settings_resolve(&settings, arguments, error);
     if (status == FF_OK) {
-        ff_interrupt_install();
+        ff_interrupt_install(0);
         status = ff_append_run(append, &settings, &pack, report, error);
     }
     ff_settings_free(&settings);

@@ -58,7 +58,7 @@ int ff_command_merge(int argc, char **argv) {
         status = ff_fail(&error, FF_USAGE, "merge: wanted ffpack merge OUT [PART...], see --help");
     if (status == FF_OK) {
         options.output = operands.operand[0];
-        ff_interrupt_install();
+        ff_interrupt_install(0);
         status = ff_merge_run(&options, operands.operand + 1, (size_t)operands.count - 1, &report,
                               &error);
     }

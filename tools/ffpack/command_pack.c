@@ -72,7 +72,7 @@ static ff_status run(const ff_settings *settings, bool json, ff_report *report, 
         ff_notice(&pack, "part %u/%u, by %s%s%s", settings->part.number, settings->part.count,
                   settings->part_origin, settings->output ? ": " : "",
                   settings->output ? settings->output : "");
-    ff_interrupt_install();
+    ff_interrupt_install(0);
     FF_TRY(ff_pack_run(settings, &pack, report, error));
     if (json)
         FF_TRY(ff_report_json(report, stdout, error));

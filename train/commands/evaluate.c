@@ -317,9 +317,8 @@ static ff_status run(bool predicts, int argc, char **argv, ff_error *error) {
     out.inference.predicts = predicts;
     ff_status status = parse(&out, argc, argv, error);
     if (status == FF_OK && out.result == FF_OPTIONS_RUN) {
-        ff_interrupt_install();
-        /* A terminal that is closed leaves no temporary folder; nohup is respected. */
-        if (signal(SIGHUP, SIG_IGN) != SIG_IGN) ff_interrupt_add(SIGHUP);
+        /* A terminal that is closed leaves no temporary folder. */
+        ff_interrupt_install(SIGHUP);
         status = predicts ? predict(&out, error) : evaluate(&out, error);
     }
     free(out.images);

@@ -198,7 +198,7 @@ ff_status ff_command_measure_net(int argc, char **argv, ff_error *error) {
         status = ff_ranks_start((int)own.ranks, argv - 1, work.timeout_ns, error);
         goto done;
     }
-    ff_interrupt_install();
+    ff_interrupt_install(0);
     if (replicas.count > 1 && ranks.size == 1)
         status = ff_replicas_run(&replicas, &work, error);
     else if (!replicas.count && ranks.size > 1)

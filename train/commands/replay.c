@@ -232,7 +232,7 @@ ff_status ff_command_replay(int argc, char **argv, ff_error *error) {
     ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, error);
     if (status == FF_OK && result == FF_OPTIONS_RUN) {
         in.path = count ? positional[0] : NULL;
-        ff_interrupt_install();
+        ff_interrupt_install(0);
         status = count == 1 && in.step
                      ? replay(&in, error)
                      : ff_fail(error, FF_USAGE, "wanted fftrain replay RUN --step N");

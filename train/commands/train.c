@@ -435,8 +435,7 @@ static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
                                 error);
         goto done;
     }
-    ff_interrupt_install();
-    ff_interrupt_add(SIGUSR1);
+    ff_interrupt_install(SIGUSR1);
     status = train_on(&given, session, &ranks, error);
 done:
     ff_ranks_free(&ranks);
