@@ -113,21 +113,29 @@ static ff_status first_failure(const team *all, ff_error *error) {
     return all->status[which];
 }
 
+static ff_status run_all(team *all, ff_error *error) {
+    const int count = all->replicas->count;
+    ff_threads *threads;
+    ff_status status = ff_threads_start(&threads, count - 1, "replica", replica, all, error);
+    if (status == FF_OK)
+        run_one(all, 0);
+    else
+        ff_channel_report(all->jobs[0].channel, "the other replicas cannot be started");
+    ff_threads_join(&threads);
+    return status == FF_OK ? first_failure(all, error) : status;
+}
+
 ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work, ff_error *error) {
     ff_channel *channels[FF_REPLICAS];
-    ff_threads *threads;
     team *all;
     const int count = replicas->count;
+    ff_status status;
     FF_TRY(ff_alloc(&all, 1, sizeof *all, "replicas", error));
     all->replicas = replicas;
     all->work = work;
     const ff_channel_options how = {
         .timeout_ns = work->timeout_ns, .failed = abort_all, .context = all};
-    ff_status status = ff_channel_open_threads(channels, count, &how, error);
-    if (status != FF_OK) {
-        free(all);
-        return status;
-    }
+    FF_TRY_DONE(ff_channel_open_threads(channels, count, &how, error));
     for (int i = 0; i < count; i++)
         all->jobs[i] = (ff_job){.rank = i,
                                 .size = count,
@@ -137,14 +145,9 @@ ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
                                 .channel = channels[i],
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .team = all->jobs};
-    status = ff_threads_start(&threads, count - 1, "replica", replica, all, error);
-    if (status == FF_OK) {
-        run_one(all, 0);
-        ff_threads_join(&threads);
-        status = first_failure(all, error);
-    } else {
-        for (int i = 0; i < count; i++) ff_channel_close(&all->jobs[i].channel);
-    }
+    status = run_all(all, error);
+    for (int i = 0; i < count; i++) ff_channel_close(&all->jobs[i].channel); /* of none that ran */
+done:
     free(all);
     return status;
 }

@@ -27,7 +27,6 @@ static ff_status run_part(ff_trainer *trainer, uint64_t step, int64_t part, ff_p
     next.batch.weights = NULL;
     *last = next.last || part + 1 == trainer->accumulate;
     const ff_status status = use(context, plan, next.count ? &next.batch : NULL, *last, error);
-    taken->samples += next.count;
     const ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
     return status == FF_OK ? done : status;
 }

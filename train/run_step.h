@@ -6,7 +6,6 @@
 
 /* What a step has taken from the feed. */
 typedef struct ff_taken {
-    uint64_t samples;  /* with and without labels */
     uint64_t asked_ns; /* the host waited for batches */
     bool epoch_over;   /* the feed's */
 } ff_taken;

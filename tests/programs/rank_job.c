@@ -90,7 +90,7 @@ static ff_status run(char **argv, ff_error *error) {
             sscanf(at[1], "%d:%15[a-z]:%d", &given.fault_rank, given.fault, &given.fault_step);
     }
     FF_TRY(ff_ranks_read(&ranks, error));
-    if (given.ranks && (!ranks.family || strcmp(ranks.family, "fftrain") != 0)) {
+    if (given.ranks && !ff_ranks_are_own(&ranks)) {
         ff_ranks_free(&ranks);
         return ff_ranks_start(given.ranks, argv, (uint64_t)(given.timeout * 1e9), error);
     }

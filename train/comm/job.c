@@ -88,13 +88,10 @@ static void set_comm(ff_job *job, ff_comm *comm) {
 }
 
 /* Rank 0 makes the communicators of all threads, whose devices are there by then. */
-static ff_status connect_threads(ff_job *job, ff_device *device, ff_error *error) {
-    const bool unified = device->table->unified;
+static ff_status connect_threads(ff_job *job, ff_comm_memory own, ff_error *error) {
     ff_comm_memory memory[FF_COMM_RANKS_MOST];
     ff_comm *comms[FF_COMM_RANKS_MOST];
     ff_buffer *parts;
-    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
-    const ff_comm_memory own = {job->streams ? job->streams : device, !unified};
     FF_TRY(gather(job, &own, sizeof own, &parts, error));
     for (int i = 0; i < job->size; i++) memcpy(&memory[i], parts[i].bytes, sizeof memory[i]);
     drop(job, parts);
@@ -112,12 +109,9 @@ static ff_status gather_for(void *context, const void *bytes, size_t length, ff_
 }
 
 /* MPI under its own launchers, else shared memory and TCP. */
-static ff_status connect_processes(ff_job *job, ff_device *device, ff_error *error) {
-    const bool unified = device->table->unified;
+static ff_status connect_processes(ff_job *job, ff_comm_memory memory, ff_error *error) {
     const char *family = job->ranks->family;
     ff_comm *comm;
-    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
-    const ff_comm_memory memory = {job->streams ? job->streams : device, !unified};
     if (strcmp(family, "Open MPI") == 0 || strcmp(family, "MPICH") == 0) {
         FF_TRY(ff_comm_mpi_create(&comm, job->rank, job->size, memory, error));
     } else {
@@ -179,7 +173,11 @@ ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, 
     if (job->size > FF_COMM_RANKS_MOST)
         return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
                        job->size, FF_COMM_RANKS_MOST);
-    return job->team ? connect_threads(job, device, error) : connect_processes(job, device, error);
+    /* The CPU computes in the caller; reductions go on beside it. */
+    const bool unified = device->table->unified;
+    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
+    const ff_comm_memory memory = {unified ? job->streams : device, !unified};
+    return job->team ? connect_threads(job, memory, error) : connect_processes(job, memory, error);
 }
 
 void ff_job_disconnect(ff_job *job) {

@@ -223,3 +223,7 @@ void ff_ranks_free(ff_ranks *ranks) {
     free(ranks->job);
     ranks->host = ranks->job = NULL;
 }
+
+bool ff_ranks_are_own(const ff_ranks *ranks) {
+    return ranks->family == families[FFTRAIN].name;
+}

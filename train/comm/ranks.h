@@ -6,6 +6,8 @@
 
 #include "format/base/status.h"
 
+#include <stdbool.h>
+
 typedef struct ff_ranks {
     int rank, size;             /* of the job; 0 and 1 without a launcher */
     int local_rank, local_size; /* on this machine */
@@ -24,5 +26,8 @@ typedef struct ff_ranks {
  * or this machine where all ranks are on it; and a port from 15000 to 24999 by the job. */
 FF_MUST_USE ff_status ff_ranks_read(ff_ranks *ranks, ff_error *error);
 void ff_ranks_free(ff_ranks *ranks);
+
+/* Whether this process was started by --ranks. */
+bool ff_ranks_are_own(const ff_ranks *ranks);
 
 #endif

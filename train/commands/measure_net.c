@@ -193,7 +193,7 @@ ff_status ff_command_measure_net(int argc, char **argv, ff_error *error) {
     const ff_rank_work work = {run_rank, &own, (uint64_t)own.timeout * 1000000000};
     FF_TRY_DONE(ff_replicas_parse(&replicas, own.dp, NULL, error));
     FF_TRY_DONE(ff_ranks_read(&ranks, error));
-    if (own.ranks && !(ranks.family && strcmp(ranks.family, "fftrain") == 0)) {
+    if (own.ranks && !ff_ranks_are_own(&ranks)) {
         /* The program's own arguments, of which argv lacks the first. */
         status = ff_ranks_start((int)own.ranks, argv - 1, work.timeout_ns, error);
         goto done;

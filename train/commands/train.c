@@ -127,13 +127,19 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
-/* A run may go on with other ranks. */
-static void forget_ranks(ff_settings *settings) {
+/* Leaves out what is no part of a run, which may go on elsewhere and with other ranks, and resolves
+ * the rest. */
+static void keep_run(ff_settings *settings, const ff_trainer *trainer) {
     const ff_settings defaults = ff_settings_default();
+    settings->session.out = settings->session.resume = NULL;
+    settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
+        NULL;
+    settings->quiet = settings->trainer.verbose = settings->top5 = false;
     settings->dp = settings->dp_balance = NULL;
     settings->ranks = defaults.ranks;
     settings->trainer.scale_lr = false; /* the rate is resolved */
     settings->rank_timeout = defaults.rank_timeout;
+    ff_settings_resolve(settings, trainer);
 }
 
 /* All ranks have the same options, but for what may differ among machines, and the same sets. */
@@ -144,10 +150,7 @@ static ff_status agree(const ff_settings *given, const ff_trainer *trainer, ff_e
     ff_status status;
     if (!job || !job->channel) return FF_OK;
     kept.session = ff_settings_default().session;
-    kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
-    kept.quiet = kept.trainer.verbose = kept.top5 = false;
-    forget_ranks(&kept);
-    ff_settings_resolve(&kept, trainer);
+    keep_run(&kept, trainer);
     kept.trainer.data = kept.trainer.val = kept.trainer.plan_cache = kept.trainer.device = NULL;
     kept.trainer.weights = kept.trainer.class_weights = NULL;
     kept.trainer.threads = kept.trainer.workers = 0;
@@ -178,11 +181,7 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
                      make_absolute(&kept.trainer.weights),
                      is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
     ff_status status;
-    kept.session.out = kept.session.resume = NULL;
-    kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
-    kept.quiet = kept.trainer.verbose = kept.top5 = false;
-    forget_ranks(&kept);
-    ff_settings_resolve(&kept, trainer);
+    keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
     FF_TRY_DONE(ff_report_record(report, given->tensorboard, ff_session_path(session), error));
@@ -416,8 +415,7 @@ static ff_status train_on(const ff_settings *given, ff_session *session, const f
 
 /* --ranks, in the process that is to start them. */
 static bool starts_ranks(const ff_settings *given, const ff_ranks *ranks) {
-    return given->ranks && trains(given) &&
-           !(ranks->family && strcmp(ranks->family, "fftrain") == 0);
+    return given->ranks && trains(given) && !ff_ranks_are_own(ranks);
 }
 
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
