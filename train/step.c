@@ -278,6 +278,15 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
+/* This rank has no sample of the batch, which is made all the same: the next one comes after it. */
+static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, bool first, ff_error *error) {
+    ff_compute_enter(step->compute);
+    if (step->options.make_batch)
+        FF_TRY(step->options.make_batch(step->options.context, step->compute->stream, error));
+    ff_plan_enqueue_empty(plan);
+    return ff_reducer_nothing(step->reducer, plan, first, error);
+}
+
 /* Enqueues the gradients of the next step, or of its next micro-batch. */
 static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_batch *batch,
                                bool timed, ff_error *error) {
@@ -285,12 +294,10 @@ static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_
     FF_TRY(ff_compute_check(step->compute, error));
     FF_TRY(ff_outcome_ring_await(&step->ring, error));
     enter_plan(step, plan);
-    if (batch) {
+    if (batch)
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
-    } else {
-        ff_plan_enqueue_empty(plan);
-        FF_TRY(ff_reducer_nothing(step->reducer, plan, kind == SUM_FIRST, error));
-    }
+    else
+        FF_TRY(enqueue_nothing(step, plan, kind == SUM_FIRST, error));
     if (step->options.norms)
         FF_TRY(step->options.norms->table->check(step->options.norms, error));
     step->store->forwards++;
