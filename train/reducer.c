@@ -15,6 +15,7 @@ struct ff_reducer {
     ff_bucket *buckets;
     ff_event **filled; /* [bucket_count], in the compute's stream */
     int bucket_count;
+    bool late;
     ff_event *counted; /* likewise: the outcome is complete */
     ff_event *reduced; /* in `stream` */
     ff_outcome *outcomes, *nothing;
@@ -68,6 +69,7 @@ ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_
     reducer->store = store;
     reducer->comm = options->comm;
     reducer->ranks = options->ranks;
+    reducer->late = options->late;
     reducer->device = options->device ? options->device : store->compute->device;
     const ff_status status = build(reducer, options->bucket_bytes, error);
     if (status == FF_OK)
@@ -213,6 +215,7 @@ ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *err
     const ff_store *store = reducer->store;
     const ff_comm_table *table = reducer->comm->table;
     FF_TRY(table->check(reducer->comm, error));
+    if (reducer->late) FF_TRY(after(reducer, reducer->counted, error));
     for (int i = 0; i < reducer->bucket_count && !reduces_at_once(reducer); i++)
         FF_TRY(reduce_bucket(reducer, plan, i, error));
     FF_TRY(after(reducer, reducer->counted, error));

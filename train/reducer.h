@@ -20,6 +20,7 @@ typedef struct ff_reducer_options {
     ff_comm *comm;         /* NULL: memory is counted, nothing can run */
     ff_device *device;     /* of the communicator's streams; NULL = the compute's */
     uint64_t bucket_bytes; /* least bytes of a bucket's gradients; 0 = one bucket */
+    bool late;             /* on a GPU: nothing is reduced before the backward pass is done */
 } ff_reducer_options;
 
 /* The store, which must have sums, and the communicator must outlive the reducer. On failure

@@ -176,7 +176,8 @@ static ff_status build(ff_step *step, ff_error *error) {
     FF_TRY(ff_outcome_ring_create(&step->ring, step->compute, options->send_steps,
                                   options->first_step, error));
     const ff_reducer_options reducer = {options->ranks, options->comm, options->comm_device,
-                                        options->bucket_bytes};
+                                        options->bucket_bytes,
+                                        options->norms && options->norms->table->waits_in_calls};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
     FF_TRY(create_events(step, error));
     return set_control(step, error);
@@ -298,8 +299,7 @@ static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
     else
         FF_TRY(enqueue_nothing(step, plan, kind == SUM_FIRST, error));
-    if (step->options.norms)
-        FF_TRY(step->options.norms->table->check(step->options.norms, error));
+    if (step->options.norms) FF_TRY(step->options.norms->table->check(step->options.norms, error));
     step->store->forwards++;
     return FF_OK;
 }

@@ -298,8 +298,8 @@ static ff_status build(ff_trainer *trainer, ff_error *error) {
     ff_device *device = ff_model_compute(trainer->model)->device;
     const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
     if (!ff_device_is_absent(device))
-        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL,
-                              syncs_norms(options), error));
+        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL, syncs_norms(options),
+                              error));
     return ff_trainer_make_step(trainer, options, true, &trainer->step, error);
 }
 

@@ -2,7 +2,6 @@
 """One model on several ranks: the result does not depend on how a batch is split among replicas (--dp), processes (--ranks) and ranks
 of MPI; how all of them stop, go on and refuse. Prints TAP."""
 import glob
-import json
 import os
 import shutil
 import signal
@@ -12,18 +11,14 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import numpy  # noqa: E402
 import tap  # noqa: E402
+from runs import apart, epochs, losses, make, same  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
 FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
-
-
-def make(name, *arguments):
-    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
 
 
 def fftrain(*arguments, before=()):
@@ -33,32 +28,6 @@ def fftrain(*arguments, before=()):
         if not state.startswith(("stopped/", "three/")):
             os.remove(state)
     return done
-
-
-def tensors(run):
-    with open(run + "/checkpoints/last/model.safetensors", "rb") as file:
-        data = file.read()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__")
-    return {name: numpy.frombuffer(data[8 + size:][slice(*one["data_offsets"])], "float32").astype("float64")
-            for name, one in header.items() if one["dtype"] == "F32"}
-
-
-def apart(a, b):
-    """Of two runs' parameters, relative to their norm."""
-    a, b = tensors(a), tensors(b)
-    return (sum(((a[k] - b[k]) ** 2).sum() for k in a) / sum((a[k] ** 2).sum() for k in a)) ** 0.5
-
-
-def losses(run):
-    with open(run + "/hashes.jsonl", encoding="utf-8") as file:
-        return [line["loss"] for line in map(json.loads, file) if "loss" in line]
-
-
-def epochs(run):
-    with open(run + "/log.jsonl", encoding="utf-8") as file:
-        return [line for line in map(json.loads, file) if line["event"] == "epoch"]
 
 
 BATCH, STEPS = 24, 20
@@ -96,11 +65,6 @@ for name, how, before in SPLITS:
         found = max((abs(a - b) for a, b in zip(losses("alone-20"), losses(name + "-20"))), default=1) if done.returncode == 0 else 1
         tap.ok(found <= 1e-4 and len(losses(name + "-20")) == STEPS, "%s: the same losses in %d steps" % (name, STEPS), (found, done.stderr))
         shutil.rmtree(name + "-20")
-
-
-def same(a, b):
-    return all(numpy.array_equal(x, tensors(b)[key]) for key, x in tensors(a).items())
-
 
 tap.ok(same("dp-2", "ranks-2"), "replicas and processes: the same bits")
 if os.path.exists("mpi-2"):

@@ -784,7 +784,8 @@ static void loss_is_right(void **state) {
                                            other[k], (double)mix[k], smoothing);
             }
             logits[e] = kept;
-            assert_true(fabs(apart / 2e-2 / (divisor > 0 ? divisor : weight) - (double)gradient[e]) < 4e-4);
+            assert_true(
+                fabs(apart / 2e-2 / (divisor > 0 ? divisor : weight) - (double)gradient[e]) < 4e-4);
         }
         labels[n - 1] = classes;
         loss.labels = labels;

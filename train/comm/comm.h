@@ -27,6 +27,9 @@ typedef struct ff_comm ff_comm;
 
 typedef struct ff_comm_table {
     const char *name; /* "threads", "processes", "mpi", "nccl" */
+    /* On a GPU it waits for other ranks in calls of the host, of which CUDA may run one at a time
+     * for all streams: two such communicators must not be used at once. */
+    bool waits_in_calls;
 
     /* values[count] of every rank become their sum. dtype: FF_F32, FF_F16 or FF_BF16 (summed in
      * f32, rounded once, on the host). */

@@ -10,8 +10,8 @@
 
 typedef struct ff_mpi_table {
     unsigned headers; /* the checksum of the program's headers, as the CUDA module's */
-    /* This process's rank, and a number for the exchanges of one communicator. FF_FAILED: the library
-     * allows calls from the main thread alone, or failed. */
+    /* This process's rank, and a number for the exchanges of one communicator. FF_FAILED: the
+     * library allows calls from the main thread alone, or failed. */
     ff_status (*start)(int *rank, int *size, int *number, ff_error *error);
     /* The exchange (host.h) of bytes that all have a place. Ends with a failure in the barrier, or
      * with that of another rank. */

@@ -216,7 +216,8 @@ ff_fold ff_op_fold_of(const ff_pass *pass, const ff_op *op) {
 static ff_norm with_statistics(const ff_pass *pass, const ff_op *op) {
     ff_norm norm = ff_op_norm_of(pass, op);
     const ff_op *maker = op->norm.counted_by;
-    if (maker && maker->type == &ff_op_conv && !pass->empty) norm.sums = ff_pass_at(pass, maker->conv.sums);
+    if (maker && maker->type == &ff_op_conv && !pass->empty)
+        norm.sums = ff_pass_at(pass, maker->conv.sums);
     norm.counted = maker && !norm.sums && !pass->empty;
     return norm;
 }

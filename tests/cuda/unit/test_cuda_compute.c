@@ -540,11 +540,15 @@ static void losses_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_agree), cmocka_unit_test(uneven_groups_are_refused),
+        cmocka_unit_test(convolutions_agree),
+        cmocka_unit_test(uneven_groups_are_refused),
         cmocka_unit_test(norms_agree),
-        cmocka_unit_test(norms_of_ranks_are_those_of_the_whole),        cmocka_unit_test(pools_agree),
-        cmocka_unit_test(linears_agree),      cmocka_unit_test(elementwise_agrees),
-        cmocka_unit_test(dropout_agrees),     cmocka_unit_test(losses_agree),
+        cmocka_unit_test(norms_of_ranks_are_those_of_the_whole),
+        cmocka_unit_test(pools_agree),
+        cmocka_unit_test(linears_agree),
+        cmocka_unit_test(elementwise_agrees),
+        cmocka_unit_test(dropout_agrees),
+        cmocka_unit_test(losses_agree),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);
 }
