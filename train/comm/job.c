@@ -6,6 +6,7 @@
 #include "train/comm/processes.h"
 #include "train/comm/threads.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,18 +35,56 @@ static void drop(const ff_job *job, ff_buffer *parts) {
     free(parts);
 }
 
-ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
+static bool same(const ff_buffer *a, const ff_buffer *b) {
+    return a->length == b->length && (!a->length || memcmp(a->bytes, b->bytes, a->length) == 0);
+}
+
+/* ": LINE, not LINE", of the first lines in which two texts differ. */
+static void say_difference(char *text, size_t size, const ff_buffer *one, const ff_buffer *other) {
+    size_t at = 0, begin = 0;
+    for (; at < one->length && at < other->length && one->bytes[at] == other->bytes[at]; at++)
+        if (one->bytes[at] == '\n') begin = at + 1;
+    const char *line[] = {one->bytes + begin, other->bytes + begin};
+    const size_t left[] = {one->length - begin, other->length - begin};
+    int length[2];
+    for (int i = 0; i < 2; i++) {
+        const char *end = left[i] ? memchr(line[i], '\n', left[i]) : NULL;
+        length[i] = (int)(end ? (size_t)(end - line[i]) : left[i]);
+    }
+    snprintf(text, size, ": %.*s, not %.*s", length[0], line[0], length[1], line[1]);
+}
+
+/* A rank that is unlike rank 0 says so itself, with its name. */
+static ff_status agree(ff_job *job, const char *what, const void *bytes, size_t length, bool lines,
                        ff_error *error) {
+    char which[400] = "", why[512];
     ff_buffer *parts;
     ff_status status = FF_OK;
     if (!job) return FF_OK;
     FF_TRY(gather(job, bytes, length, &parts, error));
-    for (int i = 1; i < job->size && status == FF_OK; i++)
-        if (parts[i].length != parts[0].length ||
-            memcmp(parts[i].bytes, parts[0].bytes, parts[0].length) != 0)
-            status = ff_fail(error, FF_FAILED, "rank %d has %s than rank 0", i, what);
+    int other = job->rank;
+    if (same(&parts[other], &parts[0]))
+        for (other = 1; other < job->size && same(&parts[other], &parts[0]);) other++;
+    if (lines && other < job->size) say_difference(which, sizeof which, &parts[other], &parts[0]);
     drop(job, parts);
+    snprintf(why, sizeof why, "%s than rank 0%s", what, which);
+    if (other == job->rank) {
+        char own[sizeof why + 8];
+        snprintf(own, sizeof own, "it has %s", why);
+        ff_channel_report(job->channel, own);
+        status = ff_channel_check(job->channel, error);
+    } else if (other < job->size)
+        status = ff_fail(error, FF_FAILED, "rank %d has %s", other, why);
     return status;
+}
+
+ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
+                       ff_error *error) {
+    return agree(job, what, bytes, length, false, error);
+}
+
+ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text, ff_error *error) {
+    return agree(job, what, text->bytes, text->length, true, error);
 }
 
 ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error) {

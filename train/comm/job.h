@@ -53,10 +53,12 @@ void ff_job_abort(ff_job *job, const char *why);
 
 /* Adds `count` numbers of all ranks, in the order of the ranks: the same result on each. */
 FF_MUST_USE ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error);
-/* FF_FAILED where `length` bytes are not the same on every rank: "rank 2 has another WHAT than rank
- * 0". */
+/* FF_FAILED where `length` bytes are not the same on every rank: "rank 2 has WHAT than rank 0"; of
+ * a text with the first line that is another. */
 FF_MUST_USE ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
                                    ff_error *error);
+FF_MUST_USE ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text,
+                                        ff_error *error);
 /* Replaces `bytes` by rank 0's. */
 FF_MUST_USE ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error);
 

@@ -276,9 +276,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
          "runs/MODEL-1, -2, ..."},
-        {"resume", 0, FF_OPTION_STRING, "DIR", &out->session.resume, NULL, 0, 0,
+        {"resume", 0, FF_OPTION_STRING, "DIR|auto", &out->session.resume, NULL, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
-         "to the same bits; options given beside it replace the run's."},
+         "to the same bits; options given beside it replace the run's; auto: with that in --out, "
+         "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
          "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
          "s after the last one or has the best evaluation, and at the end."},
