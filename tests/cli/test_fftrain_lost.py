@@ -241,6 +241,16 @@ def test_others():
         check(jobs[1], "a rank with %s: that rank" % name, codes[1], BOUND, sentences[0].replace(named, "") if codes[1] == 2 else "fftrain: ")
 
 
+def test_fails_alone():
+    """Rank 0 alone writes; the others, which wait for it, hear that it cannot."""
+    open("file", "w").close()
+    for launcher in [*sorted(LAUNCHERS), "--dp"]:
+        first, after = LAUNCHERS[launcher](2) if launcher in LAUNCHERS else ([], ["--dp", "cpu,cpu"])
+        job = start("--data", "set", *RUN, *after, "--out", "none", "--tensorboard", "file/events", before=first)
+        check(job, "%s: rank 0 alone fails" % launcher, (1, 74), 60 * SLOW, "fftrain: file/events: cannot create: Not a directory",
+              *([] if launcher == "--dp" else [r"fftrain: rank 0 \(host %s, process \d+\) failed: file/events: cannot create" % HOST]))
+
+
 def test_comings():
     """Ranks that do not meet."""
     run = ["--data", "set", *RUN, "--out", "none"]
@@ -287,7 +297,7 @@ def test_restarts():
     tap.ok(job.code == 0 and bits("again") == whole(2)[0], "to the same bits", job)
 
 
-TESTS = [test_kills, test_stop, test_terminated, test_memory, test_others, test_comings, test_restarts]
+TESTS = [test_kills, test_stop, test_terminated, test_memory, test_others, test_fails_alone, test_comings, test_restarts]
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()

@@ -336,6 +336,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
     if (trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
+    status = ff_job_conclude(job, status, error);
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     ff_tuning_release(&tuning);
@@ -381,6 +382,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
     FF_TRY_DONE(ff_run(trainer, report, &run, error));
 done:
+    status = ff_job_conclude(job, status, error);
     ff_trainer_destroy(&trainer);
     ff_tuning_release(&tuning);
     ff_report_destroy(&report);
