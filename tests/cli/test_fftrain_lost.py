@@ -241,6 +241,26 @@ def test_others():
         check(jobs[1], "a rank with %s: that rank" % name, codes[1], BOUND, sentences[0].replace(named, "") if codes[1] == 2 else "fftrain: ")
 
 
+def test_evaluation():
+    """A signal to one rank while all evaluate."""
+    os.mkdir("long")
+    for split, count in ("train", 40), ("test", 20000):
+        make("long/" + split, "--count", count, "--height", 12, "--width", 12, "--statistics")
+    for how in ["--ranks", 2], ["--dp", "cpu,cpu"]:
+        run = "evaluated-" + how[0].strip("-")
+        job = start("--data", "long", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--threads", 1, "--quiet", "--views", 6,
+                    "--hash-every", 1, "--out", run, *how)
+        process = job.ranks(2)[1] if how[0] == "--ranks" else job.process.pid
+        while job.process.poll() is None and not (os.path.exists(run + "/hashes.jsonl") and '"step":2' in open(run + "/hashes.jsonl").read()):
+            time.sleep(0.01)
+        os.kill(process, signal.SIGTERM)
+        check(job, "%s: SIGTERM while ranks evaluate" % how[0], 75, 60 * SLOW, "fftrain: stopped by SIGTERM after step 2 of 2 .*--resume goes on from")
+        tap.ok('"event":"epoch"' not in open(run + "/log.jsonl").read(), "%s: it is not finished before" % how[0], job)
+        job = start("--resume", run, "--views", 1, *how)
+        check(job, "%s: and evaluate again" % how[0], 0, 60 * SLOW, "goes on from .* after step 2 of 2")
+        tap.ok(open(run + "/log.jsonl").read().count('"event":"epoch"') == 1, "%s: once" % how[0])
+
+
 def test_fails_alone():
     """Rank 0 alone writes; the others, which wait for it, hear that it cannot."""
     open("file", "w").close()
@@ -297,7 +317,7 @@ def test_restarts():
     tap.ok(job.code == 0 and bits("again") == whole(2)[0], "to the same bits", job)
 
 
-TESTS = [test_kills, test_stop, test_terminated, test_memory, test_others, test_fails_alone, test_comings, test_restarts]
+TESTS = [test_kills, test_stop, test_terminated, test_memory, test_others, test_evaluation, test_fails_alone, test_comings, test_restarts]
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()
