@@ -144,9 +144,10 @@ ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error
 
 /* ---- the communicator ---- */
 
+/* The first one, then that for norms. */
 static void set_comm(ff_job *job, ff_comm *comm) {
     pthread_mutex_lock(&job->lock);
-    job->comm = comm;
+    *(job->comm ? &job->norms : &job->comm) = comm;
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -228,19 +229,27 @@ static ff_status have_own_gpus(ff_job *job, const ff_job_gpu *gpu, bool *own, ff
     return FF_OK;
 }
 
-ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, ff_error *error) {
+static ff_status connect_hosts(ff_job *job, ff_comm_memory memory, ff_error *error) {
+    return job->team ? connect_threads(job, memory, error) : connect_processes(job, memory, error);
+}
+
+ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, bool norms,
+                         ff_error *error) {
     bool own;
     if (!job || job->comm) return FF_OK;
     FF_TRY(have_own_gpus(job, gpu, &own, error));
-    if (own) return connect_gpus(job, device, gpu, error);
+    if (own) {
+        FF_TRY(connect_gpus(job, device, gpu, error));
+        return norms ? connect_gpus(job, device, gpu, error) : FF_OK;
+    }
     if (job->size > FF_COMM_RANKS_MOST)
         return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
                        job->size, FF_COMM_RANKS_MOST);
     /* The CPU computes in the caller; reductions go on beside it. */
     const bool unified = device->table->unified;
     if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
-    const ff_comm_memory memory = {unified ? job->streams : device, !unified};
-    return job->team ? connect_threads(job, memory, error) : connect_processes(job, memory, error);
+    FF_TRY(connect_hosts(job, (ff_comm_memory){unified ? job->streams : device, !unified}, error));
+    return norms ? connect_hosts(job, (ff_comm_memory){device, !unified}, error) : FF_OK;
 }
 
 ff_status ff_job_conclude(ff_job *job, ff_status status, ff_error *error) {
@@ -256,6 +265,7 @@ void ff_job_disconnect(ff_job *job) {
     /* An abort comes through while it waits. */
     if (job->comm && job->comm->table->leave) job->comm->table->leave(job->comm);
     pthread_mutex_lock(&job->lock);
+    ff_comm_destroy(&job->norms);
     ff_comm_destroy(&job->comm);
     pthread_mutex_unlock(&job->lock);
     ff_device_destroy(&job->streams);
@@ -264,5 +274,6 @@ void ff_job_disconnect(ff_job *job) {
 void ff_job_abort(ff_job *job, const char *why) {
     pthread_mutex_lock(&job->lock);
     if (job->comm) job->comm->table->abort(job->comm, why);
+    if (job->norms) job->norms->table->abort(job->norms, why);
     pthread_mutex_unlock(&job->lock);
 }

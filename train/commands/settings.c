@@ -173,6 +173,9 @@ ff_status ff_settings_use(ff_settings *out,
          "of lars 1."},
         {"scale-lr", 0, FF_OPTION_FLAG, NULL, &trainer->scale_lr, NULL, 0, 0,
          "Multiply --lr by the number of ranks; a default follows the batch by itself."},
+        {"sync-bn", 0, FF_OPTION_FLAG, NULL, &trainer->sync_bn, NULL, 0, 0,
+         "Batch norms train with the statistics of the whole batch, over all ranks, as "
+         "torch.nn.SyncBatchNorm; default: each rank's own, of its part."},
         {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &trainer->schedule, NULL, 0, 0,
          schedule_help},
         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,
@@ -358,4 +361,20 @@ static ff_status read_recipe(const ff_command *command, void *context, ff_error 
 ff_status ff_settings_read(ff_settings *settings, char *text, const char *where, ff_error *error) {
     recipe_text recipe = {text, where};
     return ff_settings_use(settings, read_recipe, &recipe, error);
+}
+
+typedef struct written {
+    const ff_settings *settings;
+    ff_buffer *text;
+} written;
+
+static ff_status write_recipe(const ff_command *command, void *context, ff_error *error) {
+    const written *to = context;
+    const ff_settings defaults = ff_settings_default();
+    return ff_options_write(command->options, to->settings, &defaults, to->text, error);
+}
+
+ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error) {
+    written to = {settings, text};
+    return ff_settings_use(settings, write_recipe, &to, error);
 }
