@@ -41,6 +41,10 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     const int64_t parts = options->parts ? options->parts : ranks * (given > 0 ? given : 1);
     const int64_t each = parts / ranks;
     const char *pairs = ff_augment_mixes(&trainer->augment) ? ", in pairs" : "";
+    if (options->sync_bn)
+        return ff_fail(error, FF_USAGE,
+                       "--reproducible: statistics of --sync-bn are of as many micro-batches as "
+                       "there are ranks; leave one of the two out");
     for (int i = 0; i < ranks && job; i++)
         if (job->cuts[i + 1] - job->cuts[i] != job->cuts[1])
             return ff_fail(error, FF_USAGE,

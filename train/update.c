@@ -9,7 +9,8 @@ struct ff_update {
     ff_store *store;
     ff_prepared_update *prepared;
     int part_samples, first_sample;
-    bool summed, tree;
+    bool tree;
+    float weight; /* as in ff_gradient_sum */
 };
 
 /* A span of the store's blocks, for the compute table. */
@@ -84,8 +85,8 @@ ff_status ff_update_create(ff_update **out, ff_store *store, const ff_update_opt
     update->store = store;
     update->part_samples = options->part_samples;
     update->first_sample = options->first_sample;
-    update->summed = options->summed;
     update->tree = options->tree;
+    update->weight = options->summed ? 1 : (float)options->divisor;
     const ff_status status = prepare(update, options, error);
     if (status == FF_OK)
         *out = update;
@@ -153,7 +154,7 @@ static void add_statistics(ff_update *update, ff_part part, ff_outcome *ring, ui
     const ff_gradient_sum sum = {.count = store->buffer_count,
                                  .gradient = store->buffers,
                                  .dtype = FF_F32,
-                                 .summed = true,
+                                 .weight = 1,
                                  .ring = ring,
                                  .ring_size = ring_size};
     compute->ops->weigh(compute, sum.count, -1, false, store->held, store->buffers);
@@ -198,7 +199,7 @@ void ff_update_sum(ff_update *update, ff_part part, const ff_bucket *bucket, ff_
         .count = bucket->weights_end - bucket->weights,
         .gradient = store->gradients + bucket->weights * compute->element_bytes,
         .dtype = compute->dtype,
-        .summed = update->summed,
+        .weight = update->weight,
         .ring = ring,
         .ring_size = ring_size,
     };

@@ -23,9 +23,11 @@ typedef struct ff_update_options {
     double ema_decay; /* of the store's average, where it has one (average.h) */
     /* Where the store has sums of gradients: samples of a micro-batch over all ranks, where this
      * rank's begin in it, and whether gradients are of the sum over a batch
-     * (ff_model_options.summed_loss). */
+     * (ff_model_options.summed_loss); else what they are divided by, 0 = the micro-batch's weight.
+     */
     int part_samples, first_sample;
     bool summed;
+    double divisor;
     /* Sums are of the fixed tree of comm/comm.h over the micro-batches of all ranks, each with as
      * many consecutive ones, a power of two: the same bits however ranks share them. Running
      * statistics are those before the step and the mean of what each micro-batch changed. Only on

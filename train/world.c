@@ -15,6 +15,7 @@ static const ff_rank_change same = {1, 1, 1};
 /* ---- measuring ---- */
 
 enum { BEGUN, BACKWARD, PASSED, UPDATED, MOMENTS, ROUNDS = 5 };
+enum { SUM_BYTES = sizeof(float) /* of a gradient in the store's sums */ };
 
 typedef struct meter {
     ff_plan *plan;
@@ -207,14 +208,18 @@ static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *ca
     FF_TRY_DONE(ff_store_buckets(store, FF_TRAINER_BUCKET_BYTES, &buckets,
                                  &world->times.bucket_count, error));
     const size_t count = (size_t)world->times.bucket_count;
-    FF_TRY_DONE(ff_alloc(&times_of, count, sizeof *times_of, "times of buckets", error));
+    FF_TRY_DONE(ff_alloc(&times_of, count + 2, sizeof *times_of, "times of buckets", error));
     world->times.buckets = times_of;
     for (size_t i = 0; i < count; i++)
-        times_of[i].bytes = (double)((buckets[i].weights_end - buckets[i].weights +
-                                      buckets[i].channels_end - buckets[i].channels) *
-                                     sizeof(float)); /* the sums are f32 (reducer.h) */
-    status = card ? estimate(&world->times, times_of, buckets, rank, card, error)
-                  : measure(&world->times, times_of, buckets, rank, error);
+        times_of[i].bytes = (double)(buckets[i].weights_end - buckets[i].weights) * SUM_BYTES;
+    FF_TRY_DONE(card ? estimate(&world->times, times_of, buckets, rank, card, error)
+                     : measure(&world->times, times_of, buckets, rank, error));
+    /* What goes at the end (reducer.h): per-channel gradients, outcomes. */
+    const double end = world->times.backward_s;
+    const size_t channels = store->trained_count - store->weight_count;
+    times_of[count] = (ff_bucket_time){end, (double)channels * SUM_BYTES};
+    times_of[count + 1] = (ff_bucket_time){end, (double)sizeof(ff_outcome) * world->ranks};
+    world->times.bucket_count += 2;
 done:
     free(buckets);
     return status;

@@ -116,6 +116,7 @@ for name, how, says in [
         ("parts and ranks", ["--dp", cpus(3), "--parts", 8], "8 parts (--parts), which are not 3 ranks times 2 micro-batches"),
         ("parts and micro-batches", ["--accumulate", 4, "--parts", 8], "8 parts (--parts), which are not 1 ranks times 4 micro-batches"),
         ("uneven shares", ["--dp", cpus(2), "--dp-balance", "1,3"], "all ranks have equal shares of a batch; leave out --dp-balance"),
+        ("statistics of all ranks", ["--dp", cpus(2), "--sync-bn"], "leave one of the two out"),
         ("a batch by the machine", ["--batch", "auto"], "--batch auto depends on the machine")]:
     done = fftrain(*RUN, *RESNET, *how, "--out", "none")
     tap.ok(done.returncode == 2 and says in done.stderr, name, (done.returncode, done.stderr))

@@ -2,17 +2,18 @@
  * can do. Pure, but for reading a measured network.
  *
  * all_reduce of S bytes among N ranks, each with a link of B bytes a second in each direction,
- * where a message takes L seconds besides its bytes: ring    2 (N - 1) L + 2 (N - 1) / N * S / B
- * Patarasuk and Yuan 2009 tree    2 ceil(log2 N) L + 2 S / B             two trees, pipelined:
- * Sanders et al. 2009 direct  2 L + 2 (N - 1) / N * S / B            slices to all, sums from all
- * (train/comm/host.h) NCCL takes the faster one of the first two; the communicators of the host the
- * last. A network that was measured among M ranks fits L and B to its times, and scales the formula
- * by what was measured at that size relative to it: for N = M the times are the measured ones.
+ * where a message takes L seconds besides its bytes:
+ *   ring    2 (N - 1) L + 2 (N - 1) / N * S / B   Patarasuk and Yuan 2009
+ *   tree    2 ceil(log2 N) L + 2 S / B            two trees, pipelined: Sanders et al. 2009
+ *   direct  2 L + 2 (N - 1) / N * S / B           slices to all, sums from all (comm/host.h)
+ * NCCL takes the faster one of the first two; the communicators of the host the last. A network
+ * that was measured among M ranks fits L and B to its times, and scales the formula by what was
+ * measured at that size relative to it: for N = M the times are the measured ones.
  *
  * A step: the buckets are reduced one after another, each as soon as the backward pass of the last
- * micro-batch has completed it and the one before is through; the update follows when both are
- * done. Links are not shared, ranks are alike, data is never waited for, and computing is not
- * slowed by the reduction. */
+ * micro-batch has completed it and the one before is through; per-channel gradients and outcomes
+ * go last; the update follows when all is done. Links are not shared, ranks are alike, data is
+ * never waited for, and computing is not slowed by the reduction. */
 #ifndef FF_TRAIN_COMM_PREDICT_H
 #define FF_TRAIN_COMM_PREDICT_H
 
@@ -48,8 +49,8 @@ typedef struct ff_bucket_time {
 typedef struct ff_rank_times {
     double before_s; /* forward pass, loss */
     double backward_s, update_s;
-    int micro_batches; /* of a step */
-    const ff_bucket_time *buckets;
+    int micro_batches;             /* of a step */
+    const ff_bucket_time *buckets; /* and what goes last */
     int bucket_count;
 } ff_rank_times;
 
@@ -62,7 +63,7 @@ typedef struct ff_rank_change {
 
 typedef struct ff_prediction {
     double compute_s; /* without any reduction */
-    double reduce_s;  /* of all buckets */
+    double reduce_s;  /* of all */
     double exposed_s; /* of that, after the backward pass */
     double step_s;
     double efficiency; /* compute_s / step_s */
