@@ -369,3 +369,19 @@ ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
     recipe_text recipe = {text, where};
     return ff_settings_use(settings, read_recipe, &recipe, error);
 }
+
+typedef struct written {
+    const ff_settings *settings;
+    ff_buffer *text;
+} written;
+
+static ff_status write_recipe(const ff_command *command, void *context, ff_error *error) {
+    const written *to = context;
+    const ff_settings defaults = ff_settings_default();
+    return ff_options_write(command->options, to->settings, &defaults, to->text, error);
+}
+
+ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error) {
+    written to = {settings, text};
+    return ff_settings_use(settings, write_recipe, &to, error);
+}

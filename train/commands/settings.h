@@ -34,6 +34,9 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
 FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
                                        ff_error *error);
 
+/* Adds a line for each option that is not as by default: what ff_settings_read reads. */
+FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);
+
 /* After all options are set: fields that the table does not set itself, and checks of single
  * options. FF_USAGE. */
 FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);
@@ -41,5 +44,14 @@ FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *erro
 /* Writes what the trainer has resolved in place of defaults, so that the options alone make the
  * same run. The trainer must outlive the settings. */
 void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer);
+
+/* Leaves out what is no part of a run, which may go on elsewhere and with other ranks, and resolves
+ * the rest. */
+void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer);
+
+/* Whether the net is looked at, in place of a run. */
+bool ff_settings_looks(const ff_settings *settings);
+/* Whether a run is made. */
+bool ff_settings_trains(const ff_settings *settings);
 
 #endif

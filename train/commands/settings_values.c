@@ -78,3 +78,25 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
         if (views_of[i] == trainer->views) settings->views = i;
     if (!recipe || !recipe->groups[0].names) resolve_updates(settings, trainer);
 }
+
+void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
+    const ff_settings defaults = ff_settings_default();
+    settings->session.out = settings->session.resume = NULL;
+    settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
+        NULL;
+    settings->quiet = settings->trainer.verbose = settings->top5 = false;
+    settings->dp = settings->dp_balance = NULL;
+    settings->ranks = defaults.ranks;
+    settings->trainer.scale_lr = false; /* the rate is resolved */
+    settings->rank_timeout = defaults.rank_timeout;
+    ff_settings_resolve(settings, trainer);
+}
+
+bool ff_settings_looks(const ff_settings *settings) {
+    return settings->finds || settings->trainer.overfit || settings->diagnose ||
+           settings->check_gradients;
+}
+
+bool ff_settings_trains(const ff_settings *settings) {
+    return !ff_settings_looks(settings) && !settings->dry_run && !settings->show_batch;
+}

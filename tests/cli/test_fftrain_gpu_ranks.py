@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""One model on several simulated GPUs (fftrain_sim with a stand-in for NCCL): the result does not depend on how a batch is split among
+replicas (--dp), processes (--ranks), or ranks that share a GPU. Streams and collectives wait at random. Prints TAP."""
+import concurrent.futures
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import numpy  # noqa: E402
+import tap  # noqa: E402
+
+PLACE = tempfile.mkdtemp()
+os.chdir(PLACE)
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_CARDS="4",
+                   FF_SIM_DELAY_NS="300000", FF_NCCL_SIM_DELAY_NS="300000")
+
+
+def make(name, count):
+    subprocess.run([tap.program("make_set"), name, "--count", str(count), "--height", "32", "--width", "32", "--statistics"], check=True,
+                   capture_output=True)
+
+
+def fftrain(*arguments, **environment):
+    return subprocess.run([tap.program("fftrain_sim"), *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          env={**ENVIRONMENT, **environment})
+
+
+def tensors(run):
+    with open(run + "/checkpoints/last/model.safetensors", "rb") as file:
+        data = file.read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__")
+    return {name: numpy.frombuffer(data[8 + size:][slice(*one["data_offsets"])], "float32").astype("float64")
+            for name, one in header.items() if one["dtype"] == "F32"}
+
+
+def apart(a, b):
+    """Of two runs' parameters, relative to their norm."""
+    a, b = tensors(a), tensors(b)
+    return (sum(((a[k] - b[k]) ** 2).sum() for k in a) / sum((a[k] ** 2).sum() for k in a)) ** 0.5
+
+
+def lines(run, event, file="log"):
+    with open("%s/%s.jsonl" % (run, file), encoding="utf-8") as file:
+        return [line for line in map(json.loads, file) if not event or line.get("event") == event]
+
+
+def losses(run):
+    return [line["loss"] for line in lines(run, None, "hashes") if "loss" in line]
+
+
+BATCH, SMALL, STEPS, TESTED = 8, 4, 20, 10
+for place in "one", "some", "many":
+    os.mkdir(place)
+make("one/train", BATCH)
+make("one/test", TESTED)
+make("some/train", 4 * SMALL)
+make("many/train", STEPS * SMALL - 1)
+RUN = ["--model", "vgg11", "--stem", "cifar", "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002, "--augment",
+       "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--precision", "f32", "--tune", 0, "--no-warm-up"]
+ONE = ["--data", "one", *RUN, "--batch", BATCH]
+FOUR = ["--data", "some", *RUN, "--batch", SMALL, "--hash-every", 1]
+TWENTY = ["--data", "many", *RUN, "--batch", SMALL, "--last-batch", "keep", "--hash-every", 1]
+ALONE = ["--device", "cuda:0"]
+TWO_ON_ONE = ["--ranks", 2, "--device", "cuda:0"]
+UNEVEN = ["--dp", "0,1,2", "--dp-balance", "2,3,3"]
+SPLITS = {"dp-2": ["--dp", "0,1"], "dp-233": UNEVEN, "ranks-2": ["--ranks", 2], "ranks-4": ["--ranks", 4], "shared-2": TWO_ON_ONE}
+PARTS = ["--accumulate", 2]
+
+# ---- all runs first, two at a time, the longest first
+
+RUNS = {"alone-20": [*TWENTY, *ALONE], "dp-112-20": [*TWENTY, "--dp", "0,1,2", "--dp-balance", "1,1,2"], "ranks-2-20": [*TWENTY, "--ranks", 2],
+        "shared-2-20": [*TWENTY, *TWO_ON_ONE], "whole-alone": [*FOUR, *ALONE, "--checkpoint-every", "2 steps"],
+        "whole-two": [*FOUR, "--ranks", 2, "--checkpoint-every", "2 steps"], "alone": [*ONE, *ALONE], "parts": [*ONE, *PARTS, *ALONE],
+        "parts-233": [*ONE, *PARTS, *UNEVEN], "parts-shared": [*ONE, *PARTS, *TWO_ON_ONE], **{name: [*ONE, *how] for name, how in SPLITS.items()}}
+if tap.SANITIZE:
+    RUNS = {name: how for name, how in RUNS.items() if how[1] == "one"}
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    done = dict(zip(RUNS, pool.map(lambda name: fftrain(*RUNS[name], "--out", name), RUNS)))
+
+# ---- one step, and twenty, however they are split
+
+for name in [name for name in RUNS if name in ("alone", "alone-20", "parts", "whole-alone")]:
+    tap.ok(done[name].returncode == 0, "on one GPU: " + name, done[name].stderr)
+for name in SPLITS:
+    one = apart("alone", name) if done[name].returncode == 0 else 1
+    tap.ok(one <= 1e-6, "%s: one step: the same parameters within 1e-6" % name, (one, done[name].stderr))
+    told = [lines(run, "epoch")[0] for run in ("alone", name)] if one < 1 else []
+    tap.ok(one < 1 and len({round(line["val_accuracy"] * TESTED) for line in told}) == 1 and abs(told[0]["val_loss"] - told[1]["val_loss"]) < 1e-5,
+           "%s: every sample is evaluated once" % name, told)
+for name in [name for name in RUNS if name in ("dp-112-20", "ranks-2-20", "shared-2-20")]:
+    found = max(abs(a - b) for a, b in zip(losses("alone-20"), losses(name))) if done[name].returncode == 0 else 1
+    tap.ok(found <= 1e-4 and len(losses(name)) == STEPS, "%s: the same losses in %d steps" % (name, STEPS), (found, done[name].stderr))
+for name in "parts-233", "parts-shared":
+    found = apart("parts", name) if done[name].returncode == 0 else 1
+    tap.ok(found <= 1e-6, "%s: micro-batches: the same parameters within 1e-6" % name, (found, done[name].stderr))
+
+# ---- a run goes on in the middle of an epoch, with another number of ranks
+
+if "whole-alone" in RUNS:
+    shutil.copytree("whole-alone", "whole", symlinks=True)
+for name, how in (("whole-two", ALONE), ("whole-alone", ["--ranks", 2])) if "whole-alone" in RUNS else ():
+    for later in glob.glob(name + "/checkpoints/step-*4"):
+        shutil.rmtree(later)
+    on = fftrain("--resume", name + "/checkpoints/step-2", *how)
+    found = apart("whole", name) if on.returncode == 0 else 1
+    tap.ok(found <= 1e-6 and len(losses(name)) == 4, "%s: goes on after 2 of 4 steps with %s" % (name, how), (found, on.stderr, losses(name)))
+
+shutil.rmtree(PLACE)
+tap.finish()
