@@ -6,6 +6,7 @@
 #include "train/comm/processes.h"
 #include "train/comm/threads.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,6 +80,37 @@ ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error
     return status;
 }
 
+/* ---- where they are ---- */
+
+ff_status ff_job_meet(ff_job *job, const ff_job_gpu *gpu, ff_error *error) {
+    ff_job_place own = {.device = "cpu"};
+    ff_buffer *parts;
+    if (!job || !job->channel || job->places) return FF_OK;
+    gethostname(own.host, sizeof own.host - 1);
+    if (gpu) snprintf(own.bus, sizeof own.bus, "%s", gpu->bus);
+    if (gpu) snprintf(own.device, sizeof own.device, "%s", gpu->text);
+    FF_TRY(gather(job, &own, sizeof own, &parts, error));
+    ff_status status =
+        ff_alloc(&job->places, (uint64_t)job->size, sizeof own, "places of ranks", error);
+    for (int i = 0; i < job->size && status == FF_OK; i++) {
+        if (parts[i].length == sizeof own) memcpy(&job->places[i], parts[i].bytes, sizeof own);
+    }
+    drop(job, parts);
+    return status;
+}
+
+bool ff_job_together(const ff_job *job, int a, int b, bool host) {
+    const ff_job_place *x = &job->places[a], *y = &job->places[b];
+    return strcmp(x->host, y->host) == 0 && (host || strcmp(x->bus, y->bus) == 0);
+}
+
+int ff_job_sharing(const ff_job *job, int rank, bool host) {
+    int count = 0;
+    if (!job || !job->places) return 1;
+    for (int i = 0; i < job->size; i++) count += ff_job_together(job, i, rank, host);
+    return count;
+}
+
 /* ---- the communicator ---- */
 
 static void set_comm(ff_job *job, ff_comm *comm) {
@@ -146,30 +178,17 @@ static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *
 }
 
 /* Whether every rank has a GPU of its own. */
-static ff_status have_own_gpus(ff_job *job, const ff_job_gpu *gpu, bool *own, ff_error *error) {
-    char place[128] = "";
-    ff_buffer *parts;
-    if (gpu) {
-        gethostname(place, 64);
-        place[63] = '\0';
-        strncat(place, "/", 2);
-        strncat(place, gpu->bus, 32);
-    }
-    FF_TRY(gather(job, place, sizeof place, &parts, error));
-    *own = true;
+static bool have_own_gpus(const ff_job *job) {
+    bool own = true;
     for (int i = 0; i < job->size; i++)
-        for (int k = 0; k <= i; k++)
-            *own &= k == i ? *(const char *)parts[i].bytes != '\0'
-                           : memcmp(parts[i].bytes, parts[k].bytes, sizeof place) != 0;
-    drop(job, parts);
-    return FF_OK;
+        own &= *job->places[i].bus && ff_job_sharing(job, i, false) == 1;
+    return own;
 }
 
 ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, ff_error *error) {
-    bool own;
-    if (!job || job->comm) return FF_OK;
-    FF_TRY(have_own_gpus(job, gpu, &own, error));
-    if (own) return connect_gpus(job, device, gpu, error);
+    if (!job || job->comm || !job->channel) return FF_OK;
+    FF_TRY(ff_job_meet(job, gpu, error));
+    if (have_own_gpus(job)) return connect_gpus(job, device, gpu, error);
     if (job->size > FF_COMM_RANKS_MOST)
         return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
                        job->size, FF_COMM_RANKS_MOST);
