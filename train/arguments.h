@@ -12,6 +12,7 @@
 #define FF_TRAIN_ARGUMENTS_H
 
 #include "format/dtype.h"
+#include "loader/philox.h"
 #include "train/control.h"
 
 #include <stdbool.h>
@@ -25,10 +26,10 @@ typedef struct ff_tensor {
     int block;      /* adjacent channels of a pixel */
 } ff_tensor;
 
-static inline int ff_tensor_blocks(const ff_tensor *t) {
+FF_HD int ff_tensor_blocks(const ff_tensor *t) {
     return (t->c + t->block - 1) / t->block;
 }
-static inline int ff_tensor_padded_channels(const ff_tensor *t) {
+FF_HD int ff_tensor_padded_channels(const ff_tensor *t) {
     return ff_tensor_blocks(t) * t->block;
 }
 /* Elements of one sample, and of all, padding included. */
@@ -68,6 +69,16 @@ static inline bool ff_activation_sees_output(ff_activation activation) {
  * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
  * backward pass. Held: in training, too, the running statistics, which stay; mean and inv_std are
  * theirs. Evaluation: running statistics; mean and inv_std are not written. */
+/* Statistics of the batches of all ranks of a job, as torch.nn.SyncBatchNorm: each tells how many
+ * values a channel it has, which may be none (n = 0), and two numbers of each channel: the mean and
+ * the sum of squared deviations from it, then in the backward pass dbeta and dgamma (norm_ranks.h).
+ * `m` below is of all ranks; dgamma and dbeta stay sums over this rank's batch. */
+typedef struct ff_norm_ranks {
+    int count;   /* 0: the statistics are of this batch alone */
+    double *own; /* [1 + 2 * padded channels], on the device */
+    double *all; /* [count][1 + 2 * padded channels] */
+} ff_norm_ranks;
+
 typedef struct ff_norm {
     ff_tensor shape; /* of x, y, residual and their gradients */
     ff_activation activation;
@@ -84,6 +95,7 @@ typedef struct ff_norm {
      * statistics are computed already (FF_FUSE_POOL_STATISTICS). */
     const float *sums;
     bool counted;
+    ff_norm_ranks ranks; /* of training, where not held */
 } ff_norm;
 
 /* With g = (dy + dy2) times the activation's derivative (ReLU: 1 where y > 0, else 0):
@@ -143,7 +155,7 @@ typedef struct ff_dropout {
 typedef struct ff_loss {
     int n, classes;
     double smoothing;
-    bool summed;                /* the gradient of the sum, not of the mean */
+    double divisor;             /* of the gradient; 0 = what the mean divides by, 1: of the sum */
     int stride;                 /* elements from one row to the next, of logits and gradient */
     const float *logits;        /* [n][stride], f32 for any dtype of activations */
     const void *labels;         /* [n] */
@@ -151,8 +163,8 @@ typedef struct ff_loss {
     const float *weights;       /* [n] or NULL = all 1 */
     const float *mix;           /* [n] share of the own label, 0 to 1; NULL = all 1 */
     const float *class_weights; /* [classes], >= 0; NULL = all 1 */
-    /* [n][stride] of the compute's dtype: (p - target) / count, summed: p - target, with class
-     * weights (p * (sum over c of w[c] target[c]) - w target) / what the mean divides by; zero past
+    /* [n][stride] of the compute's dtype: (p - target) / divisor, with class weights
+     * (p * (sum over c of w[c] target[c]) - w target) / divisor; zero past
      * `classes`; NULL = not computed; may be logits where they have the same dtype */
     void *gradient;
     void *scratch; /* loss_scratch bytes */
@@ -174,14 +186,15 @@ typedef struct ff_image_view {
     bool mirror;
 } ff_image_view;
 
-/* sums = (first ? 0 : sums) + w * gradient; w: the weight of the step's entry of the ring, or 1
- * with `summed`. */
+/* sums = (first ? 0 : sums) + w * gradient; w: `weight`, or where it is 0 that of the step's entry
+ * of the ring. */
 typedef struct ff_gradient_sum {
     size_t count; /* a multiple of 16, aligned to 64 bytes */
     const void *gradient;
     ff_dtype dtype;
     float *sums;
-    bool first, summed;
+    bool first;
+    float weight;
     const ff_outcome *ring;
     uint32_t ring_size;
     const ff_control *control;

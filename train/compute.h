@@ -27,7 +27,7 @@
 #include "format/base/status.h"
 #include "format/dtype.h"
 #include "loader/device/device.h"
-#include "train/arguments.h"
+#include "train/norm_ranks.h"
 #include "train/optimizers/muon.h"
 #include "train/optimizers/optimizers.h"
 #include "train/precision.h"
@@ -312,6 +312,15 @@ typedef struct ff_compute_watch {
     void *context;
 } ff_compute_watch;
 
+/* The ranks whose batch norms have statistics in common: ff_norm.ranks. */
+typedef struct ff_compute_ranks {
+    int count; /* 0: each has its own */
+    /* Enqueues in the compute's stream: the `bytes` bytes at `own` of all ranks, in their order, go
+     * to `all`. A failure sticks in the compute. */
+    void (*gather)(void *context, const void *own, void *all, uint64_t bytes);
+    void *context;
+} ff_compute_ranks;
+
 /* Every implementation's own struct begins with it. ff_compute_begin fills it. */
 struct ff_compute {
     const ff_compute_ops *ops;
@@ -330,6 +339,7 @@ struct ff_compute {
     size_t update_bytes;  /* scratch of the prepared updates, where the table counts it */
     /* Called at the marks of a step; NULL = no one. */
     const ff_compute_watch *watch;
+    ff_compute_ranks ranks; /* the owner's to set */
 };
 
 /* The implementations of this build, the fastest first; NULL past the last. They have `name` and
@@ -379,6 +389,12 @@ void ff_compute_end(ff_compute *compute);
  * ff_fail(ff_compute_error(compute), FF_FAILED, "..."). */
 static inline ff_error *ff_compute_error(ff_compute *compute) {
     return compute->failure.status == FF_OK ? &compute->failure : NULL;
+}
+
+/* What all ranks tell of the norm's batch goes to norm->ranks.all. */
+static inline void ff_compute_gather(const ff_compute *compute, const ff_norm *norm) {
+    const uint64_t bytes = ff_norm_told(norm) * sizeof *norm->ranks.own;
+    compute->ranks.gather(compute->ranks.context, norm->ranks.own, norm->ranks.all, bytes);
 }
 
 /* The work of this part is enqueued next. */

@@ -39,8 +39,9 @@ static const struct {
     {"model-ema ema-decay model-ema-decay", "here it is --ema DECAY"},
     {"gpu gpus gpu-id cuda", "here it is --device cuda, or --device cuda:1 for the second GPU"},
     {"world-size rank local-rank dist-url dist-backend distributed nproc-per-node nnodes "
-     "multiprocessing-distributed ddp sync-bn",
-     "not yet: a run uses one GPU, or the CPUs of one machine"},
+     "multiprocessing-distributed ddp",
+     "here ranks are started by --dp LIST, --ranks N, torchrun, mpirun or srun"},
+    {"sync-batchnorm sync-batch-norm syncbn", "here it is --sync-bn"},
     {"data-path data-dir dataset train-dir", "here it is --data DIR, a set packed by ffpack"},
     {"val-dir", "here it is --val DIR, a set packed by ffpack"},
     {"arch", "here it is --model NAME"},

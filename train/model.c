@@ -128,7 +128,7 @@ static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_pl
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
     (*plan)->class_weights = model->class_weights;
-    (*plan)->summed = model->options.summed_loss;
+    (*plan)->divisor = ff_model_loss_divisor(model);
     (*plan)->seed = model->options.seed;
     (*plan)->share = model->options.share;
     (*plan)->next = model->plans;
@@ -171,6 +171,7 @@ static ff_status build(ff_model *model, ff_error *error) {
         .training = true};
     FF_TRY(find_graph(model, training.height, training.width, &model->graph, error));
     FF_TRY(open_compute(model, error));
+    model->compute->ranks.count = options->norm_ranks;
     FF_TRY(copy_class_weights(model, error));
     FF_TRY(add_plan(model, &training, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
@@ -243,6 +244,12 @@ void ff_model_hold_norms(ff_model *model, const bool *without) {
     }
     for (size_t i = 1; i < model->graph_count; i++)
         (void)!ff_graph_match(model->graphs[i], graph, NULL);
+}
+
+double ff_model_loss_divisor(const ff_model *model) {
+    const ff_model_options *options = &model->options;
+    if (options->summed_loss) return 1;
+    return options->norm_ranks ? (double)options->share.rows : 0;
 }
 
 ff_plan *ff_model_training_plan(ff_model *model) {

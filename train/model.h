@@ -49,6 +49,7 @@ typedef struct ff_model_options {
     int classes;                   /* at least 1 */
     int batch;                     /* samples a training step */
     ff_batch_share share;          /* where they are in a micro-batch of all ranks */
+    int norm_ranks;                /* that have batch norms' statistics in common; 0 = none */
     int train_height, train_width; /* of the training plan's images; 0 = height and width */
     int sizes;                     /* of images that there will be plans for; 0 = 1 */
     int threads;                   /* 0 = ff_cpu_count() */
@@ -201,6 +202,9 @@ FF_MUST_USE ff_status ff_model_plan_with(ff_model *model, const ff_plan_options 
  * also in training: as torch's eval() on these modules. Of plans without them that are made from
  * now on. */
 void ff_model_hold_norms(ff_model *model, const bool *without);
+/* Of the gradients that its training plans compute: ff_loss.divisor. Where batch norms see the
+ * batches of several ranks, their losses have one divisor, too: the rows of them all. */
+double ff_model_loss_divisor(const ff_model *model);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
 /* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample

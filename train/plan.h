@@ -115,7 +115,7 @@ struct ff_plan {
     bool *wanted; /* [layers]: the gradient of the layer's output is computed */
     double smoothing;
     const float *class_weights; /* as in ff_loss; of the model */
-    bool summed;                /* the loss is the sum over the batch, not its mean */
+    double divisor;             /* of the loss's gradient, as in ff_loss */
     uint64_t seed;              /* of dropout */
     ff_batch_share share;       /* of the model */
     ff_op *ops;
@@ -183,6 +183,10 @@ typedef struct ff_bucket_watch {
  * in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_watch *watch);
+
+/* Enqueues this rank's part in the batch norms' statistics of a batch of which it has no sample:
+ * running statistics advance as on the other ranks. Nothing where ranks have their own. */
+void ff_plan_enqueue_empty(ff_plan *plan);
 
 /* ---- plan_views.c ---- */
 

@@ -25,7 +25,7 @@ static void loss(const ff_pass *pass, const ff_batch *batch, ff_outcome *ring, u
         .n = plan->batch,
         .classes = logits->c,
         .smoothing = pass->training ? plan->smoothing : 0,
-        .summed = plan->summed,
+        .divisor = plan->divisor,
         .stride = ff_tensor_padded_channels(logits),
         .logits = ff_plan_at(plan, plan->logits),
         .labels = batch->labels,
@@ -85,6 +85,21 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
         if (plan->ops[i].backward) backward(&pass, &plan->ops[i]);
         if (watch) complete_buckets(&pass, &plan->ops[i], watch, &bucket);
     }
+}
+
+void ff_plan_enqueue_empty(ff_plan *plan) {
+    const ff_pass pass = {.plan = plan,
+                          .table = plan->compute->ops,
+                          .compute = plan->compute,
+                          .training = true,
+                          .empty = true};
+    ff_compute_enter(plan->compute);
+    for (int i = 0; i < plan->op_count && plan->compute->ranks.count; i++)
+        if (plan->ops[i].type == &ff_op_norm && !plan->ops[i].norm.held)
+            ff_op_norm.forward(&pass, &plan->ops[i]);
+    for (int i = plan->op_count; i-- > 0 && plan->compute->ranks.count;)
+        if (plan->ops[i].type == &ff_op_norm && !plan->ops[i].norm.held && plan->ops[i].backward)
+            ff_op_norm.backward(&pass, &plan->ops[i]);
 }
 
 int ff_plan_batch(const ff_plan *plan) {

@@ -363,12 +363,17 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     if (options->from) run.state = *options->from;
     FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
     if (run.goes_on && run.state.totals.steps >= ff_trainer_total_steps(trainer) &&
-        !run.state.epoch.samples)
+        !run.state.epoch.samples) {
+        if (options->may_be_complete) {
+            ff_report_note(report, "the run is complete");
+            return FF_OK;
+        }
         return ff_fail(error, FF_USAGE,
                        "the run is complete: all its %" PRIu64
                        " steps are done; with more --epochs "
                        "it goes on",
                        run.state.totals.steps);
+    }
     run.saved_step = run.state.totals.steps;
     FF_TRY(ff_report_start(report, trainer, error));
     ff_status status;

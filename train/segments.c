@@ -6,6 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A graph, and the all_gather after it; of the last piece comm = NULL. */
+typedef struct piece {
+    ff_recording *recording;
+    ff_comm *comm;
+    const void *own;
+    void *all;
+    uint64_t bytes;
+} piece;
+
+typedef struct ff_pieces {
+    piece *list;
+    size_t count, capacity;
+} ff_pieces;
+
 struct ff_segment {
     ff_segment *next;
     const ff_segment_kind *kind;
@@ -13,7 +27,7 @@ struct ff_segment {
     ff_batch batch; /* as captured */
     bool warm;      /* it has run once */
     bool recorded;
-    ff_recording *plain, *timed;
+    ff_pieces plain, timed;
 };
 
 static ff_segment *find(const ff_segments *segments, int kind, const ff_plan *plan) {
@@ -40,17 +54,59 @@ static const ff_device_table *table_of(const ff_segments *segments) {
     return segments->compute->device->table;
 }
 
-/* Captures the segment's calls. */
-static ff_status capture(const ff_segments *segments, const ff_segment *s, bool timed,
-                         ff_recording **recording, ff_error *error) {
+/* Ends the capture, in any case, as the next piece. */
+static ff_status end_piece(ff_segments *segments, piece next, ff_error *error) {
     ff_compute *compute = segments->compute;
-    const ff_device_table *table = table_of(segments);
-    FF_TRY(table->capture_begin(compute->device, compute->stream, error));
-    ff_status status = s->kind->give(segments->context, s->plan, &s->batch, timed, error);
-    /* end the capture in any case; its own failure is the second one */
-    ff_status ended = table->capture_end(compute->device, compute->stream, recording,
-                                         status == FF_OK ? error : NULL);
+    ff_pieces *pieces = segments->capturing;
+    const ff_status status = ff_reserve(&pieces->list, &pieces->capacity, pieces->count + 1,
+                                        sizeof *pieces->list, "a training step", error);
+    const ff_status ended = table_of(segments)->capture_end(
+        compute->device, compute->stream, &next.recording, status == FF_OK ? error : NULL);
+    if (status == FF_OK)
+        pieces->list[pieces->count++] = next;
+    else
+        table_of(segments)->recording_destroy(compute->device, next.recording);
     return status == FF_OK ? ended : status;
+}
+
+/* Captures the segment's calls. */
+static ff_status capture(ff_segments *segments, const ff_segment *s, bool timed, ff_pieces *pieces,
+                         ff_error *error) {
+    ff_compute *compute = segments->compute;
+    FF_TRY(table_of(segments)->capture_begin(compute->device, compute->stream, error));
+    segments->capturing = pieces;
+    ff_status status = s->kind->give(segments->context, s->plan, &s->batch, timed, error);
+    /* its own failure is the second one */
+    ff_status ended = end_piece(segments, (piece){0}, status == FF_OK ? error : NULL);
+    segments->capturing = NULL;
+    return status == FF_OK ? ended : status;
+}
+
+void ff_segments_gather(ff_segments *segments, ff_comm *comm, const void *own, void *all,
+                        uint64_t bytes) {
+    ff_compute *compute = segments->compute;
+    const piece next = {.comm = comm, .own = own, .all = all, .bytes = bytes};
+    if (!segments->capturing || !segments->apart) {
+        (void)!comm->table->all_gather(comm, compute->stream, own, all, bytes,
+                                       ff_compute_error(compute));
+        return;
+    }
+    (void)!end_piece(segments, next, ff_compute_error(compute));
+    (void)!table_of(segments)->capture_begin(compute->device, compute->stream,
+                                             ff_compute_error(compute));
+}
+
+static ff_status launch(const ff_segments *segments, const ff_pieces *pieces, ff_error *error) {
+    ff_compute *compute = segments->compute;
+    for (size_t i = 0; i < pieces->count; i++) {
+        const piece *p = &pieces->list[i];
+        FF_TRY(table_of(segments)->recording_launch(compute->device, p->recording, compute->stream,
+                                                    error));
+        if (p->comm)
+            FF_TRY(p->comm->table->all_gather(p->comm, compute->stream, p->own, p->all, p->bytes,
+                                              error));
+    }
+    return FF_OK;
 }
 
 /* Capture is optional: a failure is reported once, and all further steps run without graphs. Where
@@ -69,7 +125,6 @@ static void record(ff_segments *segments, ff_segment *s) {
 
 ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan, const ff_batch *batch,
                           bool timed, ff_error *error) {
-    ff_compute *compute = segments->compute;
     ff_segment *s;
     FF_TRY(find_or_add(segments, kind, plan, &s, error));
     assert(!s->recorded || !s->kind->of_plan ||
@@ -78,8 +133,7 @@ ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan, const 
     s->batch = *batch;
     if (segments->record && s->warm && !s->recorded) record(segments, s);
     if (segments->record && s->recorded)
-        return table_of(segments)->recording_launch(compute->device, timed ? s->timed : s->plain,
-                                                    compute->stream, error);
+        return launch(segments, timed ? &s->timed : &s->plain, error);
     s->warm = true;
     return s->kind->give(segments->context, plan, batch, timed, error);
 }
@@ -89,13 +143,18 @@ bool ff_segments_timeable(const ff_segments *segments, int kind, const ff_plan *
     return !segments->record || (s && s->recorded);
 }
 
+static void drop(const ff_segments *segments, ff_pieces *pieces) {
+    for (size_t i = 0; i < pieces->count; i++)
+        table_of(segments)->recording_destroy(segments->compute->device, pieces->list[i].recording);
+    free(pieces->list);
+}
+
 void ff_segments_destroy(ff_segments *segments) {
-    ff_device *device = segments->compute->device;
     while (segments->list) {
         ff_segment *s = segments->list;
         segments->list = s->next;
-        device->table->recording_destroy(device, s->plain);
-        device->table->recording_destroy(device, s->timed);
+        drop(segments, &s->plain);
+        drop(segments, &s->timed);
         free(s);
     }
 }

@@ -6,6 +6,7 @@
 #ifndef FF_TRAIN_SEGMENTS_H
 #define FF_TRAIN_SEGMENTS_H
 
+#include "train/comm/comm.h"
 #include "train/compute.h"
 #include "train/model.h"
 
@@ -21,20 +22,28 @@ typedef struct ff_segment_kind {
 
 typedef struct ff_segment ff_segment;
 
-/* Initialise the first four; the rest is zero. */
+/* Initialise the first five; the rest is zero. */
 typedef struct ff_segments {
     ff_compute *compute;
     const ff_segment_kind *kinds;
     void *context; /* of `give` */
     bool record;   /* capture graphs; becomes false where a capture failed: `note` says why */
+    bool apart;    /* collectives are made between graphs, not in them */
     char note[2304];
     ff_segment *list;
+    struct ff_pieces *capturing; /* what is being captured; NULL = nothing */
 } ff_segments;
 
 /* Enqueues a segment. The batch must be at the same address at every call with this plan. A failed
  * capture is not an error: from then on the calls are made instead. */
 FF_MUST_USE ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan,
                                       const ff_batch *batch, bool timed, ff_error *error);
+/* For `give`: an all_gather in the compute's stream. Where it is not to be in a graph, the one
+ * being captured ends here, and the rest of the segment is another one. A failure sticks in the
+ * compute.
+ */
+void ff_segments_gather(ff_segments *segments, ff_comm *comm, const void *own, void *all,
+                        uint64_t bytes);
 /* Whether the segment may be timed now: not when this run captures it, because the device waits for
  * that. */
 bool ff_segments_timeable(const ff_segments *segments, int kind, const ff_plan *plan);

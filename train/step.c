@@ -150,6 +150,12 @@ static ff_status set_control(ff_step *step, ff_error *error) {
     return ff_compute_check(step->compute, error);
 }
 
+/* What ranks tell each other of batch norms. */
+static void gather_norms(void *context, const void *own, void *all, uint64_t bytes) {
+    ff_step *step = context;
+    ff_segments_gather(&step->segments, step->options.norms, own, all, bytes);
+}
+
 static ff_status build(ff_step *step, ff_error *error) {
     const ff_step_options *options = &step->options;
     const ff_update_options update = {
@@ -162,6 +168,7 @@ static ff_status build(ff_step *step, ff_error *error) {
         .part_samples = options->part_samples,
         .first_sample = options->first_sample,
         .summed = options->summed,
+        .divisor = ff_model_loss_divisor(step->model),
     };
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));
     step->options.groups = NULL; /* owned by the caller; the update has copies */
@@ -189,6 +196,9 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
     step->segments.kinds = kinds;
     step->segments.context = step;
     step->segments.record = options->record && !table_of(step)->unified;
+    step->segments.apart = options->norms_apart;
+    step->compute->ranks.gather = gather_norms;
+    step->compute->ranks.context = step;
     ff_status status = build(step, error);
     if (status == FF_OK)
         *out = step;
@@ -268,6 +278,15 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
+/* This rank has no sample of the batch, which is made all the same: the next one comes after it. */
+static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, bool first, ff_error *error) {
+    ff_compute_enter(step->compute);
+    if (step->options.make_batch)
+        FF_TRY(step->options.make_batch(step->options.context, step->compute->stream, error));
+    ff_plan_enqueue_empty(plan);
+    return ff_reducer_nothing(step->reducer, plan, first, error);
+}
+
 /* Enqueues the gradients of the next step, or of its next micro-batch. */
 static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_batch *batch,
                                bool timed, ff_error *error) {
@@ -278,7 +297,8 @@ static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_
     if (batch)
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
     else
-        FF_TRY(ff_reducer_nothing(step->reducer, plan, kind == SUM_FIRST, error));
+        FF_TRY(enqueue_nothing(step, plan, kind == SUM_FIRST, error));
+    if (step->options.norms) FF_TRY(step->options.norms->table->check(step->options.norms, error));
     step->store->forwards++;
     return FF_OK;
 }

@@ -67,6 +67,7 @@ typedef struct ff_trainer_options {
     ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     bool scale_lr;              /* the given learning rate is multiplied by the ranks */
+    bool sync_bn;               /* batch norms have the statistics of all ranks */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
     const char *no_decay;       /* as ff_group.names; "none" = all decay */
     double clip_norm;           /* 0 = none */

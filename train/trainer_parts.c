@@ -79,6 +79,10 @@ static int threads_of(const ff_trainer_options *options) {
     return each > 1 ? each : 1;
 }
 
+static bool syncs_norms(const ff_trainer_options *options) {
+    return options->sync_bn && options->job && options->job->size > 1;
+}
+
 static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *options,
                              ff_error *error) {
     const ff_splits *splits = &trainer->splits;
@@ -95,6 +99,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .classes = (int)splits->classes,
         .batch = (int)trainer->micro,
         .share = {(uint64_t)trainer->micro_all, (uint64_t)trainer->first_row},
+        .norm_ranks = syncs_norms(options) ? options->job->size : 0,
         .train_height = (int)largest->height,
         .train_width = (int)largest->width,
         .sizes = trainer->size_count,
@@ -258,6 +263,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .comm = options->job ? options->job->comm : NULL,
         .comm_device = options->job ? options->job->streams : NULL,
         .bucket_bytes = FF_TRAINER_BUCKET_BYTES,
+        .norms = options->job ? options->job->norms : NULL,
+        .norms_apart = options->job && options->job->team,
         .summed = trainer->summed_loss,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
@@ -291,7 +298,8 @@ static ff_status build(ff_trainer *trainer, ff_error *error) {
     ff_device *device = ff_model_compute(trainer->model)->device;
     const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
     if (!ff_device_is_absent(device))
-        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL, error));
+        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL, syncs_norms(options),
+                              error));
     return ff_trainer_make_step(trainer, options, true, &trainer->step, error);
 }
 

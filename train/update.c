@@ -8,7 +8,7 @@
 struct ff_update {
     ff_store *store;
     ff_prepared_update *prepared;
-    bool summed;
+    float weight; /* as in ff_gradient_sum */
 };
 
 /* A span of the store's blocks, for the compute table. */
@@ -81,7 +81,7 @@ ff_status ff_update_create(ff_update **out, ff_store *store, const ff_update_opt
     *out = NULL;
     FF_TRY(ff_alloc(&update, 1, sizeof *update, "an update", error));
     update->store = store;
-    update->summed = options->summed;
+    update->weight = options->summed ? 1 : (float)options->divisor;
     const ff_status status = prepare(update, options, error);
     if (status == FF_OK)
         *out = update;
@@ -116,7 +116,7 @@ void ff_update_sum(ff_update *update, bool first, const ff_bucket *bucket, ff_ou
         .dtype = compute->dtype,
         .sums = store->sums + bucket->weights,
         .first = first,
-        .summed = update->summed,
+        .weight = update->weight,
         .ring = ring,
         .ring_size = ring_size,
         .control = store->control,

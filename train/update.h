@@ -23,9 +23,11 @@ typedef struct ff_update_options {
     double ema_decay; /* of the store's average, where it has one (average.h) */
     /* Where the store has sums of gradients: samples of a micro-batch over all ranks, where this
      * rank's begin in it, and whether gradients are of the sum over a batch
-     * (ff_model_options.summed_loss). */
+     * (ff_model_options.summed_loss); else what they are divided by, 0 = the micro-batch's weight.
+     */
     int part_samples, first_sample;
     bool summed;
+    double divisor;
 } ff_update_options;
 
 /* Copies the options. The store must outlive the update, and its groups must not change. On failure

@@ -86,11 +86,19 @@ static ff_status evaluate_once(ff_trainer *trainer, ff_error *error) {
     return ff_feed_again(trainer->val_feed, error);
 }
 
+/* Plan k of a size. All ranks make the same steps: one that has all or none of a last batch, and so
+ * no plan for it, takes that of whole ones. */
+static ff_plan *plan_of(const ff_trainer *trainer, const ff_trainer_size *size, int k) {
+    ff_plan *const *plans = size->plans[k / 2];
+    const bool other_has_one = trainer->options->job && trainer->keeps_last;
+    return plans[k % 2] || !other_has_one ? plans[k % 2] : plans[0];
+}
+
 static ff_status run(ff_trainer *trainer, ff_error *error) {
     for (int i = 0; i < trainer->size_count; i++) {
         ff_feed_set_size(trainer->train_feed, i);
         for (int k = 0; k < 4; k++)
-            FF_TRY(steps_of(trainer, trainer->sizes[i].plans[k / 2][k % 2], error));
+            FF_TRY(steps_of(trainer, plan_of(trainer, &trainer->sizes[i], k), error));
     }
     ff_feed_set_size(trainer->train_feed, -1);
     return evaluate_once(trainer, error);

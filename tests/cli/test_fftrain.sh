@@ -320,7 +320,7 @@ batch-size:--batch N
 adamw:--optimizer sgd, adamw
 clip-grad-norm:--clip-norm X
 gpu:--device cuda
-world-size:not yet
+world-size:--ranks N
 HABITS
 "$fftrain" --data set "${small[@]}" -n -- --opt >stdout 2>stderr
 judge "what follows -- is no habit" 2 "unexpected argument '--opt'" $?

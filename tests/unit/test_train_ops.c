@@ -711,7 +711,8 @@ static void loss_is_right(void **state) {
         const int n = between(&d, 1, 20), classes = between(&d, 1, 12);
         const double smoothing = roll(&d, 2) ? 0.2 : 0;
         const bool mixed = roll(&d, 2);
-        const bool summed = roll(&d, 3) == 0, weighted = roll(&d, 2);
+        const bool weighted = roll(&d, 2);
+        const double divisor = (double)roll(&d, 3) * (1 + i % 2);
         float class_weights[12];
         for (int c = 0; c < 12; c++) class_weights[c] = weighted ? 0.5f + (float)roll(&d, 5) : 1;
         float *logits = random_floats(&d, (size_t)n * classes);
@@ -747,7 +748,7 @@ static void loss_is_right(void **state) {
         ff_loss loss = {.n = n,
                         .classes = classes,
                         .smoothing = smoothing,
-                        .summed = summed,
+                        .divisor = divisor,
                         .logits = logits,
                         .labels = i % 3 ? (void *)labels : (void *)narrow,
                         .label_dtype = i % 3 ? FF_I64 : FF_I32,
@@ -776,7 +777,7 @@ static void loss_is_right(void **state) {
                                            other[k], (double)mix[k], smoothing);
             }
             logits[e] = kept;
-            assert_true(fabs(apart / 2e-2 / (summed ? 1 : weight) - (double)gradient[e]) < 4e-4);
+            assert_true(fabs(apart / 2e-2 / (divisor > 0 ? divisor : weight) - (double)gradient[e]) < 4e-4);
         }
         labels[n - 1] = classes;
         loss.labels = labels;

@@ -35,18 +35,56 @@ static void drop(const ff_job *job, ff_buffer *parts) {
     free(parts);
 }
 
-ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
+static bool same(const ff_buffer *a, const ff_buffer *b) {
+    return a->length == b->length && (!a->length || memcmp(a->bytes, b->bytes, a->length) == 0);
+}
+
+/* ": LINE, not LINE", of the first lines in which two texts differ. */
+static void say_difference(char *text, size_t size, const ff_buffer *one, const ff_buffer *other) {
+    size_t at = 0, begin = 0;
+    for (; at < one->length && at < other->length && one->bytes[at] == other->bytes[at]; at++)
+        if (one->bytes[at] == '\n') begin = at + 1;
+    const char *line[] = {one->bytes + begin, other->bytes + begin};
+    const size_t left[] = {one->length - begin, other->length - begin};
+    int length[2];
+    for (int i = 0; i < 2; i++) {
+        const char *end = left[i] ? memchr(line[i], '\n', left[i]) : NULL;
+        length[i] = (int)(end ? (size_t)(end - line[i]) : left[i]);
+    }
+    snprintf(text, size, ": %.*s, not %.*s", length[0], line[0], length[1], line[1]);
+}
+
+/* A rank that is unlike rank 0 says so itself, with its name. */
+static ff_status agree(ff_job *job, const char *what, const void *bytes, size_t length, bool lines,
                        ff_error *error) {
+    char which[400] = "", why[512];
     ff_buffer *parts;
     ff_status status = FF_OK;
     if (!job) return FF_OK;
     FF_TRY(gather(job, bytes, length, &parts, error));
-    for (int i = 1; i < job->size && status == FF_OK; i++)
-        if (parts[i].length != parts[0].length ||
-            memcmp(parts[i].bytes, parts[0].bytes, parts[0].length) != 0)
-            status = ff_fail(error, FF_FAILED, "rank %d has %s than rank 0", i, what);
+    int other = job->rank;
+    if (same(&parts[other], &parts[0]))
+        for (other = 1; other < job->size && same(&parts[other], &parts[0]);) other++;
+    if (lines && other < job->size) say_difference(which, sizeof which, &parts[other], &parts[0]);
     drop(job, parts);
+    snprintf(why, sizeof why, "%s than rank 0%s", what, which);
+    if (other == job->rank) {
+        char own[sizeof why + 8];
+        snprintf(own, sizeof own, "it has %s", why);
+        ff_channel_report(job->channel, own);
+        status = ff_channel_check(job->channel, error);
+    } else if (other < job->size)
+        status = ff_fail(error, FF_FAILED, "rank %d has %s", other, why);
     return status;
+}
+
+ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
+                       ff_error *error) {
+    return agree(job, what, bytes, length, false, error);
+}
+
+ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text, ff_error *error) {
+    return agree(job, what, text->bytes, text->length, true, error);
 }
 
 ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error) {
@@ -113,9 +151,10 @@ int ff_job_sharing(const ff_job *job, int rank, bool host) {
 
 /* ---- the communicator ---- */
 
+/* The first one, then that for norms. */
 static void set_comm(ff_job *job, ff_comm *comm) {
     pthread_mutex_lock(&job->lock);
-    job->comm = comm;
+    *(job->comm ? &job->norms : &job->comm) = comm;
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -185,23 +224,32 @@ static bool have_own_gpus(const ff_job *job) {
     return own;
 }
 
-ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, ff_error *error) {
+static ff_status connect_hosts(ff_job *job, ff_comm_memory memory, ff_error *error) {
+    return job->team ? connect_threads(job, memory, error) : connect_processes(job, memory, error);
+}
+
+ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, bool norms,
+                         ff_error *error) {
     if (!job || job->comm || !job->channel) return FF_OK;
     FF_TRY(ff_job_meet(job, gpu, error));
-    if (have_own_gpus(job)) return connect_gpus(job, device, gpu, error);
+    if (have_own_gpus(job)) {
+        FF_TRY(connect_gpus(job, device, gpu, error));
+        return norms ? connect_gpus(job, device, gpu, error) : FF_OK;
+    }
     if (job->size > FF_COMM_RANKS_MOST)
         return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
                        job->size, FF_COMM_RANKS_MOST);
     /* The CPU computes in the caller; reductions go on beside it. */
     const bool unified = device->table->unified;
     if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
-    const ff_comm_memory memory = {unified ? job->streams : device, !unified};
-    return job->team ? connect_threads(job, memory, error) : connect_processes(job, memory, error);
+    FF_TRY(connect_hosts(job, (ff_comm_memory){unified ? job->streams : device, !unified}, error));
+    return norms ? connect_hosts(job, (ff_comm_memory){device, !unified}, error) : FF_OK;
 }
 
 void ff_job_disconnect(ff_job *job) {
     if (!job) return;
     pthread_mutex_lock(&job->lock);
+    ff_comm_destroy(&job->norms);
     ff_comm_destroy(&job->comm);
     pthread_mutex_unlock(&job->lock);
     ff_device_destroy(&job->streams);
@@ -210,5 +258,6 @@ void ff_job_disconnect(ff_job *job) {
 void ff_job_abort(ff_job *job, const char *why) {
     pthread_mutex_lock(&job->lock);
     if (job->comm) job->comm->table->abort(job->comm, why);
+    if (job->norms) job->norms->table->abort(job->norms, why);
     pthread_mutex_unlock(&job->lock);
 }

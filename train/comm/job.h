@@ -31,8 +31,9 @@ typedef struct ff_job {
     ff_channel *channel;   /* NULL: a rank that only plans */
     ff_job_place *places;  /* [size]: of ff_job_meet, before it NULL; freed by who made the job */
     ff_comm *comm;         /* of ff_job_connect; before it NULL */
-    ff_device *streams;    /* whose streams the communicator uses; NULL = the compute's device */
-    pthread_mutex_t lock;  /* of comm, which any thread may abort */
+    ff_comm *norms;        /* another one, used in the compute's stream, or NULL */
+    ff_device *streams;    /* whose streams `comm` uses; NULL = the compute's device */
+    pthread_mutex_t lock;  /* of comm and norms, which any thread may abort */
     struct ff_job *team;   /* [size]: where ranks are threads of this process; else NULL */
 } ff_job;
 
@@ -63,12 +64,13 @@ bool ff_job_together(const ff_job *job, int a, int b, bool host);
 /* How many ranks are together with `rank`, itself included; before ff_job_meet and alone 1. */
 int ff_job_sharing(const ff_job *job, int rank, bool host);
 
-/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU. NCCL where every rank
- * has a GPU of its own; else the host's, of MPI under its launchers. Every rank calls it; a second
- * call does nothing. */
+/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU; with `norms` also that
+ * one: what it does need not wait for gradients on their way. NCCL where every rank has a GPU of
+ * its own; else the host's, of MPI under its launchers. Every rank calls it; a second call does
+ * nothing. */
 FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
-                                     ff_error *error);
-/* After all work of the communicator is done, or aborted; before its device is destroyed. A job of
+                                     bool norms, ff_error *error);
+/* After all work of the communicators is done, or aborted; before its device is destroyed. A job of
  * NULL is accepted. */
 void ff_job_disconnect(ff_job *job);
 /* Ends the collectives of all ranks. Any thread. */
@@ -76,10 +78,12 @@ void ff_job_abort(ff_job *job, const char *why);
 
 /* Adds `count` numbers of all ranks, in the order of the ranks: the same result on each. */
 FF_MUST_USE ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error);
-/* FF_FAILED where `length` bytes are not the same on every rank: "rank 2 has another WHAT than rank
- * 0". */
+/* FF_FAILED where `length` bytes are not the same on every rank: "rank 2 has WHAT than rank 0"; of
+ * a text with the first line that is another. */
 FF_MUST_USE ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
                                    ff_error *error);
+FF_MUST_USE ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text,
+                                        ff_error *error);
 /* Replaces `bytes` by rank 0's. */
 FF_MUST_USE ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error);
 

@@ -13,6 +13,7 @@ typedef struct mpi_comm {
     ff_host_comm host;
     const ff_mpi_table *mpi; /* NULL = not started */
     ff_barrier barrier;      /* of this rank alone: for its failure */
+    int number;              /* of its exchanges */
     char *inbox;
 } mpi_comm;
 
@@ -25,7 +26,7 @@ static ff_status mpi_exchange(ff_host_comm *host, ff_message *messages, ff_error
         message->received = message->receive ? message->receive : inbox;
         if (!message->receive) inbox += ff_align_u64(message->receive_bytes, 64);
     }
-    return comm->mpi->exchange(messages, host->barrier, error);
+    return comm->mpi->exchange(messages, comm->number, host->barrier, error);
 }
 
 static void mpi_abort(ff_host_comm *host) {
@@ -93,7 +94,7 @@ ff_status ff_comm_mpi_create(ff_comm **out, int rank, int size, ff_comm_memory m
     comm->host.most_bytes = MOST_BYTES;
     comm->host.memory = memory;
     ff_status status = FF_OK;
-    FF_TRY_DONE(mpi->start(&found_rank, &found_size, error));
+    FF_TRY_DONE(mpi->start(&found_rank, &found_size, &comm->number, error));
     comm->mpi = mpi;
     if (found_rank != rank || found_size != size || size > FF_COMM_RANKS_MOST) {
         status = ff_fail(error, FF_FAILED,

@@ -20,6 +20,7 @@ static struct {
     pthread_mutex_t mutex;
     MPI_Comm messages, notices;
     int rank, size;
+    int started, running; /* communicators */
     notice sent, got;
     MPI_Request getting;
 } mpi = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -35,7 +36,7 @@ static const char *level_name(int level) {
     return level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED";
 }
 
-static ff_status module_start(int *rank, int *size, ff_error *error) {
+static ff_status start(ff_error *error) {
     int granted = MPI_THREAD_SINGLE;
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &granted);
     if (code != MPI_SUCCESS) return failed("MPI_Init_thread", code, error);
@@ -52,11 +53,18 @@ static ff_status module_start(int *rank, int *size, ff_error *error) {
     MPI_Comm_set_errhandler(mpi.notices, MPI_ERRORS_RETURN);
     MPI_Comm_rank(mpi.messages, &mpi.rank);
     MPI_Comm_size(mpi.messages, &mpi.size);
-    *rank = mpi.rank;
-    *size = mpi.size;
     code =
         MPI_Irecv(&mpi.got, sizeof mpi.got, MPI_BYTE, MPI_ANY_SOURCE, 0, mpi.notices, &mpi.getting);
     return code == MPI_SUCCESS ? FF_OK : failed("MPI_Irecv", code, error);
+}
+
+static ff_status module_start(int *rank, int *size, int *number, ff_error *error) {
+    if (!mpi.started) FF_TRY(start(error));
+    *rank = mpi.rank;
+    *size = mpi.size;
+    *number = mpi.started++;
+    mpi.running++;
+    return FF_OK;
 }
 
 /* MPI waits by asking again and again; this leaves the cores to the threads that compute. */
@@ -67,21 +75,22 @@ static void rest(uint64_t waited_ns) {
         sched_yield();
 }
 
-static ff_status begin(const ff_message *messages, MPI_Request *requests, int *count,
+/* The communicator's number is the messages' tag. */
+static ff_status begin(const ff_message *messages, int number, MPI_Request *requests, int *count,
                        ff_error *error) {
     for (int r = 0; r < mpi.size; r++) {
         const ff_message *message = &messages[r];
         if (r == mpi.rank || message->receive_bytes == 0) continue;
         int code = MPI_Irecv((void *)(uintptr_t)message->received, (int)message->receive_bytes,
-                             MPI_BYTE, r, 0, mpi.messages, &requests[*count]);
+                             MPI_BYTE, r, number, mpi.messages, &requests[*count]);
         if (code != MPI_SUCCESS) return failed("MPI_Irecv", code, error);
         (*count)++;
     }
     for (int r = 0; r < mpi.size; r++) {
         const ff_message *message = &messages[r];
         if (r == mpi.rank || message->send_bytes == 0) continue;
-        int code = MPI_Isend(message->send, (int)message->send_bytes, MPI_BYTE, r, 0, mpi.messages,
-                             &requests[*count]);
+        int code = MPI_Isend(message->send, (int)message->send_bytes, MPI_BYTE, r, number,
+                             mpi.messages, &requests[*count]);
         if (code != MPI_SUCCESS) return failed("MPI_Isend", code, error);
         (*count)++;
     }
@@ -102,11 +111,12 @@ static ff_status ask(MPI_Request *requests, int count, int *done, ff_barrier *ba
     return ff_fail(error, FF_FAILED, "%s", mpi.got.why);
 }
 
-static ff_status module_exchange(const ff_message *messages, ff_barrier *barrier, ff_error *error) {
+static ff_status module_exchange(const ff_message *messages, int number, ff_barrier *barrier,
+                                 ff_error *error) {
     MPI_Request requests[2 * FF_COMM_RANKS_MOST];
     int count = 0, done = 0;
     pthread_mutex_lock(&mpi.mutex);
-    ff_status status = begin(messages, requests, &count, error);
+    ff_status status = begin(messages, number, requests, &count, error);
     pthread_mutex_unlock(&mpi.mutex);
     for (uint64_t began = ff_now_ns(); status == FF_OK && !done; rest(ff_now_ns() - began)) {
         FF_TRY(ff_barrier_check(barrier, error));
@@ -143,6 +153,7 @@ static void module_abort(ff_barrier *barrier) {
 }
 
 static void module_finish(void) {
+    if (--mpi.running) return;
     MPI_Cancel(&mpi.getting);
     MPI_Wait(&mpi.getting, MPI_STATUS_IGNORE);
     MPI_Comm_free(&mpi.messages);

@@ -10,15 +10,16 @@
 
 typedef struct ff_mpi_table {
     unsigned headers; /* the checksum of the program's headers, as the CUDA module's */
-    /* This process's rank. FF_FAILED: the library allows calls from the main thread alone, or
-     * failed. */
-    ff_status (*start)(int *rank, int *size, ff_error *error);
+    /* This process's rank, and a number for the exchanges of one communicator. FF_FAILED: the library
+     * allows calls from the main thread alone, or failed. */
+    ff_status (*start)(int *rank, int *size, int *number, ff_error *error);
     /* The exchange (host.h) of bytes that all have a place. Ends with a failure in the barrier, or
      * with that of another rank. */
-    ff_status (*exchange)(const ff_message *messages, ff_barrier *barrier, ff_error *error);
+    ff_status (*exchange)(const ff_message *messages, int number, ff_barrier *barrier,
+                          ff_error *error);
     /* Tells the other ranks the failure in the barrier. From any thread. */
     void (*abort)(ff_barrier *barrier);
-    /* Of a rank that has not failed. */
+    /* Of a communicator that has not failed; the last one's ends MPI. */
     void (*finish)(void);
 } ff_mpi_table;
 

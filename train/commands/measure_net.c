@@ -174,7 +174,7 @@ static ff_status run_rank(void *context, ff_job *job, const char *device, ff_err
     if (!gpu) FF_TRY_DONE(ff_device_host_create(&host, FF_HOST_STREAMS_CALLER, 0, 0, error));
     bench b = {.job = job, .device = gpu ? gpu->device : host};
     const ff_job_gpu own_gpu = ff_machine_gpu(machine);
-    FF_TRY_DONE(ff_job_connect(job, b.device, own_gpu.create ? &own_gpu : NULL, error));
+    FF_TRY_DONE(ff_job_connect(job, b.device, own_gpu.create ? &own_gpu : NULL, false, error));
     b.streams = job->streams ? job->streams : b.device;
     FF_TRY_DONE(measure(&b, &net, error));
     if (job->rank == 0) status = report(own, job, &net, error);

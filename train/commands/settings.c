@@ -173,6 +173,9 @@ ff_status ff_settings_use(ff_settings *out,
          "of lars 1."},
         {"scale-lr", 0, FF_OPTION_FLAG, NULL, &trainer->scale_lr, NULL, 0, 0,
          "Multiply --lr by the number of ranks; a default follows the batch by itself."},
+        {"sync-bn", 0, FF_OPTION_FLAG, NULL, &trainer->sync_bn, NULL, 0, 0,
+         "Batch norms train with the statistics of the whole batch, over all ranks, as "
+         "torch.nn.SyncBatchNorm; default: each rank's own, of its part."},
         {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &trainer->schedule, NULL, 0, 0,
          schedule_help},
         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,
@@ -277,9 +280,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
          "runs/MODEL-1, -2, ..."},
-        {"resume", 0, FF_OPTION_STRING, "DIR", &out->session.resume, NULL, 0, 0,
+        {"resume", 0, FF_OPTION_STRING, "DIR|auto", &out->session.resume, NULL, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
-         "to the same bits; options given beside it replace the run's."},
+         "to the same bits; options given beside it replace the run's; auto: with that in --out, "
+         "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
          "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
          "s after the last one or has the best evaluation, and at the end."},

@@ -282,7 +282,10 @@ static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     bool done = false;
     given.finds = finds;
     ff_status status = parse(argc, argv, &given, &session, &done, error);
-    if (status == FF_OK && !done) status = ff_train_ranks(&given, session, argv, train, error);
+    if (status != FF_OK)
+        ff_train_tell_ranks(&given, error);
+    else if (!done)
+        status = ff_train_ranks(&given, session, argv, train, error);
     ff_session_close(&session);
     return status;
 }

@@ -23,7 +23,7 @@ ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
     FF_TRY_DONE(
         ff_buffer_printf(&recipe, error, "first step %" PRIu64 "\n", trainer->options->first_step));
-    FF_TRY_DONE(ff_job_agree(job, "other options", recipe.bytes, recipe.length, error));
+    FF_TRY_DONE(ff_job_agree_text(job, "other options", &recipe, error));
     ff_dataset *const sets[] = {trainer->splits.train, trainer->splits.val};
     static const char *const what[] = {"another training set", "another validation set"};
     for (int i = 0; i < 2; i++) {
@@ -42,13 +42,22 @@ typedef struct team {
     ff_train_first *first;
 } team;
 
+/* What rank 0 finds another may not have, on a machine of its own. */
+static ff_status not_there(const ff_job *job, ff_status status, ff_error *error) {
+    char first[sizeof error->message];
+    if (!job->ranks || !job->rank || status != FF_IO) return status;
+    snprintf(first, sizeof first, "%s", error->message);
+    return ff_fail(error, status, "%s; every rank opens it at this path", first);
+}
+
 /* A rank without a folder and reports. */
 static ff_status train_silently(const team *all, ff_job *job, const char *device, ff_error *error) {
     static const char *const no_logs[FF_REPORT_LOGS] = {NULL};
     ff_trainer_options options = all->given->trainer;
     ff_trainer *trainer = NULL;
     ff_report *report = NULL;
-    ff_run_options run = {.best_by = (ff_best_by)all->given->best_by};
+    ff_run_options run = {.best_by = (ff_best_by)all->given->best_by,
+                          .may_be_complete = ff_session_is_automatic(all->session)};
     ff_tuning tuning = {.quiet = true};
     ff_status status;
     options.tuning = &tuning;
@@ -58,7 +67,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     options.quiet = true;
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
-    if (status != FF_OK) goto done;
+    FF_TRY_DONE(not_there(job, status, error));
     FF_TRY_DONE(ff_train_agree(all->given, trainer, error));
     FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
     FF_TRY_DONE(ff_run(trainer, report, &run, error));
@@ -119,4 +128,19 @@ ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **a
 done:
     ff_ranks_free(&ranks);
     return status;
+}
+
+static ff_status fail_again(void *context, ff_job *job, const char *device, ff_error *error) {
+    (void)device;
+    *error = *(const ff_error *)context;
+    return not_there(job, error->status, error);
+}
+
+void ff_train_tell_ranks(const ff_settings *given, ff_error *error) {
+    ff_error own = *error, told;
+    const ff_rank_work work = {fail_again, &own, (uint64_t)given->rank_timeout * 1000000000};
+    ff_ranks ranks;
+    if (ff_ranks_read(&ranks, &told) == FF_OK && ranks.size > 1)
+        (void)!ff_rank_run(&ranks, &work, &told);
+    ff_ranks_free(&ranks);
 }

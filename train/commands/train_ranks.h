@@ -16,6 +16,9 @@ typedef ff_status ff_train_first(const ff_settings *given, ff_session *session, 
 FF_MUST_USE ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **argv,
                                      ff_train_first *first, ff_error *error);
 
+/* Tells the other ranks, which would wait for this one, what was wrong before it has met them. */
+void ff_train_tell_ranks(const ff_settings *given, ff_error *error);
+
 /* FF_FAILED where a rank has other options, but for what may differ among machines, or other sets.
  */
 FF_MUST_USE ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer,

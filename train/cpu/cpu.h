@@ -30,6 +30,11 @@ void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const 
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
 
+/* A batch norm's forward pass: takes a channel's statistics over this rank's batch, and where there
+ * are norm->ranks, tells them; then those of all ranks are joined. */
+void ff_norm_take(const ff_norm *norm, int c, ff_norm_moments own);
+void ff_norm_join(ff_compute *compute, const ff_norm *norm);
+
 /* One value: an activation, and a gradient g of it times its derivative. `seen`: for ReLU
  * and ReLU6 x or y, for GELU x. */
 float ff_reference_activate(ff_activation activation, float z);

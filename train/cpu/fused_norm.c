@@ -110,11 +110,10 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
 /* Batch statistics, unless they are held, from the sums of x - shift (shift: the first pixel of
  * each channel, so that the variance does not cancel against the square of the mean), and the
  * resulting scale and shift. */
-static void finish_statistics(const ff_norm *norm, const workspace *work) {
+static void finish_statistics(ff_compute *compute, const ff_norm *norm, const workspace *work) {
     const ff_tensor *t = &norm->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const double m = (double)t->n * t->h * t->w;
-    const double keep = 1.0 - (double)norm->momentum, take = (double)norm->momentum;
     for (size_t c = 0; norm->held && c < channels; c++) {
         norm->mean[c] = norm->running_mean[c];
         norm->inv_std[c] = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
@@ -124,12 +123,9 @@ static void finish_statistics(const ff_norm *norm, const workspace *work) {
         double mean = (double)work->shift[c] + offset;
         double centred = squares - m * offset * offset;
         if (centred < 0) centred = 0;
-        norm->mean[c] = (float)mean;
-        norm->inv_std[c] = (float)(1.0 / sqrt(centred / m + (double)norm->epsilon));
-        double unbiased = m > 1 ? centred / (m - 1) : centred;
-        norm->running_mean[c] = (float)(keep * (double)norm->running_mean[c] + take * mean);
-        norm->running_var[c] = (float)(keep * (double)norm->running_var[c] + take * unbiased);
+        ff_norm_take(norm, (int)c, (ff_norm_moments){m, mean, centred});
     }
+    if (norm->ranks.count) ff_norm_join(compute, norm);
     for (size_t c = 0; c < channels; c++) {
         work->scale[c] = norm->gamma[c] * norm->inv_std[c];
         work->shift[c] = norm->beta[c] - norm->mean[c] * work->scale[c];
@@ -165,7 +161,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
 #pragma omp single
         {
             combine(compute, channels, work.sums);
-            finish_statistics(norm, &work);
+            finish_statistics(compute, norm, &work);
         }
         apply_planes(norm, k, &work, from, to);
     }
@@ -220,19 +216,34 @@ static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *w
     };
 }
 
-static void finish_reduction(const ff_norm_backward *norm, const workspace *work) {
+static void set_factors(const ff_norm *forward, const workspace *work, size_t c,
+                        ff_norm_sums sums) {
+    const double inv_std = (double)forward->inv_std[c], scale = (double)work->scale[c];
+    const double m = forward->held ? INFINITY : sums.m;
+    work->slope[c] = (float)(-scale * inv_std * sums.products / m);
+    work->base[c] = (float)(-scale * sums.sum / m);
+}
+
+static void finish_reduction(ff_compute *compute, const ff_norm_backward *norm,
+                             const workspace *work) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
-    const double m = forward->held ? INFINITY : (double)t->n * t->h * t->w;
+    const double m = (double)t->n * t->h * t->w;
     for (size_t c = 0; c < channels; c++) {
-        double sum = work->sums[c], inv_std = (double)forward->inv_std[c];
-        double dgamma = work->sums[channels + c] * inv_std, scale = (double)work->scale[c];
-        if (norm->dgamma) norm->dgamma[c] = (float)dgamma;
-        if (norm->dbeta) norm->dbeta[c] = (float)sum;
-        work->slope[c] = (float)(-scale * inv_std * dgamma / m);
-        work->base[c] = (float)(-scale * sum / m);
+        const double dgamma = work->sums[channels + c] * (double)forward->inv_std[c];
+        const ff_norm_sums sums = {m, work->sums[c], dgamma};
+        if (norm->dgamma) norm->dgamma[c] = (float)sums.products;
+        if (norm->dbeta) norm->dbeta[c] = (float)sums.sum;
+        if (forward->ranks.count)
+            ff_norm_tell(forward, (int)c, sums.sum, sums.products);
+        else
+            set_factors(forward, work, c, sums);
     }
+    if (!forward->ranks.count) return;
+    ff_compute_gather(compute, forward);
+    for (size_t c = 0; c < channels; c++)
+        set_factors(forward, work, c, ff_norm_join_sums(forward, (int)c));
 }
 
 void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
@@ -280,7 +291,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
 #pragma omp single
         {
             combine(compute, channels, work.sums);
-            finish_reduction(norm, &work);
+            finish_reduction(compute, norm, &work);
         }
         for (size_t plane = to; plane-- > from;) {
             plane_arguments arguments = at_plane(norm, &work, g, sums, plane);

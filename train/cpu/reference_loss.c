@@ -42,7 +42,7 @@ static class_weights weights_of(const ff_loss *loss) {
 }
 
 /* What the sample adds to the divisor of the mean. */
-static double divisor(const ff_loss *loss, const class_weights *weights, const target *t) {
+static double weight_of(const ff_loss *loss, const class_weights *weights, const target *t) {
     return loss->mix ? 1 : (double)weights->w[t->label * weights->step];
 }
 
@@ -106,9 +106,10 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
         const target t = target_of(loss, n);
         if (!counts(loss, n, &t)) continue;
         result->count++;
-        result->weight += divisor(loss, &weights, &t);
+        result->weight += weight_of(loss, &weights, &t);
     }
-    const double scale = loss->summed ? 1 : result->weight > 0 ? 1.0 / result->weight : 0;
+    const double divisor = loss->divisor > 0 ? loss->divisor : result->weight;
+    const double scale = divisor > 0 ? 1.0 / divisor : 0;
     int64_t correct_count = 0;
 #pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
     for (int n = 0; n < loss->n; n++) {

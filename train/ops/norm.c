@@ -30,7 +30,7 @@ ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, doub
 static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tensor *t,
                             ff_error *error) {
     const uint64_t values = (uint64_t)t->n * (uint64_t)t->h * (uint64_t)t->w;
-    if (!plan->training || layer->held || values != 1) return FF_OK;
+    if (!plan->training || layer->held || values != 1 || plan->compute->ranks.count) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "%s: a batch norm over one value per channel (1 sample, 1x1 pixels) has no "
                    "variance to train with; use a larger batch or larger images",
@@ -64,7 +64,8 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
 }
 
 /* Pairs the norm with the operation before it, if that can compute statistics and this is the first
- * norm to read its output. Whether a convolution can is known when it is planned. */
+ * norm to read its output. Whether a convolution can is known when it is planned. A pool computes
+ * the whole statistics, of its rank. */
 static void pair_statistics(ff_plan *plan, ff_op *norm) {
     const unsigned fusions = plan->compute->fusions;
     ff_op *maker = plan->ops;
@@ -74,18 +75,20 @@ static void pair_statistics(ff_plan *plan, ff_op *norm) {
     if (maker->type == &ff_op_conv && fusions & FF_FUSE_CONV_STATISTICS &&
         !plan->graph->layers[maker->layer].bias)
         counts_for = &maker->conv.counts_for;
-    if (maker->type == &ff_op_pool && fusions & FF_FUSE_POOL_STATISTICS)
+    if (maker->type == &ff_op_pool && fusions & FF_FUSE_POOL_STATISTICS &&
+        !plan->compute->ranks.count)
         counts_for = &maker->pool.counts_for;
     if (!counts_for || *counts_for) return;
     *counts_for = norm;
     norm->norm.counted_by = maker;
 }
 
-/* Pairs the norm, with its ReLU, with a convolution that is its only reader, to be folded into it.
- * Whether it can be is known when the convolution is planned. */
+/* Pairs the norm, with its ReLU, with a convolution that is its only reader, to be folded into it,
+ * unless its backward pass needs sums of other ranks. Whether it can be is known when the
+ * convolution is planned. */
 static void pair_fold(const ff_fuser *f, ff_op *norm) {
     ff_plan *plan = f->plan;
-    if (!(plan->compute->fusions & FF_FUSE_NORM_CONV) ||
+    if (!(plan->compute->fusions & FF_FUSE_NORM_CONV) || plan->compute->ranks.count ||
         norm->norm.activation != FF_ACTIVATION_RELU || norm->from2 >= 0 ||
         !ff_op_trains(plan, norm, 0) || !ff_op_trains(plan, norm, 1) ||
         plan->graph->layers[norm->layer].epsilon < LEAST_EPSILON)
@@ -106,12 +109,32 @@ static void norm_pair(const ff_fuser *f, ff_op *op) {
     pair_fold(f, op);
 }
 
+/* The scratch of a norm: the table's floats, and then ff_norm.ranks'. */
+static size_t ranks_at(const ff_plan *plan, const ff_op *op) {
+    const size_t floats = plan->compute->ops->norm_scratch(plan->compute, &op->output);
+    return floats + floats % 2;
+}
+static size_t ranks_floats(const ff_plan *plan, const ff_op *op) {
+    const ff_norm norm = {.shape = op->output};
+    const size_t count = (size_t)plan->compute->ranks.count;
+    return count ? 2 * (1 + count) * ff_norm_told(&norm) : 0;
+}
+
+static ff_norm_ranks ranks_of(const ff_pass *pass, const ff_op *op) {
+    const ff_norm norm = {.shape = op->output};
+    const int count = pass->training && !op->norm.held ? pass->compute->ranks.count : 0;
+    if (!count) return (ff_norm_ranks){0};
+    // cppcheck-suppress invalidPointerCast ; scratch is memory for either, 64-byte aligned
+    double *own = (double *)(ff_pass_norm_scratch(pass) + ranks_at(pass->plan, op));
+    return (ff_norm_ranks){count, own, own + ff_norm_told(&norm)};
+}
+
 static ff_status norm_plan_forward(ff_planner *b, ff_op *op, int now, ff_error *error) {
     ff_plan *plan = b->plan;
     ff_norm_op *own = &op->norm;
     const ff_compute_ops *table = plan->compute->ops;
     const size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
-    const size_t scratch = table->norm_scratch(plan->compute, &op->output);
+    const size_t scratch = ranks_at(plan, op) + ranks_floats(plan, op);
     if (scratch > b->norm_floats) b->norm_floats = scratch;
     if (own->folded_by) {
         const size_t bytes = 2 * channels * plan->compute->element_bytes;
@@ -154,8 +177,10 @@ static ff_status norm_plan_backward(ff_planner *b, ff_op *op, int now, ff_error 
 ff_norm ff_op_norm_of(const ff_pass *pass, const ff_op *op) {
     const ff_layer *layer = ff_pass_layer(pass, op);
     float *saved = ff_pass_at(pass, op->norm.saved);
+    ff_tensor shape = op->output;
+    if (pass->empty) shape.n = 0;
     return (ff_norm){
-        .shape = op->output,
+        .shape = shape,
         .activation = op->norm.activation,
         .momentum = (float)layer->momentum,
         .epsilon = (float)layer->epsilon,
@@ -170,6 +195,7 @@ ff_norm ff_op_norm_of(const ff_pass *pass, const ff_op *op) {
         .residual = ff_pass_at(pass, op->x2),
         .y = ff_pass_at(pass, op->y),
         .mask = ff_pass_at(pass, op->norm.mask),
+        .ranks = ranks_of(pass, op),
     };
 }
 
@@ -190,8 +216,8 @@ ff_fold ff_op_fold_of(const ff_pass *pass, const ff_op *op) {
 static ff_norm with_statistics(const ff_pass *pass, const ff_op *op) {
     ff_norm norm = ff_op_norm_of(pass, op);
     const ff_op *maker = op->norm.counted_by;
-    if (maker && maker->type == &ff_op_conv) norm.sums = ff_pass_at(pass, maker->conv.sums);
-    norm.counted = maker && !norm.sums;
+    if (maker && maker->type == &ff_op_conv && !pass->empty) norm.sums = ff_pass_at(pass, maker->conv.sums);
+    norm.counted = maker && !norm.sums && !pass->empty;
     return norm;
 }
 

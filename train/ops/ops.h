@@ -59,6 +59,7 @@ typedef struct ff_pass {
     ff_compute *compute;
     const void *images;
     bool training; /* batch statistics and dropout */
+    bool empty;    /* no sample: norms join the statistics of other ranks with none */
 } ff_pass;
 
 /* The address of a buffer; NULL for NONE. */

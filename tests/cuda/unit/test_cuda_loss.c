@@ -31,7 +31,7 @@ static batch make(dice *d) {
     loss->stride = (loss->classes + 7) / 8 * 8;
     b.dtype = any_float(d);
     loss->smoothing = roll(d, 2) ? 0.2 : 0;
-    loss->summed = roll(d, 2) != 0;
+    loss->divisor = (double)roll(d, 3) * (1 + loss->n % 2);
     b.logits = filled(d, FF_F32, (size_t)loss->n, loss->stride, loss->classes, 0, 3);
     const bool equal = !roll(d, 3); /* equal logits, few or many: the first largest is taken */
     const uint32_t others = roll(d, 2) ? 1 : 1 + (uint32_t)loss->classes / 4;
@@ -104,7 +104,7 @@ static ff_outcome reference(const batch *b, float *gradient) {
     const ff_loss of = {.n = loss->n,
                         .classes = loss->classes,
                         .smoothing = loss->smoothing,
-                        .summed = loss->summed,
+                        .divisor = loss->divisor,
                         .stride = loss->stride,
                         .logits = logits,
                         .labels = b->labels->host,
@@ -165,7 +165,8 @@ static void test_loss(void **state) {
         assert_true(fabs(record.loss_sum - want.loss_sum) <= 1e-6 * (1 + fabs(want.loss_sum)));
         if (to) {
             fetch(to);
-            const double size = loss->summed ? 1 : want.weight > 0 ? 1 / want.weight : 1;
+            const double by = loss->divisor > 0 ? loss->divisor : want.weight;
+            const double size = by > 0 ? 1 / by : 1;
             for (int n = 0; n < loss->n; n++)
                 for (int c = 0; c < loss->stride; c++) {
                     const size_t i = (size_t)n * loss->stride + c;

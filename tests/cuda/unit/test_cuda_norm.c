@@ -315,7 +315,7 @@ static void test_backward(void **state) {
                                            .dresidual = dresidual ? dresidual->device : NULL,
                                            .dgamma = dgamma ? dgamma->device : NULL,
                                            .dbeta = dbeta ? dbeta->device : NULL};
-        assert_launched(ff_cuda_norm_backward_run(&n.queue, &backward, n.scratch->device));
+        assert_launched(ff_cuda_norm_backward_run(&n.queue, &backward, n.scratch->device, false));
         fetch(dx);
         fetch(n.scratch);
         if (dresidual) fetch(dresidual);
@@ -413,7 +413,7 @@ static void test_refusals(void **state) {
         norm.activation = (ff_activation)a;
         const ff_norm_backward backward = {.forward = norm};
         assert_int_equal(ff_cuda_norm_apply(&n.queue, &norm, true), FF_CUDA_INVALID_VALUE);
-        assert_int_equal(ff_cuda_norm_backward_run(&n.queue, &backward, n.scratch->device),
+        assert_int_equal(ff_cuda_norm_backward_run(&n.queue, &backward, n.scratch->device, false),
                          FF_CUDA_INVALID_VALUE);
     }
     drop_arrays();

@@ -73,7 +73,7 @@ extern "C" int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *u
 
 static __global__ void __launch_bounds__(THREADS) add_kernel(ff_gradient_sum sum) {
     const ff_outcome *entry = sum.ring + sum.control->step % sum.ring_size;
-    const float weight = sum.summed ? 1.0f : (float)entry->weight;
+    const float weight = sum.weight > 0 ? sum.weight : (float)entry->weight;
     const uint64_t stride = (uint64_t)gridDim.x * THREADS * 8;
     for (uint64_t at = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * 8; at < sum.count;
          at += stride) {

@@ -186,7 +186,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
     if (!gradient) return;
     __syncwarp(); /* gradient may be logits: lane 0 has read what others now write */
     float scale = loss.control ? loss.control->loss_scale : 1.0f;
-    if (!loss.summed) scale = to.head->weight > 0 ? scale / (float)to.head->weight : 0.0f;
+    const double divisor = loss.divisor > 0 ? loss.divisor : to.head->weight;
+    scale = divisor > 0 ? scale / (float)divisor : 0.0f;
     const float whole = (float)(wanted + loss.smoothing * ((double)mean - wanted));
     const float inverse = 1.0f / sum;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {

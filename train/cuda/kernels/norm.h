@@ -29,6 +29,9 @@ int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm, voi
  * held running statistics. Memory traffic is negligible. */
 int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 
+/* Where norm->ranks, both end with what this rank tells; this is the rest, from what all have told. */
+int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
+
 /* y with mean and inv_std (training), or with the running statistics. Reads A (2 A with a
  * residual), writes A. The backward pass also uses it to recompute an activation that was not kept.
  */
@@ -45,9 +48,11 @@ int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bo
  *   no activation, or one from x alone          2 A, 3 A            = 5 A
  *   ReLU with a residual                        4 A, 3 A            = 7 A
  *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
- * and for dy2 another A where dresidual is written, else 2 A. */
+ * and for dy2 another A where dresidual is written, else 2 A. Where forward.ranks, it is called
+ * twice: for the first pass, which ends with what this rank tells, and when all have told (joined)
+ * for the second; the scratch may change between. */
 int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
-                              void *scratch);
+                              void *scratch, bool joined);
 
 /* Only the second pass, where a convolution has computed g and the factors (library.h,
  * FF_EPILOGUE_RELU_NORM_BACKWARD): dx = factors[0][c] * g + factors[1][c] * x + factors[2][c], each

@@ -127,6 +127,25 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
 }
 
 /* factors: [3][channels]: a, b, o. */
+static __device__ __forceinline__ void write_factors(const ff_norm &norm, int channel,
+                                                     const ff_norm_sums &sums, float *factors) {
+    const int channels = ff_tensor_padded_channels(&norm.shape);
+    const double m = norm.held ? INFINITY : sums.m;
+    const double inv_std = (double)norm.inv_std[channel], mean = (double)norm.mean[channel];
+    double a = norm.gamma ? (double)norm.gamma[channel] * inv_std : inv_std;
+    double b = -a * inv_std * sums.products / m;
+    factors[channel] = (float)a;
+    factors[channels + channel] = (float)b;
+    factors[2 * channels + channel] = (float)(-a * sums.sum / m - b * mean);
+}
+
+static __global__ void __launch_bounds__(64) join_kernel(ff_norm norm, int channels,
+                                                         float *factors) {
+    const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (channel < channels)
+        write_factors(norm, channel, ff_norm_join_sums(&norm, channel), factors);
+}
+
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     factors_kernel(ff_columns columns, ff_norm norm, const float *sums, float *dgamma, float *dbeta,
                    float *factors) {
@@ -141,16 +160,14 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     sum = ff_finish_sum(shared, sum);
     products = ff_finish_sum(shared, products);
     if (threadIdx.y) return;
-    const double m = norm.held ? INFINITY : (double)columns.rows;
-    const double inv_std = (double)norm.inv_std[channel], mean = (double)norm.mean[channel];
-    products *= inv_std;
+    products *= (double)norm.inv_std[channel];
     if (dgamma) dgamma[channel] = (float)products;
     if (dbeta) dbeta[channel] = (float)sum;
-    double a = norm.gamma ? (double)norm.gamma[channel] * inv_std : inv_std;
-    double b = -a * inv_std * products / m;
-    factors[channel] = (float)a;
-    factors[columns.channels + channel] = (float)b;
-    factors[2 * columns.channels + channel] = (float)(-a * sum / m - b * mean);
+    const ff_norm_sums own = {(double)columns.rows, sum, products};
+    if (norm.ranks.count)
+        ff_norm_tell(&norm, channel, sum, products);
+    else
+        write_factors(norm, channel, own, factors);
 }
 
 template <typename T, int source>
@@ -187,7 +204,8 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 }
 
 template <typename T, int source>
-static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, void *scratch) {
+static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, void *scratch,
+                    bool joined) {
     const ff_norm *forward = &norm->forward;
     ff_columns columns, mapping;
     const int lanes = ff_lanes<T>::count;
@@ -204,12 +222,19 @@ static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, vo
     const dim3 block = dim3(FF_COLUMN_THREADS);
     float *sums = (float *)scratch;
     float *factors = sums + (size_t)columns.parts * 2 * columns.channels;
-    int status = FF_LAUNCH((sums_kernel<T, source>), ff_columns_grid(&columns), block, 0,
+    int status = 0;
+    if (joined) {
+        status = FF_LAUNCH(join_kernel, dim3((unsigned)(columns.channels + 63) / 64), dim3(64), 0,
+                           queue->stream, *forward, columns.channels, factors);
+    } else {
+        status = FF_LAUNCH((sums_kernel<T, source>), ff_columns_grid(&columns), block, 0,
                            queue->stream, columns, *forward, arrays, sums);
-    if (status) return status;
-    status = FF_LAUNCH(factors_kernel, dim3((unsigned)columns.channels / FF_FINISH_ACROSS),
-                       dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, columns, *forward,
-                       (const float *)sums, norm->dgamma, norm->dbeta, factors);
+        if (status) return status;
+        status = FF_LAUNCH(factors_kernel, dim3((unsigned)columns.channels / FF_FINISH_ACROSS),
+                           dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, columns,
+                           *forward, (const float *)sums, norm->dgamma, norm->dbeta, factors);
+        if (forward->ranks.count) return status;
+    }
     if (status) return status;
     const float *a = factors, *b = a + columns.channels, *o = b + columns.channels;
     if (arrays.dresidual) { /* it already holds g */
@@ -223,21 +248,21 @@ static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, vo
 }
 
 extern "C" int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
-                                         void *scratch) {
+                                         void *scratch, bool joined) {
     return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         const bool residual = norm->forward.residual != NULL;
         switch (norm->forward.activation) {
-        case FF_ACTIVATION_NONE: return backward<T, SLOPE_NONE>(queue, norm, scratch);
+        case FF_ACTIVATION_NONE: return backward<T, SLOPE_NONE>(queue, norm, scratch, joined);
         case FF_ACTIVATION_RELU:
-            if (norm->forward.mask) return backward<T, SLOPE_MASK>(queue, norm, scratch);
-            if (residual) return backward<T, SLOPE_RELU_Y>(queue, norm, scratch);
-            return backward<T, SLOPE_RELU_X>(queue, norm, scratch);
+            if (norm->forward.mask) return backward<T, SLOPE_MASK>(queue, norm, scratch, joined);
+            if (residual) return backward<T, SLOPE_RELU_Y>(queue, norm, scratch, joined);
+            return backward<T, SLOPE_RELU_X>(queue, norm, scratch, joined);
         case FF_ACTIVATION_RELU6:
-            if (!residual) return backward<T, SLOPE_RELU6_X>(queue, norm, scratch);
+            if (!residual) return backward<T, SLOPE_RELU6_X>(queue, norm, scratch, joined);
             break;
         case FF_ACTIVATION_GELU:
-            if (!residual) return backward<T, SLOPE_GELU_X>(queue, norm, scratch);
+            if (!residual) return backward<T, SLOPE_GELU_X>(queue, norm, scratch, joined);
         }
         return FF_CUDA_INVALID_VALUE;
     });

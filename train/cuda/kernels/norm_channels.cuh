@@ -4,6 +4,7 @@
 
 #include "train/cuda/kernels/columns.cuh"
 #include "train/cuda/kernels/norm.h"
+#include "train/norm_ranks.h"
 
 /* z = x * scale + shift: the same two roundings in every pass (and on the host), so that a mask
  * computed again from x is the same mask. */

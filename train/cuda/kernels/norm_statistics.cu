@@ -33,8 +33,8 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 }
 
 /* Writes a channel's statistics from its mean and squared deviations. m: values of the channel. */
-static __device__ __forceinline__ void write_channel(const ff_norm &norm, int channel, double m,
-                                                     double mean, double squares) {
+static __device__ __forceinline__ void finish_channel(const ff_norm &norm, int channel, double m,
+                                                      double mean, double squares) {
     double variance = squares / m;
     norm.mean[channel] = (float)mean;
     norm.inv_std[channel] = (float)(1.0 / sqrt(variance + (double)norm.epsilon));
@@ -43,6 +43,29 @@ static __device__ __forceinline__ void write_channel(const ff_norm &norm, int ch
     double unbiased = m > 1 ? squares / (m - 1) : variance;
     norm.running_mean[channel] = (float)(keep * (double)norm.running_mean[channel] + take * mean);
     norm.running_var[channel] = (float)(keep * (double)norm.running_var[channel] + take * unbiased);
+}
+
+/* The same, or tells them to the other ranks. */
+static __device__ __forceinline__ void write_channel(const ff_norm &norm, int channel, double m,
+                                                     double mean, double squares) {
+    if (norm.ranks.count)
+        ff_norm_tell(&norm, channel, mean, squares);
+    else
+        finish_channel(norm, channel, m, mean, squares);
+}
+
+static __global__ void __launch_bounds__(256) join_kernel(ff_norm norm, int channels) {
+    const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (channel >= channels) return;
+    const ff_norm_moments all = ff_norm_join_moments(&norm, channel);
+    finish_channel(norm, channel, all.m, all.mean, all.squares);
+}
+
+extern "C" int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm) {
+    const int channels = ff_tensor_padded_channels(&norm->shape);
+    if (channels < 1 || norm->ranks.count < 1) return FF_CUDA_INVALID_VALUE;
+    return FF_LAUNCH(join_kernel, dim3((unsigned)(channels + 255) / 256), dim3(256), 0,
+                     queue->stream, *norm, channels);
 }
 
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
