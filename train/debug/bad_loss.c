@@ -92,9 +92,12 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
     finding *f = again->finding;
     ff_probe probe;
     (void)last;
-    if (!batch) return FF_OK; /* another rank's */
     set_control(f, again->outcome);
     FF_TRY(ff_feed_make(f->trainer->train_feed, plan->compute->stream, error));
+    if (!batch) { /* all samples are other ranks' */
+        ff_plan_enqueue_empty(plan);
+        return ff_compute_check(plan->compute, error);
+    }
     ff_probe_begin(&probe, plan, batch->images, look, f);
     ff_plan_enqueue(plan, batch, true, f->ring, 1, NULL);
     f->part++;
