@@ -27,7 +27,7 @@ typedef struct ff_job {
     ff_device *streams;   /* whose streams `comm` uses; NULL = the compute's device */
     pthread_mutex_t lock; /* of comm and norms, which any thread may abort */
     struct ff_job *team;  /* [size]: where ranks are threads of this process; else NULL */
-    bool concluded; /* the others know how this rank ends */
+    bool concluded;       /* the others know how this rank ends */
 } ff_job;
 
 /* The rows [*first, + *rows) of a batch of `batch` rows that are this rank's; pairs: as in
@@ -42,9 +42,10 @@ typedef struct ff_job_gpu {
                         ff_error *error);
 } ff_job_gpu;
 
-/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU; with `norms` also that one:
- * what it does need not wait for gradients on their way. NCCL where every rank has a GPU of its own;
- * else the host's, of MPI under its launchers. Every rank calls it; a second call does nothing. */
+/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU; with `norms` also that
+ * one: what it does need not wait for gradients on their way. NCCL where every rank has a GPU of
+ * its own; else the host's, of MPI under its launchers. Every rank calls it; a second call does
+ * nothing. */
 FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
                                      bool norms, ff_error *error);
 /* After all work of the communicators is done, or aborted; before its device is destroyed. A job of
