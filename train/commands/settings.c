@@ -166,6 +166,13 @@ ff_status ff_settings_use(ff_settings *out,
         {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
          "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
          "batch norms see one at a time; default 1."},
+        {"reproducible", 0, FF_OPTION_FLAG, NULL, &trainer->reproducible, NULL, 0, 0,
+         "On the CPU: end in the same bits on any number of ranks, where ranks times --accumulate and "
+         "--threads (default 1) stay the same; gradients, losses and running statistics are summed in "
+         "a fixed tree. Several ranks have a power of two micro-batches each."},
+        {"parts", 0, FF_OPTION_INTEGER, "N", &trainer->parts, NULL, 1, 65536,
+         "With --reproducible: ranks times micro-batches, from which --accumulate follows; default: "
+         "as they are, and a run that goes on keeps them."},
         {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
          "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,
@@ -232,7 +239,8 @@ ff_status ff_settings_use(ff_settings *out,
          "Where to train; default auto: the first GPU, else the CPU, saying why."},
         {"dp", 0, FF_OPTION_STRING, "LIST", &out->dp, NULL, 0, 0,
          "Train on several devices of this machine, a replica of the model on each, which have equal "
-         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu."},
+         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu; 2x0 is two replicas that "
+         "share GPU 0."},
         {"dp-balance", 0, FF_OPTION_STRING, "LIST", &out->dp_balance, NULL, 0, 0,
          "The replicas' parts of a batch, as in 2,3,3; default: equal ones."},
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,
