@@ -60,7 +60,6 @@ static ff_status parse_balance(ff_replicas *replicas, const char *balance, ff_er
 ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices, const char *balance,
                             ff_error *error) {
     *replicas = (ff_replicas){0};
-    if (balance && strncmp(balance, "auto", 4) == 0) balance = NULL;
     if (!devices && balance)
         return ff_fail(error, FF_USAGE, "--dp-balance needs --dp, the devices of the replicas");
     while (devices) {

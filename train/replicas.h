@@ -14,7 +14,7 @@ typedef struct ff_replicas {
 } ff_replicas;
 
 /* devices: "0,1,2", "cpu,cpu", "cuda:1,cuda:3", "2x0,1" with two on GPU 0; NULL = none. balance:
- * "2,3,3", parts of a batch; NULL or "auto..." = equal. FF_USAGE. */
+ * "2,3,3", parts of a batch; NULL = equal. FF_USAGE. */
 FF_MUST_USE ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices,
                                         const char *balance, ff_error *error);
 

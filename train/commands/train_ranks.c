@@ -82,7 +82,13 @@ done:
     return status;
 }
 
-/* --dp-balance auto: measures shares[job->size], and writes them. */
+/* --dp-balance auto */
+static bool measures(const ff_settings *given) {
+    return given->dp_balance &&
+           (strcmp(given->dp_balance, "auto") == 0 || ff_settings_shares(given));
+}
+
+/* Measures shares[job->size], and writes them. */
 static ff_status choose_shares(const ff_settings *given, ff_job *job, const char *device,
                                uint32_t *cuts, ff_buffer *text, ff_error *error) {
     ff_trainer_options options = given->trainer;
@@ -110,19 +116,18 @@ done:
 static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
     team all = *(const team *)context;
     ff_settings given = *all.given;
-    const bool measures = given.dp_balance && strncmp(given.dp_balance, "auto", 4) == 0;
     const char *shares = ff_settings_shares(&given);
     ff_buffer text = {0};
     uint32_t *cuts;
     ff_status status;
     all.given = &given;
     FF_TRY(ff_alloc(&cuts, (uint64_t)job->size + 1, sizeof *cuts, "shares", error));
-    if (measures && !(shares && ff_shares_parse(shares, job->size, cuts))) {
+    if (measures(&given) && !(shares && ff_shares_parse(shares, job->size, cuts))) {
         cuts[0] = 0;
         FF_TRY_DONE(choose_shares(&given, job, device, cuts, &text, error));
         given.dp_balance = text.bytes;
     }
-    if (measures) job->cuts = cuts;
+    if (measures(&given)) job->cuts = cuts;
     status = job->rank ? train_silently(&all, job, device, error)
                        : all.first(&given, all.session, job, device, error);
 done:
@@ -136,7 +141,8 @@ static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
     const ff_settings *given = all->given;
     ff_replicas replicas;
     const ff_rank_work work = {run_rank, all, (uint64_t)given->rank_timeout * 1000000000};
-    FF_TRY(ff_replicas_parse(&replicas, given->dp, given->dp_balance, error));
+    FF_TRY(
+        ff_replicas_parse(&replicas, given->dp, measures(given) ? NULL : given->dp_balance, error));
     if (replicas.count && ranks->size > 1)
         return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
                        ranks->family);
