@@ -187,7 +187,7 @@ ff_status ff_reducer_nothing(ff_reducer *reducer, const ff_plan *plan, bool firs
     ff_compute_enter(compute);
     if (first) {
         FF_TRY(compute->device->table->fill(compute->device, compute->stream, store->sums, 0,
-                                            store->trained_count * sizeof(float), error));
+                                            store->sum_count * sizeof(float), error));
         ff_compute_copy(compute, store->total, reducer->nothing, sizeof *store->total);
     }
     for (int i = 0; i < reducer->bucket_count; i++)
@@ -216,7 +216,7 @@ ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *err
     for (int i = 0; i < reducer->bucket_count && !reduces_at_once(reducer); i++)
         FF_TRY(reduce_bucket(reducer, plan, i, error));
     FF_TRY(after(reducer, reducer->counted, error));
-    FF_TRY(reduce_sums(reducer, store->weight_count, store->trained_count, error));
+    FF_TRY(reduce_sums(reducer, store->weight_count, store->sum_count, error));
     FF_TRY(table->all_gather(reducer->comm, reducer->stream, store->total, reducer->outcomes,
                              sizeof *store->total, error));
     return join(reducer, error);

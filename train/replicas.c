@@ -88,10 +88,7 @@ typedef struct team {
 /* What ends one rank ends them all. */
 static ff_status run_rank(ff_job *job, const ff_rank_work *work, const char *device,
                           ff_error *error) {
-    const ff_status status =
-        ff_channel_conclude(job->channel, work->run(work->context, job, device, error), error);
-    if (status != FF_OK && status != FF_PREEMPTED) ff_job_abort(job, error->message);
-    return status;
+    return ff_job_conclude(job, work->run(work->context, job, device, error), error);
 }
 
 static void run_one(team *all, int rank) {

@@ -18,7 +18,8 @@ typedef struct ff_replicas {
 FF_MUST_USE ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices,
                                         const char *balance, ff_error *error);
 
-/* The work of a rank. device: of --dp; NULL = as the options say. */
+/* The work of a rank, which calls ff_job_conclude before ff_job_disconnect. device: of --dp; NULL =
+ * as the options say. */
 typedef struct ff_rank_work {
     ff_status (*run)(void *context, ff_job *job, const char *device, ff_error *error);
     void *context;

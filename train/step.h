@@ -30,7 +30,7 @@ typedef struct ff_step_options {
     uint64_t rate_steps;
     double clip_norm, ema_decay;
     int part_samples, first_sample;
-    bool summed;
+    bool summed, tree;
     uint64_t first_step; /* number of the first step: of a resumed run */
     /* Initial loss scale: 0 = 1, fixed. `scale_interval` good steps double it, a step whose
      * gradients are not finite halves it and is skipped; interval 0 = fixed. */

@@ -243,6 +243,7 @@ ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t r
                        "times of a step are estimated");
     options.batch = (micro + ranks - 1) / ranks;
     options.accumulate = 1;
+    options.reproducible = false; /* the same work, but for sums of micro-batches */
     options.counts = card != NULL;
     options.checkpoints = false;
     options.tuning = NULL;

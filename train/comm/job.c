@@ -100,6 +100,30 @@ ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error) 
     return status;
 }
 
+ff_status ff_job_choose(ff_job *job, int32_t *weight, ff_buffer *text, ff_error *error) {
+    ff_buffer own = {0}, *parts = NULL;
+    int32_t found = INT32_MIN, one;
+    int which = 0;
+    ff_status status;
+    if (!job) return FF_OK;
+    FF_TRY_DONE(ff_buffer_add(&own, weight, sizeof *weight, error));
+    FF_TRY_DONE(ff_buffer_add(&own, text->bytes, text->length, error));
+    FF_TRY_DONE(gather(job, own.bytes, own.length, &parts, error));
+    for (int i = 0; i < job->size; i++) {
+        memcpy(&one, parts[i].bytes, sizeof one);
+        if (one > found) which = i;
+        if (one > found) found = one;
+    }
+    *weight = found;
+    text->length = 0;
+    status = ff_buffer_add(text, parts[which].bytes + sizeof found,
+                           parts[which].length - sizeof found, error);
+    drop(job, parts);
+done:
+    ff_buffer_free(&own);
+    return status;
+}
+
 ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error) {
     ff_buffer *parts;
     ff_status status = FF_OK;
@@ -246,8 +270,18 @@ ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, 
     return norms ? connect_hosts(job, (ff_comm_memory){device, !unified}, error) : FF_OK;
 }
 
+ff_status ff_job_conclude(ff_job *job, ff_status status, ff_error *error) {
+    if (!job || !job->channel || job->concluded) return status;
+    status = ff_channel_conclude(job->channel, status, error);
+    job->concluded = status != FF_OK;
+    if (status != FF_OK && status != FF_PREEMPTED) ff_job_abort(job, error->message);
+    return status;
+}
+
 void ff_job_disconnect(ff_job *job) {
     if (!job) return;
+    /* An abort comes through while it waits. */
+    if (job->comm && job->comm->table->leave) job->comm->table->leave(job->comm);
     pthread_mutex_lock(&job->lock);
     ff_comm_destroy(&job->norms);
     ff_comm_destroy(&job->comm);

@@ -35,6 +35,7 @@ typedef struct ff_job {
     ff_device *streams;    /* whose streams `comm` uses; NULL = the compute's device */
     pthread_mutex_t lock;  /* of comm and norms, which any thread may abort */
     struct ff_job *team;   /* [size]: where ranks are threads of this process; else NULL */
+    bool concluded;        /* the others know how this rank ends */
 } ff_job;
 
 /* The rows [*first, + *rows) of a batch of `batch` rows that are this rank's; pairs: as in
@@ -73,6 +74,10 @@ FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_jo
 /* After all work of the communicators is done, or aborted; before its device is destroyed. A job of
  * NULL is accepted. */
 void ff_job_disconnect(ff_job *job);
+/* ff_channel_conclude of the work of this rank, and an end of all ranks' collectives where it
+ * failed: before ff_job_disconnect, which may wait for ranks that would wait for this one. A job of
+ * NULL, and another call, do nothing. */
+FF_MUST_USE ff_status ff_job_conclude(ff_job *job, ff_status status, ff_error *error);
 /* Ends the collectives of all ranks. Any thread. */
 void ff_job_abort(ff_job *job, const char *why);
 
@@ -84,6 +89,8 @@ FF_MUST_USE ff_status ff_job_agree(ff_job *job, const char *what, const void *by
                                    ff_error *error);
 FF_MUST_USE ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text,
                                         ff_error *error);
+/* Replaces weight and text by those of the rank with the largest weight, the first of such. */
+FF_MUST_USE ff_status ff_job_choose(ff_job *job, int32_t *weight, ff_buffer *text, ff_error *error);
 /* Replaces `bytes` by rank 0's. */
 FF_MUST_USE ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error);
 

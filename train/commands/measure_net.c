@@ -179,6 +179,7 @@ static ff_status run_rank(void *context, ff_job *job, const char *device, ff_err
     FF_TRY_DONE(measure(&b, &net, error));
     if (job->rank == 0) status = report(own, job, &net, error);
 done:
+    status = ff_job_conclude(job, status, error);
     ff_job_disconnect(job);
     ff_device_destroy(&host);
     ff_machine_close(&machine);

@@ -166,6 +166,13 @@ ff_status ff_settings_use(ff_settings *out,
         {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
          "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
          "batch norms see one at a time; default 1."},
+        {"reproducible", 0, FF_OPTION_FLAG, NULL, &trainer->reproducible, NULL, 0, 0,
+         "On the CPU: end in the same bits on any number of ranks, where ranks times --accumulate and "
+         "--threads (default 1) stay the same; gradients, losses and running statistics are summed in "
+         "a fixed tree. Several ranks have a power of two micro-batches each."},
+        {"parts", 0, FF_OPTION_INTEGER, "N", &trainer->parts, NULL, 1, 65536,
+         "With --reproducible: ranks times micro-batches, from which --accumulate follows; default: "
+         "as they are, and a run that goes on keeps them."},
         {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
          "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,

@@ -38,6 +38,8 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
         return ff_fail(error, FF_USAGE, "--world only predicts; it needs --dry-run and --net");
     if (out->net && !out->world)
         return ff_fail(error, FF_USAGE, "--net is the network of --world N, which is missing");
+    if (trainer->parts && !trainer->reproducible)
+        return ff_fail(error, FF_USAGE, "--parts needs --reproducible");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
 }
@@ -66,6 +68,11 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     options->model = trainer->model_name;
     options->epochs = trainer->epochs;
     options->batch = trainer->batch_asked;
+    if (options->reproducible) { /* it may go on on more or fewer ranks */
+        const ff_job *job = trainer->options->job;
+        options->parts = trainer->accumulate * (job ? job->size : 1);
+        options->accumulate = ff_trainer_default_options().accumulate;
+    }
     options->augment = trainer->augment_text;
     options->val_every = trainer->val_every;
     options->label_smoothing = trainer->label_smoothing;
