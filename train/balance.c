@@ -66,7 +66,8 @@ static ff_status measure(const ff_trainer_options *options, int64_t batch, doubl
     own.last_batch = FF_LAST_BATCH_DROP;
     own.weights = NULL;
     own.tuning = NULL;
-    own.checkpoints = own.scale_lr = false;
+    own.checkpoints = own.scale_lr = own.reproducible = false;
+    own.parts = 0;
     own.first_step = 0;
     FF_TRY(ff_trainer_create(&trainer, &own, error));
     const ff_status status = take_time(trainer, job, &ns, error);
