@@ -165,5 +165,40 @@ tap.ok(done.returncode == 1 and took == [0] and "rank 0 and those beside it need
 done, took = memory([both], "--dp", "2x0")
 tap.ok(done.returncode == 0 and took == [both], "to the last KiB", (both, took, done.stderr))
 
+# ---- --dp-balance auto
+
+SMALLNET = ["--data", "wide", "--model", "smallnet", "--warmup", 0, "--augment", "none", "--placement", "stream", "--tune", 0, "--no-warm-up",
+            "--batch", 20, "--epochs", 1, "--no-graph"]
+SLOW = {"FF_SIM_DELAY_NS": "0,8000000,0"}
+
+
+def shares(run):
+    return [one["samples"] for one in lines(run, "start")[-1]["ranks"]]
+
+
+for name, how, slow in ("auto-3", ["--dp", "0,1,2"], 1), ("auto-2", ["--ranks", 2], 1), ("auto-on-1", ["--ranks", 2, "--device", "cuda:0"], None):
+    done = fftrain(*SMALLNET, *how, "--dp-balance", "auto", "--out", name, **SLOW)
+    found = shares(name) if done.returncode == 0 else [0]
+    with open(name + "/recipe.txt" if done.returncode == 0 else os.devnull, encoding="utf-8") as file:
+        recipe = file.read()
+    told = ",".join(map(str, found))
+    tap.ok(sum(found) == 20 and (slow is None or found[slow] == min(found) < max(found) - 1), "%s: the slow card has fewer samples: %s" % (name, told),
+           (found, done.stderr))
+    tap.ok("dp-balance = auto=%s\n" % told in recipe and "balance        %s of 20 samples: " % told in done.stdout, "%s: that is told and kept" % name,
+           (recipe, done.stdout))
+for more in ["--epochs", 2, "--dp-balance", "auto"], ["--epochs", 3]:
+    before = shares("auto-3")
+    done = fftrain("--resume", "auto-3", "--dp", "2,1,0", *more)
+    tap.ok(done.returncode == 0 and shares("auto-3") == before and "balance  " not in done.stdout, "a run that goes on keeps its shares: %s" % more, done.stderr)
+done = fftrain("--resume", "auto-3", "--epochs", 4, "--dp", "0,1", **SLOW)
+tap.ok(done.returncode == 0 and len(shares("auto-3")) == 2 and "balance  " in done.stdout, "with other ranks they are measured again", done.stderr)
+done = fftrain("--resume", "auto-3", "--epochs", 5, "--device", "cuda:0")
+tap.ok(done.returncode == 0 and "ranks" not in lines("auto-3", "start")[-1], "and alone there are none", done.stderr)
+done = fftrain(*SMALLNET, "--dp", "0,1", "--dp-balance", "auto", "--out", "auto-small", FF_SIM_MEMORY="%d,1000000" % (most[0] - 1), **SLOW)
+tap.ok(done.returncode == 0 and shares("auto-small")[0] < 5, "a fast card gets no more than fits: %s" % (done.returncode or shares("auto-small")),
+       done.stderr)
+done = fftrain(*SMALLNET, "--dp", "0,1", "--dp-balance", "auto", "--out", "none", FF_SIM_MEMORY="1500,1500")
+tap.ok(done.returncode == 1 and len(done.stderr.splitlines()) == 3 and " needs about " in done.stderr, "where nothing fits, that is said", done.stderr)
+
 shutil.rmtree(PLACE)
 tap.finish()

@@ -149,6 +149,7 @@ for name, how, says, code in [
         ("too few parts", ["--dp", "cpu,cpu", "--dp-balance", "1"], "--dp-balance 1: 2 replicas need as many numbers", 2),
         ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need as many numbers", 2),
         ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need as many numbers", 2),
+        ("parts of another word", ["--dp", "cpu,cpu", "--dp-balance", "automatic"], "--dp-balance automatic: 2 replicas need as many numbers", 2),
         ("parts without devices", ["--dp-balance", "1,2"], "--dp-balance needs --dp", 2),
         ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice; 2x0 puts two replicas on it", 2),
         ("no replica", ["--dp", "0xcpu"], "--dp: 0 replicas on a device; 1 to 64 are possible", 2),

@@ -11,7 +11,8 @@ enum { NOT_FOUND = 6, NOT_SUPPORTED = 3 };
 static int device, started;
 
 EXPORT(nvmlInit_v2, void) {
-    return started++;
+    started++;
+    return 0;
 }
 
 EXPORT(nvmlShutdown, void) {

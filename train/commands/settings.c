@@ -242,7 +242,9 @@ ff_status ff_settings_use(ff_settings *out,
          "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu; 2x0 is two replicas that "
          "share GPU 0."},
         {"dp-balance", 0, FF_OPTION_STRING, "LIST", &out->dp_balance, NULL, 0, 0,
-         "The replicas' parts of a batch, as in 2,3,3; default: equal ones."},
+         "The replicas' parts of a batch, as in 2,3,3; auto: by the speed and the free memory of "
+         "each, measured first, also of the ranks that --ranks or a launcher starts; default: equal "
+         "ones."},
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,
          "Start N ranks on this machine, a process each, which have equal parts of every batch; "
          "torchrun, mpirun and srun start them on several machines."},

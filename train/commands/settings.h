@@ -49,6 +49,10 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer);
  * the rest. */
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer);
 
+/* The shares that --dp-balance auto has chosen, as in "2,3,3": a run's recipe has "auto=2,3,3", and
+ * goes on with them where it has as many ranks; else NULL. */
+const char *ff_settings_shares(const ff_settings *settings);
+
 /* Whether the net is looked at, in place of a run. */
 bool ff_settings_looks(const ff_settings *settings);
 /* Whether a run is made. */

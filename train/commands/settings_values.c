@@ -1,6 +1,8 @@
 /* From the options' values to the trainer's, and back. */
 #include "train/commands/settings.h"
 
+#include <string.h>
+
 static const int views_of[] = {-1, 1, 2, 6};
 enum { VIEWS = sizeof views_of / sizeof *views_of };
 static const char *const computes[] = {"auto", "onednn", "reference"};
@@ -79,13 +81,21 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     if (!recipe || !recipe->groups[0].names) resolve_updates(settings, trainer);
 }
 
+const char *ff_settings_shares(const ff_settings *settings) {
+    static const char measured[] = "auto=";
+    const size_t length = sizeof measured - 1;
+    const char *balance = settings->dp_balance;
+    return balance && strncmp(balance, measured, length) == 0 ? balance + length : NULL;
+}
+
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
     const ff_settings defaults = ff_settings_default();
     settings->session.out = settings->session.resume = NULL;
     settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
         NULL;
     settings->quiet = settings->trainer.verbose = settings->top5 = false;
-    settings->dp = settings->dp_balance = NULL;
+    settings->dp = NULL;
+    if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
     settings->ranks = defaults.ranks;
     settings->trainer.scale_lr = false; /* the rate is resolved */
     settings->rank_timeout = defaults.rank_timeout;

@@ -73,7 +73,9 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
         FF_TRY_DONE(ff_settings_use(out, read_sets, &first.set, error));
+        const char *shares = ff_settings_shares(out) ? out->dp_balance : NULL;
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
+        if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;
         if (file) out->trainer.recipe = row;
     }
     status = ff_settings_complete(out, error);

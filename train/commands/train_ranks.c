@@ -1,12 +1,16 @@
 #include "train/commands/train_ranks.h"
 
 #include "format/base/interrupt.h"
+#include "train/balance.h"
 #include "train/comm/launch.h"
 #include "train/replicas.h"
 #include "train/run.h"
+#include "train/shares.h"
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff_error *error) {
@@ -79,10 +83,58 @@ done:
     return status;
 }
 
+/* --dp-balance auto */
+static bool measures(const ff_settings *given) {
+    return given->dp_balance &&
+           (strcmp(given->dp_balance, "auto") == 0 || ff_settings_shares(given));
+}
+
+/* Measures shares[job->size], and writes them. */
+static ff_status choose_shares(const ff_settings *given, ff_job *job, const char *device,
+                               uint32_t *cuts, ff_buffer *text, ff_error *error) {
+    ff_trainer_options options = given->trainer;
+    char *why = NULL;
+    int64_t *rows;
+    ff_status status;
+    options.job = job;
+    options.quiet = true;
+    if (device) options.device = device;
+    FF_TRY(ff_alloc(&rows, (uint64_t)job->size, sizeof *rows, "shares", error));
+    FF_TRY_DONE(ff_balance_measure(&options, rows, &why, error));
+    for (int i = 0; i < job->size; i++) cuts[i + 1] = cuts[i] + (uint32_t)rows[i];
+    FF_TRY_DONE(ff_buffer_printf(text, error, "auto"));
+    for (int i = 0; i < job->size; i++)
+        FF_TRY_DONE(ff_buffer_printf(text, error, "%c%" PRId64, i ? ',' : '=', rows[i]));
+    if (!job->rank && !given->quiet)
+        printf("balance        %s of %" PRIu32 " samples: %s\n", text->bytes + sizeof "auto",
+               cuts[job->size], why);
+done:
+    free(why);
+    free(rows);
+    return status;
+}
+
 static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
-    const team *all = context;
-    return job->rank ? train_silently(all, job, device, error)
-                     : all->first(all->given, all->session, job, device, error);
+    team all = *(const team *)context;
+    ff_settings given = *all.given;
+    const char *shares = ff_settings_shares(&given);
+    ff_buffer text = {0};
+    uint32_t *cuts;
+    ff_status status;
+    all.given = &given;
+    FF_TRY(ff_alloc(&cuts, (uint64_t)job->size + 1, sizeof *cuts, "shares", error));
+    if (measures(&given) && !(shares && ff_shares_parse(shares, job->size, cuts))) {
+        cuts[0] = 0;
+        FF_TRY_DONE(choose_shares(&given, job, device, cuts, &text, error));
+        given.dp_balance = text.bytes;
+    }
+    if (measures(&given)) job->cuts = cuts;
+    status = job->rank ? train_silently(&all, job, device, error)
+                       : all.first(&given, all.session, job, device, error);
+done:
+    ff_buffer_free(&text);
+    free(cuts);
+    return status;
 }
 
 /* Alone, as replicas, or as a rank of a job. */
@@ -90,7 +142,8 @@ static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
     const ff_settings *given = all->given;
     ff_replicas replicas;
     const ff_rank_work work = {run_rank, all, (uint64_t)given->rank_timeout * 1000000000};
-    FF_TRY(ff_replicas_parse(&replicas, given->dp, given->dp_balance, error));
+    FF_TRY(
+        ff_replicas_parse(&replicas, given->dp, measures(given) ? NULL : given->dp_balance, error));
     if (replicas.count && ranks->size > 1)
         return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
                        ranks->family);
