@@ -268,6 +268,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .comm = options->job ? options->job->comm : NULL,
         .comm_device = options->job ? options->job->streams : NULL,
         .bucket_bytes = FF_TRAINER_BUCKET_BYTES,
+        .reduce_dtype = options->reduce_dtype,
+        .samples = trainer->batch,
         .norms = options->job ? options->job->norms : NULL,
         .norms_apart = options->job && options->job->team,
         .summed = trainer->summed_loss,
@@ -304,8 +306,8 @@ static ff_status build(ff_trainer *trainer, ff_error *error) {
     ff_device *device = ff_model_compute(trainer->model)->device;
     const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
     if (!ff_device_is_absent(device))
-        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL,
-                              syncs_norms(options), error));
+        FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL, syncs_norms(options),
+                              error));
     return ff_trainer_make_step(trainer, options, true, &trainer->step, error);
 }
 
