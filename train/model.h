@@ -202,8 +202,8 @@ FF_MUST_USE ff_status ff_model_plan_with(ff_model *model, const ff_plan_options 
  * also in training: as torch's eval() on these modules. Of plans without them that are made from
  * now on. */
 void ff_model_hold_norms(ff_model *model, const bool *without);
-/* Of the gradients that its training plans compute: ff_loss.divisor. Where batch norms see the batches
- * of several ranks, their losses have one divisor, too: the rows of them all. */
+/* Of the gradients that its training plans compute: ff_loss.divisor. Where batch norms see the
+ * batches of several ranks, their losses have one divisor, too: the rows of them all. */
 double ff_model_loss_divisor(const ff_model *model);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);

@@ -279,8 +279,11 @@ static ff_status run_epochs(running *run, ff_error *error) {
         FF_TRY(status);
         FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
         ff_epoch line = line_of(run, epoch);
-        if (trainer->val_plan && evaluates_after(trainer, epoch + 1))
-            FF_TRY(evaluate(run, &line, &best, error));
+        if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
+            status = evaluate(run, &line, &best, error);
+            if (status == FF_INTERRUPTED) run->stop.signal = error->signal_number;
+            FF_TRY(status);
+        }
         end_epoch(run);
         run->result.last = line;
         FF_TRY(ff_report_epoch(run->report, &line, error));

@@ -38,8 +38,9 @@ typedef struct ff_segments {
  * capture is not an error: from then on the calls are made instead. */
 FF_MUST_USE ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan,
                                       const ff_batch *batch, bool timed, ff_error *error);
-/* For `give`: an all_gather in the compute's stream. Where it is not to be in a graph, the one being
- * captured ends here, and the rest of the segment is another one. A failure sticks in the compute.
+/* For `give`: an all_gather in the compute's stream. Where it is not to be in a graph, the one
+ * being captured ends here, and the rest of the segment is another one. A failure sticks in the
+ * compute.
  */
 void ff_segments_gather(ff_segments *segments, ff_comm *comm, const void *own, void *all,
                         uint64_t bytes);

@@ -66,7 +66,7 @@ static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *ba
 static void add_bucket(void *context, const ff_plan *plan, int bucket) {
     ff_step *step = context;
     if (ff_reducer_needs(step->reducer, plan, bucket))
-        ff_update_sum(step->update, (ff_part){step->parts, true},
+        ff_update_sum(step->update, (ff_batch_part){step->parts, true},
                       ff_reducer_bucket(step->reducer, bucket), step->ring.entries,
                       ff_outcome_ring_size(&step->ring));
     (void)!ff_reducer_bucket_done(step->reducer, plan, bucket, ff_compute_error(step->compute));
@@ -78,7 +78,7 @@ static ff_status give_last_sum(void *context, ff_plan *plan, const ff_batch *bat
     const ff_bucket_watch watch = {ff_reducer_bucket(step->reducer, 0),
                                    ff_reducer_bucket_count(step->reducer), add_bucket, step};
     FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
-    ff_update_count(step->update, (ff_part){step->parts, true}, step->ring.entries,
+    ff_update_count(step->update, (ff_batch_part){step->parts, true}, step->ring.entries,
                     ff_outcome_ring_size(&step->ring));
     FF_TRY(ff_reducer_outcome_done(step->reducer, error));
     return ff_compute_check(step->compute, error);
@@ -88,7 +88,7 @@ static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, b
                           ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    ff_update_add(step->update, (ff_part){step->parts - 1, step->ends}, step->ring.entries,
+    ff_update_add(step->update, (ff_batch_part){step->parts - 1, step->ends}, step->ring.entries,
                   ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }

@@ -203,7 +203,7 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
     if (options->planned) device = "cpu"; /* planning needs no GPU */
     const ff_machine_options machine = {
         .device = device,
-        .local_rank = options->job && options->job->ranks ? options->job->ranks->local_rank : 0,
+        .local_rank = ff_job_local_rank(options->job),
         .plan_cache = options->plan_cache,
         .tune_seconds = options->tune_seconds,
         .no_fold = options->no_fold,

@@ -338,8 +338,10 @@ static ff_status begin_count(ff_trainer *trainer, ff_error *error) {
  * refused before it allocates any memory, and a dry run ends there. */
 ff_status ff_trainer_build_parts(ff_trainer *trainer, ff_error *error) {
     const ff_trainer_options *options = trainer->options;
+    const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
     FF_TRY(begin_count(trainer, error));
     FF_TRY(build(trainer, error));
+    FF_TRY(ff_job_meet(options->job, gpu.create ? &gpu : NULL, error));
     FF_TRY(ff_needs_of(&trainer->needs, trainer, error));
     if (options->counts || options->planned) return FF_OK;
     FF_TRY(ff_needs_check(trainer, error));

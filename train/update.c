@@ -115,13 +115,13 @@ static bool begins(const ff_update *update, int number) {
     return update->tree ? number % 2 == 0 : number == 0;
 }
 /* Sums that are joined with the one below after a part; all of them after the last one. */
-static int joins_after(const ff_update *update, ff_part part) {
+static int joins_after(const ff_update *update, ff_batch_part part) {
     if (!update->tree || part.last) return level_of(update, part.number);
     return part.number % 2 ? __builtin_ctz((unsigned)part.number + 1) - 1 : 0;
 }
 
 /* Adds a part's values, weighted as in ff_gradient_sum, to the sums [at, + sum.count). */
-static void add_values(ff_update *update, ff_part part, ff_gradient_sum sum, size_t at) {
+static void add_values(ff_update *update, ff_batch_part part, ff_gradient_sum sum, size_t at) {
     const ff_store *store = update->store;
     ff_compute *compute = store->compute;
     int level = level_of(update, part.number), joins = joins_after(update, part);
@@ -137,7 +137,7 @@ static void add_values(ff_update *update, ff_part part, ff_gradient_sum sum, siz
 }
 
 /* On the CPU, where what was enqueued is done. */
-static void count_in_tree(ff_update *update, ff_part part, ff_outcome *entry) {
+static void count_in_tree(ff_update *update, ff_batch_part part, ff_outcome *entry) {
     const ff_store *store = update->store;
     ff_outcome *total = &store->total[level_of(update, part.number)];
     ff_outcome_add(total, entry, begins(update, part.number), store->control->part++,
@@ -148,7 +148,8 @@ static void count_in_tree(ff_update *update, ff_part part, ff_outcome *entry) {
 }
 
 /* Adds what the part has changed. */
-static void add_statistics(ff_update *update, ff_part part, ff_outcome *ring, uint32_t ring_size) {
+static void add_statistics(ff_update *update, ff_batch_part part, ff_outcome *ring,
+                           uint32_t ring_size) {
     const ff_store *store = update->store;
     ff_compute *compute = store->compute;
     const ff_gradient_sum sum = {.count = store->buffer_count,
@@ -190,7 +191,7 @@ void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size) 
     compute->ops->update_run(compute, update->prepared, ring, ring_size);
 }
 
-void ff_update_sum(ff_update *update, ff_part part, const ff_bucket *bucket, ff_outcome *ring,
+void ff_update_sum(ff_update *update, ff_batch_part part, const ff_bucket *bucket, ff_outcome *ring,
                    uint32_t ring_size) {
     const ff_store *store = update->store;
     ff_compute *compute = store->compute;
@@ -212,7 +213,7 @@ void ff_update_sum(ff_update *update, ff_part part, const ff_bucket *bucket, ff_
     add_values(update, part, sum, bucket->channels);
 }
 
-void ff_update_count(ff_update *update, ff_part part, ff_outcome *ring, uint32_t ring_size) {
+void ff_update_count(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size) {
     const ff_store *store = update->store;
     ff_compute *compute = store->compute;
     ff_compute_enter(compute);
@@ -224,7 +225,7 @@ void ff_update_count(ff_update *update, ff_part part, ff_outcome *ring, uint32_t
     }
 }
 
-void ff_update_add(ff_update *update, ff_part part, ff_outcome *ring, uint32_t ring_size) {
+void ff_update_add(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size) {
     const ff_store *store = update->store;
     const ff_bucket all = {0, store->weight_count, store->weight_count, store->trained_count, 0};
     ff_update_sum(update, part, &all, ring, ring_size);

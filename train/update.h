@@ -43,20 +43,20 @@ void ff_update_destroy(ff_update **update); /* NULL is accepted */
 
 /* A micro-batch of this rank: its number in the step. Without a tree only whether it is 0 counts,
  * and not whether it is the last. */
-typedef struct ff_part {
+typedef struct ff_batch_part {
     int number;
     bool last;
-} ff_part;
+} ff_batch_part;
 
 /* Enqueues what a tree needs before the forward pass of a micro-batch; without one, nothing. */
 void ff_update_begin(ff_update *update, int number);
 /* Enqueues adding the gradients of a micro-batch to the sums of its step, and its outcome to that
  * of the step, in the ring. The store must have sums. */
-void ff_update_add(ff_update *update, ff_part part, ff_outcome *ring, uint32_t ring_size);
+void ff_update_add(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size);
 /* Its two halves: the gradients, bucket by bucket, and then the outcome. */
-void ff_update_sum(ff_update *update, ff_part part, const ff_bucket *bucket, ff_outcome *ring,
+void ff_update_sum(ff_update *update, ff_batch_part part, const ff_bucket *bucket, ff_outcome *ring,
                    uint32_t ring_size);
-void ff_update_count(ff_update *update, ff_part part, ff_outcome *ring, uint32_t ring_size);
+void ff_update_count(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size);
 /* Enqueues making the step's outcome from those of all ranks, ranks[count] on the device. */
 void ff_update_join(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
                     uint32_t ring_size);

@@ -5,7 +5,9 @@ import concurrent.futures
 import glob
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -71,7 +73,9 @@ TWENTY = ["--data", "many", *RUN, "--batch", SMALL, "--last-batch", "keep", "--h
 ALONE = ["--device", "cuda:0"]
 TWO_ON_ONE = ["--ranks", 2, "--device", "cuda:0"]
 UNEVEN = ["--dp", "0,1,2", "--dp-balance", "2,3,3"]
-SPLITS = {"dp-2": ["--dp", "0,1"], "dp-233": UNEVEN, "ranks-2": ["--ranks", 2], "ranks-4": ["--ranks", 4], "shared-2": TWO_ON_ONE}
+SPLITS = {"dp-2": ["--dp", "0,1"], "dp-233": UNEVEN, "ranks-2": ["--ranks", 2], "ranks-4": ["--ranks", 4], "shared-2": TWO_ON_ONE,
+          "dp-shared": ["--dp", "2x0"]}
+SHARED = {"shared-2": "processes", "dp-shared": "threads"}
 PARTS = ["--accumulate", 2]
 
 # ---- all runs first, two at a time, the longest first
@@ -92,6 +96,7 @@ for name in [name for name in RUNS if name in ("alone", "alone-20", "parts", "wh
     tap.ok(done[name].returncode == 0, "on one GPU: " + name, done[name].stderr)
 for name in SPLITS:
     one = apart("alone", name) if done[name].returncode == 0 else 1
+    tap.ok(lines(name, "start")[0]["communicator"] == SHARED.get(name, "nccl"), "%s: its communicator" % name, lines(name, "start"))
     tap.ok(one <= 1e-6, "%s: one step: the same parameters within 1e-6" % name, (one, done[name].stderr))
     told = [lines(run, "epoch")[0] for run in ("alone", name)] if one < 1 else []
     tap.ok(one < 1 and len({round(line["val_accuracy"] * TESTED) for line in told}) == 1 and abs(told[0]["val_loss"] - told[1]["val_loss"]) < 1e-5,
@@ -118,6 +123,54 @@ for name, how in (("whole-two", ALONE), ("whole-alone", ["--ranks", 2])) if "who
     on = fftrain("--resume", name + "/checkpoints/step-2", *how)
     found = apart("whole", name) if on.returncode == 0 else 1
     tap.ok(found <= 1e-6 and len(losses(name)) == 4, "%s: goes on after 2 of 4 steps with %s" % (name, how), (found, on.stderr, losses(name)))
+
+# ---- which card each rank has
+
+os.mkdir("nvml")
+shutil.copy(tap.program("fake_nvml.so"), "nvml/libnvidia-ml.so.1")
+small = fftrain("--data", "one", "--model", "smallnet", "--batch", BATCH, "--tune", 0, "--dp", "0,1", "--dp-balance", "1,3", "--epochs", 1, "--out",
+                "cards", CUDA_VISIBLE_DEVICES="2,0", LD_LIBRARY_PATH="nvml:" + ENVIRONMENT["LD_LIBRARY_PATH"])
+ranks = lines("cards", "start")[0]["ranks"] if small.returncode == 0 else []
+tap.ok([(one["host"], one["samples"]) for one in ranks] == [(socket.gethostname(), 2), (socket.gethostname(), 6)], "each rank's host and samples are in the log",
+       (ranks, small.stderr))
+tap.ok([one["device"].split(", ")[::2] for one in ranks] == [["cuda:0", "PCI 0000:3d:00.0"], ["cuda:1", "card 5 at PCI 0000:3b:00.0"]],
+       "and its card: CUDA_VISIBLE_DEVICES gives cards other numbers, NVML has the machine's", ranks)
+tap.ok("ranks          0 on host " in small.stdout and all(one["device"] in small.stdout for one in ranks), "they are printed, too", small.stdout)
+
+# ---- memory: all ranks' needs are counted before any is taken
+
+
+def memory(cards, *arguments):
+    """A run on cards with so many KiB each; returns it, and the most that it took of each card that it used."""
+    done = fftrain("--data", "wide", "--model", "smallnet", "--epochs", 1, "--warmup", 0, "--augment", "none", "--placement", "stream", "--tune", 0,
+                   "--no-warm-up", "--batch", 20, "--quiet", "--out", "none", *arguments, FF_SIM_MEMORY=",".join(map(str, cards)))
+    took = re.findall(r"memory: taken (\d+) times, at most (\d+) KiB", done.stderr)
+    return done, [int(most) for _, most in took]
+
+
+os.mkdir("wide")
+make("wide/train", 40)
+THREE = ["--dp", "0,1", "--dp-balance", "1,3"]
+most = memory([1000000], *THREE)[1]
+done, took = memory(most, *THREE)
+tap.ok(done.returncode == 0 and most[0] < most[1], "shares of memory: what is counted suffices", (most, done.stderr))
+done, took = memory([1000000, most[1] - 1], *THREE)
+told = re.fullmatch(r"fftrain: rank 1 needs about .* of the device's memory with 3/4 of batches of 20, and cuda:1 on host .* has .* free; "
+                    r"--dp-balance (\d+,\d+) would fit; so would --batch \d+, or --accumulate \d+", done.stderr.splitlines()[0])
+tap.ok(done.returncode == 1 and told and took == [0, 0], "a share that does not fit is refused before any memory is taken", (took, done.stderr))
+done, took = memory([1000000, most[1] - 1], "--dp", "0,1", "--dp-balance", told.group(1) if told else "1,3")
+tap.ok(done.returncode == 0 and told and sum(map(int, told.group(1).split(","))) == 20, "and the shares that would fit do: %s" % (told and told.group(1)),
+       done.stderr)
+done, took = memory([most[1], 1000000], "--ranks", 2, "--device", "auto")
+tap.ok(done.returncode == 0, "processes: equal shares of it fit", done.stderr)
+done, took = memory([1000000, most[0]], "--ranks", 2)
+tap.ok(done.returncode == 1 and "; --dp-balance auto would fit" in done.stderr, "where they do not, auto would", done.stderr)
+both = memory([1000000], "--dp", "2x0")[1][0]
+done, took = memory([both - 1], "--dp", "2x0")
+tap.ok(done.returncode == 1 and took == [0] and "rank 0 and those beside it need about" in done.stderr,
+       "replicas that share a GPU: the memory of both is counted", (both, took, done.stderr))
+done, took = memory([both], "--dp", "2x0")
+tap.ok(done.returncode == 0 and took == [both], "to the last KiB", (both, took, done.stderr))
 
 shutil.rmtree(PLACE)
 tap.finish()

@@ -241,6 +241,47 @@ def test_others():
         check(jobs[1], "a rank with %s: that rank" % name, codes[1], BOUND, sentences[0].replace(named, "") if codes[1] == 2 else "fftrain: ")
 
 
+def test_other_weights():
+    """What only the checksums of the parameters tell."""
+    whole(2)
+    steps = sorted(name for name in os.listdir("whole-2/checkpoints") if name.startswith("step-"))
+    port = free_port()
+    jobs = [alone(i, 2, port, "--data", "set", *RUN, "--out", "none", "--weights", "whole-2/checkpoints/" + steps[i]) for i in range(2)]
+    for i in range(2):
+        check(jobs[i], "a rank with other weights: rank %d" % i, 1, BOUND,
+              r"fftrain: rank 1 \(host %s, process %d\) failed: it has other parameters after step 0 than rank 0$" % (HOST, jobs[1].process.pid))
+
+
+def test_evaluation():
+    """A signal to one rank while all evaluate."""
+    os.mkdir("long")
+    for split, count in ("train", 40), ("test", 20000):
+        make("long/" + split, "--count", count, "--height", 12, "--width", 12, "--statistics")
+    for how in ["--ranks", 2], ["--dp", "cpu,cpu"]:
+        run = "evaluated-" + how[0].strip("-")
+        job = start("--data", "long", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--threads", 1, "--quiet", "--views", 6,
+                    "--hash-every", 1, "--out", run, *how)
+        process = job.ranks(2)[1] if how[0] == "--ranks" else job.process.pid
+        while job.process.poll() is None and not (os.path.exists(run + "/hashes.jsonl") and '"step":2' in open(run + "/hashes.jsonl").read()):
+            time.sleep(0.01)
+        os.kill(process, signal.SIGTERM)
+        check(job, "%s: SIGTERM while ranks evaluate" % how[0], 75, 60 * SLOW, "fftrain: stopped by SIGTERM after step 2 of 2 .*--resume goes on from")
+        tap.ok('"event":"epoch"' not in open(run + "/log.jsonl").read(), "%s: it is not finished before" % how[0], job)
+        job = start("--resume", run, "--views", 1, *how)
+        check(job, "%s: and evaluate again" % how[0], 0, 60 * SLOW, "goes on from .* after step 2 of 2")
+        tap.ok(open(run + "/log.jsonl").read().count('"event":"epoch"') == 1, "%s: once" % how[0])
+
+
+def test_fails_alone():
+    """Rank 0 alone writes; the others, which wait for it, hear that it cannot."""
+    open("file", "w").close()
+    for launcher in [*sorted(LAUNCHERS), "--dp"]:
+        first, after = LAUNCHERS[launcher](2) if launcher in LAUNCHERS else ([], ["--dp", "cpu,cpu"])
+        job = start("--data", "set", *RUN, *after, "--out", "none", "--tensorboard", "file/events", before=first)
+        check(job, "%s: rank 0 alone fails" % launcher, (1, 74), 60 * SLOW, "fftrain: file/events: cannot create: Not a directory",
+              *([] if launcher == "--dp" else [r"fftrain: rank 0 \(host %s, process \d+\) failed: file/events: cannot create" % HOST]))
+
+
 def test_comings():
     """Ranks that do not meet."""
     run = ["--data", "set", *RUN, "--out", "none"]
@@ -271,6 +312,16 @@ def test_comings():
           "torchrun says rank 1 of 2 .* Open MPI says rank 0 of 4 .*: unset the variables of one of the two launchers")
 
 
+def test_gpus():
+    """On simulated GPUs, with NCCL's stand-in."""
+    simulated, run = tap.program("fftrain_sim"), ["--data", "set", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--quiet", "--out", "none"]
+    old = {"LD_LIBRARY_PATH": os.path.join(tap.BUILD, "tests"), "FF_NCCL_SIM_VERSION": "21306"}
+    for how in ["--dp", "0,1"], ["--ranks", 2]:
+        check(Job(simulated, *run, *how, variables=old), "%s: an NCCL that is too old" % how[0], 1, 60 * SLOW,
+              r"^fftrain: .*rank 0: NCCL 2\.13\.6 is too old; 2\.14 or newer is needed: install libnccl2")
+    check(Job(simulated, *run, "--dp", "0,7"), "--dp with a GPU that is not there", 1, 60 * SLOW, "^fftrain: .*cuda:7: there are 2 simulated GPUs")
+
+
 def test_restarts():
     """torchrun starts the same command again."""
     if "torchrun" not in LAUNCHERS:
@@ -287,7 +338,7 @@ def test_restarts():
     tap.ok(job.code == 0 and bits("again") == whole(2)[0], "to the same bits", job)
 
 
-TESTS = [test_kills, test_stop, test_terminated, test_memory, test_others, test_comings, test_restarts]
+TESTS = [test_kills, test_stop, test_terminated, test_memory, test_others, test_other_weights, test_evaluation, test_fails_alone, test_comings, test_gpus, test_restarts]
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()

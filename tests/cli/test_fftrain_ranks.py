@@ -70,7 +70,7 @@ make("many/train", "--count", BATCH * STEPS - 10, "--height", 32, "--width", 32,
 RUN = ["--model", "vgg11", "--stem", "cifar", "--batch", BATCH, "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002,
        "--augment", "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--device", "auto"]
 RUN = RUN[:-2]
-SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], ()), ("dp-4", ["--dp", "cpu,cpu,cpu,cpu"], ()),
+SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], ()), ("dp-4", ["--dp", "4xcpu"], ()),
           ("dp-233", ["--dp", "cpu,cpu,cpu", "--dp-balance", "2,3,3"], ()), ("ranks-2", ["--ranks", 2], ()), ("ranks-3", ["--ranks", 3], ()),
           ("ranks-8", ["--ranks", 8], ())]
 if shutil.which("mpirun") and not tap.SANITIZE:
@@ -165,7 +165,8 @@ for name, how, says, code in [
         ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need as many numbers", 2),
         ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need as many numbers", 2),
         ("parts without devices", ["--dp-balance", "1,2"], "--dp-balance needs --dp", 2),
-        ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice", 2),
+        ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice; 2x0 puts two replicas on it", 2),
+        ("no replica", ["--dp", "0xcpu"], "--dp: 0 replicas on a device; 1 to 64 are possible", 2),
         ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
         ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
         ("--scale-lr without --lr", ["--dp", "cpu,cpu", "--scale-lr"], "--scale-lr multiplies --lr, which is missing", 2),

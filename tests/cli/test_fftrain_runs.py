@@ -328,8 +328,8 @@ refused("--freeze of everything", 2, ["--freeze *: leaves nothing of smallnet to
 
 # ---- recipes
 
-done = fftrain("--recipe", "whole/recipe.txt", "--out", "again", "--quiet")
-tap.ok(done.returncode == 0 and last_of("again") == reference[0], "a run's recipe makes the same run", done.stderr)
+done = fftrain("--recipe", "whole/recipe.txt", "--out", "folders/that are new/again", "--quiet")
+tap.ok(done.returncode == 0 and last_of("folders/that are new/again") == reference[0], "a run's recipe makes the same run, in folders that were not there", done.stderr)
 make("larger", "--count", 40, "--statistics")
 with open("based.txt", "w") as file:
     file.write("recipe = cifar-speed\nepochs = 3\nbatch = 20\ndata = larger\n")

@@ -169,6 +169,7 @@ def measure(name, communicator, ranks, *arguments, of="fftrain"):
 path = measure("processes", ("processes",), 2, "--ranks", "2", "--device", "cpu")
 measure("replicas", ("threads",), 3, "--dp", "cpu,cpu,cpu")
 measure("simulated GPUs", ("threads", "nccl"), 2, "--dp", "0,1", of="tests/fftrain_sim")
+measure("simulated GPUs, a process each", ("nccl",), 2, "--ranks", "2", of="tests/fftrain_sim")
 world = world_of("--world", "2", "--net", path, *small)
 table = json.load(open(path))["all_reduce"]
 bucket = world["buckets"][0]["bytes"]

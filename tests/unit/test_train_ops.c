@@ -1,5 +1,5 @@
 /* Every entry of every compute table against the plain loops, on random odd shapes. */
-#include "tests/unit/train_helpers.h"
+#include "tests/unit/norm_ranks_case.h"
 
 #include "train/optimizers/optimizers.h"
 
@@ -362,6 +362,13 @@ static void norm_matches(void **state) {
     static const int blocks[] = {1, 8, 16};
     dice d = {.seed = 12};
     for (int i = 0; i < 120; i++) compare_norm(*state, &d, blocks[i % 3]);
+}
+
+static void norm_of_ranks_is_that_of_the_whole(void **state) {
+    const tables *both = *state;
+    dice d = {.seed = 13};
+    for (int i = 0; i < 80; i++)
+        norm_ranks_case(both->right, i % 2 ? both->fast : both->right, &d, 2e-5, 1e-6);
 }
 
 /* Known values: x = 1 2 3 4, mean 2.5, biased variance 1.25, unbiased 5/3. */
@@ -850,6 +857,7 @@ int main(void) {
         cmocka_unit_test(conv_matches),
         cmocka_unit_test(groups_match),
         cmocka_unit_test(norm_matches),
+        cmocka_unit_test(norm_of_ranks_is_that_of_the_whole),
         cmocka_unit_test(norm_known_values),
         cmocka_unit_test(pool_matches),
         cmocka_unit_test(linear_matches),

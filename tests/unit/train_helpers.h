@@ -71,6 +71,64 @@ static inline double difference(const float *right, const float *got, size_t cou
         assert_true(apart_ <= (tolerance));                                                        \
     } while (0)
 
+/* ---- arrays of the device ---- */
+
+/* `values` in the compute's dtype. */
+static inline void round_all(const ff_compute *compute, float *values, size_t count) {
+    uint16_t *narrow;
+    if (compute->dtype == FF_F32) return;
+    assert_ok(ff_alloc(&narrow, count, sizeof *narrow, "a test", error));
+    ff_convert(narrow, compute->dtype, values, FF_F32, count);
+    ff_convert(values, FF_F32, narrow, compute->dtype, count);
+    free(narrow);
+}
+
+/* Device memory holding `count` floats as `dtype`. */
+static inline void *put(ff_compute *compute, ff_dtype dtype, const float *values, size_t count) {
+    void *memory, *narrow;
+    const size_t bytes = count * ff_dtype_bytes(dtype);
+    assert_ok(ff_compute_allocate(compute, &memory, bytes, "a test", error));
+    assert_ok(ff_alloc(&narrow, count, ff_dtype_bytes(dtype), "a test", error));
+    ff_convert(narrow, dtype, values, FF_F32, count);
+    ff_compute_write(compute, memory, narrow, bytes);
+    free(narrow);
+    return memory;
+}
+/* Memory for `count` elements, filled with values that no result has. */
+static inline void *room(ff_compute *compute, ff_dtype dtype, size_t count) {
+    void *memory;
+    const ff_device_table *table = compute->device->table;
+    const size_t bytes = count * ff_dtype_bytes(dtype);
+    assert_ok(ff_compute_allocate(compute, &memory, bytes, "a test", error));
+    assert_ok(table->fill(compute->device, compute->stream, memory, 0xee, bytes, error));
+    return memory;
+}
+/* Reads and releases. */
+static inline float *take_floats(ff_compute *compute, ff_dtype dtype, void *memory, size_t count) {
+    void *narrow;
+    float *values = floats(count);
+    assert_ok(ff_alloc(&narrow, count, ff_dtype_bytes(dtype), "a test", error));
+    ff_compute_read(compute, narrow, memory, count * ff_dtype_bytes(dtype));
+    assert_ok(ff_compute_check(compute, error));
+    ff_convert(values, FF_F32, narrow, dtype, count);
+    ff_compute_release(compute, memory);
+    free(narrow);
+    return values;
+}
+/* The same, from and to NCHW. */
+static inline void *put_tensor(ff_compute *compute, const ff_tensor *t, const float *nchw) {
+    float *laid = lay_out(t, nchw);
+    void *memory = put(compute, compute->dtype, laid, ff_tensor_count(t));
+    free(laid);
+    return memory;
+}
+static inline float *take_tensor(ff_compute *compute, const ff_tensor *t, void *memory) {
+    float *laid = take_floats(compute, compute->dtype, memory, ff_tensor_count(t));
+    float *nchw = flatten(t, laid);
+    free(laid);
+    return nchw;
+}
+
 /* ---- a net by itself: graph, plan, parameters ---- */
 
 typedef struct net {

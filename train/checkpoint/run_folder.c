@@ -79,9 +79,10 @@ static ff_status check_empty(const ff_run_folder *folder, ff_error *error) {
 static ff_status make_named(ff_run_folder *folder, const char *path, bool *existed,
                             ff_error *error) {
     FF_TRY(ff_copy_bytes(&folder->path, path, ff_path_length(path), error));
-    *existed = mkdir(folder->path, 0777) != 0;
-    if (!*existed || errno == EEXIST) return FF_OK;
-    return ff_fail_errno(error, "--out %s: cannot create the folder", folder->path);
+    ff_error why;
+    *existed = access(folder->path, F_OK) == 0;
+    if (*existed || ff_make_folders(folder->path, &why) == FF_OK) return FF_OK;
+    return ff_fail(error, FF_IO, "--out %s", why.message);
 }
 
 ff_status ff_run_folder_create(ff_run_folder **out, const char *path, const char *name,

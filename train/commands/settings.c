@@ -239,7 +239,8 @@ ff_status ff_settings_use(ff_settings *out,
          "Where to train; default auto: the first GPU, else the CPU, saying why."},
         {"dp", 0, FF_OPTION_STRING, "LIST", &out->dp, NULL, 0, 0,
          "Train on several devices of this machine, a replica of the model on each, which have equal "
-         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu."},
+         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu; 2x0 is two replicas that "
+         "share GPU 0."},
         {"dp-balance", 0, FF_OPTION_STRING, "LIST", &out->dp_balance, NULL, 0, 0,
          "The replicas' parts of a batch, as in 2,3,3; default: equal ones."},
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,

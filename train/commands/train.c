@@ -268,6 +268,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
     if (ff_settings_trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
+    status = ff_job_conclude(job, status, error);
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     ff_tuning_release(&tuning);

@@ -72,6 +72,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
     FF_TRY_DONE(ff_run(trainer, report, &run, error));
 done:
+    status = ff_job_conclude(job, status, error);
     ff_trainer_destroy(&trainer);
     ff_tuning_release(&tuning);
     ff_report_destroy(&report);

@@ -23,7 +23,7 @@ typedef struct finding {
     char name[FF_PROBE_NAME + 40];
     ff_value_range range;
     size_t count;
-    uint64_t rows[NAMED], row_count; /* of the images: in the step's batch */
+    uint64_t rows[NAMED], row_count; /* of the images: in the step's batch, of all ranks */
     double largest_logit;
 } finding;
 
@@ -44,7 +44,8 @@ static void note_rows(finding *f, const ff_seen *seen, const float *values) {
         const ff_value_range row = ff_value_range_of(values + (size_t)n * each, each);
         if (!row.nan && !row.infinite) continue;
         if (f->row_count < NAMED)
-            f->rows[f->row_count] = (uint64_t)f->part * (uint64_t)f->trainer->micro + (uint64_t)n;
+            f->rows[f->row_count] =
+                (uint64_t)(f->part * f->trainer->micro_all + f->trainer->first_row + n);
         f->row_count++;
     }
 }
@@ -91,6 +92,7 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
     finding *f = again->finding;
     ff_probe probe;
     (void)last;
+    if (!batch) return FF_OK; /* another rank's */
     set_control(f, again->outcome);
     FF_TRY(ff_feed_make(f->trainer->train_feed, plan->compute->stream, error));
     ff_probe_begin(&probe, plan, batch->images, look, f);
@@ -140,6 +142,7 @@ static ff_status check_parameters(finding *f, ff_error *error) {
 static ff_status add_samples(const finding *f, ff_buffer *text, ff_error *error) {
     ff_dataset *set = f->trainer->splits.train;
     ff_loader_options options = ff_trainer_input(f->trainer, f->step);
+    options.share_total = 0;
     ff_loader *loader = NULL;
     ff_slot *slot;
     char key[FF_KEY_LIMIT_BYTES];
@@ -190,6 +193,23 @@ static ff_status explain(finding *f, const ff_outcome *outcome, ff_buffer *text,
     return add_finding(parameter.found && !images ? &parameter : f, text, error);
 }
 
+/* Each rank looks at its own samples: what the one found whose images are bad, else any. */
+static ff_status choose(finding *f, ff_buffer *text, ff_error *error) {
+    ff_job *job = f->trainer->options->job;
+    int32_t weight = f->found ? 1 + (f->kind == FF_SEEN_INPUT) : 0;
+    if (!job) return FF_OK;
+    if (weight) {
+        char found[sizeof error->message];
+        snprintf(found, sizeof found, "%s", text->bytes);
+        text->length = 0;
+        FF_TRY(ff_buffer_printf(text, error, "rank %d: %s", job->rank, found));
+    }
+    FF_TRY(ff_job_choose(job, &weight, text, error));
+    f->found = weight == 2;
+    f->kind = FF_SEEN_INPUT;
+    return FF_OK;
+}
+
 static ff_status add_advice(const finding *f, const char *checkpoint, const char *run,
                             ff_buffer *text, ff_error *error) {
     const ff_trainer *trainer = f->trainer;
@@ -217,7 +237,13 @@ ff_status ff_loss_failed(ff_trainer *trainer, const ff_outcome *outcome, const c
         text.length = 0;
         status = ff_buffer_printf(&text, &why, "its cause was not found (%s)", why.message);
     }
+    if (status == FF_OK) status = choose(&f, &text, &why);
     if (status == FF_OK) status = add_advice(&f, checkpoint, run, &text, &why);
+    /* Rank 0 has the run's folder. All ranks end with its sentence, none because of another. */
+    ff_job *job = trainer->options->job;
+    int32_t first = job && job->rank == 0;
+    if (status == FF_OK) status = ff_job_choose(job, &first, &text, &why);
+    if (job) job->concluded = status == FF_OK;
     const bool gradients = isfinite(bad.loss_sum);
     char at[40] = "the first step";
     if (bad.step) snprintf(at, sizeof at, "step %" PRIu64, bad.step + 1);

@@ -3,6 +3,7 @@
  * precision. Inputs are rounded to the precision first, outputs are filled with values that no
  * result has. */
 #include "tests/cuda/unit/cuda_helpers.h"
+#include "tests/unit/norm_ranks_case.h"
 
 typedef struct tables {
     machine m;
@@ -284,6 +285,15 @@ static void norms_agree(void **state) {
     for (int i = 0; i < 40; i++) one_norm(all, all->cuda[i % FF_PRECISION_COUNT], &d);
 }
 
+static void norms_of_ranks_are_those_of_the_whole(void **state) {
+    const tables *all = *state;
+    dice d = {.seed = 44};
+    for (int i = 0; i < 40; i++) {
+        ff_compute *compute = all->cuda[i % FF_PRECISION_COUNT];
+        norm_ranks_case(all->right, compute, &d, bound(compute, 1), 4e-6);
+    }
+}
+
 /* ---- pooling ---- */
 
 static void one_pool(const tables *all, ff_compute *compute, dice *d) {
@@ -531,7 +541,8 @@ static void losses_agree(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_agree), cmocka_unit_test(uneven_groups_are_refused),
-        cmocka_unit_test(norms_agree),        cmocka_unit_test(pools_agree),
+        cmocka_unit_test(norms_agree),
+        cmocka_unit_test(norms_of_ranks_are_those_of_the_whole),        cmocka_unit_test(pools_agree),
         cmocka_unit_test(linears_agree),      cmocka_unit_test(elementwise_agrees),
         cmocka_unit_test(dropout_agrees),     cmocka_unit_test(losses_agree),
     };
