@@ -109,6 +109,10 @@ typedef struct ff_loader_options {
      * cutmix cuts are at even positions, so that partners stay together. A share may be empty: its
      * slots have rows 0 but still come. share_total 0 = everything. */
     uint32_t share_begin, share_end, share_total;
+    /* The share comes in so many batches of equal size, one after another: micro-batches of a step.
+     * Of a last, smaller global batch those without samples do not come, but for the first. 0 = 1.
+     */
+    uint32_t cuts;
 
     /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
      * most 8. Slots: how many batches may be ready, being filled or acquired at once; 0 = 4,
@@ -153,7 +157,7 @@ typedef struct ff_slot {
     const ff_augment_params *params;
     uint64_t row_bytes; /* stride of data's rows */
 
-    uint32_t rows;                    /* of this share of a full batch; the same for every slot */
+    uint32_t rows;                    /* of this share (or cut) of a full batch; always the same */
     uint32_t count;                   /* samples in it; rows after them are padding */
     uint32_t channels, height, width; /* of its epoch */
     ff_dtype dtype;
@@ -161,7 +165,7 @@ typedef struct ff_slot {
 
     uint32_t epoch;
     uint64_t batch;          /* number of this batch in its epoch as the loader started it */
-    uint64_t position;       /* in the epoch of this share's first row */
+    uint64_t position;       /* in the epoch of this slot's first row */
     uint32_t global_count;   /* samples of the global batch, over all shares */
     bool last;               /* of its epoch */
     ff_loader_position next; /* what to store once this batch has been used */

@@ -12,6 +12,7 @@
 #define FF_TRAIN_ARGUMENTS_H
 
 #include "format/dtype.h"
+#include "loader/philox.h"
 #include "train/control.h"
 
 #include <stdbool.h>
@@ -25,10 +26,10 @@ typedef struct ff_tensor {
     int block;      /* adjacent channels of a pixel */
 } ff_tensor;
 
-static inline int ff_tensor_blocks(const ff_tensor *t) {
+FF_HD int ff_tensor_blocks(const ff_tensor *t) {
     return (t->c + t->block - 1) / t->block;
 }
-static inline int ff_tensor_padded_channels(const ff_tensor *t) {
+FF_HD int ff_tensor_padded_channels(const ff_tensor *t) {
     return ff_tensor_blocks(t) * t->block;
 }
 /* Elements of one sample, and of all, padding included. */

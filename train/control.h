@@ -36,6 +36,7 @@ typedef struct ff_outcome {
     float loss_scale;    /* used by the step */
     float learning_rate; /* of the first group */
     uint32_t stop;       /* a rank was asked to stop by this signal; 0 = none */
+    uint32_t parts;      /* micro-batches, of all ranks, that were added up; 0 = none was */
 } ff_outcome;
 
 /* The step's mean loss times its count: what adds up over an epoch. */

@@ -8,14 +8,29 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { AGREE_EVERY = 16 }; /* batches */
+
+/* FF_INTERRUPTED after a signal; ranks stop at the same batch. */
+static ff_status check_stop(ff_job *job, uint64_t batch, ff_error *error) {
+    int32_t number = ff_interrupt_signal();
+    ff_buffer nothing = {0};
+    if (!job) return ff_interrupt_check(error);
+    if (batch % AGREE_EVERY) return FF_OK;
+    const ff_status status = ff_job_choose(job, &number, &nothing, error);
+    ff_buffer_free(&nothing);
+    if (status != FF_OK || !number) return status;
+    if (error) error->signal_number = number;
+    return ff_fail(error, FF_INTERRUPTED, "stopped by %s", ff_interrupt_name(number));
+}
+
 /* Enqueues all batches of a pass, and counts them; *count = their number. */
-static ff_status give_all(ff_plan *plan, ff_feed *feed, ff_tally *tally, const ff_job *job,
+static ff_status give_all(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_job *job,
                           uint64_t *count, ff_error *error) {
     ff_outcome *outcomes = ff_feed_outcomes(feed);
     ff_compute *compute = ff_feed_compute(feed);
     for (bool last = false; !last; ++*count) {
         ff_feed_batch batch;
-        if (!job) FF_TRY(ff_interrupt_check(error)); /* ranks stop together, in training */
+        FF_TRY(check_stop(job, *count, error));
         FF_TRY(ff_feed_next(feed, &batch, error));
         ff_status status = ff_feed_make(feed, compute->stream, error);
         if (status == FF_OK) ff_plan_enqueue(plan, &batch.batch, false, outcomes + *count, 1, NULL);

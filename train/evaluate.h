@@ -18,7 +18,7 @@ typedef struct ff_evaluation {
  * and counts every sample; its numbers are those of the set where the feed's order is sequential.
  * All batches are enqueued before the first outcome is read. FF_BAD_DATA where no sample is
  * labelled; FF_INTERRUPTED; the feed's errors. Of a job each rank's feed has an equal part of every
- * batch; the result, and the tally, are of all, and a signal does not interrupt it. */
+ * batch; the result, and the tally, are of all, and a signal to any interrupts all. */
 FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_job *job,
                                   ff_evaluation *result, ff_error *error);
 

@@ -87,8 +87,12 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_op
         .device = machine->device,
         .cuda = &machine->cuda,
     };
-    snprintf(machine->text, sizeof machine->text, "cuda:%d, %s (compute capability %d.%d), %s",
-             ordinal, properties.name, properties.major, properties.minor, machine->table->built);
+    const int number = machine->nvml ? ff_nvml_number(machine->nvml) : -1;
+    char card[32] = "";
+    if (number >= 0) snprintf(card, sizeof card, "card %d at ", number);
+    snprintf(machine->text, sizeof machine->text,
+             "cuda:%d, %s (compute capability %d.%d), %sPCI %s, %s", ordinal, properties.name,
+             properties.major, properties.minor, card, properties.bus, machine->table->built);
     return FF_OK;
 }
 
@@ -151,8 +155,8 @@ const ff_model_device *ff_machine_device(const ff_machine *machine) {
 }
 
 ff_job_gpu ff_machine_gpu(const ff_machine *machine) {
-    if (!machine->table) return (ff_job_gpu){NULL, NULL};
-    return (ff_job_gpu){machine->bus, machine->table->train->comm_create};
+    if (!machine->table) return (ff_job_gpu){NULL, NULL, NULL};
+    return (ff_job_gpu){machine->text, machine->bus, machine->table->train->comm_create};
 }
 
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine) {

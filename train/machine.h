@@ -50,7 +50,9 @@ ff_card ff_machine_card(const ff_machine *machine);
 /* One sentence where `auto` uses the CPU although a driver knows a GPU; else NULL. Owned by the
  * machine. */
 const char *ff_machine_warning(const ff_machine *machine);
-/* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; owned by the machine. */
+/* "cpu; no GPU: ...", "cuda:0, NVIDIA H200 (compute capability 9.0), card 3 at PCI 0000:5e:00.0,
+ * CUDA 13.0 ...": for reports; owned by the machine. The card's number is nvidia-smi's, that of
+ * cuda:0 follows CUDA_VISIBLE_DEVICES. */
 const char *ff_machine_text(const ff_machine *machine);
 
 /* What the driver's NVML reports of the GPU now (loader/cuda/nvml.h). False on the CPU, and where

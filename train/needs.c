@@ -3,10 +3,13 @@
 #include "format/base/say.h"
 #include "loader/device/absent.h"
 #include "train/checkpoint/capture.h"
+#include "train/shares.h"
 #include "train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static ff_status add_mapped(uint64_t *bytes, ff_dataset *dataset, ff_error *error) {
     if (!dataset) return FF_OK;
@@ -25,7 +28,11 @@ static uint64_t rate_bytes(const ff_trainer *trainer) {
 }
 
 ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *error) {
-    *needs = (ff_needs){.host = ff_host_memory_left(""), .host_bytes = rate_bytes(trainer)};
+    const ff_job *job = trainer->options->job;
+    *needs = (ff_needs){.host = ff_host_memory_left(""),
+                        .host_bytes = rate_bytes(trainer),
+                        .host_ranks = ff_job_sharing(job, job ? job->rank : 0, true),
+                        .device_ranks = ff_job_sharing(job, job ? job->rank : 0, false)};
     FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.train, error));
     FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.val, error));
     ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
@@ -46,35 +53,74 @@ void ff_needs_print(FILE *out, const ff_needs *needs) {
     fprintf(out, "host memory    needs %s", ff_say_bytes(needs->host_bytes).text);
     if (needs->host.bytes != UINT64_MAX)
         fprintf(out, ", has %s %s", ff_say_bytes(needs->host.bytes).text, needs->host.limit);
+    if (needs->host_ranks > 1) fprintf(out, " for %d ranks", needs->host_ranks);
     fprintf(out, "; %s of the sets are mapped in addition, as page cache\n",
             ff_say_bytes(needs->mapped_bytes).text);
-    if (needs->device_has)
-        fprintf(out, "device memory  needs about %s, has %s%s\n",
-                ff_say_bytes(needs->device_bytes).text, ff_say_bytes(needs->device_has).text,
-                needs->device_limit);
+    if (!needs->device_has) return;
+    fprintf(out, "device memory  needs about %s, has %s%s", ff_say_bytes(needs->device_bytes).text,
+            ff_say_bytes(needs->device_has).text, needs->device_limit);
+    if (needs->device_ranks > 1) fprintf(out, " for %d ranks", needs->device_ranks);
+    fputc('\n', out);
 }
 
-/* The run's needs as a share of what is available: up to 1 it fits. */
+/* The run's needs as a share of what is available, of which ranks that share it have equal parts:
+ * up to 1 it fits. */
 static double share_of(const ff_needs *needs) {
     const double host = (double)needs->host_bytes / fmax((double)needs->host.bytes, 1);
     const double device = (double)needs->device_bytes / fmax((double)needs->device_has, 1);
-    return fmax(host, device);
+    return fmax(host * needs->host_ranks, device * needs->device_ranks);
+}
+
+/* The least rows of a rank. */
+static int64_t row_unit(const ff_trainer *trainer) {
+    return ff_augment_mixes(&trainer->augment) ? 2 : 1;
+}
+
+/* This rank has so many rows of a micro-batch, one other rank what is left, and the rest of them
+ * the least. */
+static void cut_rows(const ff_trainer *trainer, int64_t rows, uint32_t *cuts) {
+    const ff_job *job = trainer->options->job;
+    const int64_t unit = row_unit(trainer);
+    for (int i = 0; i <= job->size; i++)
+        cuts[i] = (uint32_t)(i < job->rank || !i ? i * unit
+                                                 : trainer->micro_all - (job->size - i) * unit);
+    cuts[job->rank ? job->rank : 1] =
+        job->rank ? cuts[job->rank + 1] - (uint32_t)rows : (uint32_t)rows;
 }
 
 /* The same for a trainer with another batch, or more micro-batches of it, and the same available
- * memory; false where it cannot be made. */
-static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumulate,
+ * memory; false where it cannot be made. rows: of a job, this rank's; 0 = as shared now. */
+static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumulate, int64_t rows,
                        double *share) {
     ff_trainer_options options = *trainer->options;
+    const ff_job *job = options.job;
+    uint32_t *cuts = NULL;
+    ff_job other_job;
     ff_model_device planned;
     ff_device *absent = NULL;
     ff_trainer *other;
     options.batch = batch;
     options.accumulate = accumulate;
     options.counts = true;
+    if (trainer->device &&
+        ff_device_absent_create(&absent, trainer->needs.device_has, false, NULL) != FF_OK)
+        return false;
+    if (rows && ff_alloc(&cuts, (uint64_t)job->size + 1, sizeof *cuts, "shares", NULL) != FF_OK) {
+        ff_device_destroy(&absent);
+        return false;
+    }
+    if (rows) {
+        cut_rows(trainer, rows, cuts);
+        other_job = (ff_job){.rank = job->rank,
+                             .size = job->size,
+                             .local_size = job->local_size,
+                             .cuts = cuts,
+                             .ranks = job->ranks,
+                             .places = job->places,
+                             .lock = PTHREAD_MUTEX_INITIALIZER};
+        options.job = &other_job;
+    }
     if (trainer->device) {
-        const uint64_t has = trainer->needs.device_has;
-        if (ff_device_absent_create(&absent, has, false, NULL) != FF_OK) return false;
         planned = *trainer->device;
         planned.device = absent;
         if (!options.planned) options.planned_kernels = ff_machine_kernels(trainer->machine);
@@ -87,31 +133,46 @@ static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumul
         ff_trainer_destroy(&other);
     }
     ff_device_destroy(&absent);
+    free(cuts);
     return made;
 }
 
+/* With another batch in as many micro-batches, or with by_rows another share of it. */
+static bool share_of_size(const ff_trainer *trainer, bool by_rows, int64_t size, double *share) {
+    return share_with(trainer, by_rows ? trainer->batch : size, trainer->accumulate,
+                      by_rows ? size : 0, share);
+}
+
 /* About the largest batch, of at most `most` samples, whose share is at most `limit`: needs grow
- * almost linearly with it, and the result was counted. 0 = not even the smallest fits. */
-static int64_t batch_that_fits(const ff_trainer *trainer, double limit, int64_t most) {
+ * almost linearly with it, and the result was counted. by_rows: this rank's rows instead, of the
+ * same batch. 0 = not even the smallest fits. */
+static int64_t most_that_fits(const ff_trainer *trainer, bool by_rows, double limit, int64_t most) {
     enum { TRIES = 6 };
-    const int64_t parts = trainer->accumulate;
-    double above = share_of(&trainer->needs), per_sample = above / (double)trainer->batch, share;
-    int64_t at = trainer->batch, fits = above <= limit ? at : 0;
+    const int64_t parts = by_rows ? row_unit(trainer) : trainer->accumulate;
+    int64_t at = by_rows ? trainer->micro : trainer->batch;
+    double above = share_of(&trainer->needs), per_sample = above / (double)at, share;
+    int64_t fits = above <= limit ? at : 0;
     for (int i = 0; i < TRIES && per_sample > 0; i++) {
         const double far = (double)at + floor((limit - above) / per_sample);
         int64_t micro = (int64_t)fmax(fmin(far, (double)most), 0) / parts;
-        if (micro > 8) micro -= micro % 8;
+        if (micro > 8 && !by_rows) micro -= micro % 8;
         if (micro * parts == at && above > limit) micro--;
         const int64_t next = micro > 1 ? micro * parts : parts;
-        if (next == at || next <= fits || !share_with(trainer, next, parts, &share)) break;
+        if (next == at || next <= fits || !share_of_size(trainer, by_rows, next, &share)) break;
         if (share <= limit) fits = next;
         per_sample = (above - share) / (double)(at - next);
         above = share;
         at = next;
     }
-    if (!fits && at > parts && share_with(trainer, parts, parts, &share) && share <= limit)
+    if (!fits && at > parts && share_of_size(trainer, by_rows, parts, &share) && share <= limit)
         fits = parts;
     return fits;
+}
+
+int64_t ff_needs_most_rows(const ff_trainer *trainer) {
+    const ff_job *job = trainer->options->job;
+    return most_that_fits(trainer, true, 1,
+                          trainer->micro_all - (job->size - 1) * row_unit(trainer));
 }
 
 /* The fewest micro-batches of the whole batch that fit, counted, where a batch of `fits` samples in
@@ -122,7 +183,7 @@ static int64_t accumulation_that_fits(const ff_trainer *trainer, int64_t fits) {
         double share;
         if (trainer->batch % n || trainer->batch / n > fits / trainer->accumulate) continue;
         tries--;
-        if (share_with(trainer, trainer->batch, n, &share) && share <= 1) return n;
+        if (share_with(trainer, trainer->batch, n, 0, &share) && share <= 1) return n;
     }
     return 0;
 }
@@ -155,18 +216,112 @@ ff_status ff_needs_choose_batch(const ff_trainer_options *options, int64_t usual
     counted.counts = true;
     counted.tuning = NULL;
     FF_TRY(ff_trainer_create(&trainer, &counted, error));
-    *batch = batch_that_fits(trainer, CHOSEN_SHARE, most);
+    *batch = most_that_fits(trainer, false, CHOSEN_SHARE, most);
     ff_trainer_destroy(&trainer);
     if (*batch < most) *reason = "the largest whose run needs at most 90 % of the memory";
     if (!*batch) *batch = parts;
     return FF_OK;
 }
 
+/* ---- of a job ---- */
+
+typedef struct told {
+    double has, needs; /* [host, device] */
+} told;
+
+/* "--dp-balance 5,3 would fit, or ...": what all ranks could do. */
+static ff_status advise(const ff_trainer *trainer, char *advice, size_t size, ff_error *error) {
+    ff_job *job = trainer->options->job;
+    const int count = job->size;
+    const bool pairs = ff_augment_mixes(&trainer->augment);
+    double *found, least = (double)trainer->batch;
+    int64_t *rows = NULL, *most = NULL;
+    ff_status status;
+    FF_TRY(ff_alloc(&found, 3 * (uint64_t)count, sizeof *found, "shares", error));
+    FF_TRY_DONE(ff_alloc(&rows, (uint64_t)count, sizeof *rows, "shares", error));
+    FF_TRY_DONE(ff_alloc(&most, (uint64_t)count, sizeof *most, "shares", error));
+    double *speed = found, *room = found + count, *batch = room + count;
+    speed[job->rank] = (double)trainer->micro; /* the proportions that were asked for */
+    room[job->rank] = (double)ff_needs_most_rows(trainer);
+    batch[job->rank] = (double)most_that_fits(trainer, false, 1, trainer->batch);
+    FF_TRY_DONE(ff_job_sum(job, found, 3 * (size_t)count, error));
+    for (int i = 0; i < count; i++) most[i] = (int64_t)room[i];
+    for (int i = 0; i < count; i++) least = fmin(least, batch[i]);
+    int length = 0;
+    if (ff_shares_choose(speed, most, count, trainer->micro_all, pairs, rows)) {
+        length = snprintf(advice, size, "--dp-balance ");
+        for (int i = 0; job->team && i < count && length < (int)size; i++)
+            length += snprintf(advice + length, size - (size_t)length, "%s%" PRId64, i ? "," : "",
+                               rows[i]);
+        if (length < (int)size)
+            length += snprintf(advice + length, size - (size_t)length, "%s would fit",
+                               job->team ? "" : "auto");
+    }
+    int64_t parts = trainer->accumulate + 1;
+    while (
+        parts < trainer->batch &&
+        (trainer->batch % parts || trainer->batch / parts > (int64_t)least / trainer->accumulate))
+        parts++;
+    if (least >= 1 && length < (int)size)
+        length += snprintf(advice + length, size - (size_t)length,
+                           length ? "; so would --batch %.0f" : "--batch %.0f would fit", least);
+    if (least >= 1 && parts < trainer->batch && length < (int)size)
+        snprintf(advice + length, size - (size_t)length, ", or --accumulate %" PRId64, parts);
+done:
+    free(found);
+    free(rows);
+    free(most);
+    return status;
+}
+
+/* Whether rank r and those beside it need more of its host's or device's memory than there is. */
+static bool is_over(const ff_job *job, const told *all, int r, bool host, told *sum) {
+    *sum = (told){all[2 * r + !host].has, 0};
+    for (int i = 0; i < job->size; i++)
+        if (ff_job_together(job, r, i, host)) sum->needs += all[2 * i + !host].needs;
+    return sum->needs > sum->has;
+}
+
+/* All ranks find the same. */
+static ff_status check_ranks(const ff_trainer *trainer, ff_error *error) {
+    ff_job *job = trainer->options->job;
+    const ff_needs *needs = &trainer->needs;
+    char advice[640] = "not even the smallest batch fits; use a smaller model or smaller samples";
+    told *all, sum = {0};
+    bool host = false;
+    int over = 0;
+    ff_status status;
+    FF_TRY(ff_alloc(&all, 2 * (uint64_t)job->size, sizeof *all, "what ranks need", error));
+    all[2 * job->rank] = (told){(double)needs->host.bytes, (double)needs->host_bytes};
+    all[2 * job->rank + 1] = (told){(double)needs->device_has, (double)needs->device_bytes};
+    FF_TRY_DONE(ff_job_sum(job, &all->has, 4 * (size_t)job->size, error));
+    while (over < job->size && !is_over(job, all, over, host, &sum)) {
+        over += host;
+        host = !host;
+    }
+    if (over == job->size) goto done;
+    FF_TRY_DONE(advise(trainer, advice, sizeof advice, error));
+    const ff_job_place *place = &job->places[over];
+    const bool shares = ff_job_sharing(job, over, host) > 1;
+    status = ff_fail(error, FF_NO_MEMORY,
+                     "rank %d%s about %s of %s memory with %" PRIu32 "/%" PRIu32
+                     " of batches of %" PRId64 ", and %.*s%shost %s has %s free; %s",
+                     over, shares ? " and those beside it need" : " needs",
+                     ff_say_bytes((uint64_t)sum.needs).text, host ? "the host's" : "the device's",
+                     job->cuts[over + 1] - job->cuts[over], job->cuts[job->size], trainer->batch,
+                     host ? 0 : (int)strcspn(place->device, ","), place->device, host ? "" : " on ",
+                     place->host, ff_say_bytes((uint64_t)sum.has).text, advice);
+done:
+    free(all);
+    return status;
+}
+
 ff_status ff_needs_check(const ff_trainer *trainer, ff_error *error) {
     const ff_needs *needs = &trainer->needs;
     char advice[96] = "not even the smallest batch fits; use a smaller model or smaller samples";
+    if (trainer->options->job && trainer->options->job->channel) return check_ranks(trainer, error);
     if (share_of(needs) <= 1) return FF_OK;
-    const int64_t fits = batch_that_fits(trainer, 1, trainer->batch);
+    const int64_t fits = most_that_fits(trainer, false, 1, trainer->batch);
     const int64_t parts = fits ? accumulation_that_fits(trainer, fits) : 0;
     if (fits) snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit", fits);
     if (parts)

@@ -18,8 +18,9 @@ typedef struct ff_needs {
     /* Of a GPU; both 0 on the CPU. With the workspaces of engines chosen without timing (a run may
      * choose others), and without what CUDA's libraries allocate for themselves. */
     uint64_t device_bytes, device_has;
-    const char *device_limit; /* after device_has: " free"; "" for a planned device */
-    uint64_t mapped_bytes;    /* of the sets; page cache, which the system can reclaim */
+    const char *device_limit;     /* after device_has: " free"; "" for a planned device */
+    int host_ranks, device_ranks; /* that share this memory: of ff_job_sharing */
+    uint64_t mapped_bytes;        /* of the sets; page cache, which the system can reclaim */
 } ff_needs;
 
 /* For a trainer whose parts are built on an absent device (loader/device/absent.h), which counts
@@ -34,8 +35,12 @@ void ff_needs_print(FILE *out, const ff_needs *needs);
 FF_MUST_USE ff_status ff_needs_choose_batch(const struct ff_trainer_options *options, int64_t usual,
                                             uint64_t samples, int64_t *batch, const char **reason,
                                             ff_error *error);
+/* The most samples of a micro-batch that may be this rank's share so that it fits into its part of
+ * the memory, about; 0 = none. Each may have some. */
+int64_t ff_needs_most_rows(const struct ff_trainer *trainer);
 /* FF_NO_MEMORY where the machine or the device has less: names what is needed, what is free, and
- * the --batch and the --accumulate that would fit, if any. */
+ * the --batch and the --accumulate that would fit, if any; of a job, which every rank calls, all
+ * ranks' needs, and the shares that would fit. */
 FF_MUST_USE ff_status ff_needs_check(const struct ff_trainer *trainer, ff_error *error);
 
 #endif

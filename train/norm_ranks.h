@@ -6,7 +6,6 @@
 #ifndef FF_TRAIN_NORM_RANKS_H
 #define FF_TRAIN_NORM_RANKS_H
 
-#include "loader/philox.h"
 #include "train/arguments.h"
 
 /* Of a channel: `m` values, their mean and the sum of their squared deviations from it. */

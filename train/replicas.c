@@ -1,6 +1,7 @@
 #include "train/replicas.h"
 
 #include "format/base/thread.h"
+#include "train/shares.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,27 +29,32 @@ static ff_status parse_device(ff_replicas *replicas, const char *text, size_t le
             (int)length, text);
     for (int i = 0; i < replicas->count && strcmp(name, "cpu") != 0; i++)
         if (strcmp(replicas->device[i], name) == 0)
-            return ff_fail(error, FF_USAGE, "--dp: device %lu is named twice", ordinal);
+            return ff_fail(error, FF_USAGE,
+                           "--dp: device %lu is named twice; 2x%lu puts two replicas on it",
+                           ordinal, ordinal);
     if (replicas->count && (strcmp(name, "cpu") == 0) != (strcmp(replicas->device[0], "cpu") == 0))
         return ff_fail(error, FF_USAGE, "--dp: replicas are on GPUs or on the CPU, not on both");
     replicas->count++;
     return FF_OK;
 }
 
-static ff_status parse_balance(ff_replicas *replicas, const char *balance, ff_error *error) {
-    const char *at = balance;
-    for (int i = 0; i < replicas->count; i++) {
-        char *end = NULL;
-        const unsigned long part = at && *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
-        if (!end || part < 1 || part > 1 << 16 || *end != (i + 1 < replicas->count ? ',' : '\0'))
-            return ff_fail(error, FF_USAGE,
-                           "--dp-balance %s: %d replicas need as many numbers from 1 on, the parts "
-                           "of a batch, as in 2,3,3",
-                           balance, replicas->count);
-        replicas->cuts[i + 1] = replicas->cuts[i] + (uint32_t)part;
-        at = end + 1;
-    }
+/* "2x0": replicas that share a device. */
+static ff_status repeat_last(ff_replicas *replicas, unsigned long copies, ff_error *error) {
+    if (copies < 1 || copies > (unsigned long)(FF_REPLICAS - replicas->count + 1))
+        return ff_fail(error, FF_USAGE, "--dp: %lu replicas on a device; 1 to %d are possible",
+                       copies, FF_REPLICAS);
+    for (; copies > 1; copies--, replicas->count++)
+        memcpy(replicas->device[replicas->count], replicas->device[replicas->count - 1],
+               sizeof replicas->device[0]);
     return FF_OK;
+}
+
+static ff_status parse_balance(ff_replicas *replicas, const char *balance, ff_error *error) {
+    if (ff_shares_parse(balance, replicas->count, replicas->cuts)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "--dp-balance %s: %d replicas need as many numbers from 1 on, the parts of a "
+                   "batch, as in 2,3,3; or auto",
+                   balance, replicas->count);
 }
 
 ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices, const char *balance,
@@ -57,8 +63,12 @@ ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices, const ch
     if (!devices && balance)
         return ff_fail(error, FF_USAGE, "--dp-balance needs --dp, the devices of the replicas");
     while (devices) {
+        const size_t times = strspn(devices, "0123456789");
+        const unsigned long copies = devices[times] == 'x' ? strtoul(devices, NULL, 10) : 1;
+        if (devices[times] == 'x') devices += times + 1;
         const size_t length = strcspn(devices, ",");
         FF_TRY(parse_device(replicas, devices, length, error));
+        FF_TRY(repeat_last(replicas, copies, error));
         devices = devices[length] ? devices + length + 1 : NULL;
     }
     for (int i = 0; i <= replicas->count; i++) replicas->cuts[i] = (uint32_t)i;
@@ -78,10 +88,7 @@ typedef struct team {
 /* What ends one rank ends them all. */
 static ff_status run_rank(ff_job *job, const ff_rank_work *work, const char *device,
                           ff_error *error) {
-    const ff_status status =
-        ff_channel_conclude(job->channel, work->run(work->context, job, device, error), error);
-    if (status != FF_OK && status != FF_PREEMPTED) ff_job_abort(job, error->message);
-    return status;
+    return ff_job_conclude(job, work->run(work->context, job, device, error), error);
 }
 
 static void run_one(team *all, int rank) {
@@ -146,7 +153,10 @@ ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .team = all->jobs};
     status = run_all(all, error);
-    for (int i = 0; i < count; i++) ff_channel_close(&all->jobs[i].channel); /* of none that ran */
+    for (int i = 0; i < count; i++) {
+        ff_channel_close(&all->jobs[i].channel); /* of none that ran */
+        free(all->jobs[i].places);
+    }
 done:
     free(all);
     return status;
@@ -176,6 +186,7 @@ ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error 
     status = run_rank(&job, work, NULL, error);
 done:
     ff_channel_close(&job.channel);
+    free(job.places);
     free(cuts);
     return status;
 }

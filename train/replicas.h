@@ -13,12 +13,13 @@ typedef struct ff_replicas {
     uint32_t cuts[FF_REPLICAS + 1]; /* as in ff_job */
 } ff_replicas;
 
-/* devices: "0,1,2", "cpu,cpu", "cuda:1,cuda:3"; NULL = none. balance: "2,3,3", parts of a batch;
- * NULL = equal. FF_USAGE. */
+/* devices: "0,1,2", "cpu,cpu", "cuda:1,cuda:3", "2x0,1" with two on GPU 0; NULL = none. balance:
+ * "2,3,3", parts of a batch; NULL = equal. FF_USAGE. */
 FF_MUST_USE ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices,
                                         const char *balance, ff_error *error);
 
-/* The work of a rank. device: of --dp; NULL = as the options say. */
+/* The work of a rank, which calls ff_job_conclude before ff_job_disconnect. device: of --dp; NULL =
+ * as the options say. */
 typedef struct ff_rank_work {
     ff_status (*run)(void *context, ff_job *job, const char *device, ff_error *error);
     void *context;

@@ -152,7 +152,7 @@ static json_t *start_object(const ff_trainer *trainer) {
         trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
         trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
         (json_int_t)trainer->accumulate);
-    return joined(joined(object, more), updates);
+    return joined(joined(joined(object, more), updates), ff_summary_ranks(trainer));
 }
 
 ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {

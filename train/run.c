@@ -279,8 +279,11 @@ static ff_status run_epochs(running *run, ff_error *error) {
         FF_TRY(status);
         FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
         ff_epoch line = line_of(run, epoch);
-        if (trainer->val_plan && evaluates_after(trainer, epoch + 1))
-            FF_TRY(evaluate(run, &line, &best, error));
+        if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
+            status = evaluate(run, &line, &best, error);
+            if (status == FF_INTERRUPTED) run->stop.signal = error->signal_number;
+            FF_TRY(status);
+        }
         end_epoch(run);
         run->result.last = line;
         FF_TRY(ff_report_epoch(run->report, &line, error));
@@ -363,12 +366,17 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     if (options->from) run.state = *options->from;
     FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
     if (run.goes_on && run.state.totals.steps >= ff_trainer_total_steps(trainer) &&
-        !run.state.epoch.samples)
+        !run.state.epoch.samples) {
+        if (options->may_be_complete) {
+            ff_report_note(report, "the run is complete");
+            return FF_OK;
+        }
         return ff_fail(error, FF_USAGE,
                        "the run is complete: all its %" PRIu64
                        " steps are done; with more --epochs "
                        "it goes on",
                        run.state.totals.steps);
+    }
     run.saved_step = run.state.totals.steps;
     FF_TRY(ff_report_start(report, trainer, error));
     ff_status status;

@@ -20,6 +20,7 @@ typedef struct ff_run_options {
     const char *folder;    /* of the run; NULL: none */
     const char *hashes;    /* file of hashes (debug/hashes.h); NULL: none */
     int64_t hash_every;    /* steps; or FF_HASHES_CHOSEN, 0 = none */
+    bool may_be_complete;  /* to go on with a run that is complete does nothing, and is no error */
 } ff_run_options;
 
 /* Trains to the end of the run; the trainer cannot be used afterwards. Reports every epoch, and the

@@ -27,13 +27,16 @@ ff_status ff_ranks_share_buffers(ff_trainer *trainer, ff_error *error) {
 ff_status ff_ranks_compare(ff_trainer *trainer, uint64_t step, ff_error *error) {
     const ff_store *store = ff_model_store(trainer->model);
     const size_t bytes = store->trained_count * sizeof(float);
+    const bool here = store->compute->device->table->unified;
     char what[64];
-    void *values;
+    void *copy = NULL;
     if (!ff_step_reducer(trainer->step)) return FF_OK;
-    FF_TRY(ff_alloc(&values, bytes, 1, "the parameters", error));
-    ff_compute_read(store->compute, values, store->values, bytes);
-    const uint64_t sum = ff_checksum(values, bytes);
-    free(values);
+    if (!here) {
+        FF_TRY(ff_alloc(&copy, bytes, 1, "the parameters", error));
+        ff_compute_read(store->compute, copy, store->values, bytes);
+    }
+    const uint64_t sum = ff_checksum(here ? store->values : copy, bytes);
+    free(copy);
     FF_TRY(ff_compute_check(store->compute, error));
     snprintf(what, sizeof what, "other parameters after step %" PRIu64, step);
     return ff_job_agree(trainer->options->job, what, &sum, sizeof sum, error);

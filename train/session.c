@@ -50,9 +50,9 @@ static ff_status open_run(ff_session *session, ff_error *error) {
     return add_note(session, "the run has no checkpoint yet: it begins again", error);
 }
 
-static ff_status open_checkpoint(ff_session *session, ff_error *error) {
+static ff_status open_checkpoint(ff_session *session, const char *run, ff_error *error) {
     char *note = NULL;
-    FF_TRY(ff_run_folder_open(&session->folder, session->options->resume, error));
+    FF_TRY(ff_run_folder_open(&session->folder, run, error));
     const char *chosen = ff_run_folder_chosen(session->folder);
     ff_status status =
         chosen ? ff_checkpoint_open(&session->checkpoint, chosen, error)
@@ -70,13 +70,23 @@ static ff_status open_checkpoint(ff_session *session, ff_error *error) {
     return ff_buffer_printf(&session->recipe, error, "%s", recipe);
 }
 
+/* The same command begins a run and goes on with it. */
+static ff_status open_automatic(ff_session *session, const char *recipe_file, ff_error *error) {
+    const char *out = session->options->out;
+    if (!out || !strcmp(out, "none"))
+        return ff_fail(error, FF_USAGE, "--resume auto needs --out, the folder of the run");
+    if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, out)) return open_checkpoint(session, out, error);
+    return recipe_file ? read_file(session, recipe_file, error) : FF_OK;
+}
+
 static ff_status open_files(ff_session *session, const char *recipe_file, ff_error *error) {
     const ff_session_options *options = session->options;
+    if (ff_session_is_automatic(session)) return open_automatic(session, recipe_file, error);
     if (options->resume && recipe_file)
         return ff_fail(error, FF_USAGE, "--resume goes on with its own recipe; leave out --recipe");
     if (options->resume && options->out)
         return ff_fail(error, FF_USAGE, "--resume goes on in its own folder; leave out --out");
-    if (options->resume) return open_checkpoint(session, error);
+    if (options->resume) return open_checkpoint(session, options->resume, error);
     return recipe_file ? read_file(session, recipe_file, error) : FF_OK;
 }
 
@@ -117,6 +127,10 @@ char *ff_session_recipe(ff_session *session) {
 
 const char *ff_session_recipe_path(const ff_session *session) {
     return session->recipe_path;
+}
+
+bool ff_session_is_automatic(const ff_session *session) {
+    return session->options->resume && !strcmp(session->options->resume, "auto");
 }
 
 uint64_t ff_session_step(const ff_session *session) {
@@ -321,5 +335,6 @@ ff_run_options ff_session_run(const ff_session *session) {
         .folder = ff_session_path(session),
         .hashes = session->hashes,
         .hash_every = session->options->hash_every,
+        .may_be_complete = ff_session_is_automatic(session),
     };
 }

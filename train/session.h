@@ -15,7 +15,8 @@
 
 typedef struct ff_session_options {
     const char *out;    /* NULL = runs/NAME-N; "none" = nothing is kept */
-    const char *resume; /* the folder of a run, or a checkpoint; NULL = a new run */
+    const char *resume; /* the folder of a run, or a checkpoint; "auto" = `out` where that holds a
+                           run; NULL = a new run */
     const char *every;  /* ff_every_parse */
     int64_t keep;       /* checkpoints, at least 1 */
     int64_t hash_every; /* as in ff_run_options */
@@ -36,6 +37,8 @@ void ff_session_close(ff_session **session);
  * a name for errors; NULL: there are none. Owned by the session. */
 char *ff_session_recipe(ff_session *session);
 const char *ff_session_recipe_path(const ff_session *session);
+/* --resume auto */
+bool ff_session_is_automatic(const ff_session *session);
 /* Steps done before; 0: a new run. */
 uint64_t ff_session_step(const ff_session *session);
 

@@ -31,6 +31,7 @@ struct ff_step {
     ff_event *before, *begun, *ended;
     bool before_set, timing;
     int parts;       /* micro-batches of the next step so far */
+    bool ends;       /* the one being added is its last */
     bool part_timed; /* the first of them was */
     ff_step_times times;
 };
@@ -62,45 +63,32 @@ static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *ba
 }
 
 /* A bucket of the last micro-batch. */
-static void add_bucket(ff_step *step, const ff_plan *plan, int bucket, bool first) {
+static void add_bucket(void *context, const ff_plan *plan, int bucket) {
+    ff_step *step = context;
     if (ff_reducer_needs(step->reducer, plan, bucket))
-        ff_update_sum(step->update, first, ff_reducer_bucket(step->reducer, bucket),
-                      step->ring.entries, ff_outcome_ring_size(&step->ring));
+        ff_update_sum(step->update, (ff_batch_part){step->parts, true},
+                      ff_reducer_bucket(step->reducer, bucket), step->ring.entries,
+                      ff_outcome_ring_size(&step->ring));
     (void)!ff_reducer_bucket_done(step->reducer, plan, bucket, ff_compute_error(step->compute));
-}
-static void add_only(void *context, const ff_plan *plan, int bucket) {
-    add_bucket(context, plan, bucket, true);
-}
-static void add_last(void *context, const ff_plan *plan, int bucket) {
-    add_bucket(context, plan, bucket, false);
-}
-
-static ff_status enqueue_sums(ff_step *step, ff_plan *plan, const ff_batch *batch, bool timed,
-                              bool first, ff_error *error) {
-    const ff_bucket_watch watch = {ff_reducer_bucket(step->reducer, 0),
-                                   ff_reducer_bucket_count(step->reducer),
-                                   first ? add_only : add_last, step};
-    FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
-    ff_update_count(step->update, first, step->ring.entries, ff_outcome_ring_size(&step->ring));
-    FF_TRY(ff_reducer_outcome_done(step->reducer, error));
-    return ff_compute_check(step->compute, error);
-}
-
-static ff_status give_only_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                               ff_error *error) {
-    return enqueue_sums(context, plan, batch, timed, true, error);
 }
 
 static ff_status give_last_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
                                ff_error *error) {
-    return enqueue_sums(context, plan, batch, timed, false, error);
+    ff_step *step = context;
+    const ff_bucket_watch watch = {ff_reducer_bucket(step->reducer, 0),
+                                   ff_reducer_bucket_count(step->reducer), add_bucket, step};
+    FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
+    ff_update_count(step->update, (ff_batch_part){step->parts, true}, step->ring.entries,
+                    ff_outcome_ring_size(&step->ring));
+    FF_TRY(ff_reducer_outcome_done(step->reducer, error));
+    return ff_compute_check(step->compute, error);
 }
 
 static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
                           ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    ff_update_add(step->update, step->parts == 1, step->ring.entries,
+    ff_update_add(step->update, (ff_batch_part){step->parts - 1, step->ends}, step->ring.entries,
                   ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }
@@ -109,16 +97,18 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
                              ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    if (step->reducer)
+    if (step->reducer) {
+        ff_reducer_widen(step->reducer);
         ff_update_join(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
                        step->ring.entries, ff_outcome_ring_size(&step->ring));
+    }
     ff_update_enqueue(step->update, step->ring.entries, ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }
 
 static const ff_segment_kind kinds[SEGMENTS] = {
     [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
-    [SUM_FIRST] = {.give = give_only_sum, .of_plan = true, .timed = true},
+    [SUM_FIRST] = {.give = give_last_sum, .of_plan = true, .timed = true},
     [SUM] = {.give = give_last_sum, .of_plan = true, .timed = true},
     [ADD_FIRST] = {.give = give_sum},
     [ADD] = {.give = give_sum},
@@ -168,6 +158,7 @@ static ff_status build(ff_step *step, ff_error *error) {
         .part_samples = options->part_samples,
         .first_sample = options->first_sample,
         .summed = options->summed,
+        .tree = options->tree,
         .divisor = ff_model_loss_divisor(step->model),
     };
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));
@@ -175,8 +166,12 @@ static ff_status build(ff_step *step, ff_error *error) {
     step->options.rates = NULL;
     FF_TRY(ff_outcome_ring_create(&step->ring, step->compute, options->send_steps,
                                   options->first_step, error));
-    const ff_reducer_options reducer = {options->ranks, options->comm, options->comm_device,
+    const ff_reducer_options reducer = {options->ranks,
+                                        options->comm,
+                                        options->comm_device,
                                         options->bucket_bytes,
+                                        options->reduce_dtype,
+                                        options->samples,
                                         options->norms && options->norms->table->waits_in_calls};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
     FF_TRY(create_events(step, error));
@@ -295,12 +290,13 @@ static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_
     FF_TRY(ff_compute_check(step->compute, error));
     FF_TRY(ff_outcome_ring_await(&step->ring, error));
     enter_plan(step, plan);
+    ff_update_begin(step->update, step->parts);
     if (batch)
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
     else
         FF_TRY(enqueue_nothing(step, plan, kind == SUM_FIRST, error));
     if (step->options.norms) FF_TRY(step->options.norms->table->check(step->options.norms, error));
-    step->store->forwards++;
+    step->store->forwards += !(step->options.tree && step->parts);
     return FF_OK;
 }
 
@@ -309,12 +305,18 @@ static bool is_timed(const ff_step *step, int kind, const ff_plan *plan) {
     return step->before_set && ff_segments_timeable(&step->segments, kind, plan);
 }
 
-ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
+static ff_status add(ff_step *step, ff_plan *plan, const ff_batch *batch, bool last,
+                     ff_error *error) {
     const bool first = !step->parts;
     if (first) step->part_timed = is_timed(step, GRADIENTS, plan);
     FF_TRY(run_gradients(step, GRADIENTS, plan, batch, first && step->part_timed, error));
     step->parts++;
+    step->ends = last;
     return ff_segments_run(&step->segments, first ? ADD_FIRST : ADD, plan, batch, false, error);
+}
+
+ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
+    return add(step, plan, batch, false, error);
 }
 
 /* The last micro-batch in a job, and the reduction. */
@@ -332,7 +334,7 @@ ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
     if (step->reducer) {
         FF_TRY(reduce(step, plan, batch, &timed, error));
     } else if (step->store->sums) {
-        FF_TRY(ff_step_add(step, plan, batch, error));
+        FF_TRY(add(step, plan, batch, true, error));
         timed = step->part_timed;
     } else {
         FF_TRY(run_gradients(step, GRADIENTS, plan, batch, timed, error));

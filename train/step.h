@@ -30,7 +30,7 @@ typedef struct ff_step_options {
     uint64_t rate_steps;
     double clip_norm, ema_decay;
     int part_samples, first_sample;
-    bool summed;
+    bool summed, tree;
     uint64_t first_step; /* number of the first step: of a resumed run */
     /* Initial loss scale: 0 = 1, fixed. `scale_interval` good steps double it, a step whose
      * gradients are not finite halves it and is skipped; interval 0 = fixed. */
@@ -44,6 +44,8 @@ typedef struct ff_step_options {
     ff_comm *comm;
     ff_device *comm_device;
     uint64_t bucket_bytes;
+    ff_dtype reduce_dtype;
+    int64_t samples; /* of a whole batch */
     /* Another communicator of the same ranks, for batch norms' statistics; NULL: each has its own.
      * It is used with the compute's stream. */
     ff_comm *norms;

@@ -50,11 +50,25 @@ ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error) {
     return FF_OK;
 }
 
+static ff_status reserve_sums(ff_store *store, uint64_t levels, size_t count, ff_error *error) {
+    const char *what = "the sums of gradients";
+    store->sum_count = count;
+    FF_TRY(ff_compute_allocate(store->compute, &store->sums, levels * count * sizeof(float), what,
+                               error));
+    return ff_compute_allocate(store->compute, &store->total, levels * sizeof *store->total, what,
+                               error);
+}
+
 ff_status ff_store_reserve_sums(ff_store *store, ff_error *error) {
-    FF_TRY(ff_compute_allocate(store->compute, &store->sums, store->trained_count * sizeof(float),
-                               "the sums of gradients", error));
-    return ff_compute_allocate(store->compute, &store->total, sizeof *store->total,
-                               "the sums of gradients", error);
+    return reserve_sums(store, 1, store->trained_count, error);
+}
+
+ff_status ff_store_reserve_tree(ff_store *store, int64_t parts, ff_error *error) {
+    uint64_t levels = 1;
+    while (INT64_C(1) << levels < parts) levels++;
+    FF_TRY(reserve_sums(store, levels, store->trained_count + store->buffer_count, error));
+    return ff_compute_allocate(store->compute, &store->held, store->buffer_count * sizeof(float),
+                               "the running statistics", error);
 }
 
 static ff_status allocate(ff_store *store, ff_error *error) {
@@ -120,6 +134,7 @@ void ff_store_destroy(ff_store *store) {
     if (store->average_working_buffers != store->average_buffers)
         ff_compute_release(compute, store->average_working_buffers);
     ff_compute_release(compute, store->sums);
+    ff_compute_release(compute, store->held);
     ff_compute_release(compute, store->total);
     ff_compute_release(compute, store->average);
     ff_compute_release(compute, store->average_buffers);
@@ -260,7 +275,8 @@ void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, con
         free(held);
     }
     if (part == FF_PART_VALUE && compute->dtype != FF_F32)
-        compute->ops->narrow(compute, count, block, (void *)ff_store_working(store, parameter));
+        compute->ops->cast(compute, count, 1, block, FF_F32,
+                           (void *)ff_store_working(store, parameter), compute->dtype);
 }
 
 /* Elements of the layer's trained weights (or per-channel parameters) in their block. */

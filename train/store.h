@@ -33,6 +33,12 @@ typedef struct ff_store {
      * outcome so far; NULL where a step is one batch. */
     float *sums;
     ff_outcome *total;
+    /* Of a fixed tree of micro-batches (ff_store_reserve_tree): sums[levels][sum_count], of which
+     * the first are those of the step in the end, and total[levels]; after the gradients come sums
+     * of what the micro-batches changed in the buffers, which were `held` before the step. Else one
+     * level of gradients alone, and NULL. */
+    size_t sum_count;
+    float *held;
     size_t weight_count, trained_count;
     float *buffers; /* [buffer_count]: running means and variances, and parameters that are not
                        trained */
@@ -63,8 +69,9 @@ FF_MUST_USE ff_status ff_store_create(ff_store *store, const ff_graph *graph, ff
 void ff_store_destroy(ff_store *store);
 /* Allocates blocks of state up to `count`; a new store has one. */
 FF_MUST_USE ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error);
-/* Allocates `sums` and `total`. */
+/* Allocates `sums` and `total`; for a tree of at most `parts` micro-batches, also `held`. */
 FF_MUST_USE ff_status ff_store_reserve_sums(ff_store *store, ff_error *error);
+FF_MUST_USE ff_status ff_store_reserve_tree(ff_store *store, int64_t parts, ff_error *error);
 
 /* Draws the initial values: element e of parameter p from
  * ff_philox_draw(seed, FF_DOMAIN_INIT, p, e, 0). */

@@ -61,6 +61,37 @@ static void print_model(FILE *out, const ff_trainer *trainer) {
     ff_needs_print(out, &trainer->needs);
 }
 
+/* The samples of every (micro-)batch that are a rank's. */
+static int64_t share_of(const ff_trainer *trainer, int rank) {
+    const ff_job *job = trainer->options->job;
+    const ff_job other = {.rank = rank, .size = job->size, .cuts = job->cuts};
+    uint64_t first, rows;
+    ff_job_share(&other, (uint64_t)trainer->micro_all, ff_augment_mixes(&trainer->augment), &first,
+                 &rows);
+    return (int64_t)rows;
+}
+
+/* "ranks          0 on host a: cuda:0, ...; 2 of 8 samples" */
+static void print_ranks(FILE *out, const ff_trainer *trainer) {
+    const ff_job *job = trainer->options->job;
+    for (int i = 0; job && job->places && i < job->size; i++)
+        fprintf(out, "%-14s %d on host %s: %s; %" PRId64 " of %" PRId64 " samples\n",
+                i ? "" : "ranks", i, job->places[i].host, job->places[i].device,
+                share_of(trainer, i), trainer->micro_all);
+    if (job && job->comm) fprintf(out, "communicator   %s\n", job->comm->table->name);
+}
+
+json_t *ff_summary_ranks(const ff_trainer *trainer) {
+    const ff_job *job = trainer->options->job;
+    if (!job || !job->places) return json_object();
+    json_t *list = json_array();
+    for (int i = 0; i < job->size; i++)
+        json_array_append_new(
+            list, json_pack("{s:o, s:s, s:I}", "host", ff_json_text(job->places[i].host), "device",
+                            job->places[i].device, "samples", (json_int_t)share_of(trainer, i)));
+    return json_pack("{s:o, s:s}", "ranks", list, "communicator", job->comm->table->name);
+}
+
 static void print_set(FILE *out, const char *what, const ff_dataset *dataset, const char *note) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     fprintf(out, "%-14s %s: %s, %s %s %s%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s%s\n", what,
@@ -246,6 +277,7 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
 
 void ff_summary_print(FILE *out, const ff_trainer *trainer) {
     print_model(out, trainer);
+    print_ranks(out, trainer);
     print_data(out, trainer);
     print_batches(out, trainer);
     print_optimizer(out, trainer);

@@ -4,8 +4,7 @@
 
 #include "train/trainer.h"
 
-struct ff_world;
-
+#include <jansson.h>
 #include <stdio.h>
 
 struct ff_world; /* world.h */
@@ -22,6 +21,10 @@ void ff_summary_print_layers(FILE *out, const ff_trainer *trainer);
  * run needs; world: NULL = no "world". FF_NO_MEMORY, FF_IO. */
 FF_MUST_USE ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer,
                                             const struct ff_world *world, ff_error *error);
+
+/* {ranks: [{host, device, samples}], communicator}: where the ranks of a job are, and how many
+ * samples of every (micro-)batch are theirs; {} alone. The caller's; NULL without memory. */
+json_t *ff_summary_ranks(const ff_trainer *trainer);
 
 /* The number of trained values. */
 uint64_t ff_summary_parameters(const ff_model *model);

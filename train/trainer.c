@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
 #include "train/class_weights.h"
+#include "train/trainer_batches.h"
 #include "train/trainer_parts.h"
 #include "train/trainer_updates.h"
 
@@ -18,6 +19,7 @@ ff_trainer_options ff_trainer_default_options(void) {
         .batch = -1,
         .last_batch = FF_LAST_BATCH_DROP,
         .warmup_epochs = -1,
+        .reduce_dtype = FF_F32,
         .hyper = {-1, -1, -1, false, -1, -1, -1, -1},
         .ema = -1,
         .label_smoothing = -1,
@@ -76,6 +78,9 @@ static ff_status check_options(const ff_trainer_options *options, ff_error *erro
     FF_TRY(check_recipe(options, error));
     if (options->nesterov && options->no_nesterov)
         return ff_fail(error, FF_USAGE, "--nesterov and --no-nesterov exclude each other");
+    if (options->reproducible && options->batch == FF_BATCH_AUTO)
+        return ff_fail(error, FF_USAGE,
+                       "--reproducible: --batch auto depends on the machine; give a number");
     if (options->nesterov && options->hyper.momentum == 0)
         return ff_fail(error, FF_USAGE, "--nesterov needs a --momentum above 0");
     return FF_OK;
@@ -175,67 +180,6 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
     return FF_OK;
 }
 
-/* This rank's rows of a micro-batch. Every rank needs some. */
-static ff_status take_share(ff_trainer *trainer, const ff_job *job, ff_error *error) {
-    uint64_t first, rows;
-    for (int i = 0; job && i < job->size; i++) {
-        const ff_job other = {.rank = i, .size = job->size, .cuts = job->cuts};
-        ff_job_share(&other, (uint64_t)trainer->micro_all, ff_augment_mixes(&trainer->augment),
-                     &first, &rows);
-        if (!rows)
-            return ff_fail(error, FF_USAGE,
-                           "%d ranks share batches of %" PRId64
-                           " samples%s, and rank %d has none of them",
-                           job->size, trainer->micro_all,
-                           ff_augment_mixes(&trainer->augment) ? ", in pairs" : "", i);
-    }
-    ff_job_share(job, (uint64_t)trainer->micro_all, ff_augment_mixes(&trainer->augment), &first,
-                 &rows);
-    trainer->micro = (int64_t)rows;
-    trainer->first_row = (int64_t)first;
-    return FF_OK;
-}
-
-static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
-                                 const ff_recipe *recipe, ff_error *error) {
-    uint64_t count = trainer->train_count;
-    trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
-    if (options->batch == FF_BATCH_AUTO)
-        FF_TRY(ff_needs_choose_batch(options, recipe->batch, count, &trainer->batch_asked,
-                                     &trainer->batch_reason, error));
-    trainer->batch = trainer->batch_asked;
-    /* A loader then returns one batch of everything in either mode; a plan of that size has no
-     * padding, which would enter batch norms. */
-    if ((uint64_t)trainer->batch > count) trainer->batch = (int64_t)count;
-    trainer->accumulate = options->accumulate > 0 ? options->accumulate : 1;
-    if (trainer->batch % trainer->accumulate)
-        return ff_fail(error, FF_USAGE,
-                       "--accumulate %" PRId64 ": batches of %" PRId64
-                       " samples are not as many micro-batches of one size",
-                       trainer->accumulate, trainer->batch);
-    trainer->micro_all = trainer->batch / trainer->accumulate;
-    FF_TRY(take_share(trainer, options->job, error));
-    int64_t rest = (int64_t)(count % (uint64_t)trainer->batch);
-    trainer->batches = count / (uint64_t)trainer->batch;
-    trainer->keeps_last = options->last_batch == FF_LAST_BATCH_KEEP && rest;
-    if (trainer->keeps_last) {
-        trainer->last_count = rest % trainer->micro_all - trainer->first_row;
-        if (trainer->last_count < 0 || trainer->last_count >= trainer->micro)
-            trainer->last_count = 0; /* none, or all of its rows */
-        trainer->batches++;
-    } else {
-        trainer->dropped = rest;
-    }
-    if (trainer->val_count)
-        trainer->val_batch = (uint64_t)trainer->batch_asked < trainer->val_count
-                                 ? trainer->batch_asked
-                                 : (int64_t)trainer->val_count;
-    const int64_t most = options->job ? trainer->micro_all / options->job->size : trainer->micro;
-    if ((trainer->accumulate > 1 || options->job) && trainer->val_batch > most)
-        trainer->val_batch = most;
-    return FF_OK;
-}
-
 /* ---- the machine and its precision ---- */
 
 static ff_status refuse_precision(const char *given, ff_error *error) {
@@ -259,7 +203,7 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
     if (options->planned) device = "cpu"; /* planning needs no GPU */
     const ff_machine_options machine = {
         .device = device,
-        .local_rank = options->job && options->job->ranks ? options->job->ranks->local_rank : 0,
+        .local_rank = ff_job_local_rank(options->job),
         .plan_cache = options->plan_cache,
         .tune_seconds = options->tune_seconds,
         .no_fold = options->no_fold,
@@ -275,6 +219,10 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
     if (cpu && trainer->precision != FF_PRECISION_F32)
         return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
                        options->precision, ff_machine_text(trainer->machine));
+    if (!cpu && options->reproducible)
+        return ff_fail(error, FF_USAGE,
+                       "--reproducible: gradients of GPUs are summed in NCCL's order; it is for "
+                       "the CPU, --device cpu");
     if (cpu && options->placement != FF_PLACEMENT_AUTO)
         return ff_fail(error, FF_USAGE,
                        "--placement %s: placements are for GPUs; the CPU maps the set (device: %s)",
@@ -319,7 +267,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     trainer->order = options->order;
     trainer->verify = options->verify;
     FF_TRY(resolve_augment(trainer, options, recipe, error));
-    FF_TRY(resolve_batches(trainer, options, recipe, error));
+    FF_TRY(ff_trainer_resolve_batches(trainer, options, recipe, error));
     FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
     FF_TRY(resolve_sizes(trainer, options, error));
     if (options->first_step > ff_trainer_total_steps(trainer))

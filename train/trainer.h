@@ -56,6 +56,8 @@ typedef struct ff_trainer_options {
     int64_t epochs;
     int64_t batch;      /* FF_BATCH_AUTO: the largest that fits */
     int64_t accumulate; /* micro-batches of a batch */
+    bool reproducible;  /* the same bits however many ranks: ff_update_options.tree */
+    int64_t parts;      /* with it: ranks times micro-batches; 0 = as they are */
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
@@ -68,6 +70,7 @@ typedef struct ff_trainer_options {
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     bool scale_lr;              /* the given learning rate is multiplied by the ranks */
     bool sync_bn;               /* batch norms have the statistics of all ranks */
+    ff_dtype reduce_dtype;      /* of gradients sent to other ranks: FF_F32, FF_F16 or FF_BF16 */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
     const char *no_decay;       /* as ff_group.names; "none" = all decay */
     double clip_norm;           /* 0 = none */
@@ -148,12 +151,14 @@ typedef struct ff_trainer {
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
     const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
-    int64_t micro_all;          /* samples of a micro-batch: batch / accumulate */
-    int64_t micro, first_row;   /* those of this rank: how many, after how many others */
-    int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
-    int64_t last_count;         /* this rank's samples of the smaller last plans; 0 = none */
-    bool keeps_last;            /* the epoch's last batch is smaller */
-    int64_t dropped;            /* samples that an epoch leaves out */
+    /* Samples of a micro-batch over all ranks: batch / accumulate. Reproducible, ranks take one
+     * part of the batch after another: those of a rank's micro-batch. */
+    int64_t micro_all;
+    int64_t micro, first_row; /* those of this rank: how many, after how many others */
+    int64_t accumulate;       /* micro-batches of a step, the epoch's last step may have fewer */
+    int64_t last_count;       /* this rank's samples of the smaller last plans; 0 = none */
+    bool keeps_last;          /* the epoch's last batch is smaller */
+    int64_t dropped;          /* samples that an epoch leaves out */
     int64_t val_batch;
     uint32_t epochs;
     uint64_t batches; /* per epoch */

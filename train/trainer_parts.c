@@ -74,6 +74,7 @@ ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t coun
 }
 
 static int threads_of(const ff_trainer_options *options) {
+    if (options->reproducible && !options->threads) return 1; /* as many on any machine */
     if (options->threads || !options->job) return (int)options->threads;
     const int each = ff_cpu_count() / options->job->local_size;
     return each > 1 ? each : 1;
@@ -117,7 +118,9 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     };
     FF_TRY(ff_model_create(&trainer->model, &model, error));
     FF_TRY(ff_trainer_set_groups(trainer, error));
-    if (trainer->accumulate > 1 || options->job)
+    if (options->reproducible)
+        FF_TRY(ff_store_reserve_tree(ff_model_store(trainer->model), trainer->accumulate, error));
+    else if (trainer->accumulate > 1 || options->job)
         FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), error));
     if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
@@ -192,6 +195,7 @@ ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step) {
     ff_loader_options input = trainer->train_input;
     begin_at(trainer, step, &input);
     input.batch = (uint64_t)trainer->batch;
+    input.cuts = 0;
     input.dtype = FF_F32;
     input.layout = FF_CHW;
     input.threads = 0;
@@ -208,7 +212,8 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.label_count = 1;
     train.seed = trainer->seed;
     train.threads = trainer->workers;
-    train.batch = (uint64_t)trainer->micro_all;
+    train.batch = (uint64_t)(options->reproducible ? trainer->batch : trainer->micro_all);
+    train.cuts = options->reproducible ? (uint32_t)trainer->accumulate : 0;
     share_rows(options->job, true, &train);
     train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
@@ -263,9 +268,12 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .comm = options->job ? options->job->comm : NULL,
         .comm_device = options->job ? options->job->streams : NULL,
         .bucket_bytes = FF_TRAINER_BUCKET_BYTES,
+        .reduce_dtype = options->reduce_dtype,
+        .samples = trainer->batch,
         .norms = options->job ? options->job->norms : NULL,
         .norms_apart = options->job && options->job->team,
         .summed = trainer->summed_loss,
+        .tree = options->reproducible,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,
@@ -330,8 +338,10 @@ static ff_status begin_count(ff_trainer *trainer, ff_error *error) {
  * refused before it allocates any memory, and a dry run ends there. */
 ff_status ff_trainer_build_parts(ff_trainer *trainer, ff_error *error) {
     const ff_trainer_options *options = trainer->options;
+    const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
     FF_TRY(begin_count(trainer, error));
     FF_TRY(build(trainer, error));
+    FF_TRY(ff_job_meet(options->job, gpu.create ? &gpu : NULL, error));
     FF_TRY(ff_needs_of(&trainer->needs, trainer, error));
     if (options->counts || options->planned) return FF_OK;
     FF_TRY(ff_needs_check(trainer, error));

@@ -28,6 +28,11 @@ typedef struct ff_update_options {
     int part_samples, first_sample;
     bool summed;
     double divisor;
+    /* Sums are of the fixed tree of comm/comm.h over the micro-batches of all ranks, each with as
+     * many consecutive ones, a power of two: the same bits however ranks share them. Running
+     * statistics are those before the step and the mean of what each micro-batch changed. Only on
+     * the CPU; the store must have a tree (ff_store_reserve_tree). */
+    bool tree;
 } ff_update_options;
 
 /* Copies the options. The store must outlive the update, and its groups must not change. On failure
@@ -36,13 +41,22 @@ FF_MUST_USE ff_status ff_update_create(ff_update **update, ff_store *store,
                                        const ff_update_options *options, ff_error *error);
 void ff_update_destroy(ff_update **update); /* NULL is accepted */
 
+/* A micro-batch of this rank: its number in the step. Without a tree only whether it is 0 counts,
+ * and not whether it is the last. */
+typedef struct ff_batch_part {
+    int number;
+    bool last;
+} ff_batch_part;
+
+/* Enqueues what a tree needs before the forward pass of a micro-batch; without one, nothing. */
+void ff_update_begin(ff_update *update, int number);
 /* Enqueues adding the gradients of a micro-batch to the sums of its step, and its outcome to that
- * of the step, in the ring; `first`: it is the step's first one. The store must have sums. */
-void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
+ * of the step, in the ring. The store must have sums. */
+void ff_update_add(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size);
 /* Its two halves: the gradients, bucket by bucket, and then the outcome. */
-void ff_update_sum(ff_update *update, bool first, const ff_bucket *bucket, ff_outcome *ring,
+void ff_update_sum(ff_update *update, ff_batch_part part, const ff_bucket *bucket, ff_outcome *ring,
                    uint32_t ring_size);
-void ff_update_count(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
+void ff_update_count(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size);
 /* Enqueues making the step's outcome from those of all ranks, ranks[count] on the device. */
 void ff_update_join(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
                     uint32_t ring_size);

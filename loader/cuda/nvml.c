@@ -29,6 +29,7 @@ struct ff_nvml {
     void *library;
     const char *(*error_string)(int);
     nvml_device device;
+    int (*number)(nvml_device, unsigned *); /* NULL = not known */
 #define MEMBER(member, symbol, parameters) int(*member) parameters;
     FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -41,6 +42,7 @@ static ff_status find_functions(ff_nvml *nvml, ff_error *error) {
     FUNCTIONS(FIND)
 #undef FIND
     *(void **)&nvml->error_string = dlsym(nvml->library, "nvmlErrorString");
+    *(void **)&nvml->number = dlsym(nvml->library, "nvmlDeviceGetIndex");
     return FF_OK;
 }
 
@@ -83,6 +85,11 @@ void ff_nvml_close(ff_nvml **nvml) {
     (void)dlclose((*nvml)->library);
     free(*nvml);
     *nvml = NULL;
+}
+
+int ff_nvml_number(const ff_nvml *nvml) {
+    unsigned number;
+    return nvml->number && nvml->number(nvml->device, &number) == 0 ? (int)number : -1;
 }
 
 void ff_nvml_read(const ff_nvml *nvml, ff_nvml_reading *out) {

@@ -25,6 +25,8 @@ typedef struct ff_nvml_reading {
  * CUDA_VISIBLE_DEVICES. */
 FF_MUST_USE ff_status ff_nvml_open(ff_nvml **nvml, const char *bus, ff_error *error);
 void ff_nvml_close(ff_nvml **nvml); /* NULL is accepted */
+/* The device's number among all of the machine, as nvidia-smi's; -1 = not known. */
+int ff_nvml_number(const ff_nvml *nvml);
 void ff_nvml_read(const ff_nvml *nvml, ff_nvml_reading *reading);
 
 #endif

@@ -1,6 +1,6 @@
 """Two ranks on two cores beside one process with two threads, and beside torch.nn.parallel.DistributedDataParallel on gloo: training
 steps of a ResNet-18 (cifar stem, 32x32, batch 64 over all), samples a second, medians of rounds that alternate; how much of the reduction
-is hidden behind the backward pass; seconds until 8 ranks begin. Prints Markdown. Environment: BUILD, ROUNDS (3)."""
+is hidden behind the backward pass; seconds until 8 ranks begin; what 8 ranks need of the host's memory for data. Prints Markdown. Environment: BUILD, ROUNDS (3)."""
 import json
 import os
 import shutil
@@ -63,6 +63,31 @@ def ddp():
     return float(told[0]) if told[0] else None
 
 
+def memory(ranks, count):
+    """Bytes of the host's memory that a job's processes use together, shared pages once, at most; and the data's bytes."""
+    if not os.path.exists("data%d" % count):
+        subprocess.run([BUILD + "/tests/make_set", "data%d" % count, "--count", str(count), "--height", "64", "--width", "64", "--statistics"],
+                       check=True, stdout=subprocess.DEVNULL)
+    job = subprocess.Popen([BUILD + "/fftrain", "--data", "data%d" % count, "--model", "smallnet", "--batch", "64", "--epochs", "1",
+                            "--augment", "none", "--out", "none", "--quiet", "--ranks", str(ranks), "--threads", "1"],
+                           stdout=subprocess.DEVNULL)
+    most = 0
+    while job.poll() is None:
+        children = subprocess.run(["pgrep", "-P", str(job.pid)], capture_output=True, text=True, check=False).stdout.split()
+        used = 0
+        for process in [str(job.pid), *children]:
+            try:
+                with open("/proc/%s/smaps_rollup" % process, encoding="ascii") as file:
+                    used += next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+            except (OSError, StopIteration):
+                pass
+        most = max(most, used)
+        time.sleep(0.2)
+    if job.returncode:
+        sys.exit("fftrain failed")
+    return most, sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk("data%d" % count) for name in names)
+
+
 def main():
     cases = {"one process, 2 threads": ["--threads", "2"], "--dp cpu,cpu": ["--dp", "cpu,cpu", "--threads", "1"],
              "--ranks 2": ["--ranks", "2", "--threads", "1"]}
@@ -85,6 +110,10 @@ def main():
     subprocess.run([BUILD + "/fftrain", "--data", "set", "--model", "smallnet", "--batch", "64", "--epochs", "1", "--augment", "none",
                     "--out", "none", "--quiet", "--ranks", "8", "--threads", "1"], check=True, stdout=subprocess.DEVNULL)
     print("8 ranks of a smallnet begin, train an epoch of %d samples and end in %.1f s." % (COUNT, time.perf_counter() - began))
+    (one, small), (eight, _) = memory(1, 640), memory(8, 640)
+    (one_more, data), (eight_more, _) = memory(1, 20000), memory(8, 20000)
+    print("From 1 to 8 ranks the host's memory grows by %.1f %% of the data (%.0f MiB more data), besides what nets need." % (
+        100 * ((eight_more - one_more) - (eight - one)) / (data - small), (data - small) / 2**20))
     shutil.rmtree(PLACE)
 
 

@@ -101,6 +101,19 @@ tap.ok(done.returncode == 1 and re.search(r"loss became NaN at step %d \(epoch 1
     step_of_bad, BAD), done.stderr), "a sample that holds NaN is named by its number", done.stderr)
 tap.ok("--resume nan/checkpoints/step-%d goes on" % (step_of_bad - 1) in done.stderr and all_finite("nan") and
        "fftrain replay nan --step %d shows" % step_of_bad in done.stderr, "and the last good checkpoint", done.stderr)
+for how in ["--dp", "cpu,cpu"], ["--ranks", 2], ["--dp", "cpu,cpu,cpu", "--dp-balance", "2,5,3", "--accumulate", 2]:
+    row, part = order().index(BAD) % BATCH, BATCH // (2 if "--accumulate" in how else 1)
+    rank = [row % part >= end for end in ([2, 7, 10] if "2,5,3" in how else [10, 20])].index(False)
+    done = fftrain("--data", "not-a-number", *COMMON, *how, "--out", "nan-" + how[0].strip("-") + str(len(how)), "--checkpoint-every",
+                   "1 step")
+    tap.ok(done.returncode == 1 and re.search(r"^fftrain: the training loss became NaN at step %d .*: rank %d: not-a-number holds NaN or infinite values: "
+                                              r"sample %d \(\S+\) \(ffinspect.*; --resume nan-" % (step_of_bad, rank, BAD), done.stderr, re.M),
+           "%s: of another rank's, too" % " ".join(map(str, how)), done.stderr)
+seed = next(seed for seed in range(1000) if BAD in order(seed)[-2:])
+done = fftrain("--data", "not-a-number", *COMMON, "--batch", COUNT // 2 - 1, "--last-batch", "keep", "--seed", seed, "--dp", "cpu,cpu,cpu", "--sync-bn",
+               "--out", "none")
+tap.ok(done.returncode == 1 and re.search(r"NaN at step 3 .*: rank 0: not-a-number holds NaN or infinite values: sample %d " % BAD, done.stderr),
+       "in a batch of which a rank has no sample", done.stderr)
 done = fftrain("replay", "nan", "--step", step_of_bad)
 tap.ok(done.returncode == 0 and "loss       NaN" in done.stdout and "not finite the batch is the first" in done.stdout and
        rows(done.stdout)["input"][1][3] == 2, "replay shows the batch that holds them", done.stdout + done.stderr)

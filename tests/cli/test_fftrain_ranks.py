@@ -39,7 +39,7 @@ make("many/train", "--count", BATCH * STEPS - 10, "--height", 32, "--width", 32,
 RUN = ["--model", "vgg11", "--stem", "cifar", "--batch", BATCH, "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002,
        "--augment", "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--device", "auto"]
 RUN = RUN[:-2]
-SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], ()), ("dp-4", ["--dp", "cpu,cpu,cpu,cpu"], ()),
+SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], ()), ("dp-4", ["--dp", "4xcpu"], ()),
           ("dp-233", ["--dp", "cpu,cpu,cpu", "--dp-balance", "2,3,3"], ()), ("ranks-2", ["--ranks", 2], ()), ("ranks-3", ["--ranks", 3], ()),
           ("ranks-8", ["--ranks", 8], ())]
 if shutil.which("mpirun") and not tap.SANITIZE:
@@ -85,6 +85,21 @@ tap.ok(done.returncode == 0 and apart("users-alone", "users") <= 1e-6, "--batch 
 done = fftrain("--data", "one", *RUN, "--lr", 0.001, "--scale-lr", "--dp", "cpu,cpu", "--out", "scaled")
 tap.ok(done.returncode == 0 and same("scaled", "dp-2"), "--scale-lr multiplies --lr by the ranks", done.stderr)
 
+# ---- gradients sent in 16 bits: each rank's sums are rounded, and their sum is, by at most the half of a last place, u; so, in norm, the
+# update is off by u * (|a| + |b| + |a + b|) of the ranks' gradients a and b, which is below 4 u |a + b| where they are not opposed
+
+FAST = ["--data", "one", *RUN, "--lr", 0.1, "--dp", "cpu,cpu"]
+runs = [fftrain(*FAST, "--lr", 0, "--out", "untrained"), fftrain(*FAST, "--out", "f32")]
+update = apart("untrained", "f32") if not any(done.returncode for done in runs) else 0
+for name, u in ("f16", 2 ** -11), ("bf16", 2 ** -8):
+    done = fftrain(*FAST, "--reduce-dtype", name, "--out", name)
+    found = apart("f32", name) if done.returncode == 0 else 1
+    tap.ok(u / 16 * update < found < 4 * u * update, "gradients sent in %s: rounded, and no further off than that" % name,
+           (found, update, done.stderr))
+done = fftrain("--data", "many/train", *RUN, "--ranks", 2, "--lr", 1e6, "--reduce-dtype", "f16", "--out", "none")
+tap.ok(done.returncode == 1 and done.stderr.count("NaN") + done.stderr.count("infinite") >= 1 and "was lost" not in done.stderr,
+       "what is not finite is found by all ranks", (done.returncode, done.stderr))
+
 # ---- a run stops on all ranks, and goes on with others
 
 if not tap.SANITIZE:
@@ -113,8 +128,10 @@ for name, how, says, code in [
         ("too few parts", ["--dp", "cpu,cpu", "--dp-balance", "1"], "--dp-balance 1: 2 replicas need as many numbers", 2),
         ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need as many numbers", 2),
         ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need as many numbers", 2),
+        ("parts of another word", ["--dp", "cpu,cpu", "--dp-balance", "automatic"], "--dp-balance automatic: 2 replicas need as many numbers", 2),
         ("parts without devices", ["--dp-balance", "1,2"], "--dp-balance needs --dp", 2),
-        ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice", 2),
+        ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice; 2x0 puts two replicas on it", 2),
+        ("no replica", ["--dp", "0xcpu"], "--dp: 0 replicas on a device; 1 to 64 are possible", 2),
         ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
         ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
         ("--scale-lr without --lr", ["--dp", "cpu,cpu", "--scale-lr"], "--scale-lr multiplies --lr, which is missing", 2),

@@ -185,6 +185,16 @@ tap.ok(done.returncode == 0 and os.path.exists("elsewhere/checkpoints/" + LAST) 
        "a folder that was moved, one of its checkpoints, and another number of threads, which is told", done.stderr)
 done = fftrain("--resume", "stopped", "--quiet")
 tap.ok(done.returncode == 2 and "the run is complete" in done.stderr, "a run that is complete", done.stderr)
+os.makedirs("automatic/checkpoints")  # as of a run that was killed before it started
+open("automatic/log.jsonl", "w").close()
+automatic = [*COMMON, "--out", "automatic", "--resume", "auto"]
+done = fftrain(*automatic, "--epochs", 2)
+tap.ok(done.returncode == 0 and "goes on" not in done.stderr, "--resume auto begins a run where there is none", done.stderr)
+done = fftrain(*automatic)
+tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and goes on with one", done.stderr)
+done = fftrain(*automatic)
+tap.ok(done.returncode == 0 and "note: the run is complete" in done.stdout, "one that is complete is no error", done.stdout + done.stderr)
+refused("--resume auto without a folder", 2, ["--resume auto needs --out, the folder of the run"], *COMMON, "--resume", "auto")
 done = fftrain("--resume", "stopped", "--epochs", 5, "--quiet")
 tap.ok(done.returncode == 0 and os.path.exists("stopped/checkpoints/step-50") and "changed: epochs is 5 now, it was 4" in done.stderr,
        "goes on with more --epochs", done.stderr)
@@ -318,8 +328,8 @@ refused("--freeze of everything", 2, ["--freeze *: leaves nothing of smallnet to
 
 # ---- recipes
 
-done = fftrain("--recipe", "whole/recipe.txt", "--out", "again", "--quiet")
-tap.ok(done.returncode == 0 and last_of("again") == reference[0], "a run's recipe makes the same run", done.stderr)
+done = fftrain("--recipe", "whole/recipe.txt", "--out", "folders/that are new/again", "--quiet")
+tap.ok(done.returncode == 0 and last_of("folders/that are new/again") == reference[0], "a run's recipe makes the same run, in folders that were not there", done.stderr)
 make("larger", "--count", 40, "--statistics")
 with open("based.txt", "w") as file:
     file.write("recipe = cifar-speed\nepochs = 3\nbatch = 20\ndata = larger\n")

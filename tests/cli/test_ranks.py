@@ -7,91 +7,25 @@ import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
-import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import tap
+import tap  # noqa: E402
+from jobs import HOST, MPIRUN, Job, find, free_port, has_torchrun, torchrun, variables_of  # noqa: E402
 
 JOB = tap.program("rank_job")
 SLOW = 10 if tap.SANITIZE else 1
 BOUND = 8 * SLOW  # seconds to end, beyond the time in which a silent rank is lost
-HOST = re.escape(socket.gethostname())
-LAUNCHERS = re.compile("^(FFTRAIN|OMPI|PMI|PMIX|SLURM|MPI|TORCHELASTIC|MASTER|RANK|WORLD|LOCAL|GROUP|ROLE)(_|$)")
-CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
 
 
-def find(tag):
-    """{process: its environment} of the processes that have this argument and are no zombies."""
-    found = {}
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/cmdline" % process, "rb") as file:
-                if tag.encode() not in file.read().split(b"\0"):
-                    continue
-            with open("/proc/%s/environ" % process, "rb") as file:
-                found[int(process)] = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
-        except OSError:
-            pass
-    return found
+def start(*arguments, before=(), variables=None):
+    return Job(*before, JOB, *arguments, variables=variables)
 
 
-class Job:
-    """A started job or rank; end() waits for it: code, out, err, seconds, and left, what is left of it."""
-
-    def __init__(self, *arguments, before=(), variables=None):
-        self.tag = "tag-" + uuid.uuid4().hex
-        self.began = time.monotonic()
-        self.process = subprocess.Popen([*before, JOB, "--tag", self.tag, *map(str, arguments)], text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                                        env={**CLEAN, **(variables or {})})
-
-    def end(self):
-        try:
-            self.out, self.err = self.process.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
-            for process in find(self.tag):
-                os.kill(process, signal.SIGKILL)
-            self.out, self.err = self.process.communicate()
-        self.code = self.process.returncode
-        self.seconds = time.monotonic() - self.began
-        self.left = []
-        for _ in range(40):  # a launcher may end a moment before its ranks
-            self.left = list(find(self.tag))
-            if not self.left:
-                break
-            time.sleep(0.05)
-        for process in self.left:
-            os.kill(process, signal.SIGKILL)
-        return self
-
-    def ranks(self, count):
-        """[process of each rank] of --ranks, once they run."""
-        for _ in range(200):
-            found = {int(env[b"FFTRAIN_RANK"]): process for process, env in find(self.tag).items()
-                     if b"FFTRAIN_RANK" in env}
-            if len(found) == count:
-                return [found[rank] for rank in range(count)]
-            time.sleep(0.02)
-        return []
-
-    def __str__(self):
-        return "exit %s after %.2f s, left %s\n%s%s" % (self.code, self.seconds, self.left, self.out, self.err)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def alone(rank, size, port, *arguments, address="127.0.0.1", run="x"):
+def alone(rank, size, port, *arguments, **where):
     """One rank, with the variables of a torchrun."""
-    return Job(*arguments, variables={
-        "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(size),
-        "MASTER_ADDR": address, "MASTER_PORT": str(port - 1), "TORCHELASTIC_RUN_ID": run})
+    return start(*arguments, variables=variables_of(rank, size, port, **where))
 
 
 def check(job, name, code, seconds, *patterns, where="err"):
@@ -104,7 +38,7 @@ def check(job, name, code, seconds, *patterns, where="err"):
 
 def test_starts():
     for count in 1, 2, 4, 8:
-        job = Job("--ranks", count)
+        job = start("--ranks", count)
         check(job, "%d ranks start and end" % count, 0, 30 * SLOW,
               r"\Arank 0 is here\nfftrain: %d ranks after [0-4]\.\d+ s\ndone\n\Z" % count, where="out")
     for address in "localhost", "::1", "127.0.0.1", socket.gethostname():
@@ -116,19 +50,19 @@ def test_starts():
 
 def test_faults():
     """Every kind of end, of rank 0 and of another."""
-    said = {"kill": (137, "was lost: it ended without a word"), "exit": (1, "was lost: it ended without a word"),
+    said = {"kill": (1, "was lost: it ended without a word"), "exit": (1, "was lost: it ended without a word"),
             "report": (1, "failed: out of memory"), "leave": (1, "ended before the others"),
             "stop": (1, "was lost: it was silent for 2 s")}
     for kind, (code, sentence) in said.items():
         for rank, count in (0, 2), (3, 4), (0, 4):
-            job = Job("--ranks", count, "--timeout", 2 * SLOW, "--fault", "%d:%s:5" % (rank, kind))
+            job = start("--ranks", count, "--timeout", 2 * SLOW, "--fault", "%d:%s:5" % (rank, kind))
             sentence = sentence.replace("2 s", "%g s" % (2 * SLOW))
             name = r"rank %d \(host %s, process \d+\) %s$" % (rank, HOST, re.escape(sentence))
             heard = ["rank_job: " + name] if rank else []
             heard += [r"^rank %d: rank_job: %s" % (other, name) for other in range(1, count) if other != rank]
             # A stopped rank is silent once, and ended when all others have.
             check(job, "%s of rank %d of %d is told by all others" % (kind, rank, count), code, 3.9 * SLOW, *heard)
-    job = Job("--ranks", 3, "--steps", 2, "--pause", 3500 * SLOW, "--timeout", 2 * SLOW)
+    job = start("--ranks", 3, "--steps", 2, "--pause", 3500 * SLOW, "--timeout", 2 * SLOW)
     check(job, "ranks that have long nothing to say are not lost", 0, 20 * SLOW)
 
 
@@ -219,7 +153,7 @@ def test_strangers():
 def test_signals():
     names = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT", signal.SIGUSR1: "SIGUSR1"}
     for number, name in names.items():
-        job = Job("--ranks", 3, "--steps", 100000, "--pause", 10)
+        job = start("--ranks", 3, "--steps", 100000, "--pause", 10)
         job.ranks(3)
         time.sleep(0.3 * SLOW)
         job.process.send_signal(number)
@@ -227,17 +161,17 @@ def test_signals():
               r"^rank_job: stopped by %s at step (\d+)\n(.*\n)*rank 1: rank_job: stopped by %s at step \1$|"
               r"rank 1: rank_job: stopped by %s at step (\d+)\n(.*\n)*rank_job: stopped by %s at step \3$"
               % (name, name, name, name), "the ranks stopped after a checkpoint")
-    job = Job("--ranks", 3, "--steps", 100000)
+    job = start("--ranks", 3, "--steps", 100000)
     job.ranks(3)
     time.sleep(0.3 * SLOW)
     os.killpg(job.process.pid, signal.SIGTERM)  # as timeout(1) and a terminal's Ctrl-C do
     check(job, "a signal to the launcher's process group comes once", 75, 30 * SLOW, "stopped by SIGTERM at step")
-    job = Job("--ranks", 3, "--steps", 100000)
+    job = start("--ranks", 3, "--steps", 100000)
     ranks = job.ranks(3)
     time.sleep(0.3 * SLOW)
     os.kill(ranks[2], signal.SIGTERM)
     check(job, "a signal to one rank stops all", 75, 30 * SLOW, "stopped by SIGTERM at step")
-    job = Job("--ranks", 4, "--steps", 100000)
+    job = start("--ranks", 4, "--steps", 100000)
     job.ranks(4)
     job.process.kill()
     for _ in range(100 * SLOW):
@@ -247,7 +181,7 @@ def test_signals():
     for process in left:
         os.kill(process, signal.SIGKILL)
     job.end()
-    job = Job("--ranks", 3, "--steps", 200, "--timeout", 2 * SLOW)
+    job = start("--ranks", 3, "--steps", 200, "--timeout", 2 * SLOW)
     ranks = job.ranks(3)
     time.sleep(0.2 * SLOW)
     job.process.send_signal(signal.SIGTSTP)
@@ -268,7 +202,7 @@ def test_kills():
         count = dice.choice((2, 3, 4, 8))
         rank = dice.randrange(count)
         number = dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
-        job = Job("--ranks", count, "--steps", 100000, "--timeout", 2 * SLOW, "--pause", dice.choice((0, 1, 20)))
+        job = start("--ranks", count, "--steps", 100000, "--timeout", 2 * SLOW, "--pause", dice.choice((0, 1, 20)))
         ranks = job.ranks(count)
         while ranks and job.process.stdout.readline()[:3] not in ("fft", ""):
             pass
@@ -282,8 +216,7 @@ def test_kills():
         name = r"^%srank_job: rank %d \(host %s, process %d\) was lost: it (ended without a word|was silent)" % (
             "" if rank else "rank 1: ", rank, HOST, ranks[rank])
         others = len(re.findall(r"rank_job: rank %d .* was lost" % rank, job.err))
-        code = 137 if number == signal.SIGKILL else 1
-        if job.code != code or job.left or job.seconds > 2 * SLOW + BOUND or others != count - 1 or \
+        if job.code != 1 or job.left or job.seconds > 2 * SLOW + BOUND or others != count - 1 or \
                 not re.search(name, job.err, re.M):
             bad.append("%d: signal %d to rank %d of %d: %s" % (i, number, rank, count, job))
     tap.ok(not bad, "%d ranks killed or stopped at random moments (FF_SEED=%d)" % (kills, seed), "\n".join(bad))
@@ -295,28 +228,22 @@ def test_launcher(name, before, skip_reason):
             tap.skip("%s: %s" % (name, what), skip_reason)
         return
     family = {"torchrun": "torchrun", "mpirun": "Open MPI"}[name]
-    check(Job("--timeout", 20, before=before), "%s: starts 3 ranks" % name, 0, 60 * SLOW,
+    check(start("--timeout", 20, before=before), "%s: starts 3 ranks" % name, 0, 60 * SLOW,
           "%s: 3 ranks after" % family, "done", where="out")
     said = {"kill": "was lost: it ended without a word", "stop": "was lost: it was silent for", "report":
             "failed: out of memory"}
     for kind, sentence in said.items():
-        check(Job("--timeout", 2 * SLOW, "--fault", "2:%s:5" % kind, before=before),
+        check(start("--timeout", 2 * SLOW, "--fault", "2:%s:5" % kind, before=before),
               "%s: %s of a rank is told by the others" % (name, kind), (1, 137), 60 * SLOW,
               r"rank_job: rank 2 \(host %s, process \d+\) %s" % (HOST, sentence))
 
 
 def launchers():
-    torch = [sys.executable, "-m", "torch.distributed.run"]
-    missing = subprocess.run([*torch, "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-    # -r and -t: torch 1.13 takes their default for nothing in Python 3.11.
-    test_launcher("torchrun", [*torch, "--no_python", "-r", "9:1", "-t", "9:1", "--nproc_per_node", "3",
-                               "--master_port", str(free_port()), "--max_restarts", "0"],
-                  "torch is not installed" if missing else "")
-    test_launcher("mpirun", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"],
-                  "" if shutil.which("mpirun") else "mpirun is not installed")
+    test_launcher("torchrun", torchrun(3), "" if has_torchrun() else "torch is not installed")
+    test_launcher("mpirun", [*MPIRUN, "3"], "" if shutil.which("mpirun") else "mpirun is not installed")
     variables = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "h",
                  "MASTER_PORT": "9"}
-    check(Job("--ranks", 2, variables=variables), "--ranks within another launcher's job is refused", 2, BOUND,
+    check(start("--ranks", 2, variables=variables), "--ranks within another launcher's job is refused", 2, BOUND,
           "--ranks 2: torchrun has started this process as rank 1 of 2")
 
 

@@ -36,7 +36,7 @@ else
 fi
 for file in "$folder"/lib/*; do
     name=${file##*/}
-    [ "$name" = libff_cuda.so ] || [ -s "$folder/share/doc/licences/${name%%.so*}" ] || echo "$name"
+    [[ $name = libff_*.so ]] || [ -s "$folder/share/doc/licences/${name%%.so*}" ] || echo "$name"
 done | empty "every library has its licence"
 cat "$folder"/share/doc/licences/* | grep -oE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' | sort -u | while read -r text; do
     [ -s "$folder/share/doc/licences/${text##*/}" ] || echo "$text"
@@ -50,6 +50,7 @@ for file in "$folder"/lib/*; do
     [ "$(patchelf --print-rpath "$file")" = '$ORIGIN' ] || echo "$file: $(patchelf --print-rpath "$file")"
 done | empty "every library looks beside itself"
 for file in "$folder"/bin/* "$folder"/lib/*; do
+    [ "${file##*/}" != libff_mpi.so ] || continue # its MPI is the system's
     run ldd "$file" | sed "s|^|${file##*/}: |"
 done | grep -vE 'linux-vdso|ld-linux|statically linked' |
     grep -vE ' => /[^ ]*/(libc|libm|libdl|libpthread|librt|libresolv|libstdc\+\+|libgcc_s)\.so' |
@@ -61,6 +62,13 @@ done | empty "the programs run in an empty environment"
 "$build/tests/make_set" set --splits train,test --count 64 --height 8 --width 8 --statistics >log || exit 1
 { run "$folder/bin/ffinspect" set >log 2>&1 || echo "exit code $?: $(head -1 log)"; } | empty "a packed set is inspected"
 { run "$folder/bin/fftrain" --data set --model smallnet --epochs 1 --batch 32 --threads 1 >log 2>&1 || tail -3 log; } | empty "and trained on"
+if [ -e "$build/libff_mpi.so" ] && command -v mpirun >/dev/null; then
+    # An MPI's mpirun wants a home and a place for files.
+    { run PATH="$PATH" HOME="$scratch" mpirun --allow-run-as-root --oversubscribe -n 2 "$folder/bin/fftrain" --data set --model smallnet --epochs 1 \
+        --batch 32 --threads 1 >log 2>&1 && grep -q '^communicator   mpi$' log || tail -3 log; } | empty "and trained on by two ranks of MPI"
+else
+    skip "and trained on by two ranks of MPI" "there is no MPI module or no mpirun"
+fi
 mkdir prefix && cp -r "$folder"/* prefix
 { { run prefix/bin/fftrain --version && run prefix/bin/ffinspect set/train --npy x.npy && run prefix/bin/ffpack x.npy -o from-prefix; } >log 2>&1 || cat log; } | empty "copied into a prefix all three run from there"
 mkdir -p images/a images/b && printf 'P6 2 2 255\nabcdefghijkl' | tee images/a/x.ppm >images/b/y.ppm

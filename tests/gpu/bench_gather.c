@@ -215,6 +215,7 @@ static void set_rows(batches *s, uint32_t rows, uint32_t channels) {
     ok(b->device->table->fill(b->device, b->stream, place, 0, sizeof *place, &failure));
     ff_sequence *sequence = &s->next.sequence;
     sequence->batch = sequence->rows = rows;
+    sequence->cuts = 1;
     sequence->first_batches = sequence->epoch_batches = sequence->count / rows; /* full ones */
     s->next.batch = place;
     s->params.batch = s->move.batch = place;

@@ -73,7 +73,7 @@ int main(int count, char **arguments) {
     printf("rank %d of %d: %s\n", rank, size, status == FF_OK ? "well" : error.message);
     fflush(stdout);
     /* So that mpirun sees no rank end before the others have told what they know. */
-    if (status != FF_OK && !single) sleep(1);
+    if (status != FF_OK && !single) sleep(4);
     ff_comm_destroy(&comm);
     ff_device_destroy(&device);
     return status != FF_OK;

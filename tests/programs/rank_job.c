@@ -2,7 +2,6 @@
  * and of --ranks.
  *
  *     rank_job [--ranks N] [--steps K] [--timeout SECONDS] [--pause MS] [--fault RANK:KIND:STEP]
- *              [--tag ANYTHING]
  *
  * KIND: kill, stop, exit, report, leave; late (with STEP: milliseconds before it comes). */
 #include "format/base/interrupt.h"

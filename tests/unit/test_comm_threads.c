@@ -3,6 +3,7 @@
 #include "loader/device/host.h"
 #include "tests/unit/check.h"
 #include "tests/unit/comm_case.h"
+#include "train/comm/job.h"
 #include "train/comm/threads.h"
 
 #include <sys/mman.h>
@@ -169,10 +170,51 @@ static void abort_random(void **state) {
     }
 }
 
+/* ---- a job's end ---- */
+
+static atomic_int leaving; /* 1: waits for other ranks, 2: was aborted */
+
+static void leave(ff_comm *comm) {
+    (void)comm;
+    leaving = 1;
+    for (int i = 0; i < 5000 && leaving == 1; i++) usleep(1000);
+}
+
+static void abort_leaving(ff_comm *comm, const char *why) {
+    (void)comm, (void)why;
+    leaving = 2;
+}
+
+static void destroy_nothing(ff_comm *comm) {
+    (void)comm;
+}
+
+static void abort_job(void *context, int index) {
+    (void)index;
+    while (!leaving) usleep(1000);
+    ff_job_abort(context, "a rank was lost");
+}
+
+/* A rank that is lost while this one waits for it to end. */
+static void leaves(void **state) {
+    static const ff_comm_table table = {
+        .name = "slow", .leave = leave, .abort = abort_leaving, .destroy = destroy_nothing};
+    ff_comm comm = {.table = &table, .size = 2};
+    ff_job one = {.size = 2, .comm = &comm, .lock = PTHREAD_MUTEX_INITIALIZER};
+    ff_threads *other;
+    (void)state;
+    assert_ok(ff_threads_start(&other, 1, "other", abort_job, &one, error));
+    ff_job_disconnect(&one);
+    assert_int_equal(leaving, 2);
+    assert_null(one.comm);
+    ff_threads_join(&other);
+    ff_job_abort(&one, "too late");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees),  cmocka_unit_test(results),      cmocka_unit_test(staged),
-        cmocka_unit_test(aborts), cmocka_unit_test(abort_random),
+        cmocka_unit_test(aborts), cmocka_unit_test(abort_random), cmocka_unit_test(leaves),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

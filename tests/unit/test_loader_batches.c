@@ -289,6 +289,63 @@ static void shares(void **state) {
     unmake(&set, dataset);
 }
 
+/* A share in several batches is, put together, the share; of the last, smaller batch those without
+ * samples do not come, but for the first. */
+static void cuts(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t batch, position;
+        uint32_t cuts, last[2]; /* batches of the last global one */
+    } cases[] = {{40, 0, 5, {4, 1}}, {36, 36, 2, {1, 1}}, {60, 120, 3, {3, 1}}, {50, 0, 1, {1, 1}}};
+    set_spec set = plain_set(333);
+    ff_dataset *dataset = open_new_set(&set);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (uint32_t r = 0; r < 2; r++) {
+            ff_loader *whole, *part;
+            ff_slot *all, *mine = NULL;
+            ff_loader_options options = options_of(cases[c].batch, "flip");
+            options.last_batch = FF_LAST_BATCH_KEEP, options.epochs = 2;
+            options.position = cases[c].position;
+            options.share_begin = r, options.share_end = r + 1, options.share_total = 2;
+            assert_ok(ff_loader_create(&whole, dataset, &options, error));
+            options.cuts = cases[c].cuts;
+            assert_ok(ff_loader_create(&part, dataset, &options, error));
+            for (;;) {
+                assert_ok(ff_loader_acquire(whole, &all, error));
+                if (!all) break;
+                const uint32_t come = all->last ? cases[c].last[r] : options.cuts;
+                uint32_t row = 0, count = 0;
+                for (uint32_t k = 0; k < come; k++) {
+                    const size_t bytes = 3 * 32 * 32 * sizeof(float);
+                    assert_ok(ff_loader_acquire(part, &mine, error));
+                    assert_int_equal(mine->rows, all->rows / options.cuts);
+                    assert_int_equal(mine->position, all->position + row);
+                    assert_int_equal(mine->global_count, all->global_count);
+                    assert_int_equal(mine->last, all->last && k + 1 == come);
+                    assert_memory_equal((uint8_t *)all->data + row * bytes, mine->data,
+                                        mine->rows * bytes);
+                    row += mine->rows, count += mine->count;
+                    ff_loader_release(part, mine, NULL);
+                }
+                assert_int_equal(count, all->count);
+                ff_loader_release(whole, all, NULL);
+            }
+            assert_ok(ff_loader_acquire(part, &mine, error));
+            assert_null(mine);
+            ff_loader_destroy(&whole);
+            ff_loader_destroy(&part);
+        }
+    ff_loader *none;
+    ff_loader_options options = options_of(30, "none");
+    options.cuts = 4;
+    assert_fails(ff_loader_create(&none, dataset, &options, error), FF_USAGE,
+                 "30 samples of a batch cannot be cut into 4 equal parts");
+    options = options_of(30, "mixup");
+    options.cuts = 10;
+    assert_fails(ff_loader_create(&none, dataset, &options, error), FF_USAGE, "parts of pairs");
+    unmake(&set, dataset);
+}
+
 static void last_batch(void **state) {
     (void)state;
     set_spec set = plain_set(100);
@@ -546,6 +603,7 @@ int main(void) {
         cmocka_unit_test(any_threads_and_slots),
         cmocka_unit_test(resumed),
         cmocka_unit_test(shares),
+        cmocka_unit_test(cuts),
         cmocka_unit_test(last_batch),
         cmocka_unit_test(separate_memory),
         cmocka_unit_test(limits),

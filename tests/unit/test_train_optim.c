@@ -463,7 +463,7 @@ static float *update_in_parts(int micro, bool summed, double clip, ff_outcome *o
             memcpy(part, images + at * PIXELS, (size_t)micro * PIXELS * sizeof *part);
             const ff_batch batch = {.images = part, .labels = labels + at, .label_dtype = FF_I64};
             ff_plan_enqueue(n.plan, &batch, true, ring, 2, NULL);
-            if (micro < WHOLE) ff_update_add(update, at == 0, ring, 2);
+            if (micro < WHOLE) ff_update_add(update, (ff_batch_part){at / micro, false}, ring, 2);
             free(part);
         }
         free(images);

@@ -5,7 +5,7 @@ BUNDLE ?= all
 ARCH   ?= sm_90
 ifeq ($(BUNDLE),gpu)
 BUNDLE_NAME     := ffpack-gpu-$(ARCH)
-BUNDLE_FLAGS    := DNNL=0 CUDA=1 CUDA_ARCHS=$(ARCH)
+BUNDLE_FLAGS    := DNNL=0 MPI=0 CUDA=1 CUDA_ARCHS=$(ARCH)
 BUNDLE_PROGRAMS  = $(PROGRAMS) $(BUILD)/tests/make_set $(GPU_PROGRAMS)
 # The card whose engines are compiled ahead.
 BUNDLE_DEVICE    = $(lastword $(sort $(wildcard tests/gpu/$(ARCH)_*.json)))
@@ -20,7 +20,7 @@ endif
 bundle: ## a folder of programs and libraries for other machines (BUNDLE=gpu ARCH=sm_90: small, for one card)
 	@tools/build/deps.sh build bundle
 	@$(MAKE) --no-print-directory -s -j$$(nproc) BUILD=$(BUILD)/bundle/$(BUNDLE) BUNDLE=$(BUNDLE) ARCH=$(ARCH) $(BUNDLE_FLAGS) bundle-folder
-bundle-folder: $(MODULES) $(BUNDLE_PROGRAMS) $(BUILD)/tests/dump_order shared
+bundle-folder: $(MODULES) $(MPI_MODULE) $(BUNDLE_PROGRAMS) $(BUILD)/tests/dump_order shared
 	@LIBARCHIVE=$$(tools/build/libarchive.sh build/libarchive || true) BUNDLE_CUDA="$(BUNDLE_CUDA)" CUDA_FOLDERS="$(CUDA_FOLDERS)" tools/build/bundle.sh $(BUILD) $(BUILD)/$(BUNDLE_NAME) $(patsubst $(BUILD)/%,%,$(BUNDLE_PROGRAMS))
 	@$(BUNDLE_MORE)
 	@tar -C $(BUILD) -czf $(BUILD)/$(BUNDLE_NAME).tar.gz $(BUNDLE_NAME)

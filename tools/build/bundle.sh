@@ -2,8 +2,8 @@
 # Puts the programs of a build and the libraries they need into a folder that runs in any place.
 # Usage: bundle.sh BUILD FOLDER PROGRAM...
 #
-# FOLDER/bin holds the programs, FOLDER/lib the CUDA module and every library except those that belong
-# to the target system (the C and C++ runtimes and the driver's) and except NVIDIA's, which are
+# FOLDER/bin holds the programs, FOLDER/lib the CUDA and MPI modules and every library except those
+# that belong to the target system (the C and C++ runtimes, the driver's and MPI's) and except NVIDIA's, which are
 # found on that system (loader/cuda/libraries.h), or are put into FOLDER/lib with BUNDLE_CUDA=1.
 # Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
 # FOLDER/share holds man pages, completions and documents where BUILD/share has them, and the licence
@@ -51,6 +51,8 @@ LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$folde
         cp -L "$file" "$folder/lib/$name"
         licence "$name" "$file"
     done
+# MPI is the target system's, as its mpirun is.
+[ ! -e "$build/libff_mpi.so" ] || cp "$build/libff_mpi.so" "$folder/lib/"
 if [ "${BUNDLE_CUDA:-0}" = 1 ]; then
     for place in ${CUDA_FOLDERS:-}; do
         for file in "$place"/lib{nvrtc,cublas,cudnn,nccl}*.so.*; do

@@ -6,8 +6,5 @@
 host=$1 run=$2
 shift 2
 exec torchrun --no_python --nnodes=2 --nproc_per_node="${GPUS:-gpu}" --rdzv_backend=c10d \
-    --rdzv_endpoint="$host:${PORT:-29400}" --rdzv_id="$run" --max_restarts=3 sh -c '
-        run=$1
-        shift
-        if [ -e "$run/recipe.txt" ]; then exec fftrain --resume "$run"; fi
-        exec fftrain --out "$run" "$@"' sh "$run" "$@"
+    --rdzv_endpoint="$host:${PORT:-29400}" --rdzv_id="$run" --max_restarts=3 \
+    fftrain --resume auto --out "$run" "$@"

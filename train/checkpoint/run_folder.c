@@ -49,12 +49,21 @@ static ff_status make_numbered(ff_run_folder *folder, const char *name, ff_error
     return ff_fail(error, FF_USAGE, FF_RUN_FOLDERS "/%s-*: there are too many", name);
 }
 
+/* Removes what is left of a run that was killed before it started: nothing that has a byte. */
+static void clear_unstarted(const ff_run_folder *folder) {
+    struct stat log;
+    if (stat(folder->log, &log) == 0 && log.st_size == 0) unlink(folder->log);
+    rmdir(folder->checkpoints);
+}
+
 /* What an existing folder holds: FF_OK where it is empty. */
-static ff_status check_empty(const char *path, ff_error *error) {
+static ff_status check_empty(const ff_run_folder *folder, ff_error *error) {
+    const char *path = folder->path;
     ff_status status = FF_OK;
+    const bool run = ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path);
+    if (!run) clear_unstarted(folder);
     DIR *entries = opendir(path);
     if (!entries) return ff_fail_errno(error, "%s: cannot be the folder of a run", path);
-    const bool run = ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path);
     for (const struct dirent *entry; status == FF_OK && (entry = readdir(entries));)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             status =
@@ -67,24 +76,28 @@ static ff_status check_empty(const char *path, ff_error *error) {
     return status;
 }
 
-static ff_status make_named(ff_run_folder *folder, const char *path, ff_error *error) {
+static ff_status make_named(ff_run_folder *folder, const char *path, bool *existed,
+                            ff_error *error) {
     FF_TRY(ff_copy_bytes(&folder->path, path, ff_path_length(path), error));
-    if (mkdir(folder->path, 0777) == 0) return FF_OK;
-    if (errno != EEXIST)
-        return ff_fail_errno(error, "--out %s: cannot create the folder", folder->path);
-    return check_empty(folder->path, error);
+    ff_error why;
+    *existed = access(folder->path, F_OK) == 0;
+    if (*existed || ff_make_folders(folder->path, &why) == FF_OK) return FF_OK;
+    return ff_fail(error, FF_IO, "--out %s", why.message);
 }
 
 ff_status ff_run_folder_create(ff_run_folder **out, const char *path, const char *name,
                                ff_error *error) {
     ff_run_folder *folder;
     ff_status status;
+    bool existed = false;
     *out = NULL;
     FF_TRY(ff_alloc(&folder, 1, sizeof *folder, "the folder of a run", error));
     folder->lock = -1;
-    FF_TRY_DONE(path ? make_named(folder, path, error) : make_numbered(folder, name, error));
+    FF_TRY_DONE(path ? make_named(folder, path, &existed, error)
+                     : make_numbered(folder, name, error));
     FF_TRY_DONE(set_paths(folder, error));
     FF_TRY_DONE(ff_run_folder_lock(folder, error));
+    if (existed) FF_TRY_DONE(check_empty(folder, error));
     if (mkdir(folder->checkpoints, 0777) != 0 && errno != EEXIST) {
         status = ff_fail_errno(error, "%s: cannot create the folder", folder->checkpoints);
         goto done;

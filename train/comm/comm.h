@@ -46,6 +46,8 @@ typedef struct ff_comm_table {
     ff_status (*check)(ff_comm *comm, ff_error *error);
     /* Ends the collectives of all ranks; `why` is what their `check` says. */
     void (*abort)(ff_comm *comm, const char *why);
+    /* Optional: the part of `destroy` that waits for the other ranks, which `abort` ends. */
+    void (*leave)(ff_comm *comm);
     /* The enqueued work must be done, or aborted. */
     void (*destroy)(ff_comm *comm);
 } ff_comm_table;

@@ -171,11 +171,17 @@ static int end_rest(rank_launch *launch, uint64_t timeout_ns) {
     return 100;
 }
 
+static bool is_passed_on(int number) {
+    bool found = false;
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+        found |= passed_on[i] == number;
+    return found;
+}
+
 static void take_signal(const rank_launch *launch) {
     struct signalfd_siginfo came;
     while (read(launch->signals, &came, sizeof came) == (ssize_t)sizeof came) {
-        for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
-            if (came.ssi_signo == (uint32_t)passed_on[i]) kill(-launch->group, passed_on[i]);
+        if (is_passed_on((int)came.ssi_signo)) kill(-launch->group, (int)came.ssi_signo);
         if (came.ssi_signo == SIGTSTP) {
             kill(-launch->group, SIGSTOP);
             raise(SIGSTOP);
@@ -229,17 +235,18 @@ static ff_status prepare(rank_launch *launch, ff_error *error) {
     return FF_OK;
 }
 
-/* The error of a rank that ended with `status`. */
+/* The error of a rank that ended with `status`: one that was killed is lost. */
 static ff_status say_how(int rank, int status, ff_error *error) {
     static const struct {
         int code;
         ff_status status;
     } known[] = {{2, FF_USAGE}, {65, FF_BAD_DATA}, {74, FF_IO}, {75, FF_PREEMPTED}};
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    ff_status said = code > 128 ? FF_INTERRUPTED : FF_FAILED;
+    const bool stopped = WIFEXITED(status) ? code > 128 : is_passed_on(WTERMSIG(status));
+    ff_status said = stopped ? FF_INTERRUPTED : FF_FAILED;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].code == code) said = known[i].status;
-    if (error) error->signal_number = code > 128 ? code - 128 : 0;
+    if (error) error->signal_number = stopped ? code - 128 : 0;
     if (said == FF_PREEMPTED) return ff_fail(error, said, "the ranks stopped after a checkpoint");
     if (WIFSIGNALED(status))
         return ff_fail(error, said, "rank %d was ended by signal %d (%s)", rank, code - 128,

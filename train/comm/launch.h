@@ -15,8 +15,9 @@
  * 5 s later SIGKILL; SIGKILL at once when all that are left are stopped.
  *
  * The status has the exit code of the rank that ended badly: of the first that did so with another
- * code than 1 and 75 or by a signal, else with 1, else FF_PREEMPTED. Those that were ended here do
- * not count. FF_USAGE where this process is a rank itself.
+ * code than 1 and 75, else with 1, else FF_PREEMPTED. One that was killed has failed, but for the
+ * signals that are passed on. Those that were ended here do not count. FF_USAGE where this process
+ * is a rank itself.
  * Call it before threads start. */
 FF_MUST_USE ff_status ff_ranks_start(int count, char **argv, uint64_t timeout_ns, ff_error *error);
 

@@ -163,7 +163,8 @@ static ff_status report(const given *own, const ff_job *job, const ff_net *net, 
 
 static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
     const given *own = context;
-    const ff_machine_options options = {.device = device ? device : own->device};
+    const ff_machine_options options = {.device = device ? device : own->device,
+                                        .local_rank = ff_job_local_rank(job)};
     ff_machine *machine = NULL;
     ff_device *host = NULL;
     ff_net net = {.ranks = job->size};
@@ -178,6 +179,7 @@ static ff_status run_rank(void *context, ff_job *job, const char *device, ff_err
     FF_TRY_DONE(measure(&b, &net, error));
     if (job->rank == 0) status = report(own, job, &net, error);
 done:
+    status = ff_job_conclude(job, status, error);
     ff_job_disconnect(job);
     ff_device_destroy(&host);
     ff_machine_close(&machine);

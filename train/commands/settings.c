@@ -166,6 +166,13 @@ ff_status ff_settings_use(ff_settings *out,
         {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
          "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
          "batch norms see one at a time; default 1."},
+        {"reproducible", 0, FF_OPTION_FLAG, NULL, &trainer->reproducible, NULL, 0, 0,
+         "On the CPU: end in the same bits on any number of ranks, where ranks times --accumulate and "
+         "--threads (default 1) stay the same; gradients, losses and running statistics are summed in "
+         "a fixed tree. Several ranks have a power of two micro-batches each."},
+        {"parts", 0, FF_OPTION_INTEGER, "N", &trainer->parts, NULL, 1, 65536,
+         "With --reproducible: ranks times micro-batches, from which --accumulate follows; default: "
+         "as they are, and a run that goes on keeps them."},
         {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
          "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,
@@ -232,12 +239,18 @@ ff_status ff_settings_use(ff_settings *out,
          "Where to train; default auto: the first GPU, else the CPU, saying why."},
         {"dp", 0, FF_OPTION_STRING, "LIST", &out->dp, NULL, 0, 0,
          "Train on several devices of this machine, a replica of the model on each, which have equal "
-         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu."},
+         "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu; 2x0 is two replicas that "
+         "share GPU 0."},
         {"dp-balance", 0, FF_OPTION_STRING, "LIST", &out->dp_balance, NULL, 0, 0,
-         "The replicas' parts of a batch, as in 2,3,3; default: equal ones."},
+         "The replicas' parts of a batch, as in 2,3,3; auto: by the speed and the free memory of "
+         "each, measured first, also of the ranks that --ranks or a launcher starts; default: equal "
+         "ones."},
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,
          "Start N ranks on this machine, a process each, which have equal parts of every batch; "
          "torchrun, mpirun and srun start them on several machines."},
+        {"reduce-dtype", 0, FF_OPTION_CHOICE, NULL, &out->reduce_dtype, "f32|f16|bf16", 0, 0,
+         "Of gradients that ranks send to each other: 16 bits are half the bytes on a slow network, "
+         "and round each rank's sums; default f32."},
         {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &out->rank_timeout, NULL, 1, 86400,
          "A rank that is silent for longer is lost, and ends the job; default 60."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
@@ -279,9 +292,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
          "runs/MODEL-1, -2, ..."},
-        {"resume", 0, FF_OPTION_STRING, "DIR", &out->session.resume, NULL, 0, 0,
+        {"resume", 0, FF_OPTION_STRING, "DIR|auto", &out->session.resume, NULL, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
-         "to the same bits; options given beside it replace the run's."},
+         "to the same bits; options given beside it replace the run's; auto: with that in --out, "
+         "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
          "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
          "s after the last one or has the best evaluation, and at the end."},
@@ -360,4 +374,20 @@ static ff_status read_recipe(const ff_command *command, void *context, ff_error 
 ff_status ff_settings_read(ff_settings *settings, char *text, const char *where, ff_error *error) {
     recipe_text recipe = {text, where};
     return ff_settings_use(settings, read_recipe, &recipe, error);
+}
+
+typedef struct written {
+    const ff_settings *settings;
+    ff_buffer *text;
+} written;
+
+static ff_status write_recipe(const ff_command *command, void *context, ff_error *error) {
+    const written *to = context;
+    const ff_settings defaults = ff_settings_default();
+    return ff_options_write(command->options, to->settings, &defaults, to->text, error);
+}
+
+ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error) {
+    written to = {settings, text};
+    return ff_settings_use(settings, write_recipe, &to, error);
 }

@@ -11,10 +11,11 @@ typedef struct ff_settings {
     ff_session_options session;
     ff_option_list set;
     int best_by;
-    int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
-    const char *dp, *dp_balance;                                       /* of replicas.h */
-    int64_t ranks;        /* to start on this machine; 0 = none */
-    int64_t rank_timeout; /* seconds */
+    int stem, views, order, last_batch, verify, compute, frozen_norms,
+        reduce_dtype;            /* indexes of the choices */
+    const char *dp, *dp_balance; /* of replicas.h */
+    int64_t ranks;               /* to start on this machine; 0 = none */
+    int64_t rank_timeout;        /* seconds */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
     int64_t world;
     const char *net;
@@ -34,6 +35,9 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
 FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
                                        ff_error *error);
 
+/* Adds a line for each option that is not as by default: what ff_settings_read reads. */
+FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);
+
 /* After all options are set: fields that the table does not set itself, and checks of single
  * options. FF_USAGE. */
 FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);
@@ -41,5 +45,18 @@ FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *erro
 /* Writes what the trainer has resolved in place of defaults, so that the options alone make the
  * same run. The trainer must outlive the settings. */
 void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer);
+
+/* Leaves out what is no part of a run, which may go on elsewhere and with other ranks, and resolves
+ * the rest. */
+void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer);
+
+/* The shares that --dp-balance auto has chosen, as in "2,3,3": a run's recipe has "auto=2,3,3", and
+ * goes on with them where it has as many ranks; else NULL. */
+const char *ff_settings_shares(const ff_settings *settings);
+
+/* Whether the net is looked at, in place of a run. */
+bool ff_settings_looks(const ff_settings *settings);
+/* Whether a run is made. */
+bool ff_settings_trains(const ff_settings *settings);
 
 #endif

@@ -1,6 +1,8 @@
 /* From the options' values to the trainer's, and back. */
 #include "train/commands/settings.h"
 
+#include <string.h>
+
 static const int views_of[] = {-1, 1, 2, 6};
 enum { VIEWS = sizeof views_of / sizeof *views_of };
 static const char *const computes[] = {"auto", "onednn", "reference"};
@@ -13,6 +15,7 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     trainer->verify = (ff_verify)out->verify;
     trainer->frozen_norms_train = out->frozen_norms == 1;
+    trainer->reduce_dtype = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[out->reduce_dtype];
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
     if (trainer->overfit && (out->finds || out->session.resume))
@@ -36,6 +39,8 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
         return ff_fail(error, FF_USAGE, "--world only predicts; it needs --dry-run and --net");
     if (out->net && !out->world)
         return ff_fail(error, FF_USAGE, "--net is the network of --world N, which is missing");
+    if (trainer->parts && !trainer->reproducible)
+        return ff_fail(error, FF_USAGE, "--parts needs --reproducible");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
 }
@@ -64,10 +69,45 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     options->model = trainer->model_name;
     options->epochs = trainer->epochs;
     options->batch = trainer->batch_asked;
+    if (options->reproducible) { /* it may go on on more or fewer ranks */
+        const ff_job *job = trainer->options->job;
+        options->parts = trainer->accumulate * (job ? job->size : 1);
+        options->accumulate = ff_trainer_default_options().accumulate;
+    }
     options->augment = trainer->augment_text;
     options->val_every = trainer->val_every;
     options->label_smoothing = trainer->label_smoothing;
     for (int i = 0; i < VIEWS; i++)
         if (views_of[i] == trainer->views) settings->views = i;
     if (!recipe || !recipe->groups[0].names) resolve_updates(settings, trainer);
+}
+
+const char *ff_settings_shares(const ff_settings *settings) {
+    static const char measured[] = "auto=";
+    const size_t length = sizeof measured - 1;
+    const char *balance = settings->dp_balance;
+    return balance && strncmp(balance, measured, length) == 0 ? balance + length : NULL;
+}
+
+void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
+    const ff_settings defaults = ff_settings_default();
+    settings->session.out = settings->session.resume = NULL;
+    settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
+        NULL;
+    settings->quiet = settings->trainer.verbose = settings->top5 = false;
+    settings->dp = NULL;
+    if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
+    settings->ranks = defaults.ranks;
+    settings->trainer.scale_lr = false; /* the rate is resolved */
+    settings->rank_timeout = defaults.rank_timeout;
+    ff_settings_resolve(settings, trainer);
+}
+
+bool ff_settings_looks(const ff_settings *settings) {
+    return settings->finds || settings->trainer.overfit || settings->diagnose ||
+           settings->check_gradients;
+}
+
+bool ff_settings_trains(const ff_settings *settings) {
+    return !ff_settings_looks(settings) && !settings->dry_run && !settings->show_batch;
 }

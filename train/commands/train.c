@@ -1,8 +1,7 @@
 /* Training: options, the run's folder, the trainer, the run. */
-#include "format/base/interrupt.h"
-#include "train/comm/launch.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/commands/train_ranks.h"
 #include "train/debug/gradients.h"
 #include "train/debug/lr_find.h"
 #include "train/debug/overfit.h"
@@ -10,7 +9,6 @@
 #include "train/habits.h"
 #include "train/planned_device.h"
 #include "train/recipe_files.h"
-#include "train/replicas.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/session.h"
@@ -19,8 +17,6 @@
 #include "train/trainer_cost.h"
 #include "train/world.h"
 
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,18 +50,6 @@ static ff_status read_sets(const ff_command *command, void *context, ff_error *e
     return FF_OK;
 }
 
-/* The options of a run, without those that are no part of it. */
-typedef struct written {
-    ff_settings *given;
-    ff_buffer text;
-} written;
-
-static ff_status write_recipe(const ff_command *command, void *context, ff_error *error) {
-    written *to = context;
-    const ff_settings defaults = ff_settings_default();
-    return ff_options_write(command->options, to->given, &defaults, &to->text, error);
-}
-
 /* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
  * then from the command line, which is parsed first to find these. */
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session, bool *done,
@@ -89,7 +73,9 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
         FF_TRY_DONE(ff_settings_use(out, read_sets, &first.set, error));
+        const char *shares = ff_settings_shares(out) ? out->dp_balance : NULL;
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
+        if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;
         if (file) out->trainer.recipe = row;
     }
     status = ff_settings_complete(out, error);
@@ -127,53 +113,10 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
-/* Leaves out what is no part of a run, which may go on elsewhere and with other ranks, and resolves
- * the rest. */
-static void keep_run(ff_settings *settings, const ff_trainer *trainer) {
-    const ff_settings defaults = ff_settings_default();
-    settings->session.out = settings->session.resume = NULL;
-    settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
-        NULL;
-    settings->quiet = settings->trainer.verbose = settings->top5 = false;
-    settings->dp = settings->dp_balance = NULL;
-    settings->ranks = defaults.ranks;
-    settings->trainer.scale_lr = false; /* the rate is resolved */
-    settings->rank_timeout = defaults.rank_timeout;
-    ff_settings_resolve(settings, trainer);
-}
-
-/* All ranks have the same options, but for what may differ among machines, and the same sets. */
-static ff_status agree(const ff_settings *given, const ff_trainer *trainer, ff_error *error) {
-    ff_job *job = trainer->options->job;
-    ff_settings kept = *given;
-    written recipe = {.given = &kept};
-    ff_status status;
-    if (!job || !job->channel) return FF_OK;
-    kept.session = ff_settings_default().session;
-    keep_run(&kept, trainer);
-    kept.trainer.data = kept.trainer.val = kept.trainer.plan_cache = kept.trainer.device = NULL;
-    kept.trainer.weights = kept.trainer.class_weights = NULL;
-    kept.trainer.threads = kept.trainer.workers = 0;
-    FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
-    FF_TRY_DONE(ff_buffer_printf(&recipe.text, error, "first step %" PRIu64 "\n",
-                                 trainer->options->first_step));
-    FF_TRY_DONE(ff_job_agree(job, "other options", recipe.text.bytes, recipe.text.length, error));
-    ff_dataset *const sets[] = {trainer->splits.train, trainer->splits.val};
-    static const char *const what[] = {"another training set", "another validation set"};
-    for (int i = 0; i < 2; i++) {
-        const uint8_t none[16] = {0};
-        const uint8_t *id = sets[i] ? ff_dataset_id(sets[i])->content : none;
-        FF_TRY_DONE(ff_job_agree(job, what[i], id, sizeof none, error));
-    }
-done:
-    ff_buffer_free(&recipe.text);
-    return status;
-}
-
 static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
                      ff_report *report, ff_error *error) {
     ff_settings kept = *given;
-    written recipe = {.given = &kept};
+    ff_buffer recipe = {0};
     const char *const balanced = given->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The same wherever the run goes on, and without what is no part of it. */
@@ -181,9 +124,9 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
                      make_absolute(&kept.trainer.weights),
                      is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
     ff_status status;
-    keep_run(&kept, trainer);
-    FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
-    FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
+    ff_settings_keep_run(&kept, trainer);
+    FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
+    FF_TRY_DONE(ff_session_start(session, trainer, &recipe, error));
     FF_TRY_DONE(ff_report_record(report, given->tensorboard, ff_session_path(session), error));
     if (!given->quiet && ff_session_path(session))
         printf("run            %s\n", ff_session_path(session));
@@ -193,7 +136,7 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     options.best_by = (ff_best_by)given->best_by;
     FF_TRY_DONE(ff_run(trainer, report, &options, error));
 done:
-    ff_buffer_free(&recipe.text);
+    ff_buffer_free(&recipe);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) free(paths[i]);
     return status;
 }
@@ -263,15 +206,6 @@ static ff_status print_json(const ff_settings *given, const ff_trainer *trainer,
     return status;
 }
 
-/* Looks at the net, in place of a run. */
-static bool looks(const ff_settings *given) {
-    return given->finds || given->trainer.overfit || given->diagnose || given->check_gradients;
-}
-
-static bool trains(const ff_settings *given) {
-    return !looks(given) && !given->dry_run && !given->show_batch;
-}
-
 static ff_status train(const ff_settings *given, ff_session *session, ff_job *job,
                        const char *device, ff_error *error) {
     ff_report *report = NULL;
@@ -285,7 +219,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
     options.checkpoints =
-        !looks(given) && !(given->session.out && !strcmp(given->session.out, "none"));
+        !ff_settings_looks(given) && !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
     options.job = job;
     if (device) options.device = device;
@@ -298,13 +232,13 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         options.planned = ff_planned_device_model(planned);
         options.planned_kernels = ff_planned_device_kernels(planned);
     }
-    if (trains(given)) FF_TRY_DONE(open_reports(given, session, &report, error));
+    if (ff_settings_trains(given)) FF_TRY_DONE(open_reports(given, session, &report, error));
     if (finds && given->log_json) FF_TRY_DONE(ff_json_log_open(&log, given->log_json, error));
-    if (trains(given) && given->top5) ff_report_show_top5(report);
+    if (ff_settings_trains(given) && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
-    FF_TRY_DONE(agree(given, trainer, error));
+    FF_TRY_DONE(ff_train_agree(given, trainer, error));
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
     if (given->show_batch) {
@@ -334,8 +268,9 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     if (given->trainer.overfit && !given->dry_run && !given->diagnose)
         FF_TRY_DONE(ff_overfit(trainer, stdout, error));
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
-    if (trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
+    if (ff_settings_trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
+    status = ff_job_conclude(job, status, error);
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     ff_tuning_release(&tuning);
@@ -344,99 +279,16 @@ done:
     return status;
 }
 
-/* ---- ranks ---- */
-
-typedef struct team {
-    const ff_settings *given;
-    ff_session *session;
-} team;
-
-/* A rank without a folder and reports. */
-static ff_status train_silently(const team *all, ff_job *job, const char *device, ff_error *error) {
-    static const char *const no_logs[FF_REPORT_LOGS] = {NULL};
-    ff_trainer_options options = all->given->trainer;
-    ff_trainer *trainer = NULL;
-    ff_report *report = NULL;
-    ff_run_options run = {.best_by = (ff_best_by)all->given->best_by};
-    ff_tuning tuning = {.quiet = true};
-    ff_status status;
-    options.tuning = &tuning;
-    options.first_step = ff_session_step(all->session);
-    options.job = job;
-    if (device) options.device = device;
-    options.quiet = true;
-    status = ff_trainer_create(&trainer, &options, error);
-    ff_tuning_end(&tuning);
-    if (status != FF_OK) goto done;
-    FF_TRY_DONE(agree(all->given, trainer, error));
-    FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
-    FF_TRY_DONE(ff_run(trainer, report, &run, error));
-done:
-    ff_trainer_destroy(&trainer);
-    ff_tuning_release(&tuning);
-    ff_report_destroy(&report);
-    return status;
-}
-
-static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
-    const team *all = context;
-    return job->rank ? train_silently(all, job, device, error)
-                     : train(all->given, all->session, job, device, error);
-}
-
-/* Alone, as replicas, or as a rank of a job. */
-static ff_status train_on(const ff_settings *given, ff_session *session, const ff_ranks *ranks,
-                          ff_error *error) {
-    ff_replicas replicas;
-    team all = {given, session};
-    const ff_rank_work work = {run_rank, &all, (uint64_t)given->rank_timeout * 1000000000};
-    FF_TRY(ff_replicas_parse(&replicas, given->dp, given->dp_balance, error));
-    if (replicas.count && ranks->size > 1)
-        return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
-                       ranks->family);
-    if (replicas.count && given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
-        return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
-    if ((replicas.count || ranks->size > 1) && !trains(given)) {
-        if (!given->dry_run)
-            return ff_fail(error, FF_USAGE,
-                           "several ranks only train; what looks at a net or at "
-                           "its input takes one device");
-        /* The first one's plan. */
-        ff_job first = {
-            .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
-        return ranks->rank ? FF_OK
-                           : train(given, session, replicas.count ? &first : NULL,
-                                   replicas.count ? replicas.device[0] : NULL, error);
-    }
-    if (replicas.count) return ff_replicas_run(&replicas, &work, error);
-    if (ranks->size > 1) return ff_rank_run(ranks, &work, error);
-    return train(given, session, NULL, NULL, error);
-}
-
-/* --ranks, in the process that is to start them. */
-static bool starts_ranks(const ff_settings *given, const ff_ranks *ranks) {
-    return given->ranks && trains(given) && !ff_ranks_are_own(ranks);
-}
-
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_settings given = ff_settings_default();
     ff_session *session = NULL;
     bool done = false;
     given.finds = finds;
-    ff_ranks ranks = {0};
-    ff_status status;
-    FF_TRY_DONE(parse(argc, argv, &given, &session, &done, error));
-    if (done) goto done;
-    FF_TRY_DONE(ff_ranks_read(&ranks, error));
-    if (starts_ranks(&given, &ranks)) {
-        status = ff_ranks_start((int)given.ranks, argv, (uint64_t)given.rank_timeout * 1000000000,
-                                error);
-        goto done;
-    }
-    ff_interrupt_install(SIGUSR1);
-    status = train_on(&given, session, &ranks, error);
-done:
-    ff_ranks_free(&ranks);
+    ff_status status = parse(argc, argv, &given, &session, &done, error);
+    if (status != FF_OK)
+        ff_train_tell_ranks(&given, error);
+    else if (!done)
+        status = ff_train_ranks(&given, session, argv, train, error);
     ff_session_close(&session);
     return status;
 }

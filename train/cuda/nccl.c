@@ -189,7 +189,7 @@ static void nccl_abort(ff_comm *base, const char *why) {
 
 /* ---- beginning and end ---- */
 
-static void nccl_destroy(ff_comm *base) {
+static void nccl_leave(ff_comm *base) {
     nccl_comm *comm = (nccl_comm *)base;
     lock(comm);
     comm->stop = true;
@@ -203,7 +203,13 @@ static void nccl_destroy(ff_comm *base) {
         const bool ended = settle(comm, "ncclCommFinalize", result, NULL) == FF_OK;
         unlock(comm);
         (void)(ended ? comm->library.destroy : comm->library.kill)(comm->nccl);
+        comm->nccl = NULL;
     }
+}
+
+static void nccl_destroy(ff_comm *base) {
+    nccl_comm *comm = (nccl_comm *)base;
+    nccl_leave(base);
     pthread_cond_destroy(&comm->changed);
     pthread_mutex_destroy(&comm->mutex);
     free(comm);
@@ -216,6 +222,7 @@ static const ff_comm_table nccl_table = {
     .all_gather = nccl_all_gather,
     .check = nccl_check,
     .abort = nccl_abort,
+    .leave = nccl_leave,
     .destroy = nccl_destroy,
 };
 

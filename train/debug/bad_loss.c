@@ -23,7 +23,7 @@ typedef struct finding {
     char name[FF_PROBE_NAME + 40];
     ff_value_range range;
     size_t count;
-    uint64_t rows[NAMED], row_count; /* of the images: in the step's batch */
+    uint64_t rows[NAMED], row_count; /* of the images: in the step's batch, of all ranks */
     double largest_logit;
 } finding;
 
@@ -44,7 +44,8 @@ static void note_rows(finding *f, const ff_seen *seen, const float *values) {
         const ff_value_range row = ff_value_range_of(values + (size_t)n * each, each);
         if (!row.nan && !row.infinite) continue;
         if (f->row_count < NAMED)
-            f->rows[f->row_count] = (uint64_t)f->part * (uint64_t)f->trainer->micro + (uint64_t)n;
+            f->rows[f->row_count] =
+                (uint64_t)(f->part * f->trainer->micro_all + f->trainer->first_row + n);
         f->row_count++;
     }
 }
@@ -93,6 +94,10 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
     (void)last;
     set_control(f, again->outcome);
     FF_TRY(ff_feed_make(f->trainer->train_feed, plan->compute->stream, error));
+    if (!batch) { /* all samples are other ranks' */
+        ff_plan_enqueue_empty(plan);
+        return ff_compute_check(plan->compute, error);
+    }
     ff_probe_begin(&probe, plan, batch->images, look, f);
     ff_plan_enqueue(plan, batch, true, f->ring, 1, NULL);
     f->part++;
@@ -140,6 +145,7 @@ static ff_status check_parameters(finding *f, ff_error *error) {
 static ff_status add_samples(const finding *f, ff_buffer *text, ff_error *error) {
     ff_dataset *set = f->trainer->splits.train;
     ff_loader_options options = ff_trainer_input(f->trainer, f->step);
+    options.share_total = 0;
     ff_loader *loader = NULL;
     ff_slot *slot;
     char key[FF_KEY_LIMIT_BYTES];
@@ -190,6 +196,23 @@ static ff_status explain(finding *f, const ff_outcome *outcome, ff_buffer *text,
     return add_finding(parameter.found && !images ? &parameter : f, text, error);
 }
 
+/* Each rank looks at its own samples: what the one found whose images are bad, else any. */
+static ff_status choose(finding *f, ff_buffer *text, ff_error *error) {
+    ff_job *job = f->trainer->options->job;
+    int32_t weight = f->found ? 1 + (f->kind == FF_SEEN_INPUT) : 0;
+    if (!job) return FF_OK;
+    if (weight) {
+        char found[sizeof error->message];
+        snprintf(found, sizeof found, "%s", text->bytes);
+        text->length = 0;
+        FF_TRY(ff_buffer_printf(text, error, "rank %d: %s", job->rank, found));
+    }
+    FF_TRY(ff_job_choose(job, &weight, text, error));
+    f->found = weight == 2;
+    f->kind = FF_SEEN_INPUT;
+    return FF_OK;
+}
+
 static ff_status add_advice(const finding *f, const char *checkpoint, const char *run,
                             ff_buffer *text, ff_error *error) {
     const ff_trainer *trainer = f->trainer;
@@ -206,18 +229,31 @@ static ff_status add_advice(const finding *f, const char *checkpoint, const char
                             run, f->step + 1);
 }
 
+/* Rank 0 has the run's folder. All ranks end with its sentence, none because of another. */
+static ff_status explain_to_all(finding *f, const ff_outcome *outcome, const char *checkpoint,
+                                const char *run, ff_buffer *text, ff_error *error) {
+    ff_job *job = f->trainer->options->job;
+    int32_t first = job && job->rank == 0;
+    if (explain(f, outcome, text, error) != FF_OK) {
+        char why[sizeof error->message];
+        snprintf(why, sizeof why, "%s", error->message);
+        text->length = 0;
+        FF_TRY(ff_buffer_printf(text, error, "its cause was not found (%s)", why));
+    }
+    FF_TRY(choose(f, text, error));
+    FF_TRY(add_advice(f, checkpoint, run, text, error));
+    FF_TRY(ff_job_choose(job, &first, text, error));
+    if (job) job->concluded = true;
+    return FF_OK;
+}
+
 ff_status ff_loss_failed(ff_trainer *trainer, const ff_outcome *outcome, const char *checkpoint,
                          const char *run, ff_error *error) {
     const ff_outcome bad = *outcome;
     finding f = {.trainer = trainer, .step = bad.step};
     ff_buffer text = {0};
     ff_error why = {0};
-    ff_status status = explain(&f, &bad, &text, &why);
-    if (status != FF_OK) {
-        text.length = 0;
-        status = ff_buffer_printf(&text, &why, "its cause was not found (%s)", why.message);
-    }
-    if (status == FF_OK) status = add_advice(&f, checkpoint, run, &text, &why);
+    const ff_status status = explain_to_all(&f, &bad, checkpoint, run, &text, &why);
     const bool gradients = isfinite(bad.loss_sum);
     char at[40] = "the first step";
     if (bad.step) snprintf(at, sizeof at, "step %" PRIu64, bad.step + 1);

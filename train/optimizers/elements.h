@@ -92,24 +92,35 @@ FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint
     }
     entry->bad_sample = first || total->bad_sample < 0 ? bad : total->bad_sample;
     entry->stop = 0;
+    entry->parts = first ? 1 : total->parts + 1;
     *total = *entry;
 }
-/* The step's outcome from those of all ranks. */
+/* Adds the outcome of later samples of the step. */
+FF_HD void ff_outcome_sum(ff_outcome *to, const ff_outcome *later) {
+    to->loss_sum += later->loss_sum;
+    to->weight += later->weight;
+    to->count += later->count;
+    to->correct += later->correct;
+    to->parts += later->parts;
+    if (later->stop > to->stop) to->stop = later->stop;
+    if (later->bad_sample >= 0 && (to->bad_sample < 0 || later->bad_sample < to->bad_sample))
+        to->bad_sample = later->bad_sample;
+}
+/* The step's outcome from those of all ranks, at most 2^FF_OUTCOME_LEVELS - 1, by the tree of
+ * comm/comm.h. */
+enum { FF_OUTCOME_LEVELS = 16 };
 FF_HD void ff_outcome_join(const ff_outcome *ranks, int count, ff_outcome *total, ff_outcome *entry,
                            ff_control *control) {
-    ff_outcome all = ranks[0];
-    for (int i = 1; i < count; i++) {
-        const ff_outcome *one = &ranks[i];
-        all.loss_sum += one->loss_sum;
-        all.weight += one->weight;
-        all.count += one->count;
-        all.correct += one->correct;
-        if (one->stop > all.stop) all.stop = one->stop;
-        if (one->bad_sample >= 0 && (all.bad_sample < 0 || one->bad_sample < all.bad_sample))
-            all.bad_sample = one->bad_sample;
+    ff_outcome sums[FF_OUTCOME_LEVELS] = {ranks[0]};
+    int top = 0;
+    for (int i = 0; i < count; i++) {
+        sums[top++] = ranks[i];
+        for (int next = i + 1; next % 2 == 0; next /= 2, top--)
+            ff_outcome_sum(&sums[top - 2], &sums[top - 1]);
     }
-    if (all.loss_sum - all.loss_sum != 0) control->halted = control->non_finite = 1;
-    *total = *entry = all;
+    for (; top > 1; top--) ff_outcome_sum(&sums[top - 2], &sums[top - 1]);
+    if (sums->loss_sum - sums->loss_sum != 0) control->halted = control->non_finite = 1;
+    *total = *entry = *sums;
 }
 /* The factor that makes the sum of gradients over micro-batches that of a mean over the batch. */
 FF_HD double ff_sum_factor(const ff_outcome *total, bool summed) {

@@ -112,7 +112,8 @@ static void draw_order(run *r, dice *d) {
                                   .group = (uint64_t)between(d, 1, 4),
                                   .kind = (ff_order_kind)roll(d, FF_ORDER_KIND_COUNT)};
     ff_sequence *sequence = &next->sequence;
-    *sequence = (ff_sequence){.count = r->samples, .batch = batch, .total_batches = UINT64_MAX};
+    *sequence =
+        (ff_sequence){.count = r->samples, .batch = batch, .cuts = 1, .total_batches = UINT64_MAX};
     sequence->first_epoch = roll(d, 5);
     sequence->first_position = roll(d, r->samples);
     sequence->epoch_batches = (r->samples - 1) / batch + 1;

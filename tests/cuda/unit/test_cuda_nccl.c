@@ -294,6 +294,23 @@ static void test_lost(void **state) {
     run_job(&(job){0}, RANKS, lost);
 }
 
+/* The last rank is lost when the others have done all and leave. */
+static void lost_at_end(rank *r) {
+    const uint64_t began = ff_now_ns();
+    if (r->rank == r->size - 1) {
+        usleep(30000);
+        for (int i = 0; i < r->size; i++)
+            r->job->comms[i]->table->abort(r->job->comms[i], "rank 3 was lost");
+        return;
+    }
+    r->comm->table->leave(r->comm);
+    assert_true(ff_now_ns() - began < 20ull * SECOND);
+}
+static void test_lost_at_end(void **state) {
+    (void)state;
+    run_job(&(job){0}, RANKS, lost_at_end);
+}
+
 /* The call may return before or after its collective failed. */
 static void expect_failed(rank *r, size_t count, const char *why) {
     ff_error own = {0};
@@ -435,7 +452,7 @@ int main(void) {
 #ifndef FF_TESTS_ON_CARD
         cmocka_unit_test(test_lost),      cmocka_unit_test(test_fails),
         cmocka_unit_test(test_differs),   cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_creation),
+        cmocka_unit_test(test_creation),  cmocka_unit_test(test_lost_at_end),
 #endif
     };
 #ifdef FF_TESTS_ON_CARD

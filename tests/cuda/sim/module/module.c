@@ -1,9 +1,11 @@
 /* Simulated kernels, the plain library and the asynchronous host device in place of the CUDA
- * module: a program linked with this before the archives runs on a simulated GPU. FF_SIM_DELAY_NS
- * makes its streams sometimes wait that long; FF_SIM_NO_CAPTURE refuses recordings; FF_SIM_RANGES
- * prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is the note of the module's
- * libraries; FF_SIM_MEMORY is the device's memory in KiB, and makes it print at exit how often
- * memory was allocated, and the most at a time. */
+ * module: a program linked with this before the archives runs on simulated GPUs. FF_SIM_CARDS is
+ * their number, of which CUDA_VISIBLE_DEVICES selects some, by numbers. FF_SIM_NO_CAPTURE refuses
+ * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
+ * the note of the module's libraries. Of each card, in a list whose last number is also that of
+ * further ones: FF_SIM_DELAY_NS makes its streams sometimes wait that long; FF_SIM_MEMORY is its
+ * memory in KiB, and makes it print at exit how often memory was allocated, and the most at a time.
+ */
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
@@ -17,15 +19,45 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { CARDS = 2, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
+enum { CARDS = 2, CARDS_MOST = 8, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
 
 static const ff_device_table *host_table;
 static ff_device_table own_table;
 
+/* The cards that ordinals name; returns how many. */
+static int visible(int cards[CARDS_MOST]) {
+    const char *given = getenv("FF_SIM_CARDS"), *list = getenv("CUDA_VISIBLE_DEVICES");
+    const int there = given ? atoi(given) : CARDS;
+    int count = 0;
+    for (; !list && count < there && count < CARDS_MOST; count++) cards[count] = count;
+    while (list && *list >= '0' && *list <= '9' && count < CARDS_MOST) {
+        char *end;
+        const long card = strtol(list, &end, 10);
+        if (card >= there) break; /* as CUDA does */
+        cards[count++] = (int)card;
+        list = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+static int card_of(int ordinal) {
+    int cards[CARDS_MOST];
+    return ordinal < visible(cards) ? cards[ordinal] : 0;
+}
+
+/* A card's number in a list of the environment; 0: there is none. */
+static uint64_t number_of(const char *name, int card) {
+    const char *list = getenv(name);
+    while (list && card-- && strchr(list, ',')) list = strchr(list, ',') + 1;
+    return list ? strtoull(list, NULL, 10) : 0;
+}
+
 static ff_status device_count(int *count, ff_error *error) {
+    int cards[CARDS_MOST];
     (void)error;
-    *count = CARDS;
+    *count = visible(cards);
     return FF_OK;
 }
 
@@ -33,7 +65,7 @@ static ff_status properties(int ordinal, ff_cuda_properties *found, ff_error *er
     (void)error;
     *found = (ff_cuda_properties){
         .name = "simulated GPU", .major = 9, .multiprocessors = MULTIPROCESSORS};
-    snprintf(found->bus, sizeof found->bus, "0000:%x:00.0", FIRST_BUS + ordinal);
+    snprintf(found->bus, sizeof found->bus, "0000:%x:00.0", FIRST_BUS + card_of(ordinal));
     return FF_OK;
 }
 
@@ -49,77 +81,92 @@ static ff_status refuse_capture(ff_device *device, ff_stream *stream, ff_recordi
 /* ---- memory of a given size ---- */
 
 enum { MOST_BLOCKS = 4096 };
-static struct {
-    pthread_mutex_t lock;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct taken {
     uint64_t has, used, most, count;
     struct {
         void *memory;
         uint64_t bytes;
     } blocks[MOST_BLOCKS];
-} taken = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} taken_of[CARDS_MOST];
 
 static ff_status tell_memory(ff_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                              ff_error *error) {
-    (void)device, (void)error;
-    *total_bytes = taken.has;
-    *free_bytes = taken.has - taken.used;
+    const struct taken *taken = &taken_of[card_of(device->ordinal)];
+    (void)error;
+    pthread_mutex_lock(&lock);
+    *total_bytes = taken->has;
+    *free_bytes = taken->has - taken->used;
+    pthread_mutex_unlock(&lock);
     return FF_OK;
 }
 
 static ff_status take_memory(ff_device *device, void **memory, uint64_t bytes, const char *what,
                              ff_error *error) {
+    struct taken *taken = &taken_of[card_of(device->ordinal)];
     ff_status status = FF_OK;
     int i = 0;
     *memory = NULL;
-    pthread_mutex_lock(&taken.lock);
-    while (i < MOST_BLOCKS && taken.blocks[i].memory) i++;
-    taken.count++;
-    if (i == MOST_BLOCKS || bytes > taken.has - taken.used)
+    pthread_mutex_lock(&lock);
+    while (i < MOST_BLOCKS && taken->blocks[i].memory) i++;
+    taken->count++;
+    if (i == MOST_BLOCKS || bytes > taken->has - taken->used)
         status = ff_fail(error, FF_NO_MEMORY, "the simulated GPU has no memory left for %s", what);
     if (status == FF_OK) status = host_table->allocate(device, memory, bytes, what, error);
     if (status == FF_OK) {
-        taken.blocks[i].memory = *memory;
-        taken.blocks[i].bytes = bytes;
-        taken.used += bytes;
-        if (taken.used > taken.most) taken.most = taken.used;
+        taken->blocks[i].memory = *memory;
+        taken->blocks[i].bytes = bytes;
+        taken->used += bytes;
+        if (taken->used > taken->most) taken->most = taken->used;
     }
-    pthread_mutex_unlock(&taken.lock);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
 static void give_memory(ff_device *device, void *memory) {
-    pthread_mutex_lock(&taken.lock);
+    struct taken *taken = &taken_of[card_of(device->ordinal)];
+    pthread_mutex_lock(&lock);
     for (int i = 0; memory && i < MOST_BLOCKS; i++) {
-        if (taken.blocks[i].memory != memory) continue;
-        taken.used -= taken.blocks[i].bytes;
-        taken.blocks[i].memory = NULL;
+        if (taken->blocks[i].memory != memory) continue;
+        taken->used -= taken->blocks[i].bytes;
+        taken->blocks[i].memory = NULL;
         break;
     }
     host_table->release(device, memory);
-    pthread_mutex_unlock(&taken.lock);
+    pthread_mutex_unlock(&lock);
 }
 
 static void print_memory(void) {
-    fprintf(stderr, "memory: taken %llu times, at most %llu KiB\n", (unsigned long long)taken.count,
-            (unsigned long long)(taken.most + 1023) / 1024);
+    for (int i = 0; i < CARDS_MOST; i++)
+        if (taken_of[i].has)
+            fprintf(stderr, "memory: taken %llu times, at most %llu KiB\n",
+                    (unsigned long long)taken_of[i].count,
+                    (unsigned long long)(taken_of[i].most + 1023) / 1024);
 }
 
-static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
-    const char *delay = getenv("FF_SIM_DELAY_NS");
-    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
-                                 delay ? strtoull(delay, NULL, 10) : 0, 1, error));
-    (*device)->ordinal = ordinal;
-    host_table = (*device)->table;
-    own_table = *host_table;
-    (*device)->table = &own_table;
+/* Of all devices: made once, as others may use it. */
+static void make_table(const ff_device_table *host) {
+    const bool counts = getenv("FF_SIM_MEMORY") != NULL;
+    host_table = host;
+    own_table = *host;
     if (getenv("FF_SIM_NO_CAPTURE")) own_table.capture_end = refuse_capture;
-    const char *memory = getenv("FF_SIM_MEMORY");
-    if (!memory) return FF_OK;
-    if (!taken.has) atexit(print_memory);
-    taken.has = strtoull(memory, NULL, 10) * 1024;
+    if (!counts) return;
+    atexit(print_memory);
     own_table.memory = tell_memory;
     own_table.allocate = take_memory;
     own_table.release = give_memory;
+}
+
+static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
+    const int card = card_of(ordinal);
+    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
+                                 number_of("FF_SIM_DELAY_NS", card), (uint64_t)card + 1, error));
+    (*device)->ordinal = ordinal;
+    pthread_mutex_lock(&lock);
+    if (!host_table) make_table((*device)->table);
+    taken_of[card].has = number_of("FF_SIM_MEMORY", card) * 1024;
+    pthread_mutex_unlock(&lock);
+    (*device)->table = &own_table;
     return FF_OK;
 }
 
@@ -179,8 +226,10 @@ struct ff_cuda_module {
 
 ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *error) {
     *module = NULL;
-    if (ordinal >= CARDS)
-        return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, CARDS);
+    int cards[CARDS_MOST];
+    const int count = visible(cards);
+    if (ordinal >= count)
+        return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, count);
     ff_cudasim_enqueue = ff_device_host_enqueue;
     if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
     return ff_alloc(module, 1, sizeof **module, "a module", error);

@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+"""One model on several simulated GPUs (fftrain_sim with a stand-in for NCCL): the result does not depend on how a batch is split among
+replicas (--dp), processes (--ranks), or ranks that share a GPU. Streams and collectives wait at random. Prints TAP."""
+import concurrent.futures
+import glob
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import numpy  # noqa: E402
+import tap  # noqa: E402
+
+PLACE = tempfile.mkdtemp()
+os.chdir(PLACE)
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_CARDS="4",
+                   FF_SIM_DELAY_NS="300000", FF_NCCL_SIM_DELAY_NS="300000")
+
+
+def make(name, count):
+    subprocess.run([tap.program("make_set"), name, "--count", str(count), "--height", "32", "--width", "32", "--statistics"], check=True,
+                   capture_output=True)
+
+
+def fftrain(*arguments, **environment):
+    return subprocess.run([tap.program("fftrain_sim"), *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          env={**ENVIRONMENT, **environment})
+
+
+def tensors(run):
+    with open(run + "/checkpoints/last/model.safetensors", "rb") as file:
+        data = file.read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__")
+    return {name: numpy.frombuffer(data[8 + size:][slice(*one["data_offsets"])], "float32").astype("float64")
+            for name, one in header.items() if one["dtype"] == "F32"}
+
+
+def apart(a, b):
+    """Of two runs' parameters, relative to their norm."""
+    a, b = tensors(a), tensors(b)
+    return (sum(((a[k] - b[k]) ** 2).sum() for k in a) / sum((a[k] ** 2).sum() for k in a)) ** 0.5
+
+
+def lines(run, event, file="log"):
+    with open("%s/%s.jsonl" % (run, file), encoding="utf-8") as file:
+        return [line for line in map(json.loads, file) if not event or line.get("event") == event]
+
+
+def losses(run):
+    return [line["loss"] for line in lines(run, None, "hashes") if "loss" in line]
+
+
+BATCH, SMALL, STEPS, TESTED = 8, 4, 20, 10
+for place in "one", "some", "many":
+    os.mkdir(place)
+make("one/train", BATCH)
+make("one/test", TESTED)
+make("some/train", 4 * SMALL)
+make("many/train", STEPS * SMALL - 1)
+RUN = ["--model", "vgg11", "--stem", "cifar", "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002, "--augment",
+       "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--precision", "f32", "--tune", 0, "--no-warm-up"]
+ONE = ["--data", "one", *RUN, "--batch", BATCH]
+FAST = [*ONE, "--lr", 0.1]
+FOUR = ["--data", "some", *RUN, "--batch", SMALL, "--hash-every", 1]
+TWENTY = ["--data", "many", *RUN, "--batch", SMALL, "--last-batch", "keep", "--hash-every", 1]
+ALONE = ["--device", "cuda:0"]
+TWO_ON_ONE = ["--ranks", 2, "--device", "cuda:0"]
+UNEVEN = ["--dp", "0,1,2", "--dp-balance", "2,3,3"]
+SPLITS = {"dp-2": ["--dp", "0,1"], "dp-233": UNEVEN, "ranks-2": ["--ranks", 2], "ranks-4": ["--ranks", 4], "shared-2": TWO_ON_ONE,
+          "dp-shared": ["--dp", "2x0"]}
+SHARED = {"shared-2": "processes", "dp-shared": "threads"}
+PARTS = ["--accumulate", 2]
+
+# ---- all runs first, two at a time, the longest first
+
+RUNS = {"alone-20": [*TWENTY, *ALONE], "dp-112-20": [*TWENTY, "--dp", "0,1,2", "--dp-balance", "1,1,2"], "ranks-2-20": [*TWENTY, "--ranks", 2],
+        "shared-2-20": [*TWENTY, *TWO_ON_ONE], "whole-alone": [*FOUR, *ALONE, "--checkpoint-every", "2 steps"],
+        "whole-two": [*FOUR, "--ranks", 2, "--checkpoint-every", "2 steps"], "alone": [*ONE, *ALONE], "parts": [*ONE, *PARTS, *ALONE],
+        "bf16": [*FAST, "--dp", "0,1", "--reduce-dtype", "bf16"], "f16": [*FAST, "--ranks", 2, "--reduce-dtype", "f16"],
+        "f32": [*FAST, *ALONE], "untrained": [*FAST, *ALONE, "--lr", 0], "parts-233": [*ONE, *PARTS, *UNEVEN], "parts-shared": [*ONE, *PARTS, *TWO_ON_ONE], **{name: [*ONE, *how] for name, how in SPLITS.items()}}
+if tap.SANITIZE:
+    RUNS = {name: how for name, how in RUNS.items() if how[1] == "one"}
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    done = dict(zip(RUNS, pool.map(lambda name: fftrain(*RUNS[name], "--out", name), RUNS)))
+
+# ---- one step, and twenty, however they are split
+
+for name in [name for name in RUNS if name in ("alone", "alone-20", "parts", "whole-alone")]:
+    tap.ok(done[name].returncode == 0, "on one GPU: " + name, done[name].stderr)
+for name in SPLITS:
+    one = apart("alone", name) if done[name].returncode == 0 else 1
+    tap.ok(lines(name, "start")[0]["communicator"] == SHARED.get(name, "nccl"), "%s: its communicator" % name, lines(name, "start"))
+    tap.ok(one <= 1e-6, "%s: one step: the same parameters within 1e-6" % name, (one, done[name].stderr))
+    told = [lines(run, "epoch")[0] for run in ("alone", name)] if one < 1 else []
+    tap.ok(one < 1 and len({round(line["val_accuracy"] * TESTED) for line in told}) == 1 and abs(told[0]["val_loss"] - told[1]["val_loss"]) < 1e-5,
+           "%s: every sample is evaluated once" % name, told)
+for name in [name for name in RUNS if name in ("dp-112-20", "ranks-2-20", "shared-2-20")]:
+    found = max(abs(a - b) for a, b in zip(losses("alone-20"), losses(name))) if done[name].returncode == 0 else 1
+    tap.ok(found <= 1e-4 and len(losses(name)) == STEPS, "%s: the same losses in %d steps" % (name, STEPS), (found, done[name].stderr))
+for name in "parts-233", "parts-shared":
+    found = apart("parts", name) if done[name].returncode == 0 else 1
+    tap.ok(found <= 1e-6, "%s: micro-batches: the same parameters within 1e-6" % name, (found, done[name].stderr))
+
+for name, u in ("f16", 2 ** -11), ("bf16", 2 ** -8):  # the bound: test_fftrain_ranks.py
+    found, update = (apart("f32", name), apart("f32", "untrained")) if done[name].returncode == 0 else (1, 0)
+    tap.ok(u / 16 * update < found < 4 * u * update, "gradients sent in %s: rounded, and no further off than that" % name,
+           (found, update, done[name].stderr))
+
+# ---- a run goes on in the middle of an epoch, with another number of ranks
+
+if "whole-alone" in RUNS:
+    shutil.copytree("whole-alone", "whole", symlinks=True)
+for name, how in (("whole-two", ALONE), ("whole-alone", ["--ranks", 2])) if "whole-alone" in RUNS else ():
+    for later in glob.glob(name + "/checkpoints/step-*4"):
+        shutil.rmtree(later)
+    on = fftrain("--resume", name + "/checkpoints/step-2", *how)
+    found = apart("whole", name) if on.returncode == 0 else 1
+    tap.ok(found <= 1e-6 and len(losses(name)) == 4, "%s: goes on after 2 of 4 steps with %s" % (name, how), (found, on.stderr, losses(name)))
+
+# ---- which card each rank has
+
+os.mkdir("nvml")
+shutil.copy(tap.program("fake_nvml.so"), "nvml/libnvidia-ml.so.1")
+small = fftrain("--data", "one", "--model", "smallnet", "--batch", BATCH, "--tune", 0, "--dp", "0,1", "--dp-balance", "1,3", "--epochs", 1, "--out",
+                "cards", CUDA_VISIBLE_DEVICES="2,0", LD_LIBRARY_PATH="nvml:" + ENVIRONMENT["LD_LIBRARY_PATH"])
+ranks = lines("cards", "start")[0]["ranks"] if small.returncode == 0 else []
+tap.ok([(one["host"], one["samples"]) for one in ranks] == [(socket.gethostname(), 2), (socket.gethostname(), 6)], "each rank's host and samples are in the log",
+       (ranks, small.stderr))
+tap.ok([one["device"].split(", ")[::2] for one in ranks] == [["cuda:0", "PCI 0000:3d:00.0"], ["cuda:1", "card 5 at PCI 0000:3b:00.0"]],
+       "and its card: CUDA_VISIBLE_DEVICES gives cards other numbers, NVML has the machine's", ranks)
+tap.ok("ranks          0 on host " in small.stdout and all(one["device"] in small.stdout for one in ranks), "they are printed, too", small.stdout)
+
+# ---- memory: all ranks' needs are counted before any is taken
+
+
+def memory(cards, *arguments):
+    """A run on cards with so many KiB each; returns it, and the most that it took of each card that it used."""
+    done = fftrain("--data", "wide", "--model", "smallnet", "--epochs", 1, "--warmup", 0, "--augment", "none", "--placement", "stream", "--tune", 0,
+                   "--no-warm-up", "--batch", 20, "--quiet", "--out", "none", *arguments, FF_SIM_MEMORY=",".join(map(str, cards)))
+    took = re.findall(r"memory: taken (\d+) times, at most (\d+) KiB", done.stderr)
+    return done, [int(most) for _, most in took]
+
+
+os.mkdir("wide")
+make("wide/train", 40)
+THREE = ["--dp", "0,1", "--dp-balance", "1,3"]
+most = memory([1000000], *THREE)[1]
+done, took = memory(most, *THREE)
+tap.ok(done.returncode == 0 and most[0] < most[1], "shares of memory: what is counted suffices", (most, done.stderr))
+done, took = memory([1000000, most[1] - 1], *THREE)
+told = re.fullmatch(r"fftrain: rank 1 needs about .* of the device's memory with 3/4 of batches of 20, and cuda:1 on host .* has .* free; "
+                    r"--dp-balance (\d+,\d+) would fit; so would --batch \d+, or --accumulate \d+", done.stderr.splitlines()[0])
+tap.ok(done.returncode == 1 and told and took == [0, 0], "a share that does not fit is refused before any memory is taken", (took, done.stderr))
+done, took = memory([1000000, most[1] - 1], "--dp", "0,1", "--dp-balance", told.group(1) if told else "1,3")
+tap.ok(done.returncode == 0 and told and sum(map(int, told.group(1).split(","))) == 20, "and the shares that would fit do: %s" % (told and told.group(1)),
+       done.stderr)
+done, took = memory([most[1], 1000000], "--ranks", 2, "--device", "auto")
+tap.ok(done.returncode == 0, "processes: equal shares of it fit", done.stderr)
+done, took = memory([1000000, most[0]], "--ranks", 2)
+tap.ok(done.returncode == 1 and "; --dp-balance auto would fit" in done.stderr, "where they do not, auto would", done.stderr)
+both = memory([1000000], "--dp", "2x0")[1][0]
+done, took = memory([both - 1], "--dp", "2x0")
+tap.ok(done.returncode == 1 and took == [0] and "rank 0 and those beside it need about" in done.stderr,
+       "replicas that share a GPU: the memory of both is counted", (both, took, done.stderr))
+done, took = memory([both], "--dp", "2x0")
+tap.ok(done.returncode == 0 and took == [both], "to the last KiB", (both, took, done.stderr))
+
+# ---- --dp-balance auto
+
+SMALLNET = ["--data", "wide", "--model", "smallnet", "--warmup", 0, "--augment", "none", "--placement", "stream", "--tune", 0, "--no-warm-up",
+            "--batch", 20, "--epochs", 1, "--no-graph"]
+SLOW = {"FF_SIM_DELAY_NS": "0,8000000,0"}
+
+
+def shares(run):
+    return [one["samples"] for one in lines(run, "start")[-1]["ranks"]]
+
+
+for name, how, slow in ("auto-3", ["--dp", "0,1,2"], 1), ("auto-2", ["--ranks", 2], 1), ("auto-on-1", ["--ranks", 2, "--device", "cuda:0"], None):
+    done = fftrain(*SMALLNET, *how, "--dp-balance", "auto", "--out", name, **SLOW)
+    found = shares(name) if done.returncode == 0 else [0]
+    with open(name + "/recipe.txt" if done.returncode == 0 else os.devnull, encoding="utf-8") as file:
+        recipe = file.read()
+    told = ",".join(map(str, found))
+    tap.ok(sum(found) == 20 and (slow is None or found[slow] == min(found) < max(found) - 1), "%s: the slow card has fewer samples: %s" % (name, told),
+           (found, done.stderr))
+    tap.ok("dp-balance = auto=%s\n" % told in recipe and "balance        %s of 20 samples: " % told in done.stdout, "%s: that is told and kept" % name,
+           (recipe, done.stdout))
+for more in ["--epochs", 2, "--dp-balance", "auto"], ["--epochs", 3]:
+    before = shares("auto-3")
+    done = fftrain("--resume", "auto-3", "--dp", "2,1,0", *more)
+    tap.ok(done.returncode == 0 and shares("auto-3") == before and "balance  " not in done.stdout, "a run that goes on keeps its shares: %s" % more, done.stderr)
+done = fftrain("--resume", "auto-3", "--epochs", 4, "--dp", "0,1", **SLOW)
+tap.ok(done.returncode == 0 and len(shares("auto-3")) == 2 and "balance  " in done.stdout, "with other ranks they are measured again", done.stderr)
+done = fftrain("--resume", "auto-3", "--epochs", 5, "--device", "cuda:0")
+tap.ok(done.returncode == 0 and "ranks" not in lines("auto-3", "start")[-1], "and alone there are none", done.stderr)
+done = fftrain(*SMALLNET, "--dp", "0,1", "--dp-balance", "auto", "--out", "auto-small", FF_SIM_MEMORY="%d,1000000" % (most[0] - 1), **SLOW)
+tap.ok(done.returncode == 0 and shares("auto-small")[0] < 5, "a fast card gets no more than fits: %s" % (done.returncode or shares("auto-small")),
+       done.stderr)
+done = fftrain(*SMALLNET, "--dp", "0,1", "--dp-balance", "auto", "--out", "none", FF_SIM_MEMORY="1500,1500")
+tap.ok(done.returncode == 1 and len(done.stderr.splitlines()) == 3 and " needs about " in done.stderr, "where nothing fits, that is said", done.stderr)
+
+shutil.rmtree(PLACE)
+tap.finish()

@@ -1,0 +1,127 @@
+#!/usr/bin/python3
+"""--reproducible: where ranks times micro-batches stay the same, 1, 2, 4 and 8 ranks end in the same bits, also of a run that goes on on
+other ranks; what is refused. Prints TAP."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+PLACE = tempfile.mkdtemp()
+os.chdir(PLACE)
+FFTRAIN = os.path.join(tap.BUILD, "fftrain")
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+HAS_MPI = shutil.which("mpirun") and not tap.SANITIZE
+
+
+def make(name, *arguments):
+    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
+
+
+def fftrain(*arguments, before=()):
+    return subprocess.run([*map(str, before), FFTRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+
+
+def tensors(path):
+    """Of every tensor of a file its bytes: parameters, running statistics and counts, or the optimizer's state."""
+    with open(path, "rb") as file:
+        data = file.read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__")
+    return {name: data[8 + size:][slice(*one["data_offsets"])] for name, one in header.items()}
+
+
+def lines(run, name, *keys):
+    """Of the events with all these keys; by the first, because a run that goes on does some again."""
+    with open("%s/%s.jsonl" % (run, name), encoding="utf-8") as file:
+        return {line[keys[0]]: [line[key] for key in keys] for line in map(json.loads, file) if all(key in line for key in keys)}
+
+
+def result(run):
+    """All that must not depend on how batches are split. Losses of the epochs are sums over all steps."""
+    last = run + "/checkpoints/last/"
+    return [tensors(last + "model.safetensors"), tensors(last + "state.safetensors"),
+            lines(run, "log", "epoch", "train_loss", "train_accuracy", "val_accuracy"), lines(run, "hashes", "step", "loss", "parameters")]
+
+
+def differs(a, b):
+    """What two results do not have in common."""
+    found = [name for x, y in zip(a[:2], b[:2]) for name in sorted(set(x) | set(y)) if x.get(name) != y.get(name)]
+    return found[:3] + [(x, y) for x, y in zip(a[2:], b[2:]) if x != y]
+
+
+def check(want, run, done, what):
+    found = differs(want, result(run)) if done.returncode == 0 else done.stderr
+    tap.ok(not found, what + ": the same bits", found)
+
+
+# 10 steps in 2 epochs; the last batch of each has 9 samples: of 8 parts of 2 one has a sample, and three have none
+PARTS, COUNT = 8, 73
+os.mkdir("set")
+make("set/train", "--count", COUNT, "--height", 32, "--width", 32, "--statistics")
+make("set/test", "--count", 21, "--height", 32, "--width", 32, "--statistics")
+RUN = ["--data", "set", "--stem", "cifar", "--batch", 16, "--epochs", 2, "--seed", 3, "--lr", 0.01, "--schedule", "constant", "--warmup", 0,
+       "--last-batch", "keep", "--hash-every", 5, "--reproducible"]
+VGG = ["--model", "vgg11", "--augment", "crop=4,flip,mixup", "--dropout", 0.3, "--clip-norm", 1, "--class-weights", "balanced"]
+RESNET = ["--model", "resnet18", "--augment", "crop=4,flip", "--ema", 0.9]
+
+
+def cpus(count):
+    return ",".join(["cpu"] * count)
+
+
+SPLITS = [("vgg11", VGG, [("--dp of 2", ["--dp", cpus(2), "--accumulate", 4], ()), ("--dp of 8", ["--dp", cpus(8)], ())]),
+          ("resnet18", RESNET, [("--ranks 2", ["--ranks", 2, "--accumulate", 4, "--checkpoint-every", "3 steps", "--keep", 9], ()),
+                                ("--dp of 4", ["--dp", cpus(4), "--parts", PARTS], ()), ("--ranks 8", ["--ranks", 8], ())])]
+if HAS_MPI:
+    SPLITS[1][2].append(("4 ranks of MPI", ["--accumulate", 2], (*MPIRUN, 4)))
+else:
+    tap.skip("ranks of MPI", "mpirun is not installed")
+
+for net, how, splits in SPLITS:
+    done = fftrain(*RUN, *how, "--accumulate", PARTS, "--out", net)
+    if not tap.ok(done.returncode == 0, "%s alone, in %d micro-batches" % (net, PARTS), done.stderr):
+        continue
+    whole = result(net)
+    for name, split, before in splits:
+        done = fftrain(*RUN, *how, *split, "--out", "split", before=before)
+        check(whole, "split", done, "%s, %s" % (net, name))
+        if name == "--ranks 2":
+            done = fftrain("--resume", "split/checkpoints/step-3", "--ranks", 4)
+            check(whole, "split", done, "%s, goes on on 4 ranks from the third step of 2" % net)
+        shutil.rmtree("split", ignore_errors=True)
+
+# ranks that are no power of two, and a step that is one part on each
+
+SMALL = ["--data", "set", "--model", "resnet18", "--stem", "cifar", "--batch", 24, "--epochs", 1, "--lr", 0.01, "--last-batch", "keep",
+         "--hash-every", 5, "--reproducible", "--parts", 12]
+done = fftrain(*SMALL, "--out", "twelve")
+whole = result("twelve") if tap.ok(done.returncode == 0, "12 micro-batches", done.stderr) else []
+for name, split in ("3 ranks", ["--dp", cpus(3)]), ("6 ranks", ["--dp", cpus(6)]):
+    check(whole, "split", fftrain(*SMALL, *split, "--out", "split"), name)
+    shutil.rmtree("split", ignore_errors=True)
+
+# ---- what is refused
+
+for name, how, says in [
+        ("parts that are not equal", ["--accumulate", 3], "a batch of 16 samples is not 3 equal parts (ranks times micro-batches)"),
+        ("parts that break pairs", ["--accumulate", 16, "--augment", "mixup"], "is not 16 equal parts, in pairs"),
+        ("a tree that ranks cut", ["--dp", cpus(2), "--accumulate", 6, "--batch", 24], "6 micro-batches on each of several ranks are no power"),
+        ("parts and ranks", ["--dp", cpus(3), "--parts", 8], "8 parts (--parts), which are not 3 ranks times 2 micro-batches"),
+        ("parts and micro-batches", ["--accumulate", 4, "--parts", 8], "8 parts (--parts), which are not 1 ranks times 4 micro-batches"),
+        ("uneven shares", ["--dp", cpus(2), "--dp-balance", "1,3"], "all ranks have equal shares of a batch; leave out --dp-balance"),
+        ("statistics of all ranks", ["--dp", cpus(2), "--sync-bn"], "leave one of the two out"),
+        ("a batch by the machine", ["--batch", "auto"], "--batch auto depends on the machine")]:
+    done = fftrain(*RUN, *RESNET, *how, "--out", "none")
+    tap.ok(done.returncode == 2 and says in done.stderr, name, (done.returncode, done.stderr))
+done = fftrain(*RUN[:-1], *RESNET, "--parts", 8, "--out", "none")
+tap.ok(done.returncode == 2 and "--parts needs --reproducible" in done.stderr, "--parts alone", done.stderr)
+
+shutil.rmtree(PLACE)
+tap.finish()

@@ -1,0 +1,200 @@
+#include "train/commands/train_ranks.h"
+
+#include "format/base/interrupt.h"
+#include "train/balance.h"
+#include "train/comm/launch.h"
+#include "train/replicas.h"
+#include "train/run.h"
+#include "train/shares.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff_error *error) {
+    ff_job *job = trainer->options->job;
+    ff_settings kept = *given;
+    ff_buffer recipe = {0};
+    ff_status status;
+    if (!job || !job->channel) return FF_OK;
+    kept.session = ff_settings_default().session;
+    ff_settings_keep_run(&kept, trainer);
+    kept.trainer.data = kept.trainer.val = kept.trainer.plan_cache = kept.trainer.device = NULL;
+    kept.trainer.weights = kept.trainer.class_weights = NULL;
+    kept.trainer.threads = kept.trainer.workers = 0;
+    FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
+    FF_TRY_DONE(
+        ff_buffer_printf(&recipe, error, "first step %" PRIu64 "\n", trainer->options->first_step));
+    FF_TRY_DONE(ff_job_agree_text(job, "other options", &recipe, error));
+    ff_dataset *const sets[] = {trainer->splits.train, trainer->splits.val};
+    static const char *const what[] = {"another training set", "another validation set"};
+    for (int i = 0; i < 2; i++) {
+        const uint8_t none[16] = {0};
+        const uint8_t *id = sets[i] ? ff_dataset_id(sets[i])->content : none;
+        FF_TRY_DONE(ff_job_agree(job, what[i], id, sizeof none, error));
+    }
+done:
+    ff_buffer_free(&recipe);
+    return status;
+}
+
+typedef struct team {
+    const ff_settings *given;
+    ff_session *session;
+    ff_train_first *first;
+} team;
+
+/* What rank 0 finds another may not have, on a machine of its own. */
+static ff_status not_there(const ff_job *job, ff_status status, ff_error *error) {
+    char first[sizeof error->message];
+    if (!job->ranks || !job->rank || status != FF_IO) return status;
+    snprintf(first, sizeof first, "%s", error->message);
+    return ff_fail(error, status, "%s; every rank opens it at this path", first);
+}
+
+/* A rank without a folder and reports. */
+static ff_status train_silently(const team *all, ff_job *job, const char *device, ff_error *error) {
+    static const char *const no_logs[FF_REPORT_LOGS] = {NULL};
+    ff_trainer_options options = all->given->trainer;
+    ff_trainer *trainer = NULL;
+    ff_report *report = NULL;
+    ff_run_options run = {.best_by = (ff_best_by)all->given->best_by,
+                          .may_be_complete = ff_session_is_automatic(all->session)};
+    ff_tuning tuning = {.quiet = true};
+    ff_status status;
+    options.tuning = &tuning;
+    options.first_step = ff_session_step(all->session);
+    options.job = job;
+    if (device) options.device = device;
+    options.quiet = true;
+    status = ff_trainer_create(&trainer, &options, error);
+    ff_tuning_end(&tuning);
+    FF_TRY_DONE(not_there(job, status, error));
+    FF_TRY_DONE(ff_train_agree(all->given, trainer, error));
+    FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
+    FF_TRY_DONE(ff_run(trainer, report, &run, error));
+done:
+    status = ff_job_conclude(job, status, error);
+    ff_trainer_destroy(&trainer);
+    ff_tuning_release(&tuning);
+    ff_report_destroy(&report);
+    return status;
+}
+
+/* --dp-balance auto */
+static bool measures(const ff_settings *given) {
+    return given->dp_balance &&
+           (strcmp(given->dp_balance, "auto") == 0 || ff_settings_shares(given));
+}
+
+/* Measures shares[job->size], and writes them. */
+static ff_status choose_shares(const ff_settings *given, ff_job *job, const char *device,
+                               uint32_t *cuts, ff_buffer *text, ff_error *error) {
+    ff_trainer_options options = given->trainer;
+    char *why = NULL;
+    int64_t *rows;
+    ff_status status;
+    options.job = job;
+    options.quiet = true;
+    if (device) options.device = device;
+    FF_TRY(ff_alloc(&rows, (uint64_t)job->size, sizeof *rows, "shares", error));
+    FF_TRY_DONE(ff_balance_measure(&options, rows, &why, error));
+    for (int i = 0; i < job->size; i++) cuts[i + 1] = cuts[i] + (uint32_t)rows[i];
+    FF_TRY_DONE(ff_buffer_printf(text, error, "auto"));
+    for (int i = 0; i < job->size; i++)
+        FF_TRY_DONE(ff_buffer_printf(text, error, "%c%" PRId64, i ? ',' : '=', rows[i]));
+    if (!job->rank && !given->quiet)
+        printf("balance        %s of %" PRIu32 " samples: %s\n", text->bytes + sizeof "auto",
+               cuts[job->size], why);
+done:
+    free(why);
+    free(rows);
+    return status;
+}
+
+static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
+    team all = *(const team *)context;
+    ff_settings given = *all.given;
+    const char *shares = ff_settings_shares(&given);
+    ff_buffer text = {0};
+    uint32_t *cuts;
+    ff_status status;
+    all.given = &given;
+    FF_TRY(ff_alloc(&cuts, (uint64_t)job->size + 1, sizeof *cuts, "shares", error));
+    if (measures(&given) && !(shares && ff_shares_parse(shares, job->size, cuts))) {
+        cuts[0] = 0;
+        FF_TRY_DONE(choose_shares(&given, job, device, cuts, &text, error));
+        given.dp_balance = text.bytes;
+    }
+    if (measures(&given)) job->cuts = cuts;
+    status = job->rank ? train_silently(&all, job, device, error)
+                       : all.first(&given, all.session, job, device, error);
+done:
+    ff_buffer_free(&text);
+    free(cuts);
+    return status;
+}
+
+/* Alone, as replicas, or as a rank of a job. */
+static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
+    const ff_settings *given = all->given;
+    ff_replicas replicas;
+    const ff_rank_work work = {run_rank, all, (uint64_t)given->rank_timeout * 1000000000};
+    FF_TRY(
+        ff_replicas_parse(&replicas, given->dp, measures(given) ? NULL : given->dp_balance, error));
+    if (replicas.count && ranks->size > 1)
+        return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
+                       ranks->family);
+    if (replicas.count && given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
+        return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
+    if ((replicas.count || ranks->size > 1) && !ff_settings_trains(given)) {
+        if (!given->dry_run)
+            return ff_fail(error, FF_USAGE,
+                           "several ranks only train; what looks at a net or at "
+                           "its input takes one device");
+        /* The first one's plan. */
+        ff_job first = {
+            .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
+        return ranks->rank ? FF_OK
+                           : all->first(given, all->session, replicas.count ? &first : NULL,
+                                        replicas.count ? replicas.device[0] : NULL, error);
+    }
+    if (replicas.count) return ff_replicas_run(&replicas, &work, error);
+    if (ranks->size > 1) return ff_rank_run(ranks, &work, error);
+    return all->first(given, all->session, NULL, NULL, error);
+}
+
+ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **argv,
+                         ff_train_first *first, ff_error *error) {
+    team all = {given, session, first};
+    ff_ranks ranks = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_ranks_read(&ranks, error));
+    if (given->ranks && ff_settings_trains(given) && !ff_ranks_are_own(&ranks)) {
+        status = ff_ranks_start((int)given->ranks, argv, (uint64_t)given->rank_timeout * 1000000000,
+                                error);
+        goto done;
+    }
+    ff_interrupt_install(SIGUSR1);
+    status = train_on(&all, &ranks, error);
+done:
+    ff_ranks_free(&ranks);
+    return status;
+}
+
+static ff_status fail_again(void *context, ff_job *job, const char *device, ff_error *error) {
+    (void)device;
+    *error = *(const ff_error *)context;
+    return not_there(job, error->status, error);
+}
+
+void ff_train_tell_ranks(const ff_settings *given, ff_error *error) {
+    ff_error own = *error, told;
+    const ff_rank_work work = {fail_again, &own, (uint64_t)given->rank_timeout * 1000000000};
+    ff_ranks ranks;
+    if (ff_ranks_read(&ranks, &told) == FF_OK && ranks.size > 1)
+        (void)!ff_rank_run(&ranks, &work, &told);
+    ff_ranks_free(&ranks);
+}

@@ -1,0 +1,27 @@
+/* Training on the ranks of a job: replicas (--dp), and processes that --ranks or a launcher
+ * started.
+ */
+#ifndef FF_TRAIN_COMMANDS_TRAIN_RANKS_H
+#define FF_TRAIN_COMMANDS_TRAIN_RANKS_H
+
+#include "train/commands/settings.h"
+
+/* The training of a run alone (job NULL), or of rank 0, which has its folder and reports. device:
+ * of --dp; NULL = as the options say. */
+typedef ff_status ff_train_first(const ff_settings *given, ff_session *session, ff_job *job,
+                                 const char *device, ff_error *error);
+
+/* Calls `first`, or as another rank trains without it; or starts --ranks, with this process's
+ * arguments. */
+FF_MUST_USE ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **argv,
+                                     ff_train_first *first, ff_error *error);
+
+/* Tells the other ranks, which would wait for this one, what was wrong before it has met them. */
+void ff_train_tell_ranks(const ff_settings *given, ff_error *error);
+
+/* FF_FAILED where a rank has other options, but for what may differ among machines, or other sets.
+ */
+FF_MUST_USE ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer,
+                                     ff_error *error);
+
+#endif
