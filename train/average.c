@@ -46,6 +46,8 @@ void ff_average_swap(ff_store *store) {
     swap_working(&store->working_buffers, &store->average_working_buffers);
     if (compute->dtype == FF_F32) return;
     ff_compute_enter(compute);
-    compute->ops->narrow(compute, store->trained_count, store->values, store->working);
-    compute->ops->narrow(compute, store->buffer_count, store->buffers, store->working_buffers);
+    compute->ops->cast(compute, store->trained_count, 1, store->values, FF_F32, store->working,
+                       compute->dtype);
+    compute->ops->cast(compute, store->buffer_count, 1, store->buffers, FF_F32,
+                       store->working_buffers, compute->dtype);
 }

@@ -272,8 +272,10 @@ typedef struct ff_compute_ops {
     void (*weigh)(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                   float *to);
 
-    /* Working weights from f32 masters, rounded to nearest even; NULL in tables of f32 only. */
-    void (*narrow)(ff_compute *compute, size_t count, const float *from, void *to);
+    /* required: to = scale * from, in f32, rounded once to nearest even, between f32, f16 and bf16;
+     * working weights from f32 masters, sums as they are sent to other ranks. */
+    void (*cast)(ff_compute *compute, size_t count, float scale, const void *from,
+                 ff_dtype from_dtype, void *to, ff_dtype to_dtype);
 
     /* required: whole updates (update.h), prepared once: update_create copies `spec`, except for
      * the control and the segments' memory. update_run: the check, the update, and advancing the

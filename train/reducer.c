@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -19,6 +20,9 @@ struct ff_reducer {
     ff_event *reduced; /* in `stream` */
     ff_outcome *outcomes, *nothing;
     uint32_t *stop; /* pinned; copied into each outcome */
+    char *sent;     /* [trained_count] of dtype: `scale` times the sums; NULL: these are sent */
+    ff_dtype dtype; /* of what is sent */
+    float scale;
     atomic_uint_fast64_t busy_ns;
     uint64_t began_ns, exposed_ns;
 };
@@ -40,13 +44,27 @@ static ff_status create_events(ff_reducer *reducer, ff_error *error) {
     return reducer->device->table->event_create(reducer->device, &reducer->reduced, false, error);
 }
 
-static ff_status build(ff_reducer *reducer, uint64_t bucket_bytes, ff_error *error) {
+static ff_status reserve_sent(ff_reducer *reducer, const ff_reducer_options *options,
+                              ff_error *error) {
+    int exponent;
+    reducer->dtype = FF_F32;
+    if (options->dtype != FF_F16 && options->dtype != FF_BF16) return FF_OK;
+    reducer->dtype = options->dtype;
+    (void)frexp((double)options->samples, &exponent);
+    reducer->scale = (float)ldexp(1, -exponent);
+    return ff_compute_allocate(compute_of(reducer), &reducer->sent,
+                               reducer->store->trained_count * ff_dtype_bytes(reducer->dtype),
+                               "gradients as they are sent", error);
+}
+
+static ff_status build(ff_reducer *reducer, const ff_reducer_options *options, ff_error *error) {
     const char *what = "the outcomes of ranks";
     const ff_outcome nothing = {.bad_sample = -1};
     ff_compute *compute = compute_of(reducer);
     void *stop;
-    FF_TRY(ff_store_buckets(reducer->store, bucket_bytes, &reducer->buckets, &reducer->bucket_count,
-                            error));
+    FF_TRY(reserve_sent(reducer, options, error));
+    FF_TRY(ff_store_buckets(reducer->store, options->bucket_bytes, &reducer->buckets,
+                            &reducer->bucket_count, error));
     FF_TRY(ff_compute_allocate(compute, &reducer->outcomes,
                                (uint64_t)reducer->ranks * sizeof nothing, what, error));
     FF_TRY(ff_compute_allocate(compute, &reducer->nothing, sizeof nothing, what, error));
@@ -69,7 +87,7 @@ ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_
     reducer->comm = options->comm;
     reducer->ranks = options->ranks;
     reducer->device = options->device ? options->device : store->compute->device;
-    const ff_status status = build(reducer, options->bucket_bytes, error);
+    const ff_status status = build(reducer, options, error);
     if (status == FF_OK)
         *out = reducer;
     else
@@ -89,6 +107,7 @@ void ff_reducer_destroy(ff_reducer **pointer) {
     reducer->device->table->event_destroy(reducer->device, reducer->reduced);
     ff_compute_release(compute, reducer->outcomes);
     ff_compute_release(compute, reducer->nothing);
+    ff_compute_release(compute, reducer->sent);
     device->table->release_pinned(device, reducer->stop);
     free(reducer->filled);
     free(reducer->buckets);
@@ -127,8 +146,27 @@ static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
                                                          error);
 }
 
+/* The sums [from, end) are complete. */
+static ff_status narrow(ff_reducer *reducer, size_t from, size_t end, ff_error *error) {
+    ff_compute *compute = compute_of(reducer);
+    if (!reducer->sent || from == end) return FF_OK;
+    ff_compute_enter(compute);
+    compute->ops->cast(compute, end - from, reducer->scale, reducer->store->sums + from, FF_F32,
+                       reducer->sent + from * ff_dtype_bytes(reducer->dtype), reducer->dtype);
+    return ff_compute_check(compute, error);
+}
+
+void ff_reducer_widen(ff_reducer *reducer) {
+    ff_compute *compute = compute_of(reducer);
+    if (!reducer->sent) return;
+    ff_compute_enter(compute);
+    compute->ops->cast(compute, reducer->store->trained_count, 1 / reducer->scale, reducer->sent,
+                       reducer->dtype, reducer->store->sums, FF_F32);
+}
+
 ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
+    FF_TRY(narrow(reducer, reducer->store->weight_count, reducer->store->trained_count, error));
     FF_TRY(compute->device->table->copy(compute->device, compute->stream,
                                         &reducer->store->total->stop, reducer->stop,
                                         sizeof *reducer->stop, error));
@@ -153,10 +191,12 @@ static ff_status after(ff_reducer *reducer, ff_event *event, ff_error *error) {
 static ff_status reduce_sums(ff_reducer *reducer, size_t from, size_t end, ff_error *error) {
     ff_device *device = reducer->device;
     const bool timed = compute_of(reducer)->device->table->unified;
+    void *values = reducer->store->sums + from;
+    if (reducer->sent) values = reducer->sent + from * ff_dtype_bytes(reducer->dtype);
     if (from == end) return FF_OK;
     if (timed) FF_TRY(device->table->call(device, reducer->stream, begin_busy, reducer, error));
-    FF_TRY(reducer->comm->table->all_reduce(
-        reducer->comm, reducer->stream, reducer->store->sums + from, end - from, FF_F32, error));
+    FF_TRY(reducer->comm->table->all_reduce(reducer->comm, reducer->stream, values, end - from,
+                                            reducer->dtype, error));
     if (timed) FF_TRY(device->table->call(device, reducer->stream, end_busy, reducer, error));
     return FF_OK;
 }
@@ -176,6 +216,8 @@ static bool reduces_at_once(const ff_reducer *reducer) {
 
 ff_status ff_reducer_bucket_done(ff_reducer *reducer, const ff_plan *plan, int bucket,
                                  ff_error *error) {
+    const ff_bucket *sums = &reducer->buckets[bucket];
+    FF_TRY(narrow(reducer, sums->weights, sums->weights_end, error));
     FF_TRY(record(reducer, reducer->filled[bucket], error));
     return reduces_at_once(reducer) ? reduce_bucket(reducer, plan, bucket, error) : FF_OK;
 }

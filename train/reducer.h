@@ -3,7 +3,7 @@
  * these are reduced, and so is the outcome, from which the update divides by the samples of the
  * whole batch.
  *
- *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome      | wait | update
+ *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome      | wait | widen | update
  *   reducer's:                     wait, reduce 0 ...  wait, reduce n, gather | event
  *
  * Thread rule: the step's thread. */
@@ -20,6 +20,11 @@ typedef struct ff_reducer_options {
     ff_comm *comm;         /* NULL: memory is counted, nothing can run */
     ff_device *device;     /* of the communicator's streams; NULL = the compute's */
     uint64_t bucket_bytes; /* least bytes of a bucket's gradients; 0 = one bucket */
+    /* FF_F16 or FF_BF16: a rank's sums are rounded to it, and so are those of all ranks; any other:
+     * they are sent in f32. What is sent is divided by a power of two, more than `samples`, those
+     * of the whole batch: of the size of a mean gradient it fits into f16 as well as these do. */
+    ff_dtype dtype;
+    int64_t samples;
 } ff_reducer_options;
 
 /* The store, which must have sums, and the communicator must outlive the reducer. On failure
@@ -44,6 +49,9 @@ FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, const ff_plan *pla
 /* Enqueues the reductions, not in a capture; work enqueued in the compute's stream afterwards finds
  * the sums and outcomes of all ranks. Returns errors of earlier reductions. */
 FF_MUST_USE ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error);
+/* Enqueues making the store's sums from what was reduced, where that is of 16 bits; also in a
+ * capture. */
+void ff_reducer_widen(ff_reducer *reducer);
 /* [ranks], on the device. */
 const ff_outcome *ff_reducer_outcomes(const ff_reducer *reducer);
 

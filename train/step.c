@@ -97,9 +97,11 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
                              ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    if (step->reducer)
+    if (step->reducer) {
+        ff_reducer_widen(step->reducer);
         ff_update_join(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
                        step->ring.entries, ff_outcome_ring_size(&step->ring));
+    }
     ff_update_enqueue(step->update, step->ring.entries, ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }
@@ -164,8 +166,9 @@ static ff_status build(ff_step *step, ff_error *error) {
     step->options.rates = NULL;
     FF_TRY(ff_outcome_ring_create(&step->ring, step->compute, options->send_steps,
                                   options->first_step, error));
-    const ff_reducer_options reducer = {options->ranks, options->comm, options->comm_device,
-                                        options->bucket_bytes};
+    const ff_reducer_options reducer = {options->ranks,        options->comm,
+                                        options->comm_device,  options->bucket_bytes,
+                                        options->reduce_dtype, options->samples};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
     FF_TRY(create_events(step, error));
     return set_control(step, error);

@@ -44,6 +44,8 @@ typedef struct ff_step_options {
     ff_comm *comm;
     ff_device *comm_device;
     uint64_t bucket_bytes;
+    ff_dtype reduce_dtype;
+    int64_t samples; /* of a whole batch */
     /* Another communicator of the same ranks, for batch norms' statistics; NULL: each has its own.
      * It is used with the compute's stream. */
     ff_comm *norms;

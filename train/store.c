@@ -275,7 +275,8 @@ void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, con
         free(held);
     }
     if (part == FF_PART_VALUE && compute->dtype != FF_F32)
-        compute->ops->narrow(compute, count, block, (void *)ff_store_working(store, parameter));
+        compute->ops->cast(compute, count, 1, block, FF_F32,
+                           (void *)ff_store_working(store, parameter), compute->dtype);
 }
 
 /* Elements of the layer's trained weights (or per-channel parameters) in their block. */

@@ -19,6 +19,7 @@ ff_trainer_options ff_trainer_default_options(void) {
         .batch = -1,
         .last_batch = FF_LAST_BATCH_DROP,
         .warmup_epochs = -1,
+        .reduce_dtype = FF_F32,
         .hyper = {-1, -1, -1, false, -1, -1, -1, -1},
         .ema = -1,
         .label_smoothing = -1,

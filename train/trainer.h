@@ -70,6 +70,7 @@ typedef struct ff_trainer_options {
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     bool scale_lr;              /* the given learning rate is multiplied by the ranks */
     bool sync_bn;               /* batch norms have the statistics of all ranks */
+    ff_dtype reduce_dtype;      /* of gradients sent to other ranks: FF_F32, FF_F16 or FF_BF16 */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
     const char *no_decay;       /* as ff_group.names; "none" = all decay */
     double clip_norm;           /* 0 = none */

@@ -45,6 +45,12 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
         return ff_fail(error, FF_USAGE,
                        "--reproducible: statistics of --sync-bn are of as many micro-batches as "
                        "there are ranks; leave one of the two out");
+    if (options->reduce_dtype != FF_F32)
+        return ff_fail(
+            error, FF_USAGE,
+            "--reproducible: --reduce-dtype %s rounds the sums of each rank; leave one of "
+            "the two out",
+            ff_dtype_name(options->reduce_dtype));
     for (int i = 0; i < ranks && job; i++)
         if (job->cuts[i + 1] - job->cuts[i] != job->cuts[1])
             return ff_fail(error, FF_USAGE,

@@ -268,6 +268,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .comm = options->job ? options->job->comm : NULL,
         .comm_device = options->job ? options->job->streams : NULL,
         .bucket_bytes = FF_TRAINER_BUCKET_BYTES,
+        .reduce_dtype = options->reduce_dtype,
+        .samples = trainer->batch,
         .norms = options->job ? options->job->norms : NULL,
         .norms_apart = options->job && options->job->team,
         .summed = trainer->summed_loss,

@@ -15,7 +15,6 @@ static const ff_rank_change same = {1, 1, 1};
 /* ---- measuring ---- */
 
 enum { BEGUN, BACKWARD, PASSED, UPDATED, MOMENTS, ROUNDS = 5 };
-enum { SUM_BYTES = sizeof(float) /* of a gradient in the store's sums */ };
 
 typedef struct meter {
     ff_plan *plan;
@@ -202,6 +201,7 @@ static ff_status estimate_one(double *seconds, const ff_trainer *trainer, const 
 static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *card,
                             ff_error *error) {
     const ff_store *store = ff_model_store(rank->model);
+    const double each = (double)ff_dtype_bytes(rank->options->reduce_dtype);
     ff_bucket *buckets = NULL;
     ff_bucket_time *times_of = NULL;
     ff_status status;
@@ -211,13 +211,13 @@ static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *ca
     FF_TRY_DONE(ff_alloc(&times_of, count + 2, sizeof *times_of, "times of buckets", error));
     world->times.buckets = times_of;
     for (size_t i = 0; i < count; i++)
-        times_of[i].bytes = (double)(buckets[i].weights_end - buckets[i].weights) * SUM_BYTES;
+        times_of[i].bytes = (double)(buckets[i].weights_end - buckets[i].weights) * each;
     FF_TRY_DONE(card ? estimate(&world->times, times_of, buckets, rank, card, error)
                      : measure(&world->times, times_of, buckets, rank, error));
     /* What goes at the end (reducer.h): per-channel gradients, outcomes. */
     const double end = world->times.backward_s;
     const size_t channels = store->trained_count - store->weight_count;
-    times_of[count] = (ff_bucket_time){end, (double)channels * SUM_BYTES};
+    times_of[count] = (ff_bucket_time){end, (double)channels * each};
     times_of[count + 1] = (ff_bucket_time){end, (double)sizeof(ff_outcome) * world->ranks};
     world->times.bucket_count += 2;
 done:
@@ -231,7 +231,10 @@ ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t r
     ff_trainer_options options = *trainer->options;
     ff_trainer *rank = NULL;
     ff_status status;
-    *world = (ff_world){.ranks = (int)ranks, .batch = trainer->batch, .estimated = card != NULL};
+    *world = (ff_world){.ranks = (int)ranks,
+                        .batch = trainer->batch,
+                        .estimated = card != NULL,
+                        .narrow = trainer->options->reduce_dtype != FF_F32};
     if (ranks > micro)
         return ff_fail(error, FF_USAGE,
                        "--world %" PRId64 ": there are only %" PRId64
@@ -302,9 +305,10 @@ static void print_help(FILE *out, const ff_world *world) {
                 world->batch * times, times * world->times.micro_batches, 100 * found);
         before = "; ";
     }
-    found = better(world, (ff_rank_change){1, 0.5, 1});
+    found = world->narrow ? 0 : better(world, (ff_rank_change){1, 0.5, 1});
     if (found > 0) {
-        fprintf(out, "%sgradients sent in 16 bits (%.0f %%)", before, 100 * found);
+        fprintf(out, "%sgradients sent in 16 bits, --reduce-dtype bf16 (%.0f %%)", before,
+                100 * found);
         before = "; ";
     }
     found = better(world, (ff_rank_change){1, 1, 4});

@@ -17,6 +17,7 @@ typedef struct ff_world {
     int64_t batch; /* of all ranks */
     int64_t share; /* samples of the rank with the most, in a step */
     bool estimated;
+    bool narrow;         /* gradients are sent in 16 bits already */
     ff_rank_times times; /* its buckets are owned */
     ff_prediction step;
     double one_device_s; /* a step of one device with the whole batch */

@@ -109,6 +109,11 @@ for how in ["--dp", "cpu,cpu"], ["--ranks", 2], ["--dp", "cpu,cpu,cpu", "--dp-ba
     tap.ok(done.returncode == 1 and re.search(r"^fftrain: the training loss became NaN at step %d .*: rank %d: not-a-number holds NaN or infinite values: "
                                               r"sample %d \(\S+\) \(ffinspect.*; --resume nan-" % (step_of_bad, rank, BAD), done.stderr, re.M),
            "%s: of another rank's, too" % " ".join(map(str, how)), done.stderr)
+seed = next(seed for seed in range(1000) if BAD in order(seed)[-2:])
+done = fftrain("--data", "not-a-number", *COMMON, "--batch", COUNT // 2 - 1, "--last-batch", "keep", "--seed", seed, "--dp", "cpu,cpu,cpu", "--sync-bn",
+               "--out", "none")
+tap.ok(done.returncode == 1 and re.search(r"NaN at step 3 .*: rank 0: not-a-number holds NaN or infinite values: sample %d " % BAD, done.stderr),
+       "in a batch of which a rank has no sample", done.stderr)
 done = fftrain("replay", "nan", "--step", step_of_bad)
 tap.ok(done.returncode == 0 and "loss       NaN" in done.stdout and "not finite the batch is the first" in done.stdout and
        rows(done.stdout)["input"][1][3] == 2, "replay shows the batch that holds them", done.stdout + done.stderr)

@@ -67,6 +67,7 @@ make("many/train", STEPS * SMALL - 1)
 RUN = ["--model", "vgg11", "--stem", "cifar", "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002, "--augment",
        "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--precision", "f32", "--tune", 0, "--no-warm-up"]
 ONE = ["--data", "one", *RUN, "--batch", BATCH]
+FAST = [*ONE, "--lr", 0.1]
 FOUR = ["--data", "some", *RUN, "--batch", SMALL, "--hash-every", 1]
 TWENTY = ["--data", "many", *RUN, "--batch", SMALL, "--last-batch", "keep", "--hash-every", 1]
 ALONE = ["--device", "cuda:0"]
@@ -82,7 +83,8 @@ PARTS = ["--accumulate", 2]
 RUNS = {"alone-20": [*TWENTY, *ALONE], "dp-112-20": [*TWENTY, "--dp", "0,1,2", "--dp-balance", "1,1,2"], "ranks-2-20": [*TWENTY, "--ranks", 2],
         "shared-2-20": [*TWENTY, *TWO_ON_ONE], "whole-alone": [*FOUR, *ALONE, "--checkpoint-every", "2 steps"],
         "whole-two": [*FOUR, "--ranks", 2, "--checkpoint-every", "2 steps"], "alone": [*ONE, *ALONE], "parts": [*ONE, *PARTS, *ALONE],
-        "parts-233": [*ONE, *PARTS, *UNEVEN], "parts-shared": [*ONE, *PARTS, *TWO_ON_ONE], **{name: [*ONE, *how] for name, how in SPLITS.items()}}
+        "bf16": [*FAST, "--dp", "0,1", "--reduce-dtype", "bf16"], "f16": [*FAST, "--ranks", 2, "--reduce-dtype", "f16"],
+        "f32": [*FAST, *ALONE], "untrained": [*FAST, *ALONE, "--lr", 0], "parts-233": [*ONE, *PARTS, *UNEVEN], "parts-shared": [*ONE, *PARTS, *TWO_ON_ONE], **{name: [*ONE, *how] for name, how in SPLITS.items()}}
 if tap.SANITIZE:
     RUNS = {name: how for name, how in RUNS.items() if how[1] == "one"}
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -105,6 +107,11 @@ for name in [name for name in RUNS if name in ("dp-112-20", "ranks-2-20", "share
 for name in "parts-233", "parts-shared":
     found = apart("parts", name) if done[name].returncode == 0 else 1
     tap.ok(found <= 1e-6, "%s: micro-batches: the same parameters within 1e-6" % name, (found, done[name].stderr))
+
+for name, u in ("f16", 2 ** -11), ("bf16", 2 ** -8):  # the bound: test_fftrain_ranks.py
+    found, update = (apart("f32", name), apart("f32", "untrained")) if done[name].returncode == 0 else (1, 0)
+    tap.ok(u / 16 * update < found < 4 * u * update, "gradients sent in %s: rounded, and no further off than that" % name,
+           (found, update, done[name].stderr))
 
 # ---- a run goes on in the middle of an epoch, with another number of ranks
 

@@ -121,6 +121,21 @@ tap.ok(done.returncode == 0 and apart("users-alone", "users") <= 1e-6, "--batch 
 done = fftrain("--data", "one", *RUN, "--lr", 0.001, "--scale-lr", "--dp", "cpu,cpu", "--out", "scaled")
 tap.ok(done.returncode == 0 and same("scaled", "dp-2"), "--scale-lr multiplies --lr by the ranks", done.stderr)
 
+# ---- gradients sent in 16 bits: each rank's sums are rounded, and their sum is, by at most the half of a last place, u; so, in norm, the
+# update is off by u * (|a| + |b| + |a + b|) of the ranks' gradients a and b, which is below 4 u |a + b| where they are not opposed
+
+FAST = ["--data", "one", *RUN, "--lr", 0.1, "--dp", "cpu,cpu"]
+runs = [fftrain(*FAST, "--lr", 0, "--out", "untrained"), fftrain(*FAST, "--out", "f32")]
+update = apart("untrained", "f32") if not any(done.returncode for done in runs) else 0
+for name, u in ("f16", 2 ** -11), ("bf16", 2 ** -8):
+    done = fftrain(*FAST, "--reduce-dtype", name, "--out", name)
+    found = apart("f32", name) if done.returncode == 0 else 1
+    tap.ok(u / 16 * update < found < 4 * u * update, "gradients sent in %s: rounded, and no further off than that" % name,
+           (found, update, done.stderr))
+done = fftrain("--data", "many/train", *RUN, "--ranks", 2, "--lr", 1e6, "--reduce-dtype", "f16", "--out", "none")
+tap.ok(done.returncode == 1 and done.stderr.count("NaN") + done.stderr.count("infinite") >= 1 and "was lost" not in done.stderr,
+       "what is not finite is found by all ranks", (done.returncode, done.stderr))
+
 # ---- a run stops on all ranks, and goes on with others
 
 if not tap.SANITIZE:

@@ -120,7 +120,10 @@ if os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")):
            out[-900:] + complaint)
     _, out, complaint = fftrain("--dry-run", "--world", "64", "--net", "100GbE", *card[:-1], "256")
     tap.ok("steps wait" in out and "What would help: --batch 4096, with --accumulate 16" in out and
-           "gradients sent in 16 bits (" in out, "what would help is said, in numbers", out[-900:] + complaint)
+           "gradients sent in 16 bits, --reduce-dtype bf16 (" in out, "what would help is said, in numbers", out[-900:] + complaint)
+    half = check_simulated("8 described GPUs with gradients in 16 bits", card + ["--net", "100GbE", "--reduce-dtype", "f16"], 8)
+    tap.ok([b["bytes"] * 2 for b in half["buckets"][:-1]] == [b["bytes"] for b in first["buckets"][:-1]] and
+           half["reduce_seconds"] < 0.7 * first["reduce_seconds"], "which are half the bytes", half)
 else:
     tap.skip("described GPUs", "no CUDA module: built without a CUDA toolkit, or with a sanitizer")
 

@@ -280,8 +280,9 @@ ff_status ff_job_conclude(ff_job *job, ff_status status, ff_error *error) {
 
 void ff_job_disconnect(ff_job *job) {
     if (!job) return;
-    /* An abort comes through while it waits. */
-    if (job->comm && job->comm->table->leave) job->comm->table->leave(job->comm);
+    ff_comm *const both[] = {job->norms, job->comm};
+    for (int i = 0; i < 2; i++) /* an abort comes through while they wait */
+        if (both[i] && both[i]->table->leave) both[i]->table->leave(both[i]);
     pthread_mutex_lock(&job->lock);
     ff_comm_destroy(&job->norms);
     ff_comm_destroy(&job->comm);

@@ -248,6 +248,9 @@ ff_status ff_settings_use(ff_settings *out,
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,
          "Start N ranks on this machine, a process each, which have equal parts of every batch; "
          "torchrun, mpirun and srun start them on several machines."},
+        {"reduce-dtype", 0, FF_OPTION_CHOICE, NULL, &out->reduce_dtype, "f32|f16|bf16", 0, 0,
+         "Of gradients that ranks send to each other: 16 bits are half the bytes on a slow network, "
+         "and round each rank's sums; default f32."},
         {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &out->rank_timeout, NULL, 1, 86400,
          "A rank that is silent for longer is lost, and ends the job; default 60."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,

@@ -11,10 +11,11 @@ typedef struct ff_settings {
     ff_session_options session;
     ff_option_list set;
     int best_by;
-    int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
-    const char *dp, *dp_balance;                                       /* of replicas.h */
-    int64_t ranks;        /* to start on this machine; 0 = none */
-    int64_t rank_timeout; /* seconds */
+    int stem, views, order, last_batch, verify, compute, frozen_norms,
+        reduce_dtype;            /* indexes of the choices */
+    const char *dp, *dp_balance; /* of replicas.h */
+    int64_t ranks;               /* to start on this machine; 0 = none */
+    int64_t rank_timeout;        /* seconds */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
     int64_t world;
     const char *net;

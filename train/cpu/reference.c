@@ -290,6 +290,20 @@ static void weigh(ff_compute *compute, size_t count, float weight, bool first, c
     for (size_t i = 0; i < count; i++) to[i] = (first ? 0 : to[i]) + weight * x[i];
 }
 
+static void cast(ff_compute *compute, size_t count, float scale, const void *from,
+                 ff_dtype from_dtype, void *to, ff_dtype to_dtype) {
+    enum { SOME = 1024 };
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t at = 0; at < count; at += SOME) {
+        float values[SOME];
+        const size_t n = count - at < SOME ? count - at : SOME;
+        ff_convert(values, FF_F32, (const char *)from + at * ff_dtype_bytes(from_dtype), from_dtype,
+                   n);
+        for (size_t i = 0; i < n; i++) values[i] *= scale;
+        ff_convert((char *)to + at * ff_dtype_bytes(to_dtype), to_dtype, values, FF_F32, n);
+    }
+}
+
 /* ---- the update ---- */
 
 static void product(void *context, bool transposed, size_t m, size_t n, size_t k, float alpha,
@@ -341,6 +355,7 @@ const ff_compute_ops ff_reference_ops = {
     .loss = ff_reference_loss,
     .view = view,
     .weigh = weigh,
+    .cast = cast,
     .update_create = update_create,
     .update_destroy = ff_cpu_update_destroy,
     .update_run = ff_cpu_update_run,

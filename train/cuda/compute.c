@@ -152,11 +152,13 @@ static void add(ff_compute *compute, size_t count, const void *a, const void *b,
                  "an addition");
 }
 
-static void narrow(ff_compute *compute, size_t count, const float *from, void *to) {
+static void cast(ff_compute *compute, size_t count, float scale, const void *from,
+                 ff_dtype from_dtype, void *to, ff_dtype to_dtype) {
     if (((const ff_cuda_compute *)compute)->planning) return; /* a model's first parameters */
-    ff_cuda_keep(compute,
-                 ff_cuda_cast(ff_cuda_queue_of(compute), count, from, FF_F32, to, compute->dtype),
-                 "a conversion");
+    ff_cuda_keep(
+        compute,
+        ff_cuda_cast(ff_cuda_queue_of(compute), count, scale, from, from_dtype, to, to_dtype),
+        "a conversion");
 }
 
 static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y) {
@@ -227,7 +229,7 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .loss = loss,
     .view = view,
     .weigh = weigh,
-    .narrow = narrow,
+    .cast = cast,
     .update_create = ff_cuda_update_create,
     .update_destroy = ff_cuda_update_destroy,
     .update_run = ff_cuda_update_enqueue,

@@ -264,7 +264,7 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
     if (compute->dtype != FF_F32) {
         void *in_f32 = (char *)scratch + c->workspace_bytes;
         ff_cuda_keep(compute,
-                     ff_cuda_cast(queue, (size_t)channels, bias, compute->dtype, in_f32, FF_F32),
+                     ff_cuda_cast(queue, (size_t)channels, 1, bias, compute->dtype, in_f32, FF_F32),
                      "a convolution's bias");
         bias = in_f32;
     }
@@ -312,7 +312,7 @@ static void depthwise_weights(ff_compute *compute, const conv *c, const void *x,
     int result =
         ff_cuda_depthwise_backward_weights(queue, &own, x, dy, narrow ? in_f32 : dw, columns);
     if (!result && narrow)
-        result = ff_cuda_cast(queue, c->base.weight_count, in_f32, FF_F32, dw, compute->dtype);
+        result = ff_cuda_cast(queue, c->base.weight_count, 1, in_f32, FF_F32, dw, compute->dtype);
     ff_cuda_keep(compute, result, "a depthwise convolution's weight gradient");
 }
 

@@ -92,9 +92,12 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
     finding *f = again->finding;
     ff_probe probe;
     (void)last;
-    if (!batch) return FF_OK; /* another rank's */
     set_control(f, again->outcome);
     FF_TRY(ff_feed_make(f->trainer->train_feed, plan->compute->stream, error));
+    if (!batch) { /* all samples are other ranks' */
+        ff_plan_enqueue_empty(plan);
+        return ff_compute_check(plan->compute, error);
+    }
     ff_probe_begin(&probe, plan, batch->images, look, f);
     ff_plan_enqueue(plan, batch, true, f->ring, 1, NULL);
     f->part++;
@@ -226,24 +229,31 @@ static ff_status add_advice(const finding *f, const char *checkpoint, const char
                             run, f->step + 1);
 }
 
+/* Rank 0 has the run's folder. All ranks end with its sentence, none because of another. */
+static ff_status explain_to_all(finding *f, const ff_outcome *outcome, const char *checkpoint,
+                                const char *run, ff_buffer *text, ff_error *error) {
+    ff_job *job = f->trainer->options->job;
+    int32_t first = job && job->rank == 0;
+    if (explain(f, outcome, text, error) != FF_OK) {
+        char why[sizeof error->message];
+        snprintf(why, sizeof why, "%s", error->message);
+        text->length = 0;
+        FF_TRY(ff_buffer_printf(text, error, "its cause was not found (%s)", why));
+    }
+    FF_TRY(choose(f, text, error));
+    FF_TRY(add_advice(f, checkpoint, run, text, error));
+    FF_TRY(ff_job_choose(job, &first, text, error));
+    if (job) job->concluded = true;
+    return FF_OK;
+}
+
 ff_status ff_loss_failed(ff_trainer *trainer, const ff_outcome *outcome, const char *checkpoint,
                          const char *run, ff_error *error) {
     const ff_outcome bad = *outcome;
     finding f = {.trainer = trainer, .step = bad.step};
     ff_buffer text = {0};
     ff_error why = {0};
-    ff_status status = explain(&f, &bad, &text, &why);
-    if (status != FF_OK) {
-        text.length = 0;
-        status = ff_buffer_printf(&text, &why, "its cause was not found (%s)", why.message);
-    }
-    if (status == FF_OK) status = choose(&f, &text, &why);
-    if (status == FF_OK) status = add_advice(&f, checkpoint, run, &text, &why);
-    /* Rank 0 has the run's folder. All ranks end with its sentence, none because of another. */
-    ff_job *job = trainer->options->job;
-    int32_t first = job && job->rank == 0;
-    if (status == FF_OK) status = ff_job_choose(job, &first, &text, &why);
-    if (job) job->concluded = status == FF_OK;
+    const ff_status status = explain_to_all(&f, &bad, checkpoint, run, &text, &why);
     const bool gradients = isfinite(bad.loss_sum);
     char at[40] = "the first step";
     if (bad.step) snprintf(at, sizeof at, "step %" PRIu64, bad.step + 1);

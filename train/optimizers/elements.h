@@ -111,7 +111,7 @@ FF_HD void ff_outcome_sum(ff_outcome *to, const ff_outcome *later) {
 enum { FF_OUTCOME_LEVELS = 16 };
 FF_HD void ff_outcome_join(const ff_outcome *ranks, int count, ff_outcome *total, ff_outcome *entry,
                            ff_control *control) {
-    ff_outcome sums[FF_OUTCOME_LEVELS];
+    ff_outcome sums[FF_OUTCOME_LEVELS] = {ranks[0]};
     int top = 0;
     for (int i = 0; i < count; i++) {
         sums[top++] = ranks[i];

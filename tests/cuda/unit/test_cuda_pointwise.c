@@ -83,10 +83,11 @@ static void test_casts(void **state) {
         const ff_dtype to = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[trial / 3 % 3];
         const ff_cuda_queue queue = queue_of(2);
         array *x = filled(&d, from, count, 1, 1, 0, 100), *y = poisoned(to, count);
-        assert_launched(ff_cuda_cast(&queue, count, x->device, from, y->device, to));
+        const float scale = (float[]){1, 0.125f, 3, 1}[trial % 4];
+        assert_launched(ff_cuda_cast(&queue, count, scale, x->device, from, y->device, to));
         fetch(y);
         array *want = poisoned(to, count);
-        for (size_t i = 0; i < count; i++) put(want, i, at(x, i));
+        for (size_t i = 0; i < count; i++) put(want, i, scale * (float)at(x, i));
         assert_same(y, want);
         drop_arrays();
     }

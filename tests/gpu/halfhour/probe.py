@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+import data
 import servers
 
 # How far a step's loss may be from the CPU's, relative to it: rounding of sums, accumulated over twenty
@@ -108,6 +109,44 @@ def cpu_losses(s, sizes):
                 s.fail(f"{name} in {precision}: a loss is {apart:.1e} from the CPU's, {most:.0e} allowed")
 
 
+def loss(s, name, arguments):
+    """Of an epoch's training; None where it failed."""
+    path = os.path.join(s.work, "ranks.log")
+    result = s.run(name, [s.program("fftrain"), *arguments, "--epochs", "1", "--augment", "none", "--out", "none", "--quiet", "--log-json", path], 60)
+    if not result.good:
+        return None
+    with open(path) as file:
+        found = [line["train_loss"] for line in map(json.loads, file) if line["event"] == "epoch"][-1]
+    os.remove(path)
+    return found
+
+
+def ranks(s, sizes):
+    """The same loss on one card, with two ranks and two replicas that share it, and on two cards."""
+    folder = data.made(s, "ranks", sizes["ranks_count"], sizes["ranks_side"], 10)
+    if not folder or not s.program("fftrain"):
+        return
+    common = ["--data", folder, *sizes["ranks"], "--deterministic"]
+    alone = loss(s, "one rank", [*common, "--device", "cuda:0"])
+    if alone is None:
+        return
+    ways = [("two ranks on one card", ["--ranks", "2", "--device", "cuda:0"]), ("two replicas on one card", ["--dp", "2x0"])]
+    said = s.run("nvidia-smi", ["nvidia-smi", "-L"], 10, ours=False)
+    if len(said.lines) > 1:
+        ways += [("two ranks on two cards", ["--ranks", "2"]), ("two replicas on two cards", ["--dp", "0,1"])]
+    else:
+        s.skip("two cards: there is one")
+    for name, how in ways:
+        found = loss(s, name, [*common, *how])
+        if found is None:
+            continue
+        s.log({"ranks": name, "loss": found, "alone": alone})
+        if abs(found - alone) <= CPU_APART["f32"] * abs(alone):
+            s.row(f"{name}: a loss of {found:.6f}, {alone:.6f} alone")
+        else:
+            s.fail(f"{name}: a loss of {found:.6f}, {alone:.6f} alone")
+
+
 def tests(s, sizes):
     found = sorted(glob.glob(os.path.join(s.programs, "test_cuda_*")))
     if not found:
@@ -149,6 +188,7 @@ def run(s, sizes):
     libraries(s, sizes)
     same_bits(s, sizes)
     cpu_losses(s, sizes)
+    ranks(s, sizes)
     tests(s, sizes)
     sanitizer(s)
     rest = s.run("gpu-check, all", [s.program("gpu-check"), "--seconds", "15", "copies", "memory", "launches", "graphs"], 60)

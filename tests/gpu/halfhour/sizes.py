@@ -6,6 +6,7 @@ FULL = {
     "same_bits": [("cifar-speed", ["--recipe", "cifar-speed", "--batch", "500", "--samples", "4000"]), ("resnet18", ["--net", "resnet18", "--batch", "128", "--samples", "2048"])],
     "same_steps": 30, "cpu_steps": 20,  # small enough for a CPU's plain loops
     "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "64", "--samples", "640"]), ("resnet18", ["--net", "resnet18", "--batch", "8", "--samples", "80", "--side", "16"])],
+    "ranks": ["--model", "vgg11", "--stem", "cifar", "--batch", "64", "--precision", "f32"], "ranks_count": 640, "ranks_side": 32,
     "tests": 99, "trials": 6,
     # data
     "pack": [], "made_count": 10000, "large_count": 1024, "large_side": 224,
@@ -27,6 +28,7 @@ TINY = {  # smallnet in place of cifar-speed: simulated Muon takes minutes
     "library": ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8", "--warm-up", "1"],
     "same_bits": [("smallnet", ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8"])],
     "same_steps": 3, "cpu_steps": 3, "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "8", "--samples", "64", "--side", "16"])],
+    "ranks": ["--model", "smallnet", "--batch", "8", "--sync-bn"], "ranks_count": 16, "ranks_side": 8,
     "tests": 99, "trials": 1,
     "pack": [], "made_count": 32, "large_count": 8, "large_side": 40,
     "tune": [("cifar-speed", ["--recipe", "smallnet"], 8, 2), ("resnet50", ["--model", "smallnet", "--precision", "f16"], 4, 2)],

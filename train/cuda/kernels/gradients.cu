@@ -81,8 +81,7 @@ static __global__ void __launch_bounds__(THREADS) add_kernel(ff_gradient_sum sum
         ff_load_any(sum.dtype, sum.gradient, at, part);
         if (!sum.first) ff_load_floats(sum.sums + at, all);
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            all[i] = (sum.first ? 0.0f : all[i]) + weight * part[i];
+        for (int i = 0; i < 8; i++) all[i] = (sum.first ? 0.0f : all[i]) + weight * part[i];
         ff_store_floats(sum.sums + at, all);
     }
 }
