@@ -176,7 +176,7 @@ tap.ok(done.returncode == 0 and took == [both], "to the last KiB", (both, took, 
 
 SMALLNET = ["--data", "wide", "--model", "smallnet", "--warmup", 0, "--augment", "none", "--placement", "stream", "--tune", 0, "--no-warm-up",
             "--batch", 20, "--epochs", 1, "--no-graph"]
-SLOW = {"FF_SIM_DELAY_NS": "0,8000000,0"}
+SLOW = {"FF_SIM_DELAY_NS": "0,100000000,0"}
 
 
 def shares(run):
