@@ -29,7 +29,8 @@ int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm, voi
  * held running statistics. Memory traffic is negligible. */
 int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 
-/* Where norm->ranks, both end with what this rank tells; this is the rest, from what all have told. */
+/* Where norm->ranks, both end with what this rank tells; this is the rest, from what all have told.
+ */
 int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
 
 /* y with mean and inv_std (training), or with the running statistics. Reads A (2 A with a

@@ -139,8 +139,8 @@ static __device__ __forceinline__ void write_factors(const ff_norm &norm, int ch
     factors[2 * channels + channel] = (float)(-a * sums.sum / m - b * mean);
 }
 
-static __global__ void __launch_bounds__(64) join_kernel(ff_norm norm, int channels,
-                                                         float *factors) {
+static __global__ void __launch_bounds__(64)
+    join_kernel(ff_norm norm, int channels, float *factors) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (channel < channels)
         write_factors(norm, channel, ff_norm_join_sums(&norm, channel), factors);
