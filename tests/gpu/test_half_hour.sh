@@ -129,7 +129,7 @@ chmod +x "$scratch/tools/compute-sanitizer"
 half probe 0.4 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
 code=$?
 [ $code = 0 ] && has '^memcheck test_cuda_pool: no errors' && has '^smallnet: 3 steps recorded, called and streamed have the same bits' && has '^smallnet in f32: 3 losses within' &&
-    has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
+    has '^two ranks on one card: a loss of' && has '^two replicas on one card: a loss of' && has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
     lines 'any(line.get("same_bits") for line in lines) and lines[-1]["ends"] == 0'
 result $? "probe"
 half tune 0.3 FF_SIM_NOTES='a test of notes' && has '^cifar-speed, not folded: .* ms a step of 8' && has '^op_times --recipe smallnet --batch 4: .*"measured_parts_us": [0-9]' &&

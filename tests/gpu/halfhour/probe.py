@@ -5,8 +5,8 @@ import os
 import re
 import shutil
 
-import data
 import servers
+from halfhour import data
 
 # How far a step's loss may be from the CPU's, relative to it: rounding of sums, accumulated over twenty
 # steps; and that of f16.
