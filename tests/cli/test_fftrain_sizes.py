@@ -87,14 +87,14 @@ for name, run, how in [("CPU", CPU_RUN + ["--augment", "rrc=64"], dict(addresses
         tap.ok(used is None or 0.6 < used <= 0.9, "and need most of it, but not all", used)
         more, code = plan(*run, "--batch", batch * 3 // 2 + 8 * parts if used is None else batch + 8 * parts, "--accumulate", parts, **how)
         tap.ok(code == 1 or used is not None and more["device_bytes"] / 1024 / 3000 > 0.9, "a larger one needs more", more)
-done = fftrain(*GPU_RUN, "--batch", "auto", "--out", "auto", memory=3000, **GPU)
+done = fftrain(*GPU_RUN, "--batch", "auto", "--out", "chosen", memory=3000, **GPU)
 chosen = int(re.search(r"^               --batch auto chose (\d+): the largest whose run needs at most 90 % of the memory; "
                        r"the learning rate is the recipe's in proportion to it$", done.stdout, re.M).group(1))
 rate = 0.4 * chosen / 128
 tap.ok(done.returncode == 0 and "peak %g\n" % rate in done.stdout.replace(", ", "\n") + "\n", "the learning rate follows the batch", done.stdout)
-recipe = open("auto/recipe.txt").read().splitlines()
+recipe = open("chosen/recipe.txt").read().splitlines()
 tap.ok("batch = %d" % chosen in recipe, "the run's recipe has the batch that was chosen", recipe)
-done = fftrain("--resume", "auto", "--epochs", 2, **GPU)
+done = fftrain("--resume", "chosen", "--epochs", 2, **GPU)
 tap.ok(done.returncode == 0 and "an epoch of %d samples" % chosen in done.stdout, "with which it goes on, with more memory, too",
        done.stdout + done.stderr)
 for wrong in "autos", "0", "8.5":

@@ -199,8 +199,9 @@ static ff_status check_parts(ff_merge_parts *parts, ff_error *error) {
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 static ff_status want(ff_merge_parts *parts, size_t count, ff_error *error) {
+    FF_TRY(ff_alloc(&parts->wanted, count, sizeof *parts->wanted, "the list of parts", error));
     parts->wanted_count = count;
-    return ff_alloc(&parts->wanted, count, sizeof *parts->wanted, "the list of parts", error);
+    return FF_OK;
 }
 
 /* The first OUT.part-I-of-N beside OUT, whole, being packed or failed, tells N; another N is of
