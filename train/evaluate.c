@@ -18,9 +18,7 @@ static ff_status check_stop(ff_job *job, uint64_t batch, ff_error *error) {
     if (batch % AGREE_EVERY) return FF_OK;
     const ff_status status = ff_job_choose(job, &number, &nothing, error);
     ff_buffer_free(&nothing);
-    if (status != FF_OK || !number) return status;
-    if (error) error->signal_number = number;
-    return ff_fail(error, FF_INTERRUPTED, "stopped by %s", ff_interrupt_name(number));
+    return status == FF_OK && number ? ff_interrupt_fail(number, error) : status;
 }
 
 /* Enqueues all batches of a pass, and counts them; *count = their number. */

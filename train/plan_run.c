@@ -93,11 +93,12 @@ void ff_plan_enqueue_empty(ff_plan *plan) {
                           .compute = plan->compute,
                           .training = true,
                           .empty = true};
+    if (!plan->compute->ranks.count) return;
     ff_compute_enter(plan->compute);
-    for (int i = 0; i < plan->op_count && plan->compute->ranks.count; i++)
+    for (int i = 0; i < plan->op_count; i++)
         if (plan->ops[i].type == &ff_op_norm && !plan->ops[i].norm.held)
             ff_op_norm.forward(&pass, &plan->ops[i]);
-    for (int i = plan->op_count; i-- > 0 && plan->compute->ranks.count;)
+    for (int i = plan->op_count; i-- > 0;)
         if (plan->ops[i].type == &ff_op_norm && !plan->ops[i].norm.held && plan->ops[i].backward)
             ff_op_norm.backward(&pass, &plan->ops[i]);
 }

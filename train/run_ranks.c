@@ -59,7 +59,7 @@ ff_status ff_stop_check(ff_stop *stop, ff_trainer *trainer, uint64_t step, ff_er
     if (!reducer) return ff_interrupt_check(error);
     if (number) ff_reducer_stop(reducer, number);
     if (!stop->signal || step < stop->at) return FF_OK;
-    return ff_fail(error, FF_INTERRUPTED, "stopped by %s", ff_interrupt_name(stop->signal));
+    return ff_interrupt_fail(stop->signal, error);
 }
 
 ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status status,

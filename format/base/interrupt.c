@@ -45,9 +45,12 @@ int ff_interrupt_signal(void) {
     return received;
 }
 
-ff_status ff_interrupt_check(ff_error *error) {
-    int number = received;
-    if (!number) return FF_OK;
+ff_status ff_interrupt_fail(int number, ff_error *error) {
     if (error) error->signal_number = number;
     return ff_fail(error, FF_INTERRUPTED, "stopped by %s", ff_interrupt_name(number));
+}
+
+ff_status ff_interrupt_check(ff_error *error) {
+    const int number = received;
+    return number ? ff_interrupt_fail(number, error) : FF_OK;
 }

@@ -21,6 +21,9 @@ const char *ff_interrupt_name(int number);
 /* 0, or the number of the signal that arrived. Thread-safe. */
 int ff_interrupt_signal(void);
 
+/* FF_INTERRUPTED by this signal, which may be another process's. */
+FF_MUST_USE ff_status ff_interrupt_fail(int number, ff_error *error);
+
 /* FF_OK, or FF_INTERRUPTED with "stopped by SIGINT" in error. Thread-safe. */
 FF_MUST_USE ff_status ff_interrupt_check(ff_error *error);
 

@@ -13,8 +13,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import numpy  # noqa: E402
+import runs  # noqa: E402
 import tap  # noqa: E402
+from runs import apart, losses  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
@@ -23,8 +24,7 @@ ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.pat
 
 
 def make(name, count):
-    subprocess.run([tap.program("make_set"), name, "--count", str(count), "--height", "32", "--width", "32", "--statistics"], check=True,
-                   capture_output=True)
+    runs.make(name, "--count", count, "--height", 32, "--width", 32, "--statistics")
 
 
 def fftrain(*arguments, **environment):
@@ -32,29 +32,9 @@ def fftrain(*arguments, **environment):
                           env={**ENVIRONMENT, **environment})
 
 
-def tensors(run):
-    with open(run + "/checkpoints/last/model.safetensors", "rb") as file:
-        data = file.read()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__")
-    return {name: numpy.frombuffer(data[8 + size:][slice(*one["data_offsets"])], "float32").astype("float64")
-            for name, one in header.items() if one["dtype"] == "F32"}
-
-
-def apart(a, b):
-    """Of two runs' parameters, relative to their norm."""
-    a, b = tensors(a), tensors(b)
-    return (sum(((a[k] - b[k]) ** 2).sum() for k in a) / sum((a[k] ** 2).sum() for k in a)) ** 0.5
-
-
 def lines(run, event, file="log"):
     with open("%s/%s.jsonl" % (run, file), encoding="utf-8") as file:
         return [line for line in map(json.loads, file) if not event or line.get("event") == event]
-
-
-def losses(run):
-    return [line["loss"] for line in lines(run, None, "hashes") if "loss" in line]
 
 
 BATCH, SMALL, STEPS, TESTED = 8, 4, 20, 10

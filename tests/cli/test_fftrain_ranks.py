@@ -37,8 +37,7 @@ make("one/train", "--count", BATCH, "--height", 32, "--width", 32, "--statistics
 make("one/test", "--count", 50, "--height", 32, "--width", 32, "--statistics")
 make("many/train", "--count", BATCH * STEPS - 10, "--height", 32, "--width", 32, "--statistics")
 RUN = ["--model", "vgg11", "--stem", "cifar", "--batch", BATCH, "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002,
-       "--augment", "crop=4,flip", "--schedule", "constant", "--warmup", 0, "--device", "auto"]
-RUN = RUN[:-2]
+       "--augment", "crop=4,flip", "--schedule", "constant", "--warmup", 0]
 SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], ()), ("dp-4", ["--dp", "4xcpu"], ()),
           ("dp-233", ["--dp", "cpu,cpu,cpu", "--dp-balance", "2,3,3"], ()), ("ranks-2", ["--ranks", 2], ()), ("ranks-3", ["--ranks", 3], ()),
           ("ranks-8", ["--ranks", 8], ())]
