@@ -248,7 +248,8 @@ void ff_model_hold_norms(ff_model *model, const bool *without) {
 
 double ff_model_loss_divisor(const ff_model *model) {
     const ff_model_options *options = &model->options;
-    if (options->summed_loss) return 1;
+    if (options->summed_loss || (options->sums_in_place && model->compute->dtype == FF_F32))
+        return 1;
     return options->norm_ranks ? (double)options->share.rows : 0;
 }
 
@@ -302,7 +303,7 @@ uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
     switch (role) {
     case FF_ROLE_PARAMETERS: return copies * store->trained_count * each;
     case FF_ROLE_GRADIENTS:
-        bytes = store->sums ? store->trained_count * sizeof(float) : 0;
+        bytes = ff_store_sums_apart(store) ? store->trained_count * sizeof(float) : 0;
         return bytes + store->weight_count * element + channels * sizeof(float);
     case FF_ROLE_STATE:
         return (uint64_t)ff_model_states(model) * store->trained_count * sizeof(float);

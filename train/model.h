@@ -58,8 +58,11 @@ typedef struct ff_model_options {
     const float *class_weights; /* [classes] of the training loss, as in ff_loss; copied; NULL = all
                                    1 */
     bool summed_loss;           /* gradients are of the sum over a batch, not of the mean */
-    double dropout;             /* in [0, 1); for nets with dropout; negative = their default */
-    const char *compute;        /* NULL = the fastest of this build; "onednn", "reference" */
+    /* A step is one micro-batch of several ranks: f32 gradients are of the sum over its samples, so
+     * that they are the store's sums (ff_store_reserve_sums), and no pass makes these. */
+    bool sums_in_place;
+    double dropout;      /* in [0, 1); for nets with dropout; negative = their default */
+    const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
     struct ff_device *memory; /* of the CPU's compute, must outlive it; NULL = its own */
     ff_precision precision;   /* the CPU supports f32 */

@@ -53,13 +53,15 @@ ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error) {
 static ff_status reserve_sums(ff_store *store, uint64_t levels, size_t count, ff_error *error) {
     const char *what = "the sums of gradients";
     store->sum_count = count;
-    FF_TRY(ff_compute_allocate(store->compute, &store->sums, levels * count * sizeof(float), what,
-                               error));
+    if (!store->sums)
+        FF_TRY(ff_compute_allocate(store->compute, &store->sums, levels * count * sizeof(float),
+                                   what, error));
     return ff_compute_allocate(store->compute, &store->total, levels * sizeof *store->total, what,
                                error);
 }
 
-ff_status ff_store_reserve_sums(ff_store *store, ff_error *error) {
+ff_status ff_store_reserve_sums(ff_store *store, bool in_place, ff_error *error) {
+    if (in_place && store->compute->dtype == FF_F32) store->sums = (void *)store->gradients;
     return reserve_sums(store, 1, store->trained_count, error);
 }
 
@@ -69,6 +71,10 @@ ff_status ff_store_reserve_tree(ff_store *store, int64_t parts, ff_error *error)
     FF_TRY(reserve_sums(store, levels, store->trained_count + store->buffer_count, error));
     return ff_compute_allocate(store->compute, &store->held, store->buffer_count * sizeof(float),
                                "the running statistics", error);
+}
+
+bool ff_store_sums_apart(const ff_store *store) {
+    return store->sums && (char *)store->sums != store->gradients;
 }
 
 static ff_status allocate(ff_store *store, ff_error *error) {
@@ -126,6 +132,7 @@ void ff_store_destroy(ff_store *store) {
     if (store->working != store->values) ff_compute_release(compute, store->working);
     if (store->working_buffers != store->buffers)
         ff_compute_release(compute, store->working_buffers);
+    if (ff_store_sums_apart(store)) ff_compute_release(compute, store->sums);
     ff_compute_release(compute, store->values);
     ff_compute_release(compute, store->gradients);
     for (int i = 0; i < FF_STATES; i++) ff_compute_release(compute, store->state[i]);
@@ -133,7 +140,6 @@ void ff_store_destroy(ff_store *store) {
         ff_compute_release(compute, store->average_working);
     if (store->average_working_buffers != store->average_buffers)
         ff_compute_release(compute, store->average_working_buffers);
-    ff_compute_release(compute, store->sums);
     ff_compute_release(compute, store->held);
     ff_compute_release(compute, store->total);
     ff_compute_release(compute, store->average);
@@ -170,7 +176,7 @@ void ff_store_clear_gradient(ff_store *store, int parameter) {
     compute->device->table->fill(compute->device, compute->stream,
                                  ff_store_gradient(store, parameter), 0,
                                  held_count(store, parameter) * element, ff_compute_error(compute));
-    if (store->sums)
+    if (ff_store_sums_apart(store))
         compute->device->table->fill(
             compute->device, compute->stream, store->sums + store->offsets[parameter], 0,
             held_count(store, parameter) * sizeof(float), ff_compute_error(compute));

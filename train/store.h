@@ -30,7 +30,7 @@ typedef struct ff_store {
      * f32. */
     char *gradients;
     /* [trained_count] f32: sums of gradients over micro-batches (ff_store_reserve_sums), and their
-     * outcome so far; NULL where a step is one batch. */
+     * outcome so far; NULL where a step is one batch of one rank. May be the gradients. */
     float *sums;
     ff_outcome *total;
     /* Of a fixed tree of micro-batches (ff_store_reserve_tree): sums[levels][sum_count], of which
@@ -69,9 +69,14 @@ FF_MUST_USE ff_status ff_store_create(ff_store *store, const ff_graph *graph, ff
 void ff_store_destroy(ff_store *store);
 /* Allocates blocks of state up to `count`; a new store has one. */
 FF_MUST_USE ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error);
-/* Allocates `sums` and `total`; for a tree of at most `parts` micro-batches, also `held`. */
-FF_MUST_USE ff_status ff_store_reserve_sums(ff_store *store, ff_error *error);
+/* Allocates `sums` and `total`; for a tree of at most `parts` micro-batches, also `held`.
+ * `in_place`: where gradients are f32 they are the sums, of the one micro-batch of a step; they
+ * must be of the sum over its samples. */
+FF_MUST_USE ff_status ff_store_reserve_sums(ff_store *store, bool in_place, ff_error *error);
 FF_MUST_USE ff_status ff_store_reserve_tree(ff_store *store, int64_t parts, ff_error *error);
+
+/* Whether there are sums, in memory of their own. */
+bool ff_store_sums_apart(const ff_store *store);
 
 /* Draws the initial values: element e of parameter p from
  * ff_philox_draw(seed, FF_DOMAIN_INIT, p, e, 0). */

@@ -90,6 +90,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     const ff_trainer_size *largest = trainer->sizes;
     for (int i = 0; i < trainer->size_count; i++)
         if (trainer->sizes[i].height > largest->height) largest = &trainer->sizes[i];
+    const bool in_place = options->job && trainer->accumulate == 1 && !options->reproducible;
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
     ff_model_options model = {
         .name = trainer->model_name,
@@ -109,6 +110,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .label_smoothing = trainer->label_smoothing,
         .class_weights = trainer->class_weights,
         .summed_loss = trainer->summed_loss,
+        .sums_in_place = in_place,
         .dropout = trainer->dropout,
         .compute = chosen ? options->compute : NULL,
         .device = trainer->device,
@@ -121,7 +123,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     if (options->reproducible)
         FF_TRY(ff_store_reserve_tree(ff_model_store(trainer->model), trainer->accumulate, error));
     else if (trainer->accumulate > 1 || options->job)
-        FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), error));
+        FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), in_place, error));
     if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
     FF_TRY(plan_sizes(trainer, largest, error));

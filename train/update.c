@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "train/groups.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct ff_update {
@@ -129,6 +130,10 @@ static void add_values(ff_update *update, ff_batch_part part, ff_gradient_sum su
     sum.first = begins(update, part.number);
     sum.control = store->control;
     sum.sums = store->sums + (size_t)level * store->sum_count + at;
+    if (sum.gradient == sum.sums) {
+        assert(sum.first && sum.weight == 1); /* the sum over its samples, of one micro-batch */
+        return;
+    }
     compute->ops->sum_gradients(compute, &sum);
     for (; joins > 0; joins--, level--) {
         float *below = store->sums + (size_t)(level - 1) * store->sum_count + at;

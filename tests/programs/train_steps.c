@@ -249,7 +249,7 @@ int main(int argc, char **argv) {
     must(ff_alloc_aligned(&images, parts * pixels, sizeof(float), 64, "images", &error), &error);
     must(ff_alloc(&labels, (uint64_t)samples, sizeof(int64_t), "labels", &error), &error);
     must(ff_alloc(&mix, (uint64_t)samples, sizeof(float), "labels", &error), &error);
-    if (parts > 1) must(ff_store_reserve_sums(ff_model_store(model), &error), &error);
+    if (parts > 1) must(ff_store_reserve_sums(ff_model_store(model), false, &error), &error);
     if (!states) pass_parameters(model, in, true);
     const char *frozen = argument(argc, argv, "freeze", NULL);
     ff_plan *evaluation, *plan = ff_model_training_plan(model);

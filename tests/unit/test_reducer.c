@@ -51,7 +51,7 @@ static uint64_t reduce(ff_dtype dtype, int64_t samples, const float *sums, float
     const ff_reducer_options how = {
         .ranks = 2, .comm = &comm.base, .bucket_bytes = 1000, .dtype = dtype, .samples = samples};
     open_net(&n, build, 3, 8, 8, 2, "reference", 2);
-    assert_ok(ff_store_reserve_sums(&n.store, error));
+    assert_ok(ff_store_reserve_sums(&n.store, false, error));
     assert_ok(ff_reducer_create(&reducer, &n.store, &how, error));
     assert_true(ff_reducer_bucket_count(reducer) > 1);
     memcpy(n.store.sums, sums, n.store.trained_count * sizeof *sums);

@@ -449,7 +449,7 @@ static float *update_in_parts(int micro, bool summed, double clip, ff_outcome *o
                                    .summed = summed};
     open_net(&n, build_normless, 3, 8, 8, micro, "reference", 2);
     n.plan->divisor = summed;
-    if (micro < WHOLE) assert_ok(ff_store_reserve_sums(&n.store, error));
+    if (micro < WHOLE) assert_ok(ff_store_reserve_sums(&n.store, false, error));
     assert_ok(ff_update_create(&update, &n.store, &how, error));
     for (int step = 0; step < 3; step++) {
         float *images = random_floats(&d, WHOLE * PIXELS);

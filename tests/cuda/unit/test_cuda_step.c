@@ -171,7 +171,7 @@ static void perform(run *r) {
         .record = r->record,
         .send_steps = r->send_steps,
     };
-    if (r->adds) assert_ok(ff_store_reserve_sums(ff_model_store(model), error));
+    if (r->adds) assert_ok(ff_store_reserve_sums(ff_model_store(model), false, error));
     if (r->ema > 0) assert_ok(ff_average_reserve(ff_model_store(model), error));
     assert_ok(ff_step_create(&step, model, &how, error));
     if (r->ema > 0) ff_average_begin(ff_model_store(model));
