@@ -40,6 +40,14 @@ def losses(run):
         return [line["loss"] for line in map(json.loads, file) if "loss" in line]
 
 
-def epochs(run):
+def events(run, kind):
     with open(run + "/log.jsonl", encoding="utf-8") as file:
-        return [line for line in map(json.loads, file) if line["event"] == "epoch"]
+        return [line for line in map(json.loads, file) if line["event"] == kind]
+
+
+def epochs(run):
+    return events(run, "epoch")
+
+
+def starts(run):
+    return events(run, "start")

@@ -224,14 +224,19 @@ struct ff_cuda_module {
     int ordinal;
 };
 
+static void prepare(void) {
+    ff_cudasim_enqueue = ff_device_host_enqueue;
+    if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
+}
+
 ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *error) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     *module = NULL;
     int cards[CARDS_MOST];
     const int count = visible(cards);
     if (ordinal >= count)
         return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, count);
-    ff_cudasim_enqueue = ff_device_host_enqueue;
-    if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
+    pthread_once(&once, prepare);
     return ff_alloc(module, 1, sizeof **module, "a module", error);
 }
 
