@@ -89,6 +89,7 @@ static ff_status all_reduce(ff_host_comm *comm, char *values, size_t count, ff_d
                             ff_error *error) {
     const size_t element = ff_dtype_bytes(dtype), most = comm->most_bytes / element;
     if (count * element <= SMALL_BYTES) return reduce_small(comm, values, count, dtype, error);
+    if (comm->transport->reduce) return comm->transport->reduce(comm, values, count, dtype, error);
     for (size_t at = 0; at < count; at += most)
         FF_TRY(reduce_sliced(comm, values + at * element, count - at < most ? count - at : most,
                              dtype, error));

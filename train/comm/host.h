@@ -4,7 +4,7 @@
  *
  * all_reduce of more than a few KiB: each rank receives its slice of the values from all others,
  * sums it and sends the sum to them; in pieces, so that memory is bounded. Fewer values are sent
- * to all and summed by each rank. */
+ * to all and summed by each rank. Threads write the sum of a slice where all ranks have it. */
 #ifndef FF_TRAIN_COMM_HOST_H
 #define FF_TRAIN_COMM_HOST_H
 
@@ -32,6 +32,9 @@ typedef struct ff_transport {
     /* messages[size]: sends and receives all but the rank's own. What is sent must not change until
      * `settle`. The same messages for several ranks have the same address. */
     ff_status (*exchange)(ff_host_comm *comm, ff_message *messages, ff_error *error);
+    /* Optional: an all_reduce where ranks can write to each other's memory; NULL: by exchanges. */
+    ff_status (*reduce)(ff_host_comm *comm, char *values, size_t count, ff_dtype dtype,
+                        ff_error *error);
     /* Optional: waits until the other ranks have what was sent; NULL: exchange does. */
     ff_status (*settle)(ff_host_comm *comm, ff_error *error);
     /* Optional: after a failure, returns when no other rank uses this rank's values. */

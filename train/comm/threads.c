@@ -8,11 +8,14 @@
 #include <string.h>
 #include <time.h>
 
-/* Messages are not copied: ranks read each other's memory, between barriers. */
+enum { SOME_BYTES = 16 << 10 }; /* of a slice at a time: it stays in a core's cache */
+
+/* Messages are not copied: ranks use each other's memory, between barriers. */
 typedef struct thread_group {
     ff_barrier barrier;
     atomic_int owners;
-    atomic_int reading; /* ranks that may be reading others' memory */
+    atomic_int inside;                /* ranks that may be using others' memory */
+    char *values[FF_COMM_RANKS_MOST]; /* of a reduction */
     /* Of this exchange and the last, which a slower rank may still be reading. */
     const void *sent[2][FF_COMM_RANKS_MOST][FF_COMM_RANKS_MOST]; /* [from][to] */
 } thread_group;
@@ -21,28 +24,27 @@ typedef struct thread_comm {
     ff_host_comm host;
     thread_group *group;
     unsigned turn;
-    bool reading;
+    bool inside;
 } thread_comm;
 
 /* After a failure ranks leave at different times, and may release their memory then: `leave` waits
- * for the others that are reading. None begins to read after a failure. */
-static ff_status meet(thread_comm *comm, bool read, ff_error *error) {
+ * for the others that are using it. None begins to use others' after a failure. */
+static ff_status meet(thread_comm *comm, bool enter, ff_error *error) {
     thread_group *group = comm->group;
-    if (comm->reading) atomic_fetch_sub(&group->reading, 1);
-    comm->reading = false;
+    if (comm->inside) atomic_fetch_sub(&group->inside, 1);
+    comm->inside = false;
     FF_TRY(ff_barrier_wait(&group->barrier, NULL, NULL, error));
-    if (!read) return FF_OK;
-    atomic_fetch_add(&group->reading, 1);
-    comm->reading = true;
+    if (!enter) return FF_OK;
+    atomic_fetch_add(&group->inside, 1);
+    comm->inside = true;
     return ff_barrier_check(&group->barrier, error);
 }
 
 static void thread_leave(ff_host_comm *host) {
     thread_comm *comm = (thread_comm *)host;
-    if (comm->reading) atomic_fetch_sub(&comm->group->reading, 1);
-    comm->reading = false;
-    while (atomic_load(&comm->group->reading))
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    if (comm->inside) atomic_fetch_sub(&comm->group->inside, 1);
+    comm->inside = false;
+    while (atomic_load(&comm->group->inside)) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
 static ff_status thread_exchange(ff_host_comm *host, ff_message *messages, ff_error *error) {
@@ -62,6 +64,27 @@ static ff_status thread_exchange(ff_host_comm *host, ff_message *messages, ff_er
     return FF_OK;
 }
 
+/* Sums this rank's slice of all ranks' values, and writes the sum into theirs. */
+static ff_status thread_reduce(ff_host_comm *host, char *own, size_t count, ff_dtype dtype,
+                               ff_error *error) {
+    thread_comm *comm = (thread_comm *)host;
+    const int size = host->base.size, rank = host->base.rank;
+    const size_t element = ff_dtype_bytes(dtype), bytes = count * element;
+    const size_t end = ff_comm_slice(bytes, rank + 1, size);
+    char **values = comm->group->values;
+    const void *parts[FF_COMM_RANKS_MOST];
+    values[rank] = own;
+    FF_TRY(meet(comm, true, error));
+    for (size_t at = ff_comm_slice(bytes, rank, size), some; at < end; at += some) {
+        some = end - at < SOME_BYTES ? end - at : SOME_BYTES;
+        for (int r = 0; r < size; r++) parts[r] = values[r] + at;
+        ff_comm_sum(own + at, parts, size, dtype, some / element);
+        for (int r = 0; r < size; r++)
+            if (r != rank) memcpy(values[r] + at, own + at, some);
+    }
+    return meet(comm, false, error);
+}
+
 static ff_status thread_settle(ff_host_comm *host, ff_error *error) {
     return meet((thread_comm *)host, false, error);
 }
@@ -76,6 +99,7 @@ static void thread_destroy(ff_host_comm *host) {
 static const ff_comm_table table = FF_HOST_COMM_TABLE("threads");
 static const ff_transport transport = {
     .exchange = thread_exchange,
+    .reduce = thread_reduce,
     .settle = thread_settle,
     .leave = thread_leave,
     .destroy = thread_destroy,
