@@ -222,7 +222,11 @@ def test_others():
     make("other", "--count", 400, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--seed", 9)
     with open(FFTRAIN, "rb") as program, open("fftrain-of-another-version", "wb") as file:
         file.write(program.read().replace(b"0.1.0\0", b"0.1.9\0"))
+        program.seek(0)
+        with open("fftrain-of-another-build", "wb") as other:
+            other.write(program.read() + b"built elsewhere")
     os.chmod("fftrain-of-another-version", 0o755)
+    os.chmod("fftrain-of-another-build", 0o755)
     run, data = [*RUN, "--out", "none"], ["--data", "set"]
     named = r"fftrain: rank 1 \(host %s, process \d+\) failed: " % HOST
     for name, words, program, sentences, codes in [
@@ -233,6 +237,8 @@ def test_others():
             ("a set that is not there", ["--data", "nowhere"], FFTRAIN, [named + "nowhere: .*No such file.*; every rank opens it at this path$"], (1, 74)),
             ("a run that is not there", ["--resume", "nowhere"], FFTRAIN, [named + "--resume nowhere: No such.*; every rank opens it at this path$"],
              (1, 74)),
+            ("another build", data, os.path.join(PLACE, "fftrain-of-another-build"), [named + "it has another build of fftrain than rank 0$"],
+             (1, 1)),
             ("another version", data, os.path.join(PLACE, "fftrain-of-another-version"),
              [r"rank 1 \(host %s, process \d+\) is fftrain 0.1.9, rank 0 \(.*\) is fftrain 0.1.0" % HOST], (1, 1))]:
         port = free_port()

@@ -1,6 +1,8 @@
 #include "train/commands/train_ranks.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/read.h"
+#include "format/checksum.h"
 #include "train/balance.h"
 #include "train/comm/launch.h"
 #include "train/replicas.h"
@@ -13,12 +15,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of one version there may be several builds: one that a machine still has. */
+static ff_status agree_build(ff_job *job, ff_error *error) {
+    ff_buffer program = {0};
+    uint64_t sum;
+    ff_status status;
+    FF_TRY_DONE(ff_read_whole(&program, "/proc/self/exe", UINT64_C(1) << 30, error));
+    sum = ff_checksum(program.bytes, program.length);
+    status = ff_job_agree(job, "another build of fftrain", &sum, sizeof sum, error);
+done:
+    ff_buffer_free(&program);
+    return status;
+}
+
 ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff_error *error) {
     ff_job *job = trainer->options->job;
     ff_settings kept = *given;
     ff_buffer recipe = {0};
     ff_status status;
     if (!job || !job->channel) return FF_OK;
+    FF_TRY(agree_build(job, error));
     kept.session = ff_settings_default().session;
     ff_settings_keep_run(&kept, trainer);
     kept.trainer.data = kept.trainer.val = kept.trainer.plan_cache = kept.trainer.device = NULL;
