@@ -151,7 +151,7 @@ $(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a
 	@mkdir -p $(@D)
 	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed $(LDLIBS_LOADER)
 $(BUILD)/obj/tests/cuda/unit/test_nccl_library.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
-$(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_nccl_library $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/libnccl.so.2
+$(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_cuda_ranks $(BUILD)/tests/test_nccl_library $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/libnccl.so.2
 $(BUILD)/tests/fftrain_delay: ALL_LDFLAGS += -Wl,--wrap=ff_comm_processes_create
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
 	@mkdir -p $(@D)

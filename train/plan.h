@@ -184,9 +184,10 @@ typedef struct ff_bucket_watch {
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_watch *watch);
 
-/* Enqueues this rank's part in the batch norms' statistics of a batch of which it has no sample:
- * running statistics advance as on the other ranks. Nothing where ranks have their own. */
-void ff_plan_enqueue_empty(ff_plan *plan);
+/* Enqueues this rank's part in a batch of which it has no sample: the batch norms' statistics,
+ * where ranks have them in common (running ones advance as on the other ranks), and `watch`, in the
+ * same order. */
+void ff_plan_enqueue_empty(ff_plan *plan, const ff_bucket_watch *watch);
 
 /* ---- plan_views.c ---- */
 

@@ -87,20 +87,26 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
     }
 }
 
-void ff_plan_enqueue_empty(ff_plan *plan) {
+/* What ranks tell each other of it: its statistics. */
+static bool is_joined(const ff_plan *plan, const ff_op *op) {
+    return plan->compute->ranks.count && op->type == &ff_op_norm && !op->norm.held;
+}
+
+void ff_plan_enqueue_empty(ff_plan *plan, const ff_bucket_watch *watch) {
     const ff_pass pass = {.plan = plan,
                           .table = plan->compute->ops,
                           .compute = plan->compute,
                           .training = true,
                           .empty = true};
-    if (!plan->compute->ranks.count) return;
+    int bucket = 0;
     ff_compute_enter(plan->compute);
     for (int i = 0; i < plan->op_count; i++)
-        if (plan->ops[i].type == &ff_op_norm && !plan->ops[i].norm.held)
-            ff_op_norm.forward(&pass, &plan->ops[i]);
-    for (int i = plan->op_count; i-- > 0;)
-        if (plan->ops[i].type == &ff_op_norm && !plan->ops[i].norm.held && plan->ops[i].backward)
+        if (is_joined(plan, &plan->ops[i])) ff_op_norm.forward(&pass, &plan->ops[i]);
+    for (int i = plan->op_count; i-- > 0;) {
+        if (is_joined(plan, &plan->ops[i]) && plan->ops[i].backward)
             ff_op_norm.backward(&pass, &plan->ops[i]);
+        if (watch) complete_buckets(&pass, &plan->ops[i], watch, &bucket);
+    }
 }
 
 int ff_plan_batch(const ff_plan *plan) {

@@ -16,7 +16,7 @@ struct ff_reducer {
     ff_bucket *buckets;
     ff_event **filled; /* [bucket_count], in the compute's stream */
     int bucket_count;
-    bool late;
+    bool late, at_once;
     ff_event *counted; /* likewise: the outcome is complete */
     ff_event *reduced; /* in `stream` */
     ff_outcome *outcomes, *nothing;
@@ -89,6 +89,9 @@ ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_
     reducer->ranks = options->ranks;
     reducer->late = options->late;
     reducer->device = options->device ? options->device : store->compute->device;
+    /* A device enqueues the whole backward pass before it runs; the CPU runs it at the calls. */
+    reducer->at_once =
+        store->compute->device->table->unified || (reducer->comm && reducer->comm->in_graphs);
     const ff_status status = build(reducer, options, error);
     if (status == FF_OK)
         *out = reducer;
@@ -142,10 +145,12 @@ bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket
 
 /* ---- in the compute's stream ---- */
 
+/* The reducer's stream is in a capture with the compute's, or in none. */
 static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
-    return compute->device->table->event_record_external(compute->device, event, compute->stream,
-                                                         error);
+    const ff_device_table *table = compute->device->table;
+    return (reducer->at_once ? table->event_record : table->event_record_external)(
+        compute->device, event, compute->stream, error);
 }
 
 /* The sums [from, end) are complete. */
@@ -211,32 +216,20 @@ static ff_status reduce_bucket(ff_reducer *reducer, const ff_plan *plan, int i, 
     return reduce_sums(reducer, bucket->weights, bucket->weights_end, error);
 }
 
-/* A device enqueues the whole backward pass before it runs; the CPU runs it at the calls. */
-static bool reduces_at_once(const ff_reducer *reducer) {
-    return compute_of(reducer)->device->table->unified;
-}
-
 ff_status ff_reducer_bucket_done(ff_reducer *reducer, const ff_plan *plan, int bucket,
                                  ff_error *error) {
     const ff_bucket *sums = &reducer->buckets[bucket];
     FF_TRY(narrow(reducer, sums->weights, sums->weights_end, error));
     FF_TRY(record(reducer, reducer->filled[bucket], error));
-    return reduces_at_once(reducer) ? reduce_bucket(reducer, plan, bucket, error) : FF_OK;
+    return reducer->at_once ? reduce_bucket(reducer, plan, bucket, error) : FF_OK;
 }
 
-ff_status ff_reducer_nothing(ff_reducer *reducer, const ff_plan *plan, bool first,
-                             ff_error *error) {
+ff_status ff_reducer_nothing(ff_reducer *reducer, ff_error *error) {
     const ff_store *store = reducer->store;
     ff_compute *compute = compute_of(reducer);
-    ff_compute_enter(compute);
-    if (first) {
-        FF_TRY(compute->device->table->fill(compute->device, compute->stream, store->sums, 0,
-                                            store->sum_count * sizeof(float), error));
-        ff_compute_copy(compute, store->total, reducer->nothing, sizeof *store->total);
-    }
-    for (int i = 0; i < reducer->bucket_count; i++)
-        FF_TRY(ff_reducer_bucket_done(reducer, plan, i, error));
-    FF_TRY(ff_reducer_outcome_done(reducer, error));
+    FF_TRY(compute->device->table->fill(compute->device, compute->stream, store->sums, 0,
+                                        store->sum_count * sizeof(float), error));
+    ff_compute_copy(compute, store->total, reducer->nothing, sizeof *store->total);
     return ff_compute_check(compute, error);
 }
 
@@ -256,9 +249,8 @@ static ff_status join(ff_reducer *reducer, ff_error *error) {
 ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error) {
     const ff_store *store = reducer->store;
     const ff_comm_table *table = reducer->comm->table;
-    FF_TRY(table->check(reducer->comm, error));
     if (reducer->late) FF_TRY(after(reducer, reducer->counted, error));
-    for (int i = 0; i < reducer->bucket_count && !reduces_at_once(reducer); i++)
+    for (int i = 0; i < reducer->bucket_count && !reducer->at_once; i++)
         FF_TRY(reduce_bucket(reducer, plan, i, error));
     FF_TRY(after(reducer, reducer->counted, error));
     FF_TRY(reduce_sums(reducer, store->weight_count, store->sum_count, error));
@@ -312,6 +304,21 @@ ff_status ff_reducer_share_state(ff_reducer *reducer, ff_error *error) {
     FF_TRY(broadcast(reducer, store->control, sizeof *store->control, error));
     FF_TRY(join(reducer, error));
     return ff_compute_wait(store->compute, error);
+}
+
+ff_status ff_reducer_agree(ff_reducer *reducer, bool *all, ff_error *error) {
+    ff_compute *compute = compute_of(reducer);
+    ff_comm *comm = reducer->comm;
+    float *count = &reducer->outcomes->learning_rate; /* free between two steps */
+    float agreeing = *all;
+    ff_compute_write(compute, count, &agreeing, sizeof agreeing);
+    FF_TRY(begin(reducer, error));
+    FF_TRY(comm->table->all_reduce(comm, reducer->stream, count, 1, FF_F32, error));
+    FF_TRY(join(reducer, error));
+    ff_compute_read(compute, &agreeing, count, sizeof agreeing);
+    *all = agreeing == (float)reducer->ranks;
+    FF_TRY(ff_compute_check(compute, error));
+    return comm->table->check(comm, error);
 }
 
 void ff_reducer_stop(ff_reducer *reducer, int number) {

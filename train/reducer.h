@@ -3,8 +3,14 @@
  * these are reduced, and so is the outcome, from which the update divides by the samples of the
  * whole batch.
  *
- *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome      | wait | widen | update
- *   reducer's:                     wait, reduce 0 ...  wait, reduce n, gather | event
+ *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome       wait | widen | update
+ *   reducer's:                     wait, reduce 0 ...  wait, reduce n, wait, gather
+ *
+ * Each wait is for what the other stream has done before. Where the communicator's calls are in
+ * graphs (ff_comm.in_graphs), and on the CPU, these are the calls in their order, and a capture has
+ * all of them: the reducer's stream joins it by its first wait. Else a capture of the compute
+ * stream ends with the outcome, and all calls of the reducer's stream come after it, outside of
+ * graphs; they still wait for points inside it.
  *
  * Thread rule: the step's thread. */
 #ifndef FF_TRAIN_REDUCER_H
@@ -40,19 +46,22 @@ int ff_reducer_bucket_count(const ff_reducer *reducer);
 bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket);
 
 /* Enqueued in the compute's stream, also in a capture: the bucket's sums, then the outcome of this
- * rank (ff_store.total), are complete. On the CPU the bucket's reduction begins now. */
+ * rank (ff_store.total), are complete. On the CPU, and where it may be in a graph, the bucket's
+ * reduction begins there. */
 FF_MUST_USE ff_status ff_reducer_bucket_done(ff_reducer *reducer, const ff_plan *plan, int bucket,
                                              ff_error *error);
 FF_MUST_USE ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error);
-/* The same for a rank without a sample in this step: its sums are 0 where `first`. */
-FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, const ff_plan *plan, bool first,
-                                         ff_error *error);
-/* Enqueues the reductions, not in a capture; work enqueued in the compute's stream afterwards finds
- * the sums and outcomes of all ranks. Returns errors of earlier reductions. */
+/* Before these, of a rank without a sample in this step: its sums and outcome are nothing. */
+FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, ff_error *error);
+/* Enqueues the other reductions, in a capture only where the communicator's calls are in graphs;
+ * work enqueued in the compute's stream afterwards finds the sums and outcomes of all ranks. */
 FF_MUST_USE ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error);
 /* Enqueues making the store's sums from what was reduced, where that is of 16 bits; also in a
  * capture. */
 void ff_reducer_widen(ff_reducer *reducer);
+/* Replaces *all by whether it is true at every rank, each of which calls it, not in a capture;
+ * waits. */
+FF_MUST_USE ff_status ff_reducer_agree(ff_reducer *reducer, bool *all, ff_error *error);
 /* [ranks], on the device. */
 const ff_outcome *ff_reducer_outcomes(const ff_reducer *reducer);
 

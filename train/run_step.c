@@ -35,6 +35,7 @@ ff_status ff_run_step(ff_trainer *trainer, uint64_t step, ff_part_use use, void 
                       ff_taken *taken, ff_error *error) {
     ff_status status = FF_OK;
     bool last = false;
+    ff_step_whole(trainer->step, !trainer->keeps_last || (step + 1) % trainer->batches != 0);
     ff_machine_push(trainer->machine, "step");
     for (int64_t part = 0; status == FF_OK && !last; part++)
         status = run_part(trainer, step, part, use, context, &last, taken, error);

@@ -6,13 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A graph, and the all_gather after it; of the last piece comm = NULL. */
+/* A graph, and the call after it; the last piece has none. */
 typedef struct piece {
     ff_recording *recording;
-    ff_comm *comm;
-    const void *own;
-    void *all;
-    uint64_t bytes;
+    ff_collective then;
 } piece;
 
 typedef struct ff_pieces {
@@ -82,16 +79,13 @@ static ff_status capture(ff_segments *segments, const ff_segment *s, bool timed,
     return status == FF_OK ? ended : status;
 }
 
-void ff_segments_gather(ff_segments *segments, ff_comm *comm, const void *own, void *all,
-                        uint64_t bytes) {
+void ff_segments_collective(ff_segments *segments, ff_collective call) {
     ff_compute *compute = segments->compute;
-    const piece next = {.comm = comm, .own = own, .all = all, .bytes = bytes};
-    if (!segments->capturing || !segments->apart) {
-        (void)!comm->table->all_gather(comm, compute->stream, own, all, bytes,
-                                       ff_compute_error(compute));
+    if (!segments->capturing || call.comm->in_graphs) {
+        (void)!call.make(segments->context, &call, ff_compute_error(compute));
         return;
     }
-    (void)!end_piece(segments, next, ff_compute_error(compute));
+    (void)!end_piece(segments, (piece){.then = call}, ff_compute_error(compute));
     (void)!table_of(segments)->capture_begin(compute->device, compute->stream,
                                              ff_compute_error(compute));
 }
@@ -102,25 +96,29 @@ static ff_status launch(const ff_segments *segments, const ff_pieces *pieces, ff
         const piece *p = &pieces->list[i];
         FF_TRY(table_of(segments)->recording_launch(compute->device, p->recording, compute->stream,
                                                     error));
-        if (p->comm)
-            FF_TRY(p->comm->table->all_gather(p->comm, compute->stream, p->own, p->all, p->bytes,
-                                              error));
+        if (p->then.make) FF_TRY(p->then.make(segments->context, &p->then, error));
     }
     return FF_OK;
 }
 
 /* Capture is optional: a failure is reported once, and all further steps run without graphs. Where
  * the capture was not the reason, those calls fail too. */
-static void record(ff_segments *segments, ff_segment *s) {
-    ff_error why = {0};
+static ff_status record(ff_segments *segments, ff_segment *s, ff_error *error) {
+    ff_error why = {.message = "another rank could not capture them"};
     ff_status status = capture(segments, s, false, &s->plain, &why);
     if (status == FF_OK && s->kind->timed) status = capture(segments, s, true, &s->timed, &why);
     s->recorded = status == FF_OK;
-    if (s->recorded) return;
+    if (!s->recorded) ff_compute_forgive(segments->compute);
+    if (segments->agree) FF_TRY(segments->agree(segments->context, &s->recorded, error));
+    if (s->recorded) return FF_OK;
     snprintf(segments->note, sizeof segments->note,
              "steps run without CUDA graphs, which costs the host more time: %s", why.message);
-    ff_compute_forgive(segments->compute);
     segments->record = false;
+    return FF_OK;
+}
+
+static bool has_graphs(const ff_segments *segments) {
+    return segments->record && !segments->called;
 }
 
 ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan, const ff_batch *batch,
@@ -131,8 +129,8 @@ ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan, const 
            (s->batch.images == batch->images && s->batch.labels == batch->labels &&
             s->batch.weights == batch->weights && s->batch.mix == batch->mix));
     s->batch = *batch;
-    if (segments->record && s->warm && !s->recorded) record(segments, s);
-    if (segments->record && s->recorded)
+    if (has_graphs(segments) && s->warm && !s->recorded) FF_TRY(record(segments, s, error));
+    if (has_graphs(segments) && s->recorded)
         return launch(segments, timed ? &s->timed : &s->plain, error);
     s->warm = true;
     return s->kind->give(segments->context, plan, batch, timed, error);
@@ -140,7 +138,7 @@ ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan, const 
 
 bool ff_segments_timeable(const ff_segments *segments, int kind, const ff_plan *plan) {
     const ff_segment *s = find(segments, kind, plan);
-    return !segments->record || (s && s->recorded);
+    return !has_graphs(segments) || (s && s->recorded);
 }
 
 static void drop(const ff_segments *segments, ff_pieces *pieces) {

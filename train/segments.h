@@ -20,15 +20,28 @@ typedef struct ff_segment_kind {
     bool timed;   /* it has two graphs: without and with the timing event */
 } ff_segment_kind;
 
+/* A call of a communicator, or several. */
+typedef struct ff_collective {
+    ff_status (*make)(void *context, const struct ff_collective *call, ff_error *error);
+    ff_comm *comm;
+    ff_plan *plan; /* what `make` needs */
+    const void *from;
+    void *to;
+    uint64_t bytes;
+} ff_collective;
+
 typedef struct ff_segment ff_segment;
 
-/* Initialise the first five; the rest is zero. */
+/* Initialise what is before `note`; the rest is zero. */
 typedef struct ff_segments {
     ff_compute *compute;
     const ff_segment_kind *kinds;
-    void *context; /* of `give` */
+    void *context; /* of the functions */
     bool record;   /* capture graphs; becomes false where a capture failed: `note` says why */
-    bool apart;    /* collectives are made between graphs, not in them */
+    bool called;   /* for the time being make the calls, nevertheless */
+    /* NULL: this rank alone decides. Replaces *captured, whether this rank has captured a segment,
+     * by whether all ranks have; each calls it at the same one. */
+    ff_status (*agree)(void *context, bool *captured, ff_error *error);
     char note[2304];
     ff_segment *list;
     struct ff_pieces *capturing; /* what is being captured; NULL = nothing */
@@ -38,12 +51,10 @@ typedef struct ff_segments {
  * capture is not an error: from then on the calls are made instead. */
 FF_MUST_USE ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan,
                                       const ff_batch *batch, bool timed, ff_error *error);
-/* For `give`: an all_gather in the compute's stream. Where it is not to be in a graph, the one
- * being captured ends here, and the rest of the segment is another one. A failure sticks in the
- * compute.
- */
-void ff_segments_gather(ff_segments *segments, ff_comm *comm, const void *own, void *all,
-                        uint64_t bytes);
+/* For `give`: makes the call. Where its communicator's are not in graphs (ff_comm.in_graphs), the
+ * graph being captured ends here, and the rest of the segment is another one: from then on the call
+ * is made between the two. A failure sticks in the compute. */
+void ff_segments_collective(ff_segments *segments, ff_collective call);
 /* Whether the segment may be timed now: not when this run captures it, because the device waits for
  * that. */
 bool ff_segments_timeable(const ff_segments *segments, int kind, const ff_plan *plan);

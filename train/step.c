@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One step in TIMED_STEPS is timed, if the timing of the previous one has finished. */
-enum { SEND_STEPS = 16, TIMED_STEPS = 8 };
+enum { SEND_STEPS = 16, TIMED_STEPS = 8 /* one in so many */ };
 
-/* The segments of a step, in their order. In a job the last micro-batch's gradients are added to
- * the sums bucket by bucket: SUM_FIRST where it is the only one. */
-enum { GRADIENTS, SUM_FIRST, SUM, ADD_FIRST, ADD, UPDATE, SEGMENTS };
+/* The segments of a step, in their order: GRADIENTS and ADD of each micro-batch, where there are
+ * any, and UPDATE. In a job the last micro-batch has one segment for it all, LAST, or ONLY where it
+ * is also the first: its gradients are added to the sums and reduced bucket by bucket. */
+enum { GRADIENTS, ADD_FIRST, ADD, UPDATE, ONLY, LAST, SEGMENTS };
 
 struct ff_step {
     ff_model *model;
@@ -27,13 +27,10 @@ struct ff_step {
     const ff_plan *plan; /* of the previous step; NULL = none */
     ff_outcome_ring ring;
     ff_reducer *reducer; /* NULL = one rank */
-    /* Of the step being timed: the end of the previous one, its first kernel, its end. */
-    ff_event *before, *begun, *ended;
-    bool before_set, timing;
+    ff_step_timer timer;
     int parts;       /* micro-batches of the next step so far */
     bool ends;       /* the one being added is its last */
     bool part_timed; /* the first of them was */
-    ff_step_times times;
 };
 
 static const ff_device_table *table_of(const ff_step *step) {
@@ -49,9 +46,7 @@ static ff_status enqueue_gradients(ff_step *step, ff_plan *plan, const ff_batch 
     ff_compute_enter(compute);
     if (step->options.make_batch)
         FF_TRY(step->options.make_batch(step->options.context, compute->stream, error));
-    if (timed)
-        FF_TRY(table_of(step)->event_record_external(compute->device, step->begun, compute->stream,
-                                                     error));
+    if (timed) FF_TRY(ff_step_timer_begun(&step->timer, error));
     ff_plan_enqueue(plan, batch, true, step->ring.entries, ff_outcome_ring_size(&step->ring),
                     watch);
     return ff_compute_check(compute, error);
@@ -60,28 +55,6 @@ static ff_status enqueue_gradients(ff_step *step, ff_plan *plan, const ff_batch 
 static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
                                 ff_error *error) {
     return enqueue_gradients(context, plan, batch, timed, NULL, error);
-}
-
-/* A bucket of the last micro-batch. */
-static void add_bucket(void *context, const ff_plan *plan, int bucket) {
-    ff_step *step = context;
-    if (ff_reducer_needs(step->reducer, plan, bucket))
-        ff_update_sum(step->update, (ff_batch_part){step->parts, true},
-                      ff_reducer_bucket(step->reducer, bucket), step->ring.entries,
-                      ff_outcome_ring_size(&step->ring));
-    (void)!ff_reducer_bucket_done(step->reducer, plan, bucket, ff_compute_error(step->compute));
-}
-
-static ff_status give_last_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                               ff_error *error) {
-    ff_step *step = context;
-    const ff_bucket_watch watch = {ff_reducer_bucket(step->reducer, 0),
-                                   ff_reducer_bucket_count(step->reducer), add_bucket, step};
-    FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
-    ff_update_count(step->update, (ff_batch_part){step->parts, true}, step->ring.entries,
-                    ff_outcome_ring_size(&step->ring));
-    FF_TRY(ff_reducer_outcome_done(step->reducer, error));
-    return ff_compute_check(step->compute, error);
 }
 
 static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
@@ -97,34 +70,80 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
                              ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    if (step->reducer) {
-        ff_reducer_widen(step->reducer);
-        ff_update_join(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
-                       step->ring.entries, ff_outcome_ring_size(&step->ring));
-    }
     ff_update_enqueue(step->update, step->ring.entries, ff_outcome_ring_size(&step->ring));
     return ff_compute_check(step->compute, error);
 }
 
+/* ---- the last segment in a job ---- */
+
+static void reduce_bucket(void *context, const ff_plan *plan, int bucket) {
+    ff_step *step = context;
+    (void)!ff_reducer_bucket_done(step->reducer, plan, bucket, ff_compute_error(step->compute));
+}
+
+static void add_bucket(void *context, const ff_plan *plan, int bucket) {
+    ff_step *step = context;
+    if (ff_reducer_needs(step->reducer, plan, bucket))
+        ff_update_sum(step->update, (ff_batch_part){step->parts, true},
+                      ff_reducer_bucket(step->reducer, bucket), step->ring.entries,
+                      ff_outcome_ring_size(&step->ring));
+    reduce_bucket(step, plan, bucket);
+}
+
+static ff_bucket_watch watch_of(ff_step *step, void (*completed)(void *, const ff_plan *, int)) {
+    return (ff_bucket_watch){ff_reducer_bucket(step->reducer, 0),
+                             ff_reducer_bucket_count(step->reducer), completed, step};
+}
+
+static ff_status reduce(void *context, const ff_collective *call, ff_error *error) {
+    const ff_step *step = context;
+    return ff_reducer_run(step->reducer, call->plan, error);
+}
+
+/* From the outcome of this rank to the update. */
+static ff_status enqueue_reduced(ff_step *step, ff_plan *plan, const ff_batch *batch,
+                                 ff_error *error) {
+    FF_TRY(ff_reducer_outcome_done(step->reducer, error));
+    ff_segments_collective(
+        &step->segments, (ff_collective){.make = reduce, .comm = step->options.comm, .plan = plan});
+    ff_reducer_widen(step->reducer);
+    ff_update_join(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
+                   step->ring.entries, ff_outcome_ring_size(&step->ring));
+    return give_update(step, plan, batch, false, error);
+}
+
+static ff_status give_last(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                           ff_error *error) {
+    ff_step *step = context;
+    const ff_bucket_watch watch = watch_of(step, add_bucket);
+    FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
+    ff_update_count(step->update, (ff_batch_part){step->parts, true}, step->ring.entries,
+                    ff_outcome_ring_size(&step->ring));
+    return enqueue_reduced(step, plan, batch, error);
+}
+
+/* In its place where this rank has no sample of the batch, which is made all the same: the next one
+ * comes after it. The same collectives in the same order. */
+static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, ff_error *error) {
+    const ff_bucket_watch watch = watch_of(step, reduce_bucket);
+    ff_compute_enter(step->compute);
+    if (step->options.make_batch)
+        FF_TRY(step->options.make_batch(step->options.context, step->compute->stream, error));
+    if (!step->parts) FF_TRY(ff_reducer_nothing(step->reducer, error));
+    ff_plan_enqueue_empty(plan, &watch);
+    return enqueue_reduced(step, plan, NULL, error);
+}
+
 static const ff_segment_kind kinds[SEGMENTS] = {
     [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
-    [SUM_FIRST] = {.give = give_last_sum, .of_plan = true, .timed = true},
-    [SUM] = {.give = give_last_sum, .of_plan = true, .timed = true},
     [ADD_FIRST] = {.give = give_sum},
     [ADD] = {.give = give_sum},
     [UPDATE] = {.give = give_update},
+    [ONLY] = {.give = give_last, .of_plan = true, .timed = true},
+    [LAST] = {.give = give_last, .of_plan = true, .timed = true},
 };
 
 /* ---- life ---- */
-
-static ff_status create_events(ff_step *step, ff_error *error) {
-    ff_device *device = step->compute->device;
-    const ff_device_table *table = device->table;
-    ff_event **timed[] = {&step->before, &step->begun, &step->ended};
-    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
-        FF_TRY(table->event_create(device, timed[i], true, error));
-    return FF_OK;
-}
 
 static ff_status set_control(ff_step *step, ff_error *error) {
     const ff_step_options *options = &step->options;
@@ -140,10 +159,30 @@ static ff_status set_control(ff_step *step, ff_error *error) {
     return ff_compute_check(step->compute, error);
 }
 
+static ff_status gather(void *context, const ff_collective *call, ff_error *error) {
+    const ff_step *step = context;
+    return call->comm->table->all_gather(call->comm, step->compute->stream, call->from, call->to,
+                                         call->bytes, error);
+}
+
 /* What ranks tell each other of batch norms. */
 static void gather_norms(void *context, const void *own, void *all, uint64_t bytes) {
     ff_step *step = context;
-    ff_segments_gather(&step->segments, step->options.norms, own, all, bytes);
+    ff_segments_collective(
+        &step->segments,
+        (ff_collective){
+            .make = gather, .comm = step->options.norms, .from = own, .to = all, .bytes = bytes});
+}
+
+/* For ff_segments.agree. */
+static ff_status agree(void *context, bool *captured, ff_error *error) {
+    const ff_step *step = context;
+    return ff_reducer_agree(step->reducer, captured, error);
+}
+
+/* Whether collectives are in graphs, where there are graphs. */
+static bool is_in_graphs(const ff_step *step) {
+    return step->options.ranks > 1 && step->options.comm && step->options.comm->in_graphs;
 }
 
 static ff_status build(ff_step *step, ff_error *error) {
@@ -174,7 +213,10 @@ static ff_status build(ff_step *step, ff_error *error) {
                                         options->samples,
                                         options->norms && options->norms->table->waits_in_calls};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
-    FF_TRY(create_events(step, error));
+    /* Timed steps have graphs of their own, which all ranks launch together where there are
+     * collectives in them: so many steps later each has waited for the timed one's outcome. */
+    const uint32_t every = is_in_graphs(step) ? ff_outcome_ring_size(&step->ring) : TIMED_STEPS;
+    FF_TRY(ff_step_timer_create(&step->timer, step->compute, every, error));
     return set_control(step, error);
 }
 
@@ -192,7 +234,7 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
     step->segments.kinds = kinds;
     step->segments.context = step;
     step->segments.record = options->record && !table_of(step)->unified;
-    step->segments.apart = options->norms_apart;
+    if (is_in_graphs(step)) step->segments.agree = agree;
     step->compute->ranks.gather = gather_norms;
     step->compute->ranks.context = step;
     ff_status status = build(step, error);
@@ -206,56 +248,20 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
 void ff_step_destroy(ff_step **pointer) {
     ff_step *step = *pointer;
     if (!step) return;
-    ff_device *device = step->compute->device;
     if (ff_compute_wait(step->compute, NULL) != FF_OK) {
         /* the failure was reported before, or will be at the next check */
     }
     ff_reducer_destroy(&step->reducer);
     ff_segments_destroy(&step->segments);
     ff_update_destroy(&step->update);
-    ff_event *events[] = {step->before, step->begun, step->ended};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        device->table->event_destroy(device, events[i]);
+    ff_step_timer_destroy(&step->timer);
     ff_outcome_ring_destroy(&step->ring);
     free(step);
     *pointer = NULL;
 }
 
-/* ---- times ---- */
-
-/* Adds the timed step, if it has finished. */
-static void take_time(ff_step *step) {
-    ff_device *device = step->compute->device;
-    uint64_t whole, wait;
-    if (!step->timing || !device->table->event_done(device, step->ended)) return;
-    step->timing = false;
-    if (device->table->elapsed(device, step->before, step->ended, &whole, NULL) != FF_OK ||
-        device->table->elapsed(device, step->before, step->begun, &wait, NULL) != FF_OK)
-        return;
-    step->times.steps++;
-    step->times.step_ns += whole;
-    step->times.wait_ns += wait;
-}
-
-/* At the end of a step: records its end if timed, or the start of the next timing. */
-static ff_status mark_end(ff_step *step, bool timed, ff_error *error) {
-    ff_device *device = step->compute->device;
-    ff_stream *stream = step->compute->stream;
-    if (timed) {
-        step->timing = true;
-        return device->table->event_record(device, step->ended, stream, error);
-    }
-    take_time(step);
-    step->before_set = !step->timing && (step->ring.given + 1) % TIMED_STEPS == TIMED_STEPS / 2;
-    if (!step->before_set) return FF_OK;
-    return device->table->event_record(device, step->before, stream, error);
-}
-
 ff_step_times ff_step_measure(ff_step *step) {
-    take_time(step);
-    ff_step_times times = step->times;
-    step->times = (ff_step_times){0};
-    return times;
+    return ff_step_timer_measure(&step->timer);
 }
 
 ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes, uint32_t *count,
@@ -274,42 +280,41 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
-/* This rank has no sample of the batch, which is made all the same: the next one comes after it. */
-static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, bool first, ff_error *error) {
-    ff_compute_enter(step->compute);
-    if (step->options.make_batch)
-        FF_TRY(step->options.make_batch(step->options.context, step->compute->stream, error));
-    ff_plan_enqueue_empty(plan);
-    return ff_reducer_nothing(step->reducer, plan, first, error);
+/* Errors of earlier collectives; after one no graph is launched. */
+static ff_status check_ranks(const ff_step *step, ff_error *error) {
+    ff_comm *const comms[] = {step->options.comm, step->options.norms};
+    for (int i = 0; i < 2; i++)
+        if (comms[i]) FF_TRY(comms[i]->table->check(comms[i], error));
+    return FF_OK;
 }
 
-/* Enqueues the gradients of the next step, or of its next micro-batch. */
-static ff_status run_gradients(ff_step *step, int kind, ff_plan *plan, const ff_batch *batch,
-                               bool timed, ff_error *error) {
-    step->before_set = false;
+/* Enqueues a segment that begins with the batch: of the next step, or of its next micro-batch. */
+static ff_status run_batch(ff_step *step, int kind, ff_plan *plan, const ff_batch *batch,
+                           bool timed, ff_error *error) {
+    step->timer.next = false;
     FF_TRY(ff_compute_check(step->compute, error));
+    FF_TRY(check_ranks(step, error));
     FF_TRY(ff_outcome_ring_await(&step->ring, error));
     enter_plan(step, plan);
     ff_update_begin(step->update, step->parts);
     if (batch)
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
     else
-        FF_TRY(enqueue_nothing(step, plan, kind == SUM_FIRST, error));
-    if (step->options.norms) FF_TRY(step->options.norms->table->check(step->options.norms, error));
+        FF_TRY(enqueue_nothing(step, plan, error));
     step->store->forwards += !(step->options.tree && step->parts);
-    return FF_OK;
+    return check_ranks(step, error);
 }
 
 /* Whether the next segment of this kind is timed. */
 static bool is_timed(const ff_step *step, int kind, const ff_plan *plan) {
-    return step->before_set && ff_segments_timeable(&step->segments, kind, plan);
+    return step->timer.next && ff_segments_timeable(&step->segments, kind, plan);
 }
 
 static ff_status add(ff_step *step, ff_plan *plan, const ff_batch *batch, bool last,
                      ff_error *error) {
     const bool first = !step->parts;
     if (first) step->part_timed = is_timed(step, GRADIENTS, plan);
-    FF_TRY(run_gradients(step, GRADIENTS, plan, batch, first && step->part_timed, error));
+    FF_TRY(run_batch(step, GRADIENTS, plan, batch, first && step->part_timed, error));
     step->parts++;
     step->ends = last;
     return ff_segments_run(&step->segments, first ? ADD_FIRST : ADD, plan, batch, false, error);
@@ -319,38 +324,45 @@ ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
     return add(step, plan, batch, false, error);
 }
 
-/* The last micro-batch in a job, and the reduction. */
-static ff_status reduce(ff_step *step, ff_plan *plan, const ff_batch *batch, bool *timed,
-                        ff_error *error) {
-    const int kind = step->parts ? SUM : SUM_FIRST;
+/* The last micro-batch in a job, and the update. */
+static ff_status run_last(ff_step *step, ff_plan *plan, const ff_batch *batch, bool *timed,
+                          ff_error *error) {
+    const int kind = step->parts ? LAST : ONLY;
     const bool now = !step->parts && is_timed(step, kind, plan);
-    FF_TRY(run_gradients(step, kind, plan, batch, now, error));
     *timed = step->parts ? step->part_timed : now;
-    return ff_reducer_run(step->reducer, plan, error);
+    return run_batch(step, kind, plan, batch, now, error);
+}
+
+/* The same alone. */
+static ff_status run_alone(ff_step *step, ff_plan *plan, const ff_batch *batch, bool *timed,
+                           ff_error *error) {
+    *timed = is_timed(step, GRADIENTS, plan);
+    if (step->store->sums) {
+        FF_TRY(add(step, plan, batch, true, error));
+        *timed = step->part_timed;
+    } else {
+        FF_TRY(run_batch(step, GRADIENTS, plan, batch, *timed, error));
+    }
+    return ff_segments_run(&step->segments, UPDATE, plan, batch, false, error);
 }
 
 ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
-    bool timed = is_timed(step, GRADIENTS, plan);
-    if (step->reducer) {
-        FF_TRY(reduce(step, plan, batch, &timed, error));
-    } else if (step->store->sums) {
-        FF_TRY(add(step, plan, batch, true, error));
-        timed = step->part_timed;
-    } else {
-        FF_TRY(run_gradients(step, GRADIENTS, plan, batch, timed, error));
-    }
+    bool timed = false;
+    FF_TRY((step->reducer ? run_last : run_alone)(step, plan, batch, &timed, error));
     step->parts = 0;
-    const ff_batch none = {0};
-    FF_TRY(ff_segments_run(&step->segments, UPDATE, plan, batch ? batch : &none, false, error));
-    FF_TRY(mark_end(step, timed, error));
+    FF_TRY(ff_step_timer_end(&step->timer, step->ring.given, timed, error));
     return ff_outcome_ring_advance(&step->ring, error);
 }
 
 ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
                             ff_outcome *outcome, ff_error *error) {
-    FF_TRY(run_gradients(step, GRADIENTS, plan, batch, false, error));
+    FF_TRY(run_batch(step, GRADIENTS, plan, batch, false, error));
     ff_compute_read(step->compute, outcome, ff_outcome_ring_next(&step->ring), sizeof *outcome);
     return ff_compute_check(step->compute, error);
+}
+
+void ff_step_whole(ff_step *step, bool whole) {
+    step->segments.called = !whole && is_in_graphs(step);
 }
 
 ff_reducer *ff_step_reducer(ff_step *step) {
@@ -364,9 +376,8 @@ const char *ff_step_note(const ff_step *step) {
 ff_status ff_step_restart(ff_step *step, ff_error *error) {
     FF_TRY(ff_compute_wait(step->compute, error));
     ff_outcome_ring_restart(&step->ring, step->options.first_step);
-    step->before_set = step->timing = false;
+    ff_step_timer_restart(&step->timer);
     step->parts = 0;
-    step->times = (ff_step_times){0};
     step->plan = NULL;
     return FF_OK;
 }

@@ -2,9 +2,11 @@
  * counts, skipped or not) arrives some steps later, in order.
  *
  * A step is a list of segments (segments.h): the gradients [batch, forward, backward] and the
- * update. On a device that is not the host they are captured as graphs if `record` is set. A plan
- * of another batch size has its own first segment; both use the same memory. In a job of several
- * ranks the gradients are reduced between the two, while the backward pass goes on (reducer.h).
+ * update. In a job of several ranks the two are one, [batch, forward, backward, reduction, update],
+ * where the reduction goes on beside the backward pass (reducer.h). On a device that is not the
+ * host segments are captured as graphs if `record` is set: whole, with NCCL's collectives, where
+ * each rank has a process of its own; else graphs end at collectives. A plan of another batch size
+ * has segments of its own; all use the same memory.
  *
  * A process may have several ff_steps, on one device or several; each belongs to one thread at a
  * time. */
@@ -16,6 +18,7 @@
 #include "train/control.h"
 #include "train/model.h"
 #include "train/reducer.h"
+#include "train/step_timer.h"
 
 typedef struct ff_step ff_step;
 
@@ -49,7 +52,6 @@ typedef struct ff_step_options {
     /* Another communicator of the same ranks, for batch norms' statistics; NULL: each has its own.
      * It is used with the compute's stream. */
     ff_comm *norms;
-    bool norms_apart; /* its collectives are made between graphs, not in them */
     /* Enqueues making the batch, as part of the first segment, also during capture, so it must only
      * enqueue. NULL = the batch is ready. */
     ff_status (*make_batch)(void *context, ff_stream *stream, ff_error *error);
@@ -74,6 +76,11 @@ FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *
 FF_MUST_USE ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
 
+/* In a job: whether the next steps' batches are whole ones, as at first, or an epoch's last,
+ * smaller one; the same at all ranks. Of that ranks have shares of other sizes, or none. A
+ * collective must be in a graph of every rank or of none (comm.h), so then none is. */
+void ff_step_whole(ff_step *step, bool whole);
+
 /* Runs the segments of the next step without its update, and waits. Leaves the gradients as the
  * update would get them; running statistics advance. The step's number does not, so the next call
  * has the same dropout. outcome: only loss_sum, count, correct and bad_sample. */
@@ -97,14 +104,7 @@ const char *ff_step_note(const ff_step *step);
  * not returned are lost, graphs are kept. The caller resets the control and the parameters. */
 FF_MUST_USE ff_status ff_step_restart(ff_step *step, ff_error *error);
 
-/* Device time of the timed steps since the last call: all steps, or a sample of them with graphs.
- */
-typedef struct ff_step_times {
-    uint64_t steps;
-    uint64_t step_ns; /* from the end of the previous step to the end of the step */
-    uint64_t
-        wait_ns; /* part of it before the net's first kernel: waiting for data, making a batch */
-} ff_step_times;
+/* The timed steps since the last call: a sample of the steps. */
 ff_step_times ff_step_measure(ff_step *step);
 
 #endif

@@ -273,7 +273,6 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .reduce_dtype = options->reduce_dtype,
         .samples = trainer->batch,
         .norms = options->job ? options->job->norms : NULL,
-        .norms_apart = options->job && options->job->team,
         .summed = trainer->summed_loss,
         .tree = options->reproducible,
         .loss_scale = trainer->loss_scale,

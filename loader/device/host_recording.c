@@ -11,11 +11,21 @@ typedef struct launch {
     uint64_t generation[];
 } launch;
 
+/* ---- capture ---- */
+
 static ff_status branch_add(ff_recording *recording, ff_stream *stream, ff_error *error) {
     ff_branch *branch;
     FF_TRY(ff_alloc(&branch, 1, sizeof *branch, "a capture", error));
-    *branch = (ff_branch){.next = recording->branch, .stream = stream, .given = 1};
+    *branch = (ff_branch){.next = recording->branch, .stream = stream};
+    branch->delays = ff_host_delays(stream->delays.most_ns, ~stream->seed);
+    ff_status status = ff_host_event_create(&branch->progress, false, error);
+    if (status != FF_OK) {
+        free(branch);
+        return status;
+    }
+    if (!recording->branch) recording->first = branch;
     recording->branch = branch;
+    recording->branch_count++;
     stream->capture = recording;
     stream->branch = branch;
     return FF_OK;
@@ -45,6 +55,7 @@ ff_status ff_host_capture_piece(ff_stream *stream, ff_work piece, ff_error *erro
     ff_status status = ff_alloc(&copy, 1, sizeof *copy, "work of a capture", error);
     if (status != FF_OK) return note(recording, status);
     *copy = piece;
+    copy->branch = stream->branch;
     *recording->tail = copy;
     recording->tail = &copy->next;
     stream->branch->given++;
@@ -89,20 +100,18 @@ ff_status ff_host_capture_wait(ff_stream *stream, ff_event *event, ff_error *err
         if (status != FF_OK) return note(capture, status);
     }
     if (branch == stream->branch) return FF_OK;
-    stream->branch->given++;
     if (branch->joined < position) branch->joined = position;
-    return FF_OK;
+    ff_work piece = {.kind = FF_WORK_WAIT, .awaited = branch, .generation = position};
+    return ff_host_capture_piece(stream, piece, error);
 }
 
 /* Detaches all streams and events from the capture; returns whether all branches were joined. */
-static bool leave(ff_recording *recording, const ff_stream *origin) {
+static bool leave(ff_recording *recording) {
     bool joined = true;
-    for (ff_branch *branch = recording->branch, *next; branch; branch = next) {
-        next = branch->next;
-        joined = joined && (branch->stream == origin || branch->joined == branch->given);
+    for (ff_branch *branch = recording->branch; branch; branch = branch->next) {
+        joined = joined && (branch == recording->first || branch->joined == branch->given);
         branch->stream->capture = NULL;
         branch->stream->branch = NULL;
-        free(branch);
     }
     for (ff_event *event = recording->event, *next; event; event = next) {
         pthread_mutex_lock(&event->mutex);
@@ -111,16 +120,71 @@ static bool leave(ff_recording *recording, const ff_stream *origin) {
         event->branch = NULL;
         pthread_mutex_unlock(&event->mutex);
     }
-    recording->branch = NULL;
     recording->event = NULL;
     return joined;
+}
+
+/* ---- launches ---- */
+
+static uint64_t generation_of(const ff_recording *recording, const ff_work *piece) {
+    return piece->kind == FF_WORK_RECORD ? recording->generation[piece->generation] : 0;
+}
+
+/* Items done by earlier launches. */
+static uint64_t done_before(const ff_recording *recording, const ff_branch *branch) {
+    return (recording->launches - 1) * branch->given;
+}
+
+static void run_branch(ff_recording *recording, ff_branch *branch, ff_delays *delays) {
+    uint64_t done = done_before(recording, branch);
+    for (const ff_work *piece = recording->head; piece; piece = piece->next) {
+        if (piece->branch != branch) continue;
+        if (piece->kind == FF_WORK_WAIT)
+            ff_host_event_await(piece->awaited->progress,
+                                done_before(recording, piece->awaited) + piece->generation);
+        else
+            ff_host_perform(delays, piece, generation_of(recording, piece));
+        ff_host_event_reach(branch->progress, ++done);
+    }
+}
+
+/* `launches` stands still while a branch runs: the first one waits for all others (leave). */
+static void branch_body(void *context, int index) {
+    ff_recording *recording = context;
+    ff_branch *branch = recording->branch;
+    while (index--) branch = branch->next;
+    for (uint64_t launches = 1;; launches++) {
+        ff_host_event_await(recording->begun, launches);
+        if (recording->stop) return;
+        run_branch(recording, branch, &branch->delays);
+    }
+}
+
+static void run_branches(ff_recording *recording, ff_delays *delays) {
+    recording->launches++;
+    ff_host_event_reach(recording->begun, recording->launches);
+    run_branch(recording, recording->first, delays);
+}
+
+/* One after the other, where no thread would end a wait. */
+static void run_in_order(ff_recording *recording, ff_delays *delays) {
+    for (const ff_work *piece = recording->head; piece; piece = piece->next)
+        if (piece->kind != FF_WORK_WAIT)
+            ff_host_perform(delays, piece, generation_of(recording, piece));
+}
+
+static ff_status start_threads(ff_recording *recording, ff_error *error) {
+    const int others = recording->branch_count - 1;
+    if (others == 0 || !recording->first->stream->thread) return FF_OK;
+    FF_TRY(ff_host_event_create(&recording->begun, false, error));
+    return ff_threads_start(&recording->threads, others, "branch", branch_body, recording, error);
 }
 
 ff_status ff_host_capture_end(ff_stream *stream, ff_recording **out, ff_error *error) {
     ff_recording *recording = stream->capture;
     *out = NULL;
     if (!recording) return ff_fail(error, FF_FAILED, "capture_end: the stream is in no capture");
-    bool joined = leave(recording, stream);
+    bool joined = leave(recording);
     ff_status status = recording->status;
     if (status != FF_OK)
         status = ff_fail(error, status, "capture_end: a call in the capture failed");
@@ -128,6 +192,8 @@ ff_status ff_host_capture_end(ff_stream *stream, ff_recording **out, ff_error *e
         status = ff_fail(error, FF_FAILED,
                          "capture_end: a stream that joined the capture has work that the first "
                          "stream did not wait for");
+    else
+        status = start_threads(recording, error);
     if (status != FF_OK)
         ff_host_recording_destroy(recording);
     else
@@ -139,10 +205,11 @@ static void replay(void *context) {
     launch *job = context;
     ff_recording *recording = job->recording;
     pthread_mutex_lock(&recording->running);
-    for (const ff_work *piece = recording->head; piece; piece = piece->next) {
-        bool record = piece->kind == FF_WORK_RECORD;
-        ff_host_stream_perform(job->stream, piece, record ? job->generation[piece->generation] : 0);
-    }
+    recording->generation = job->generation;
+    if (recording->threads)
+        run_branches(recording, &job->stream->delays);
+    else
+        run_in_order(recording, &job->stream->delays);
     pthread_mutex_unlock(&recording->running);
 }
 
@@ -167,8 +234,22 @@ ff_status ff_host_recording_launch(ff_recording *recording, ff_stream *stream, f
     return status;
 }
 
+static void stop_threads(ff_recording *recording) {
+    if (!recording->begun) return;
+    recording->stop = true;
+    ff_host_event_reach(recording->begun, recording->launches + 1);
+    ff_threads_join(&recording->threads);
+    ff_host_event_destroy(recording->begun);
+}
+
 void ff_host_recording_destroy(ff_recording *recording) {
     if (!recording) return;
+    stop_threads(recording);
+    for (ff_branch *branch = recording->branch, *next; branch; branch = next) {
+        next = branch->next;
+        ff_host_event_destroy(branch->progress);
+        free(branch);
+    }
     for (ff_work *piece = recording->head, *next; piece; piece = next) {
         next = piece->next;
         if (piece->release) piece->release(piece->context);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-static void event_await(ff_event *event, uint64_t generation) {
+void ff_host_event_await(ff_event *event, uint64_t generation) {
     pthread_mutex_lock(&event->mutex);
     while (event->done < generation) pthread_cond_wait(&event->changed, &event->mutex);
     pthread_mutex_unlock(&event->mutex);
@@ -20,23 +20,27 @@ static uint64_t next_random(uint64_t *state) {
     return *state * UINT64_C(2685821657736338717);
 }
 
-static void maybe_delay(ff_stream *stream) {
-    if (stream->delay_ns == 0) return;
-    uint64_t random = next_random(&stream->random) >> 16;
+ff_delays ff_host_delays(uint64_t most_ns, uint64_t seed) {
+    return (ff_delays){most_ns, seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
+}
+
+static void maybe_delay(ff_delays *delays) {
+    if (delays->most_ns == 0) return;
+    uint64_t random = next_random(&delays->random) >> 16;
     if (random % 4 != 0) return;
-    uint64_t ns = (random >> 2) % stream->delay_ns;
+    uint64_t ns = (random >> 2) % delays->most_ns;
     struct timespec pause = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     nanosleep(&pause, NULL);
 }
 
-void ff_host_stream_perform(ff_stream *stream, const ff_work *piece, uint64_t generation) {
-    maybe_delay(stream);
+void ff_host_perform(ff_delays *delays, const ff_work *piece, uint64_t generation) {
+    maybe_delay(delays);
     switch (piece->kind) {
     case FF_WORK_COPY: memcpy(piece->to, piece->from, piece->bytes); break;
     case FF_WORK_FILL: memset(piece->to, piece->value, piece->bytes); break;
     case FF_WORK_CALL: piece->function(piece->context); break;
     case FF_WORK_RECORD: ff_host_event_reach(piece->event, generation); break;
-    case FF_WORK_WAIT: event_await(piece->event, generation); break;
+    case FF_WORK_WAIT: ff_host_event_await(piece->event, generation); break;
     }
 }
 
@@ -53,7 +57,7 @@ static void stream_body(void *context, int index) {
         }
         pthread_mutex_unlock(&stream->mutex);
         if (!piece) return;
-        ff_host_stream_perform(stream, piece, piece->generation);
+        ff_host_perform(&stream->delays, piece, piece->generation);
         if (piece->release) piece->release(piece->context);
         free(piece);
         pthread_mutex_lock(&stream->mutex);
@@ -66,7 +70,7 @@ static void stream_body(void *context, int index) {
 ff_status ff_host_stream_give(ff_stream *stream, ff_work piece, ff_error *error) {
     if (stream->capture) return ff_host_capture_piece(stream, piece, error);
     if (!stream->thread) {
-        ff_host_stream_perform(stream, &piece, piece.generation);
+        ff_host_perform(&stream->delays, &piece, piece.generation);
         if (piece.release) piece.release(piece.context);
         return FF_OK;
     }
@@ -100,8 +104,8 @@ ff_status ff_host_stream_create(ff_stream **out, bool thread, uint64_t delay_ns,
     *out = NULL;
     FF_TRY(ff_alloc(&stream, 1, sizeof *stream, "a stream", error));
     stream->tail = &stream->head;
-    stream->delay_ns = thread ? delay_ns : 0;
-    stream->random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    stream->seed = seed;
+    stream->delays = ff_host_delays(thread ? delay_ns : 0, seed);
     pthread_mutex_init(&stream->mutex, NULL);
     pthread_cond_init(&stream->changed, NULL);
     ff_status status = FF_OK;
@@ -183,7 +187,7 @@ static ff_status recorded(const char *call, ff_event *event, uint64_t *generatio
 ff_status ff_host_event_synchronize(ff_event *event, ff_error *error) {
     uint64_t generation;
     FF_TRY(recorded("event_synchronize", event, &generation, error));
-    event_await(event, generation);
+    ff_host_event_await(event, generation);
     return FF_OK;
 }
 

@@ -28,14 +28,23 @@ typedef struct ff_work {
     void (*release)(void *context); /* called when it will not run again; NULL = none */
     ff_event *event;                /* record, wait */
     uint64_t generation;            /* of the event; in a recording: the number of the record */
+    struct ff_branch *branch;       /* in a recording: that runs it */
+    struct ff_branch *awaited;      /* of a wait in a recording: for its first `generation` items */
 } ff_work;
 
-/* A stream's branch in a capture (ff_stream's `branch`). */
+/* Random delays: one item in four waits up to `most_ns`. */
+typedef struct ff_delays {
+    uint64_t most_ns, random;
+} ff_delays;
+
+/* What a recording has of one stream; during the capture `stream` is in it. */
 typedef struct ff_branch {
     struct ff_branch *next;
     ff_stream *stream;
-    uint64_t given;  /* items and waits since it joined, including the join */
-    uint64_t joined; /* up to which another stream of the capture waits for it */
+    uint64_t given;     /* items, waits among them */
+    uint64_t joined;    /* up to which another stream of the capture waits for it */
+    ff_event *progress; /* its generations are the items done in all launches */
+    ff_delays delays;
 } ff_branch;
 
 /* Generations: an event is done when the work enqueued before its last record is. */
@@ -54,7 +63,8 @@ struct ff_event {
 
 struct ff_stream {
     ff_threads *thread; /* NULL: work runs in the caller */
-    uint64_t delay_ns, random;
+    ff_delays delays;
+    uint64_t seed; /* of them */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     ff_work *head, **tail;
@@ -64,15 +74,23 @@ struct ff_stream {
     ff_branch *branch;     /* of it */
 };
 
-/* One item at a time: a recording's work runs in the order in which it was enqueued, one of the
- * orders that a graph allows. */
+/* A launch runs each branch in a thread of its own, ordered by the capture's waits alone: the first
+ * in the stream's, the others in the recording's. Where work runs in the caller, all run there in
+ * the order of the capture. */
 struct ff_recording {
-    pthread_mutex_t running;
-    ff_work *head, **tail;
-    uint64_t records; /* external ones */
+    pthread_mutex_t running; /* during a launch */
+    ff_work *head, **tail;   /* of all branches, in the order of the capture */
+    uint64_t records;        /* external ones */
+    ff_branch *first;        /* the last of the list `branch` */
     ff_branch *branch;
+    int branch_count;
     ff_event *event;
-    ff_status status; /* of the first call in the capture that failed */
+    ff_status status;    /* of the first call in the capture that failed */
+    ff_threads *threads; /* of all branches but the first; NULL = none */
+    ff_event *begun;     /* its generations are launches */
+    uint64_t launches;
+    const uint64_t *generation; /* of the launch: of the events that it records */
+    bool stop;
 };
 
 ff_status ff_host_stream_create(ff_stream **stream, bool thread, uint64_t delay_ns, uint64_t seed,
@@ -85,8 +103,9 @@ ff_status ff_host_stream_wait(ff_stream *stream, ff_event *event, ff_error *erro
  * stream owns `context`. */
 ff_status ff_host_stream_give(ff_stream *stream, ff_work piece, ff_error *error);
 
-/* Runs an item, sometimes after a random delay; `generation` is for recorded events. */
-void ff_host_stream_perform(ff_stream *stream, const ff_work *piece, uint64_t generation);
+ff_delays ff_host_delays(uint64_t most_ns, uint64_t seed);
+/* Runs an item; `generation` is that of its event. */
+void ff_host_perform(ff_delays *delays, const ff_work *piece, uint64_t generation);
 
 ff_status ff_host_event_create(ff_event **event, bool timed, ff_error *error);
 void ff_host_event_destroy(ff_event *event);
@@ -97,6 +116,8 @@ ff_status ff_host_event_elapsed(ff_event *from, ff_event *to, uint64_t *ns, ff_e
 /* Starts the next generation; marks one as reached. */
 uint64_t ff_host_event_next(ff_event *event);
 void ff_host_event_reach(ff_event *event, uint64_t generation);
+/* Waits for one. */
+void ff_host_event_await(ff_event *event, uint64_t generation);
 
 ff_status ff_host_capture_begin(ff_stream *stream, ff_error *error);
 ff_status ff_host_capture_end(ff_stream *stream, ff_recording **recording, ff_error *error);

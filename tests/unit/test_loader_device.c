@@ -3,9 +3,13 @@
 #include "loader/device/host.h"
 #include "tests/unit/check.h"
 
+#include "format/base/thread.h"
+
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SLOTS = 3, VALUES = 512, STEPS = 40 };
 
@@ -253,6 +257,83 @@ static void recordings(void **state) {
     }
 }
 
+/* Two streams of a recording. */
+typedef struct beside {
+    uint32_t launches, forked; /* and what `await_open` finds of it */
+    atomic_bool open;          /* what it waits for before it counts `value` */
+    uint32_t value;
+    uint32_t early, joined; /* the value as `read_early` and `read_joined` find it */
+    bool gave_up;
+} beside;
+
+static void nap(long ns) {
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+static void begin_late(void *context) {
+    nap(2000000);
+    ((beside *)context)->launches++;
+}
+static void await_open(void *context) {
+    beside *b = context;
+    const uint64_t until = ff_now_ns() + UINT64_C(20000000000);
+    b->forked = b->launches;
+    while (!atomic_load(&b->open) && ff_now_ns() < until) nap(100000);
+    b->gave_up = !atomic_load(&b->open);
+    b->value++;
+}
+static void read_early(void *context) {
+    beside *b = context;
+    b->early = b->value;
+    atomic_store(&b->open, true);
+}
+static void read_joined(void *context) {
+    beside *b = context;
+    b->joined = b->value;
+    atomic_store(&b->open, false);
+}
+
+/* The work of two streams runs at once, in every launch, ordered by the capture's events alone: the
+ * forked stream's first work waits for the first stream's, which comes later in the capture and,
+ * without a wait for the forked one, finds what that has not written yet. */
+static void branches_run_beside_each_other(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        fixture f = open_device(1, seed);
+        ff_stream *first, *second;
+        ff_event *fork, *join;
+        ff_recording *recording;
+        beside b = {.value = 40};
+        assert_ok(f.table->stream_create(f.device, &first, error));
+        assert_ok(f.table->stream_create(f.device, &second, error));
+        assert_ok(f.table->event_create(f.device, &fork, false, error));
+        assert_ok(f.table->event_create(f.device, &join, false, error));
+        assert_ok(f.table->capture_begin(f.device, first, error));
+        assert_ok(f.table->call(f.device, first, begin_late, &b, error));
+        assert_ok(f.table->event_record(f.device, fork, first, error));
+        assert_ok(f.table->stream_wait(f.device, second, fork, error));
+        assert_ok(f.table->call(f.device, second, await_open, &b, error));
+        assert_ok(f.table->event_record(f.device, join, second, error));
+        assert_ok(f.table->call(f.device, first, read_early, &b, error));
+        assert_ok(f.table->stream_wait(f.device, first, join, error));
+        assert_ok(f.table->call(f.device, first, read_joined, &b, error));
+        assert_ok(f.table->capture_end(f.device, first, &recording, error));
+        for (uint32_t launch = 0; launch < 5; launch++) {
+            assert_ok(f.table->recording_launch(f.device, recording, first, error));
+            assert_ok(f.table->stream_synchronize(f.device, first, error));
+            assert_false(b.gave_up);
+            assert_int_equal(b.early, 40 + launch);
+            assert_int_equal(b.joined, 41 + launch);
+            assert_int_equal(b.forked, 1 + launch);
+        }
+        f.table->recording_destroy(f.device, recording);
+        f.table->event_destroy(f.device, fork);
+        f.table->event_destroy(f.device, join);
+        f.table->stream_destroy(f.device, first);
+        f.table->stream_destroy(f.device, second);
+        ff_device_destroy(&f.device);
+    }
+}
+
 /* What CUDA refuses is refused here too. */
 static void capture_rules(void **state) {
     (void)state;
@@ -322,7 +403,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring),          cmocka_unit_test(missing_wait_is_detected),
         cmocka_unit_test(events),        cmocka_unit_test(recordings),
-        cmocka_unit_test(capture_rules),
+        cmocka_unit_test(capture_rules), cmocka_unit_test(branches_run_beside_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,9 @@
  *
  * Every rank makes the same calls with the same arguments (but for addresses) in the same order; a
  * communicator is used with one stream. The calls only enqueue and may be captured
- * (loader/device/device.h), but for those of threads on one GPU (threads_staged.h); buffers must
- * stay allocated as long as the recording exists.
+ * (loader/device/device.h), but for those of threads on one GPU (threads_staged.h): a call by all
+ * ranks or by none, which then launch what they captured together; buffers must stay allocated as
+ * long as the recording exists. `in_graphs` says whether a step's calls are to be captured.
  *
  * Failure: where a rank is lost or one aborts, all enqueued and further collectives of all ranks
  * end soon, with undefined results, so that no stream hangs; `check` then says why, and a call may.
@@ -56,6 +57,7 @@ typedef struct ff_comm_table {
 struct ff_comm {
     const ff_comm_table *table;
     int rank, size;
+    bool in_graphs; /* where a step is captured, the calls are in its graph; else between graphs */
 };
 
 /* NULL is accepted; *comm = NULL. */

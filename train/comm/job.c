@@ -230,6 +230,7 @@ static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *
                               ff_error *error) {
     const ff_nccl_options how = {.rank = job->rank,
                                  .size = job->size,
+                                 .in_graphs = !job->team,
                                  .timeout_ns = job->timeout_ns,
                                  .gather = gather_for,
                                  .check = check_for,

@@ -67,8 +67,8 @@ int ff_job_sharing(const ff_job *job, int rank, bool host);
 
 /* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU; with `norms` also that
  * one: what it does need not wait for gradients on their way. NCCL where every rank has a GPU of
- * its own; else the host's, of MPI under its launchers. Every rank calls it; a second call does
- * nothing. */
+ * its own, in graphs where each has a process of its own; else the host's, of MPI under its
+ * launchers. Every rank calls it; a second call does nothing. */
 FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
                                      bool norms, ff_error *error);
 /* After all work of the communicators is done, or aborted; before its device is destroyed. A job of

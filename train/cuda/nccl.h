@@ -7,6 +7,8 @@
  * after `abort`, it calls ncclCommAbort, which ends the collectives in all streams of this rank
  * alone: the other ranks are told through the channel, and abort theirs.
  *
+ * Captures: a collective is in a graph of every rank or of none, and a graph is launched by every
+ * rank, each its own of the same capture (NCCL's user guide, "Using NCCL with CUDA Graphs").
  * Recordings with collectives must be destroyed before the communicator, also after an abort: NCCL
  * waits for them.
  *
@@ -21,6 +23,7 @@
 
 typedef struct ff_nccl_options {
     int rank, size;
+    bool in_graphs;      /* as in ff_comm */
     uint64_t timeout_ns; /* of each NCCL call, connecting to all ranks among them */
 
     /* Sends `length` bytes and receives those of all ranks, in their order: parts[size], each freed

@@ -95,7 +95,7 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
     set_control(f, again->outcome);
     FF_TRY(ff_feed_make(f->trainer->train_feed, plan->compute->stream, error));
     if (!batch) { /* all samples are other ranks' */
-        ff_plan_enqueue_empty(plan);
+        ff_plan_enqueue_empty(plan, NULL);
         return ff_compute_check(plan->compute, error);
     }
     ff_probe_begin(&probe, plan, batch->images, look, f);

@@ -55,7 +55,7 @@ static const ff_library_table *const plain_library, *const library_of_pieces;
 #else
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
-    ff_cudasim_enqueue = ff_device_host_enqueue;
+    if (!ff_cudasim_enqueue) ff_cudasim_enqueue = ff_device_host_enqueue; /* once: not in threads */
     assert_ok(ff_device_host_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
     m->ops = &ff_cuda_compute_ops;
     m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3, .timing_seconds = 1};

@@ -1,10 +1,11 @@
 /* Simulated kernels, the plain library and the asynchronous host device in place of the CUDA
  * module: a program linked with this before the archives runs on simulated GPUs. FF_SIM_CARDS is
  * their number, of which CUDA_VISIBLE_DEVICES selects some, by numbers. FF_SIM_NO_CAPTURE refuses
- * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
- * the note of the module's libraries. Of each card, in a list whose last number is also that of
- * further ones: FF_SIM_DELAY_NS makes its streams sometimes wait that long; FF_SIM_MEMORY is its
- * memory in KiB, and makes it print at exit how often memory was allocated, and the most at a time.
+ * recordings; FF_SIM_GRAPHS prints at exit how many were launched, FF_SIM_RANGES how many ranges
+ * were pushed and popped; FF_SIM_NOTES is the note of the module's libraries. Of each card, in a
+ * list whose last number is also that of further ones: FF_SIM_DELAY_NS makes its streams sometimes
+ * wait that long; FF_SIM_MEMORY is its memory in KiB, and makes it print at exit how often memory
+ * was allocated, and the most at a time.
  */
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
@@ -78,6 +79,18 @@ static ff_status refuse_capture(ff_device *device, ff_stream *stream, ff_recordi
     return ff_fail(error, FF_FAILED, "captures are refused");
 }
 
+static atomic_ullong launched;
+
+static ff_status count_launch(ff_device *device, ff_recording *recording, ff_stream *stream,
+                              ff_error *error) {
+    atomic_fetch_add(&launched, 1);
+    return host_table->recording_launch(device, recording, stream, error);
+}
+
+static void print_graphs(void) {
+    fprintf(stderr, "graphs: %llu launched\n", atomic_load(&launched));
+}
+
 /* ---- memory of a given size ---- */
 
 enum { MOST_BLOCKS = 4096 };
@@ -149,6 +162,7 @@ static void make_table(const ff_device_table *host) {
     const bool counts = getenv("FF_SIM_MEMORY") != NULL;
     host_table = host;
     own_table = *host;
+    own_table.recording_launch = count_launch;
     if (getenv("FF_SIM_NO_CAPTURE")) own_table.capture_end = refuse_capture;
     if (!counts) return;
     atexit(print_memory);
@@ -226,6 +240,7 @@ struct ff_cuda_module {
 
 static void prepare(void) {
     ff_cudasim_enqueue = ff_device_host_enqueue;
+    if (getenv("FF_SIM_GRAPHS")) atexit(print_graphs);
     if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
 }
 
