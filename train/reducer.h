@@ -1,7 +1,7 @@
 /* Gradients summed over the ranks of a job while the backward pass goes on: bucket by bucket, in a
- * stream of its own. Each rank adds its gradients, weighted by its samples, to the store's sums;
- * these are reduced, and so is the outcome, from which the update divides by the samples of the
- * whole batch.
+ * stream of its own. Each rank adds its gradients, weighted by its samples, to the store's sums
+ * (or they are these: ff_store_reserve_sums); these are reduced, and so is the outcome, from which
+ * the update divides by the samples of the whole batch.
  *
  *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome       wait | widen | update
  *   reducer's:                     wait, reduce 0 ...  wait, reduce n, wait, gather
