@@ -4,6 +4,7 @@
 
 #include "loader/library/batch.h"
 #include "loader/library/dataset.h"
+#include "loader/library/gpu.h"
 
 struct ffload_loader {
     int process;
@@ -12,7 +13,9 @@ struct ffload_loader {
     ffload_dataset *dataset;
     ff_library_settings settings;
     ff_plan *plan;
-    ff_loader *inner;
+    ff_loader *inner;   /* on the CPU */
+    ff_library_gpu gpu; /* on a GPU: in place of it */
+    ffload_batch_info enqueued;
     ff_slot *slot; /* acquired, but not given yet: there was no memory; else NULL */
     bool fresh;    /* no batch was given since it started at `next` */
     ff_loader_position next;
@@ -28,7 +31,10 @@ struct ffload_loader {
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
 void ff_library_leave(ffload_loader *loader);
 
-/* Starts at a position; on failure the loader is as before. */
+/* Zeros where a seek on a GPU failed. */
+ff_loader_info ff_library_info(const ffload_loader *loader);
+
+/* Starts at a position; on failure the loader is as before, but on a GPU without batches. */
 FF_MUST_USE ff_status ff_library_start(ffload_loader *loader, uint32_t epoch, uint64_t position,
                                        ff_error *error);
 

@@ -4,6 +4,7 @@
 #include "loader/library/status.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,16 +50,25 @@ static json_t *tensors_array(const ff_plan *plan) {
 }
 
 static ff_status describe(ffload_loader *loader, const char **out, ff_error *error) {
-    const ff_loader_info info = ff_loader_describe(loader->inner);
+    const ff_loader_info info = ff_library_info(loader);
     const ff_plan *plan = loader->plan;
+    const ff_library_gpu *gpu = &loader->gpu;
+    const ff_batches_info batches = gpu->batches
+                                        ? ff_batches_describe(gpu->batches)
+                                        : (ff_batches_info){.placement = FF_PLACEMENT_HOST};
+    char device[16] = "cpu";
+    if (gpu->device) snprintf(device, sizeof device, "cuda:%d", gpu->device->ordinal);
     json_t *json = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:I, s:s, s:o}", "batches",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:I, s:s, s:s, s:s, s:o}", "batches",
         (json_int_t)info.batches_per_epoch, "samples", (json_int_t)info.samples, "rows",
         (json_int_t)info.rows, "batch_size", (json_int_t)loader->settings.loader.batch, "channels",
         (json_int_t)plan->channels, "height", (json_int_t)plan->height, "width",
         (json_int_t)plan->width, "dtype", ff_dtype_name(plan->tensor[0].dtype), "layout",
         plan->layout == FF_CHW ? "contiguous" : "channels_last", "threads", info.threads, "slots",
-        (json_int_t)info.slots, "device", "cpu", "tensors", tensors_array(plan));
+        (json_int_t)info.slots, "device", device, "placement", ff_placement_name(batches.placement),
+        "reason",
+        batches.reason ? batches.reason : "Placement: host, because the device is the CPU.",
+        "tensors", tensors_array(plan));
     return keep_text(&loader->json, json, out, error);
 }
 
@@ -74,7 +84,7 @@ int ffload_loader_describe(ffload_loader *loader, const char **json, ffload_erro
 }
 
 uint64_t ffload_loader_length(const ffload_loader *loader) {
-    return ff_loader_describe(loader->inner).batches_per_epoch;
+    return ff_library_info(loader).batches_per_epoch;
 }
 
 /* ---- where it is ---------------------------------------------------------------------------- */
@@ -105,7 +115,7 @@ typedef struct fact {
 enum { FACTS = 5 };
 
 static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
-    const ff_loader_info info = ff_loader_describe(loader->inner);
+    const ff_loader_info info = ff_library_info(loader);
     const ff_loader_options *options = &loader->settings.loader;
     const bool blocks = options->order == FF_ORDER_BLOCK;
     const fact all[FACTS] = {{"seed", options->seed},

@@ -9,8 +9,8 @@
 /* Values as given; texts are owned, NULL = the default. */
 struct ffload_options {
     int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
-    int64_t workers, prefetch;
-    int dtype, layout, last_batch, order, verify;
+    int64_t workers, prefetch, reserve;
+    int dtype, layout, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
 };
 
@@ -91,6 +91,11 @@ static void list_options(ffload_options *to, ff_option table[OPTIONS_MOST]) {
          .target = &to->verify,
          .choices = "off|first|always"},
         {.name = "device", .kind = FF_OPTION_STRING, .target = &to->device},
+        {.name = "placement",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->placement,
+         .choices = "auto|resident|stream|host"},
+        {.name = "reserve", .kind = FF_OPTION_INTEGER, .target = &to->reserve, .maximum = 1 << 30},
         {.name = NULL},
     };
     _Static_assert(sizeof all <= OPTIONS_MOST * sizeof *table, "the table has room");
@@ -248,6 +253,8 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     options->threads = (int)given->workers;
     options->slots = (uint32_t)given->prefetch;
     settings->last = (ff_library_last)given->last_batch;
+    settings->placement = (ff_placement)given->placement;
+    settings->reserve_bytes = (uint64_t)given->reserve << 20;
     if (given->rank >= given->world)
         return ff_fail(error, FF_USAGE, "rank: there is no rank %lld in a world of %lld",
                        (long long)given->rank, (long long)given->world);

@@ -2,7 +2,7 @@
 #ifndef FF_LOADER_LIBRARY_OPTIONS_H
 #define FF_LOADER_LIBRARY_OPTIONS_H
 
-#include "loader/loader.h"
+#include "loader/batches.h"
 
 #include <ffload/ffload.h>
 
@@ -16,6 +16,8 @@ typedef struct ff_library_settings {
     ff_loader_options loader; /* label points into this struct, which therefore stays in place */
     ff_library_last last;
     int ordinal; /* of a GPU, or FF_LIBRARY_CPU */
+    ff_placement placement;
+    uint64_t reserve_bytes;
     char *names; /* what label points to */
     const char *label[FF_LIBRARY_LABELS_MOST];
 } ff_library_settings;

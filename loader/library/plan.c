@@ -67,7 +67,7 @@ static ff_status add_label(ff_plan *plan, const ff_slot *slot, size_t i, const f
                                 .offset = offset_of(slot, label->values)};
     if (i == 0) FF_TRY(add(plan, "labels", "", own, error));
     FF_TRY(add(plan, "labels/", field->name, own, error));
-    if (!slot->mix) return FF_OK;
+    if (!slot->mix || !plan->host) return FF_OK;
     ff_plan_tensor other = own;
     other.offset = *end;
     *end += values_bytes(plan->rows, label->width);
@@ -90,40 +90,53 @@ static ff_status fill(ff_plan *plan, const ff_slot *slot, const ff_metadata *met
     for (size_t i = 0; i < slot->label_count; i++)
         FF_TRY(add_label(plan, slot, i, &metadata->field[slot->label[i].field], &end, error));
     FF_TRY(add(plan, "weight", "", weight, error));
-    FF_TRY(add(plan, "samples", "", samples, error));
+    if (plan->host) FF_TRY(add(plan, "samples", "", samples, error));
     if (!slot->mix) return FF_OK;
     ff_plan_tensor mix = weight;
     mix.offset = offset_of(slot, slot->mix);
     return add(plan, "mix", "", mix, error);
 }
 
-ff_status ff_plan_create(ff_plan **out, const ff_loader *loader, ff_dataset *dataset,
-                         const ff_library_settings *settings, ff_error *error) {
-    const ff_slot slot = ff_loader_first_slot(loader, 0);
-    const size_t most = most_tensors(slot.label_count, slot.mix != NULL);
+/* block_bytes: the ring's; 0 on a device. */
+static ff_status create(ff_plan **out, const ff_slot *slot, uint64_t block_bytes, bool host,
+                        ff_dataset *dataset, const ff_library_settings *settings, ff_error *error) {
+    const size_t most = most_tensors(slot->label_count, slot->mix != NULL);
     ff_plan *plan;
     ff_status status;
     *out = NULL;
     FF_TRY(ff_alloc(&plan, 1, sizeof *plan, "a loader's tensors", error));
     atomic_init(&plan->users, 1);
-    plan->rows = slot.rows;
-    plan->channels = slot.channels;
-    plan->height = slot.height;
-    plan->width = slot.width;
-    plan->layout = slot.layout;
+    plan->rows = slot->rows;
+    plan->channels = slot->channels;
+    plan->height = slot->height;
+    plan->width = slot->width;
+    plan->layout = slot->layout;
     plan->pads = settings->last == FF_LIBRARY_PAD;
-    plan->batch_offset = ff_loader_describe(loader).slot_bytes;
+    plan->batch_offset = block_bytes;
+    plan->host = host;
     plan->samples_offset = plan->batch_offset + ff_align_u64(ff_library_batch_bytes(most), 64);
     FF_TRY_DONE(ff_alloc(&plan->tensor, most, sizeof *plan->tensor, "a loader's tensors", error));
     FF_TRY_DONE(
-        ff_alloc(&plan->pair, slot.label_count, sizeof *plan->pair, "a loader's tensors", error));
-    status = fill(plan, &slot, ff_dataset_metadata(dataset), error);
+        ff_alloc(&plan->pair, slot->label_count, sizeof *plan->pair, "a loader's tensors", error));
+    status = fill(plan, slot, ff_dataset_metadata(dataset), error);
 done:
     if (status == FF_OK)
         *out = plan;
     else
         ff_plan_release(plan);
     return status;
+}
+
+ff_status ff_plan_create(ff_plan **plan, const ff_loader *loader, ff_dataset *dataset,
+                         const ff_library_settings *settings, ff_error *error) {
+    const ff_slot slot = ff_loader_first_slot(loader, 0);
+    return create(plan, &slot, ff_loader_describe(loader).slot_bytes, true, dataset, settings,
+                  error);
+}
+
+ff_status ff_plan_create_device(ff_plan **plan, const ff_slot *slot, ff_dataset *dataset,
+                                const ff_library_settings *settings, ff_error *error) {
+    return create(plan, slot, 0, false, dataset, settings, error);
 }
 
 void ff_plan_retain(ff_plan *plan) {

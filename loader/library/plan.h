@@ -26,6 +26,7 @@ typedef struct ff_plan {
     atomic_size_t users;
     uint32_t rows, channels, height, width;
     ff_layout layout;
+    bool host;             /* batches are blocks of host memory */
     bool pads;             /* tensors have all rows, with padding */
     uint64_t batch_offset; /* in the block: the ring's bytes before it */
     uint64_t samples_offset;
@@ -42,9 +43,13 @@ typedef struct ff_plan {
 FF_MUST_USE ff_status ff_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
                                           const ff_library_settings *settings, ff_error *error);
 
-/* The plan of a loader that was created with them. Has one user. */
+/* The plan of a loader that was created with them. Has one user. On a device batches are no blocks,
+ * and have what the library adds neither: `slot` has a batch's addresses. */
 FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_loader *loader, ff_dataset *dataset,
                                      const ff_library_settings *settings, ff_error *error);
+FF_MUST_USE ff_status ff_plan_create_device(ff_plan **plan, const ff_slot *slot,
+                                            ff_dataset *dataset,
+                                            const ff_library_settings *settings, ff_error *error);
 void ff_plan_retain(ff_plan *plan);
 void ff_plan_release(ff_plan *plan);
 

@@ -137,4 +137,27 @@ C
 "$scratch/c" "$set" >/dev/null && "${CC:-gcc}" -Wall -Wextra $sanitize "$scratch/guest.c" $(flags --cflags) -ldl -pthread -o "$scratch/guest" >"$scratch/said" 2>&1 &&
     ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_sigbus=0:detect_leaks=0 "$scratch/guest" "$library" "$set" "$set/shard-000000.ffs" >"$scratch/said" 2>&1
 result $? "a program's own SIGBUS is its own handler's, the library's are errors; no other signal is touched; dlclose is harmless"
+cat >"$scratch/gpu.c" <<'C'
+#include <ffload/ffload.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    ffload_error error = {0};
+    ffload_dataset *set;
+    ffload_options *options;
+    ffload_loader *loader;
+    (void)argc;
+    if (ffload_dataset_open(&set, argv[1], NULL, &error) || ffload_options_create(&options, &error) ||
+        ffload_options_set(options, "device", "cuda", &error) || ffload_options_set(options, "layout", "channels_last", &error)) return 1;
+    const int status = ffload_loader_create(&loader, set, options, &error);
+    printf("%d %s\n", status, error.message);
+    ffload_loader_destroy(&loader);
+    ffload_options_destroy(&options);
+    ffload_dataset_close(&set);
+    return 0;
+}
+C
+c -std=c99 "$scratch/gpu.c" -o "$scratch/gpu" && "$scratch/gpu" "$scratch/set/test" >"$scratch/said" 2>&1 && [ "$(wc -l <"$scratch/said")" = 1 ] &&
+    if [ -e "$build/libff_cuda.so" ]; then ! grep -qE 'the (CUDA )?module|built without' "$scratch/said"; else grep -q '^1 .*built without CUDA' "$scratch/said"; fi
+result $? "it finds the CUDA module beside itself, and says in one sentence what is missing for a GPU"
 echo "1..$count"

@@ -37,6 +37,8 @@ static void options_by_name(void **state) {
         {"verify", "always"},
         {"device", "cuda:1"},
         {"device", "cpu"},
+        {"placement", "resident"},
+        {"reserve", "100"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_did(ffload_options_set(options, good[i][0], good[i][1], error));

@@ -134,7 +134,7 @@ static void refused(void **state) {
         {"rank 2 world 2", "rank: there is no rank 2 in a world of 2"},
         {"label fine", "has no label field fine; it has label"},
         {"size 64x64", "an output of 64x64 cannot be cropped from a sample of 32x32"},
-        {"device cuda:1", "device: cuda:1 is not possible"},
+        {"placement resident", "placement: resident needs a GPU, and device is cpu"},
         {"dtype u8", "u8"},
         {"position 9999", "position"},
         {"batch_size 16 cuts 3", "16"}};

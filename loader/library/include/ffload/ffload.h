@@ -96,7 +96,7 @@ FFLOAD_API const char *ffload_version(void);
  *   size        HxW: of the images; default: as augmented, or as stored
  *   dtype       f32 (default) | f16 | bf16; u8 | u16 give values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
- *               H, W] in both
+ *               H, W] in both; on a GPU only channels_last is possible
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
  *               keep: it is smaller | pad: it has rows of zeros, with class -1 and weight 0
@@ -118,7 +118,10 @@ FFLOAD_API const char *ffload_version(void);
  *   verify      off | first (default) | always: whether a sample's checksum is compared, the first
  *               time that it is read, or each time; for ffload_dataset_open
  *
- *   device      cpu (default): where batches are made */
+ *   device      cpu (default) | cuda | cuda:N: where batches are made
+ *   placement   auto (default) | resident: the whole set is in the device's memory | stream:
+ *               samples are copied to it, and augmented there | host: batches are copied to it
+ *   reserve     N (0): with placement auto, MiB of the device's memory that stay free */
 typedef struct ffload_options ffload_options;
 
 FFLOAD_API int ffload_options_create(ffload_options **options, ffload_error *error);
@@ -220,7 +223,7 @@ FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,
 FFLOAD_API uint64_t ffload_loader_length(const ffload_loader *loader);
 
 /* Waits for the next batch; *batch = NULL after the last one of the last epoch. An error in making
- * a batch comes when it is its turn, and again from then on. */
+ * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE. */
 typedef struct ffload_batch ffload_batch;
 FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error);
 
@@ -299,6 +302,26 @@ FFLOAD_API int ffload_batch_export(ffload_batch *batch, const char *name,
  * lost. On failure the caller keeps *tensor. */
 FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTensor **old,
                                   ffload_error *error);
+
+/* ---- batches on a GPU ----------------------------------------------------------------------- */
+
+/* With device cuda a loader has no batches of its own: it writes the next one into memory that the
+ * caller gives, names[i] into to[i]. names: images, labels, labels/NAME, weight, mix, any of them.
+ * to: tensors on the loader's device, of the dtype, shape and strides of a full batch
+ * (ffload_loader_describe); rows after info.count are padding, with weight 0 and class -1.
+ *
+ * All work is enqueued in `stream`, a cudaStream_t of the caller's, and the host waits for none of
+ * it: what comes later in the stream sees the batch. With placement stream and host it waits, as
+ * ffload_loader_next does, until the samples of the batch were read. One stream is used for all
+ * batches, or several that wait for each other. The loader's device becomes the calling thread's
+ * current one.
+ *
+ * *info = NULL after the last batch, else valid until the next call. ffload_loader_destroy and
+ * _seek wait for the batches enqueued; a seek uploads a resident set again, unless it costs
+ * nothing. Of a loader on the CPU: FFLOAD_USAGE. */
+FFLOAD_API int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
+                                          const DLTensor *const *to, size_t count, void *stream,
+                                          const ffload_batch_info **info, ffload_error *error);
 
 #ifdef __cplusplus
 }
