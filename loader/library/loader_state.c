@@ -38,7 +38,8 @@ static json_t *tensors_array(const ff_plan *plan) {
         ff_plan_describe(plan, i, plan->rows, NULL, &tensor);
         const int rank = tensor.dl.ndim;
         json_t *item =
-            json_pack("{s:o, s:s, s:o, s:o}", "name", ff_json_text(plan->tensor[i].name), "dtype",
+            json_pack("{s:o, s:s, s:o, s:o}", "name",
+                      ff_json_bytes(plan->tensor[i].name, strlen(plan->tensor[i].name)), "dtype",
                       ff_dtype_name(plan->tensor[i].dtype), "shape", numbers(tensor.shape, rank),
                       "strides", numbers(tensor.strides, rank));
         if (json_array_append_new(array, item)) {

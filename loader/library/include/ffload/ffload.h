@@ -50,7 +50,8 @@
  * Signals. No handler is installed for any signal but SIGBUS, which the system sends to a thread
  * that reads a mapped file when the file shrinks or its disk fails. Where that happens in a read of
  * this library's, the call returns FFLOAD_IO; every other SIGBUS goes to the handler that was
- * installed before, or ends the process as ever. */
+ * there when the first dataset was opened, or ends the process as ever. A handler that the program
+ * installs later takes all of them. */
 #ifndef FFLOAD_FFLOAD_H
 #define FFLOAD_FFLOAD_H
 
@@ -214,17 +215,23 @@ FFLOAD_API int ffload_loader_create(ffload_loader **loader, ffload_dataset *data
 FFLOAD_API void ffload_loader_destroy(ffload_loader **loader);
 
 /* What it gives, as JSON: an object with batches (of an epoch from its start), samples (of the
- * set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, and
- * tensors, an array of {name, dtype, shape, strides} of a full batch. */
+ * set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
+ * and reason (a sentence: why this placement), and tensors, an array of {name, dtype, shape,
+ * strides} of a full batch. Names are percent-escaped. Valid until the next call of this function
+ * or the end of the loader. */
 FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,
                                       ffload_error *error);
 
 /* Batches of an epoch from its start; with cuts, parts of batches. */
 FFLOAD_API uint64_t ffload_loader_length(const ffload_loader *loader);
 
+/* One batch in host memory, for as long as it is not released, also after its loader is gone. Its
+ * memory is then used for another one: a loop that keeps no batch allocates nothing after the
+ * start, but for a few bytes for each tensor that it exports. */
+typedef struct ffload_batch ffload_batch;
+
 /* Waits for the next batch; *batch = NULL after the last one of the last epoch. An error in making
  * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE. */
-typedef struct ffload_batch ffload_batch;
 FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error);
 
 /* check(context) is asked about every 20 ms while ffload_loader_next waits, in its thread; another
@@ -265,9 +272,6 @@ typedef struct ffload_stats {
 FFLOAD_API int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error);
 
 /* ---- batches -------------------------------------------------------------------------------- */
-
-/* One batch in host memory, for as long as it is not released, also after its loader is gone. Its
- * memory is then used for another one: a loop that keeps no batch allocates nothing. */
 
 FFLOAD_API void ffload_batch_release(ffload_batch **batch);
 
