@@ -125,6 +125,11 @@ typedef struct ff_loader_options {
     ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
 
+    /* stop(stop_context) is asked while a resident set is uploaded (loader/batches.h); true ends
+     * that with FF_INTERRUPTED. NULL = nothing is asked. */
+    bool (*stop)(void *context);
+    void *stop_context;
+
     /* Each slot's memory is a block of its own, which the consumer may keep (ff_loader_keep), with
      * `kept_bytes` after the slot's for its own use; 0 = no. Needs a unified device. */
     uint64_t kept_bytes;

@@ -5,6 +5,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* The caller's check, as the upload asks it. */
+static bool stops(void *context) {
+    const ff_library_settings *settings = context;
+    return settings->check && settings->check(settings->context) != 0;
+}
+
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
 ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error) {
@@ -37,6 +43,8 @@ ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *dataset,
                                   .quiet = true};
     ff_sequence sequence;
     options.loader.device = gpu->device;
+    options.loader.stop = stops;
+    options.loader.stop_context = (void *)(uintptr_t)settings;
     options.loader.epoch = epoch;
     options.loader.position = position;
     /* What is wrong is found before the batches that there are end: two sets may not fit. */

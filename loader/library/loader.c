@@ -156,9 +156,9 @@ static ff_status await_batch(ffload_loader *loader, ff_error *error) {
     for (uint64_t ns = 0;; ns = LOOK_NS) {
         const bool ready = loader->inner ? ff_loader_await(loader->inner, ns)
                                          : ff_batches_await(loader->gpu.batches, ns);
-        const bool asked = ns && !ready && loader->check;
+        const bool asked = ns && !ready && loader->settings.check;
         if (atomic_exchange(&loader->interrupted, false) ||
-            (asked && loader->check(loader->context)))
+            (asked && loader->settings.check(loader->settings.context)))
             return ff_fail(error, FF_INTERRUPTED, "interrupted while waiting for a batch");
         if (ready) return FF_OK;
     }
@@ -222,18 +222,6 @@ int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
     ff_status status = ff_library_enter(loader, &inner);
     if (status == FF_OK) {
         status = enqueue_into(loader, names, to, count, stream, info, &inner);
-        ff_library_leave(loader);
-    }
-    return ff_library_end(status, &inner, error);
-}
-
-int ffload_loader_set_check(ffload_loader *loader, ffload_check *check, void *context,
-                            ffload_error *error) {
-    ff_error inner;
-    const ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        loader->check = check;
-        loader->context = context;
         ff_library_leave(loader);
     }
     return ff_library_end(status, &inner, error);

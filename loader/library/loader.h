@@ -20,9 +20,7 @@ struct ffload_loader {
     bool fresh;    /* no batch was given since it started at `next` */
     ff_loader_position next;
     ff_loader_stats before; /* of earlier inner ones */
-    ffload_check *check;
-    void *context;
-    char *json, *state; /* texts given; NULL = none */
+    char *json, *state;     /* texts given; NULL = none */
     ffload_loader *abandoned;
 };
 

@@ -12,6 +12,8 @@ struct ffload_options {
     int64_t workers, prefetch, reserve;
     int dtype, layout, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
+    ffload_check *check;
+    void *context;
 };
 
 enum { OPTIONS_MOST = 32 };
@@ -223,6 +225,14 @@ int ffload_options_set(ffload_options *options, const char *name, const char *va
     return ff_library_end(set(options, name, value, &inner), &inner, error);
 }
 
+int ffload_options_set_check(ffload_options *options, ffload_check *check, void *context,
+                             ffload_error *error) {
+    (void)error;
+    options->check = check;
+    options->context = context;
+    return FFLOAD_OK;
+}
+
 /* ---- what they mean ------------------------------------------------------------------------- */
 
 ff_verify ff_library_options_verify(const ffload_options *options) {
@@ -254,6 +264,8 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     options->slots = (uint32_t)given->prefetch;
     settings->last = (ff_library_last)given->last_batch;
     settings->placement = (ff_placement)given->placement;
+    settings->check = given->check;
+    settings->context = given->context;
     settings->reserve_bytes = (uint64_t)given->reserve << 20;
     if (given->rank >= given->world)
         return ff_fail(error, FF_USAGE, "rank: there is no rank %lld in a world of %lld",

@@ -18,6 +18,8 @@ typedef struct ff_library_settings {
     int ordinal; /* of a GPU, or FF_LIBRARY_CPU */
     ff_placement placement;
     uint64_t reserve_bytes;
+    ffload_check *check; /* NULL = none */
+    void *context;
     char *names; /* what label points to */
     const char *label[FF_LIBRARY_LABELS_MOST];
 } ff_library_settings;

@@ -213,6 +213,27 @@ static bool seeks(const char *placement) {
     return good;
 }
 
+static int asked;
+
+static int end_it(void *context) {
+    (void)context;
+    return ++asked > 0;
+}
+
+/* A check ends the upload of a resident set; where nothing is uploaded there is none. */
+static bool stopped(const char *placement) {
+    char words[128];
+    ffload_loader *loader;
+    snprintf(words, sizeof words, "batch_size 16 placement %s", placement);
+    ffload_options *options = options_from(words);
+    asked = 0;
+    must(ffload_options_set_check(options, end_it, NULL, &failure), "check");
+    const int status = ffload_loader_create(&loader, set, options, &failure);
+    ffload_options_destroy(&options);
+    ffload_loader_destroy(&loader);
+    return status == FFLOAD_INTERRUPTED && asked == 1;
+}
+
 static bool tells(const char *part) {
     return strstr(failure.message, part) != NULL;
 }
@@ -273,6 +294,7 @@ int main(int argc, char **argv) {
     all_batches();
     result(seeks("resident"), "seeks, resident");
     result(seeks("stream"), "seeks, streamed");
+    result(stopped("resident") && !stopped("stream"), "an upload is stopped by a check");
     refusals();
     device->table->stream_destroy(device, stream);
     ff_device_destroy(&device);

@@ -197,19 +197,6 @@ static void broken_data(void **state) {
 
 /* ---- waits ---------------------------------------------------------------------------------- */
 
-/* A set whose batches take long: of random resized crops to a large size. */
-static ffload_loader *slow(set_spec *set, const char *more) {
-    char words[256];
-    *set = plain_set(4096);
-    assert_ok(set_make(set, error));
-    ffload_dataset *dataset = open_library(set->folder);
-    snprintf(words, sizeof words,
-             "batch_size 2048 augment rrc=96 dtype f16 prefetch 2 epochs 0 seed 3 %s", more);
-    ffload_loader *loader = load(dataset, words);
-    ffload_dataset_close(&dataset);
-    return loader;
-}
-
 typedef struct asked {
     ffload_loader *loader;
     int times, ends_at, refused;
@@ -225,6 +212,23 @@ static int on_check(void *context) {
     return ++told->times == told->ends_at;
 }
 
+/* A set whose batches take long: of random resized crops to a large size. */
+static ffload_loader *slow(set_spec *set, const char *more, asked *told) {
+    char words[256];
+    *set = plain_set(4096);
+    assert_ok(set_make(set, error));
+    ffload_dataset *dataset = open_library(set->folder);
+    snprintf(words, sizeof words,
+             "batch_size 2048 augment rrc=96 dtype f16 prefetch 2 epochs 0 seed 3 %s", more);
+    ffload_options *options = options_from(words);
+    ffload_loader *loader;
+    if (told) assert_did(ffload_options_set_check(options, on_check, told, error));
+    assert_did(ffload_loader_create(&loader, dataset, options, error));
+    ffload_options_destroy(&options);
+    ffload_dataset_close(&dataset);
+    return loader;
+}
+
 /* The check and interrupt end a wait, and no batch is lost by it. */
 static void interrupted(void **state) {
     (void)state;
@@ -232,15 +236,13 @@ static void interrupted(void **state) {
     uint64_t wanted = 0;
     for (int i = 0; i < 2; i++) {
         set_spec set;
-        ffload_loader *loader = slow(&set, threads[i]);
-        asked told = {.loader = loader, .ends_at = 2};
+        asked told = {.ends_at = 2};
+        ffload_loader *loader = told.loader = slow(&set, threads[i], &told);
         ffload_batch *batch;
-        assert_did(ffload_loader_set_check(loader, on_check, &told, error));
         assert_refused(ffload_loader_next(loader, &batch, error), FFLOAD_INTERRUPTED,
                        "interrupted while waiting for a batch");
         assert_null(batch);
         assert_true(told.times == 2 && told.refused == 2);
-        assert_did(ffload_loader_set_check(loader, NULL, NULL, error));
         ffload_loader_interrupt(loader); /* nobody waits: the next one */
         assert_refused(ffload_loader_next(loader, &batch, error), FFLOAD_INTERRUPTED, "waiting");
         batch = next(loader);
@@ -270,7 +272,7 @@ static void interrupted_soon(void **state) {
         void *told;
         pthread_t thread;
         ffload_batch *batch;
-        ffload_loader *loader = slow(&set, i % 2 ? "workers 0" : "workers 1");
+        ffload_loader *loader = slow(&set, i % 2 ? "workers 0" : "workers 1", NULL);
         int status = FFLOAD_OK;
         assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, loader), 0);
         while (status == FFLOAD_OK) {

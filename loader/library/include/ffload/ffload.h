@@ -133,6 +133,14 @@ FFLOAD_API void ffload_options_destroy(ffload_options **options);
 FFLOAD_API int ffload_options_set(ffload_options *options, const char *name, const char *value,
                                   ffload_error *error);
 
+/* check(context) is asked now and then by a loader of these options, about every 20 ms while
+ * ffload_loader_next waits, and after every 8 MiB while ffload_loader_create uploads a resident
+ * set, by the thread of that call; another value than 0 ends the call with FFLOAD_INTERRUPTED. It
+ * must not use the loader. NULL = nothing is asked. */
+typedef int ffload_check(void *context);
+FFLOAD_API int ffload_options_set_check(ffload_options *options, ffload_check *check, void *context,
+                                        ffload_error *error);
+
 /* ---- datasets ------------------------------------------------------------------------------- */
 
 /* A packed split: mapped, never parsed, so opening takes as long for ten million samples as for
@@ -233,13 +241,6 @@ typedef struct ffload_batch ffload_batch;
 /* Waits for the next batch; *batch = NULL after the last one of the last epoch. An error in making
  * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE. */
 FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error);
-
-/* check(context) is asked about every 20 ms while ffload_loader_next waits, in its thread; another
- * value than 0 ends the wait as ffload_loader_interrupt does. It must not use the loader. NULL =
- * nothing is asked. */
-typedef int ffload_check(void *context);
-FFLOAD_API int ffload_loader_set_check(ffload_loader *loader, ffload_check *check, void *context,
-                                       ffload_error *error);
 
 /* Ends the wait of ffload_loader_next, or of the next call of it where none waits, with
  * FFLOAD_INTERRUPTED, within 0.1 s. No batch is lost: the call after that gives the one that was
