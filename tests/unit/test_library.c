@@ -246,6 +246,22 @@ static void verified(void **state) {
     assert_refused(ffload_dataset_verify(dataset, 2, on_progress, &seen, error), FFLOAD_BAD_DATA,
                    "shard-000001.ffs");
     assert_int_equal(seen.problems, 1);
+    ffload_dataset_close(&dataset);
+    /* The first sample of that shard, by the option verify. */
+    static const char *const verify[] = {"verify first", "verify always", "verify off"};
+    for (int i = 0; i < 3; i++) {
+        ffload_options *options = options_from(verify[i]);
+        DLManagedTensorVersioned *sample;
+        assert_did(ffload_dataset_open(&dataset, set.folder, options, error));
+        ffload_options_destroy(&options);
+        if (i < 2)
+            assert_refused(ffload_dataset_sample(dataset, 50, &sample, error), FFLOAD_BAD_DATA,
+                           "sample 50 has checksum");
+        else
+            assert_did(ffload_dataset_sample(dataset, 50, &sample, error));
+        if (sample) sample->deleter(sample);
+        ffload_dataset_close(&dataset);
+    }
     free(path);
     ffload_dataset_close(&dataset);
     set_remove(&set);
