@@ -35,7 +35,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing
 # No fused multiply-add where the source has two operations: the exact transforms and the
 # equality of instruction-set clones depend on it.
 CFLAGS   ?= -O3 -g
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Iloader/library/include $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
 TRAIN_CFLAGS := $(LIBS_OPENMP)
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
 LDLIBS_LOADER := $(LIBS_PNG) $(LDLIBS_FORMAT) -ldl
@@ -55,7 +55,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 is_main = %/main.c
 
 FORMAT_OBJECTS    := $(call objects,$(call sources,format))
-LOADER_OBJECTS    := $(call objects,$(call sources,loader))
+LOADER_OBJECTS    := $(call objects,$(filter-out loader/library/examples/%,$(call sources,loader)))
 TRAIN_OBJECTS     := $(call objects,$(filter-out $(is_main),$(call sources,train)))
 FFPACK_OBJECTS    := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffpack)))
 FFINSPECT_OBJECTS := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffinspect)))
@@ -80,6 +80,10 @@ CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu te
 CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
+# The loader as a library; the number changes when a program that was built with an older one would break.
+LIBRARY        := $(BUILD)/libffload.so
+LIBRARY_NUMBER := 0
+LIBRARY_MAP    := loader/library/ffload.map
 
 .PHONY: all help deps programs clean test test-programs script-programs quickstart lint asan tsan bench fuzz bundle
 .DELETE_ON_ERROR:
@@ -95,7 +99,7 @@ help: ## list the targets
 $(BUILD)/config.mk: tools/build/probe.sh tools/build/probe_cuda.sh
 	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" MPI="$(MPI)" tools/build/probe.sh $@
 
-programs: $(PROGRAMS) $(MODULES) $(MPI_MODULE) ## build ffpack, ffinspect and fftrain into build/ (the default)
+programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) ## build ffpack, ffinspect, fftrain and libffload into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test lint
@@ -124,6 +128,13 @@ $(BUILD)/ffinspect: $(BUILD)/obj/tools/ffinspect/main.o $(BUILD)/libffinspect.a 
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFINSPECT) -lm
 $(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_TRAIN) -lm
+
+# Never unloaded: its threads and its handler of SIGBUS stay.
+LIBRARY_LINK = $(CC) -shared $(ALL_LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@.$(LIBRARY_NUMBER) -Wl,-soname,libffload.so.$(LIBRARY_NUMBER) \
+	-Wl,--version-script=$(LIBRARY_MAP) -Wl,-z,nodelete $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) -Wl,--as-needed $(LIBS_JANSSON) $(LDLIBS_LOADER) -lm
+$(LIBRARY): $(filter $(BUILD)/obj/loader/library/%,$(LOADER_OBJECTS)) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a $(LIBRARY_MAP)
+	$(LIBRARY_LINK)
+	@ln -sf $(@F).$(LIBRARY_NUMBER) $@
 
 $(BUILD)/obj/cudasim/%.o: % $(BUILD)/config.mk Makefile
 	@mkdir -p $(@D)

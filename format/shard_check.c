@@ -20,6 +20,11 @@ static void zero_body(void *context) {
     while (job->first_other < job->bytes && !job->from[job->first_other]) job->first_other++;
 }
 
+static ff_status tick(const ff_shard_check *check, ff_error *error) {
+    if (!check->tick || check->tick(check->context)) return FF_OK;
+    return ff_fail(error, FF_INTERRUPTED, "the check was stopped");
+}
+
 /* Checks that [from, to) of the shard is zero. */
 static ff_status check_zero(const ff_shard *shard, uint64_t from, uint64_t to, ff_error *error) {
     if (to < from)
@@ -73,7 +78,7 @@ static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard,
             check->broken(check->context, slot, 1, &problem); /* and continue: report every one */
         }
         end = entry.offset + entry.bytes;
-        if (slot % 1024 == 0) check->tick(check->context);
+        if (slot % 64 == 0) FF_TRY(tick(check, error));
     }
     uint64_t stop = ff_align_u64(end, metadata->alignment);
     if (shard->footer.samples_end != stop || shard->footer.payload_bytes != stop - FF_HEADER_BYTES)
@@ -103,7 +108,7 @@ static ff_status check_frame_slots(const ff_shard_check *check, const ff_shard *
             if (error) *error = problem;
             return status;
         }
-        if (slot % 1024 == 0) check->tick(check->context);
+        if (slot % 64 == 0) FF_TRY(tick(check, error));
     }
     return FF_OK;
 }

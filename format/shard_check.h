@@ -11,11 +11,12 @@ typedef struct ff_shard_check {
     uint8_t metadata_id[16];     /* of its text */
     /* The samples of slots first .. first + count - 1 are unreadable; the check continues. */
     void (*broken)(void *context, uint64_t first, uint64_t count, const ff_error *problem);
-    void (*tick)(void *context); /* called regularly, for progress */
+    bool (*tick)(void *context); /* called regularly; false: stop; NULL = none */
     void *context;
 } ff_shard_check;
 
-/* FF_OK also where samples are broken; fails where the shard's structure is. */
+/* FF_OK also where samples are broken; fails where the shard's structure is. FF_INTERRUPTED where
+ * `tick` stopped it. */
 FF_MUST_USE ff_status ff_shard_check_run(const ff_shard_check *check, const ff_shard *shard,
                                          ff_error *error);
 

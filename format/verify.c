@@ -21,16 +21,21 @@ typedef struct verification {
     ff_verify_report report;
     void *context;
     uint64_t done, total;
+    bool stopped;   /* by report */
     ff_error first; /* the first problem */
     pthread_mutex_t mutex;
 } verification;
 
-static void note(verification *v, const ff_error *problem, uint64_t bytes) {
+/* False where the verification is to stop: problems count no more. */
+static bool note(verification *v, const ff_error *problem, uint64_t bytes) {
     pthread_mutex_lock(&v->mutex);
     v->done += bytes;
-    if (problem && v->first.status == FF_OK) v->first = *problem;
-    if (v->report) v->report(v->context, problem ? problem->message : NULL, v->done, v->total);
+    if (problem && !v->stopped && v->first.status == FF_OK) v->first = *problem;
+    if (v->report && !v->stopped)
+        v->stopped = !v->report(v->context, problem ? problem->message : NULL, v->done, v->total);
+    const bool goes_on = !v->stopped;
     pthread_mutex_unlock(&v->mutex);
+    return goes_on;
 }
 
 static void note_broken(void *context, uint64_t first, uint64_t count, const ff_error *problem) {
@@ -39,8 +44,8 @@ static void note_broken(void *context, uint64_t first, uint64_t count, const ff_
     note(context, problem, 0);
 }
 
-static void tick(void *context) {
-    note(context, NULL, 0);
+static bool tick(void *context) {
+    return note(context, NULL, 0);
 }
 
 static ff_status check_shard(verification *v, uint32_t number, ff_error *error) {
@@ -59,6 +64,7 @@ static ff_status check_shard(verification *v, uint32_t number, ff_error *error) 
 static void shard_body(void *context, size_t number) {
     verification *v = context;
     ff_error error = {0};
+    if (!note(v, NULL, 0)) return;
     bool failed = check_shard(v, (uint32_t)number, &error) != FF_OK;
     note(v, failed ? &error : NULL, v->dataset->row[number].file_bytes);
 }
@@ -186,8 +192,10 @@ static ff_status check_samples(verification *v, ff_error *error) {
     for (uint32_t i = 1; i < dataset->header.shard_count; i++)
         check.key_base[i] =
             check.key_base[i - 1] + dataset->shard[i - 1].footer.section[FF_SHARD_KEYS].bytes;
-    for (uint64_t number = 0; number < dataset->header.sample_count; number++)
+    for (uint64_t number = 0; number < dataset->header.sample_count; number++) {
         FF_TRY_DONE(check_sample(&check, number, error));
+        if (number % 1024 == 0 && !tick(v)) goto done;
+    }
     FF_TRY_DONE(check_ids(&check, error));
 done:
     free(check.key_base);
@@ -208,6 +216,8 @@ ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report r
     if (status == FF_OK && v.first.status == FF_OK && check_samples(&v, &problem) != FF_OK)
         note(&v, &problem, 0);
     note(&v, NULL, v.dataset->bytes);
+    if (status == FF_OK && v.stopped)
+        status = ff_fail(error, FF_INTERRUPTED, "%s: the verification was stopped", path);
     if (status == FF_OK && v.first.status != FF_OK) {
         status = v.first.status;
         if (error) *error = v.first;

@@ -4,17 +4,20 @@
 
 #include "format/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Called for every problem found, with one sentence that names path and place; and for progress
- * (message NULL). `done` and `total` count bytes. */
-typedef void (*ff_verify_report)(void *context, const char *message, uint64_t done, uint64_t total);
+ * (message NULL); by one thread at a time. `done` and `total` count bytes. False: stop. */
+typedef bool (*ff_verify_report)(void *context, const char *message, uint64_t done, uint64_t total);
 
 /* Reads the index and every shard of the split folder `path` completely: headers, footers, section
  * tables, metadata agreement, records against index entries, samples and frames against their
  * checksums, ids recomputed, padding zero, no bytes between. Any changed bit of any file is found.
  * FF_OK where all is well; FF_BAD_DATA (with the first problem) where any were reported; FF_IO
- * where reading failed. `thread_count` threads share the shards. */
+ * where reading failed; FF_INTERRUPTED where `report` stopped it. `thread_count` threads share the
+ * shards.
+ */
 FF_MUST_USE ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report report,
                                       void *context, ff_error *error);
 

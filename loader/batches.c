@@ -300,6 +300,10 @@ ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_ba
     return FF_OK;
 }
 
+bool ff_batches_await(ff_batches *batches, uint64_t ns) {
+    return !batches->loader || batches->slot || ff_loader_await(batches->loader, ns);
+}
+
 void ff_batches_set_size(ff_batches *batches, int size) {
     batches->given_size = size;
 }

@@ -114,6 +114,9 @@ ff_batches_info ff_batches_describe(const ff_batches *batches);
  * copy. */
 FF_MUST_USE ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream,
                                          const ff_batch_info **batch, ff_error *error);
+/* Waits at most `ns` nanoseconds for what ff_batches_prepare would wait for on the host: true where
+ * it would not wait any more. */
+FF_MUST_USE bool ff_batches_await(ff_batches *batches, uint64_t ns);
 /* Enqueues in `stream` the kernels that write the next batch into the buffers. May be captured;
  * does not advance the host's count. FF_FAILED where a launcher fails. */
 FF_MUST_USE ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error);

@@ -15,25 +15,42 @@ static void set_size(const ff_loader_settings *all, uint32_t epoch, ff_slot *slo
     slot->width = settings->raw ? settings->metadata->width : settings->width;
 }
 
+/* Where the slot's data, labels and weights are. */
+static void place_slot(const ff_loader_settings *settings, ff_ring_slot *slot) {
+    uint8_t *memory = slot->memory;
+    slot->slot.data = memory;
+    slot->slot.weight = (float *)(void *)(memory + settings->weight_offset);
+    slot->slot.mix =
+        settings->finish.mixes ? (float *)(void *)(memory + settings->mix_offset) : NULL;
+    for (size_t i = 0; i < settings->label_count; i++)
+        slot->label[i] = ff_loader_settings_label(settings, i, memory + settings->label_offset[i]);
+}
+
+static ff_status take_memory(ff_loader *loader, ff_ring_slot *slot, uint32_t index,
+                             ff_error *error) {
+    const uint64_t offset = index * loader->settings.slot_bytes;
+    if (!loader->blocks) {
+        slot->memory = loader->memory + offset;
+        slot->pinned = loader->pinned + offset;
+        return FF_OK;
+    }
+    void *block;
+    FF_TRY(ff_blocks_take(loader->blocks, &block, error));
+    slot->memory = slot->pinned = block;
+    return FF_OK;
+}
+
 static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error) {
     const ff_loader_settings *settings = &loader->settings;
     const ff_device_table *table = loader->device->table;
     ff_ring_slot *slot = &loader->ring[index];
-    slot->memory = loader->memory + index * settings->slot_bytes;
-    slot->pinned = loader->pinned + index * settings->slot_bytes;
+    FF_TRY(take_memory(loader, slot, index, error));
     FF_TRY(ff_alloc(&slot->source, settings->rows, sizeof *slot->source, "a batch's rows", error));
     if (!settings->raw)
         FF_TRY(
             ff_alloc(&slot->params, settings->rows, sizeof *slot->params, "a batch's rows", error));
     FF_TRY(ff_alloc(&slot->label, settings->label_count, sizeof *slot->label, "labels", error));
-    for (size_t i = 0; i < settings->label_count; i++)
-        slot->label[i] =
-            ff_loader_settings_label(settings, i, slot->memory + settings->label_offset[i]);
     slot->slot = (ff_slot){
-        .data = slot->memory,
-        .weight = (float *)(void *)(slot->memory + settings->weight_offset),
-        .mix =
-            settings->finish.mixes ? (float *)(void *)(slot->memory + settings->mix_offset) : NULL,
         .label = slot->label,
         .label_count = settings->label_count,
         .source = slot->source,
@@ -44,8 +61,22 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
         .layout = settings->raw ? settings->host.from_layout : settings->host.to_layout,
         .index = index,
     };
+    place_slot(settings, slot);
     set_size(settings, 0, &slot->slot);
     return table->event_create(loader->device, &slot->slot.ready, false, error);
+}
+
+/* A slot's memory is a block that the consumer may keep. */
+static ff_status create_blocks(ff_loader *loader, ff_error *error) {
+    const ff_loader_settings *settings = &loader->settings;
+    uint64_t bytes;
+    if (!loader->device->table->unified)
+        return ff_fail(error, FF_USAGE, "only batches in host memory can be kept");
+    if (!ff_add_u64(settings->slot_bytes, settings->kept_bytes, &bytes))
+        return ff_fail(error, FF_USAGE,
+                       "batches of %" PRIu64 " and %" PRIu64 " bytes are too large",
+                       settings->slot_bytes, settings->kept_bytes);
+    return ff_blocks_create(&loader->blocks, bytes, settings->slots, error);
 }
 
 /* One block for all slots, so that a kernel can address a slot by its number. */
@@ -53,6 +84,7 @@ static ff_status create_memory(ff_loader *loader, ff_error *error) {
     const ff_device_table *table = loader->device->table;
     uint64_t bytes;
     void *memory;
+    if (loader->settings.kept_bytes) return create_blocks(loader, error);
     if (!ff_mul_u64(loader->settings.slots, loader->settings.slot_bytes, &bytes))
         return ff_fail(error, FF_USAGE, "%u slots of %" PRIu64 " bytes are too large",
                        loader->settings.slots, loader->settings.slot_bytes);
@@ -84,6 +116,8 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     for (uint32_t i = 0; i < settings->slots; i++) FF_TRY(create_slot(loader, i, error));
     /* Two tickets per thread and batch: a slower thread delays the batch by half its share. */
     uint32_t tickets = settings->threads > 1 ? 2 * (uint32_t)settings->threads : 1;
+    if (!settings->threads)
+        tickets = settings->rows / 32 + 1; /* ff_loader_await looks at the time */
     loader->run_rows = settings->rows / tickets + (settings->rows % tickets != 0);
     loader->run_rows += loader->run_rows % 2; /* partners of a mixup stay together */
     if (loader->run_rows < 8) loader->run_rows = 8;
@@ -108,7 +142,11 @@ ff_status ff_loader_create(ff_loader **out, ff_dataset *dataset, const ff_loader
     pthread_mutex_init(&loader->stream_mutex, NULL);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->work, NULL);
-    pthread_cond_init(&loader->ready, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC); /* that of ff_now_ns */
+    pthread_cond_init(&loader->ready, &clock);
+    pthread_condattr_destroy(&clock);
     ff_status status = create_all(loader, dataset, options, error);
     if (status != FF_OK) ff_loader_destroy(&loader);
     *out = loader;
@@ -121,6 +159,7 @@ static void destroy_slot(ff_loader *loader, ff_ring_slot *slot) {
     if (slot->consumed && table->event_synchronize(loader->device, slot->consumed, NULL) != FF_OK)
         slot->consumed = NULL;
     table->event_destroy(loader->device, slot->slot.ready);
+    if (loader->blocks && slot->memory) ff_blocks_give(loader->blocks, slot->memory);
     free(slot->source);
     free(slot->params);
     free(slot->label);
@@ -142,6 +181,7 @@ void ff_loader_destroy(ff_loader **out) {
     for (uint32_t i = 0; loader->ring && i < loader->settings.slots; i++)
         destroy_slot(loader, &loader->ring[i]);
     free(loader->ring);
+    ff_blocks_close(&loader->blocks);
     if (loader->device) {
         if (loader->pinned != loader->memory)
             loader->device->table->release_pinned(loader->device, loader->pinned);
@@ -182,6 +222,29 @@ static void describe_batch(const ff_loader *loader, ff_ring_slot *from) {
     set_size(settings, batch->epoch, slot);
 }
 
+/* What acquire returns next is there: a batch, an error, or the end. With the lock held. */
+static bool is_ready(ff_loader *loader) {
+    return loader->status != FF_OK ||
+           loader->next_acquire >= loader->settings.sequence.total_batches ||
+           loader->held == loader->settings.slots ||
+           find_slot(loader, FF_RING_READY, loader->next_acquire);
+}
+
+bool ff_loader_await(ff_loader *loader, uint64_t ns) {
+    const uint64_t began = ff_now_ns(), end = began + ns;
+    const struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+                                   .tv_nsec = (long)(end % 1000000000)};
+    int ended = 0;
+    pthread_mutex_lock(&loader->mutex);
+    if (!loader->settings.threads && !is_ready(loader)) ff_ring_fill(loader, end);
+    while (loader->settings.threads && !is_ready(loader) && !ended)
+        ended = pthread_cond_timedwait(&loader->ready, &loader->mutex, &until);
+    const bool ready = is_ready(loader);
+    loader->stats.wait_ns += ff_now_ns() - began;
+    pthread_mutex_unlock(&loader->mutex);
+    return ready;
+}
+
 ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
     *out = NULL;
     uint64_t began = ff_now_ns();
@@ -194,7 +257,7 @@ ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
             return ff_fail(error, FF_USAGE, "all %u slots of the loader are held: release one",
                            loader->settings.slots);
         }
-        if (!loader->settings.threads) ff_ring_fill(loader);
+        if (!loader->settings.threads && !is_ready(loader)) ff_ring_fill(loader, UINT64_MAX);
         while (!(slot = find_slot(loader, FF_RING_READY, loader->next_acquire)))
             pthread_cond_wait(&loader->ready, &loader->mutex);
         if (slot->status != FF_OK) {
@@ -215,6 +278,19 @@ ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
     if (status != FF_OK || !slot) return status;
     describe_batch(loader, slot);
     *out = &slot->slot;
+    return FF_OK;
+}
+
+ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks **blocks, void **block,
+                         ff_error *error) {
+    ff_ring_slot *from = &loader->ring[slot->index];
+    void *other;
+    *block = NULL;
+    FF_TRY(ff_blocks_take(loader->blocks, &other, error));
+    *blocks = loader->blocks;
+    *block = from->memory;
+    from->memory = from->pinned = other;
+    place_slot(&loader->settings, from);
     return FF_OK;
 }
 
@@ -241,6 +317,7 @@ ff_slot ff_loader_first_slot(const ff_loader *loader, uint32_t epoch) {
 ff_loader_stats ff_loader_measure(ff_loader *loader) {
     pthread_mutex_lock(&loader->mutex);
     ff_loader_stats stats = loader->stats;
+    if (loader->blocks) stats.blocks = ff_blocks_allocated(loader->blocks);
     pthread_mutex_unlock(&loader->mutex);
     return stats;
 }

@@ -23,6 +23,7 @@
 
 #include "format/reader.h"
 #include "loader/augment/augment.h"
+#include "loader/blocks.h"
 #include "loader/device/device.h"
 #include "loader/order.h"
 
@@ -123,6 +124,15 @@ typedef struct ff_loader_options {
     ff_loader_access access;
     ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
+
+    /* stop(stop_context) is asked while a resident set is uploaded (loader/batches.h); true ends
+     * that with FF_INTERRUPTED. NULL = nothing is asked. */
+    bool (*stop)(void *context);
+    void *stop_context;
+
+    /* Each slot's memory is a block of its own, which the consumer may keep (ff_loader_keep), with
+     * `kept_bytes` after the slot's for its own use; 0 = no. Needs a unified device. */
+    uint64_t kept_bytes;
 } ff_loader_options;
 
 /* batch 256, order random, drop, f32, CHW, no augmentation, first field, all threads, no end. */
@@ -194,6 +204,19 @@ void ff_loader_destroy(ff_loader **loader);
  * there are (else FF_USAGE: the loader could never fill the next one). */
 FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_error *error);
 
+/* Waits at most `ns` nanoseconds for what ff_loader_acquire would wait for: true where it would not
+ * wait any more. Without threads the consumer fills the batch here, part by part; a call lasts
+ * longer by at most one part of 32 rows. */
+FF_MUST_USE bool ff_loader_await(ff_loader *loader, uint64_t ns);
+
+/* Takes the memory of an acquired slot, data, labels and weights, whose addresses stay, and gives
+ * the slot other memory; with kept_bytes, once after each acquire. The slot, whose pointers to them
+ * then show the other memory, is released as ever. The caller owns the block, also after the
+ * loader was destroyed: ff_blocks_give(*blocks, *block) ends it. FF_NO_MEMORY: nothing has
+ * changed. */
+FF_MUST_USE ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks **blocks,
+                                     void **block, ff_error *error);
+
 /* Returns a slot, to be filled again once `consumed` is done (NULL = the consumer has finished).
  * The consumer keeps the event, but must neither destroy nor re-record it before this slot is
  * acquired again or the loader destroyed. Slots may be released in any order. */
@@ -225,6 +248,7 @@ typedef struct ff_loader_stats {
     uint64_t fill_ns; /* spent filling, summed over threads */
     uint64_t samples; /* acquired */
     uint64_t batches;
+    uint64_t blocks; /* allocated, with kept_bytes */
 } ff_loader_stats;
 
 ff_loader_stats ff_loader_measure(ff_loader *loader);

@@ -158,12 +158,14 @@ static ff_status place_chunk(upload *job, ff_dataset *dataset, ff_slot *slot, ff
     return FF_OK;
 }
 
-static ff_status place_all(upload *job, ff_dataset *dataset, ff_progress *progress,
-                           ff_error *error) {
+static ff_status place_all(upload *job, ff_dataset *dataset, const ff_loader_options *options,
+                           ff_progress *progress, ff_error *error) {
     ff_resident *resident = job->resident;
     for (uint64_t done = 0; done < resident->count;) {
         ff_slot *slot;
         FF_TRY(ff_interrupt_check(error));
+        if (options->stop && options->stop(options->stop_context))
+            return ff_fail(error, FF_INTERRUPTED, "stopped while the set was uploaded");
         FF_TRY(ff_loader_acquire(job->loader, &slot, error));
         if (done == 0) FF_TRY(prepare_labels(resident, slot, error));
         done += slot->count;
@@ -198,7 +200,7 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
     if (status == FF_OK && ff_device_is_absent(job.device))
         status = prepare_labels(resident, &first, error);
     else if (status == FF_OK)
-        status = place_all(&job, dataset, &progress, error);
+        status = place_all(&job, dataset, options, &progress, error);
     ff_progress_end(&progress);
     /* Waits for the copies, which read the loader's slots. */
     table->stream_destroy(job.device, job.stream);

@@ -27,8 +27,8 @@ typedef struct ff_resident {
 FF_MUST_USE ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error);
 
 /* Uploads the samples and the label fields of `options`, whose threads, verification and errors are
- * the loader's; FF_INTERRUPTED after a signal; FF_NO_MEMORY where the device has too little. On
- * failure everything is released. */
+ * the loader's; FF_INTERRUPTED after a signal or by `stop`; FF_NO_MEMORY where the device has too
+ * little. On failure everything is released. */
 FF_MUST_USE ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
                                          const ff_loader_options *options, bool quiet,
                                          ff_error *error);

@@ -134,10 +134,16 @@ void ff_ring_thread(void *context, int index) {
     pthread_mutex_unlock(&loader->mutex);
 }
 
-void ff_ring_fill(ff_loader *loader) {
-    ff_ring_slot *slot = free_slot(loader);
+void ff_ring_fill(ff_loader *loader, uint64_t end_ns) {
+    if (!loader->open) {
+        ff_ring_slot *slot = free_slot(loader);
+        if (!slot || !may_open(loader)) return;
+        open_batch(loader, slot);
+    }
+    ff_ring_slot *slot;
     uint32_t run;
-    if (!slot || !may_open(loader)) return;
-    open_batch(loader, slot);
-    while ((slot = take_run(loader, &run)) != NULL) fill_run(loader, 0, slot, run);
+    while ((slot = take_run(loader, &run)) != NULL) {
+        fill_run(loader, 0, slot, run);
+        if (ff_now_ns() > end_ns) return;
+    }
 }

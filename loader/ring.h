@@ -26,7 +26,7 @@ typedef struct ff_ring_slot {
     ff_sequence_batch batch;
     uint32_t runs_left; /* tickets not yet done */
     ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
-    uint8_t *memory;    /* device: part of the loader's memory */
+    uint8_t *memory;    /* device: part of the loader's memory, or a block */
     uint8_t *pinned;    /* what threads write to: memory itself on a unified device */
     ff_slot_source *source;
     ff_augment_params *params;
@@ -46,6 +46,7 @@ struct ff_loader {
     pthread_cond_t work, ready; /* for threads; for the consumer */
     ff_ring_slot *ring;         /* [settings.slots] */
     uint8_t *memory, *pinned;   /* of all slots; the same on a unified device */
+    ff_blocks *blocks;          /* in place of these: what the slots' memory is of; else NULL */
     uint32_t run_rows, runs;    /* of a ticket; tickets a batch */
 
     uint64_t next_open; /* the batch to open next */
@@ -68,7 +69,8 @@ struct ff_loader {
 /* The body of thread number `index`, until the loader stops. */
 void ff_ring_thread(void *loader, int index);
 
-/* Without threads: the consumer fills the next batch itself. Called with the lock held. */
-void ff_ring_fill(ff_loader *loader);
+/* Without threads: the consumer fills the next batch itself, until it is done or the time is past
+ * `end_ns` (ff_now_ns); a later call continues. Called with the lock held. */
+void ff_ring_fill(ff_loader *loader, uint64_t end_ns);
 
 #endif

@@ -239,7 +239,8 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     *settings = (ff_loader_settings){.dataset = dataset,
                                      .metadata = ff_dataset_metadata(dataset),
                                      .count = ff_dataset_count(dataset),
-                                     .seed = options->seed};
+                                     .seed = options->seed,
+                                     .kept_bytes = options->kept_bytes};
     ff_status status;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
     settings->rows = settings->sequence.rows;

@@ -37,6 +37,7 @@ struct ff_loader_settings {
     uint64_t weight_offset;
     uint64_t mix_offset; /* 0 without mixup and cutmix */
     uint64_t slot_bytes; /* a multiple of 256, so that all slots fit in one block */
+    uint64_t kept_bytes; /* as in ff_loader_options */
 
     int threads;
     uint32_t slots;

@@ -3,6 +3,7 @@
 #ifndef FF_TRAIN_RECIPE_TABLE_H
 #define FF_TRAIN_RECIPE_TABLE_H
 
+#include "loader/augment/augment.h"
 #include "train/optimizers/optimizers.h"
 
 #include <stdbool.h>
@@ -45,7 +46,7 @@ typedef struct ff_recipe {
     ff_recipe_group groups[FF_RECIPE_GROUPS];
 } ff_recipe;
 
-#define FF_RECIPE_SMALL 64
+#define FF_RECIPE_SMALL FF_AUGMENT_SMALL
 
 /* The first row of `model`, never NULL. */
 const ff_recipe *ff_recipe_of(const char *model);

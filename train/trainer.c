@@ -86,24 +86,11 @@ static ff_status check_options(const ff_trainer_options *options, ff_error *erro
     return FF_OK;
 }
 
-/* "crop" without "=PAD". */
-static bool crops_without_number(const char *augment) {
-    for (const char *part = augment; part; part = strchr(part, ',')) {
-        part += *part == ',';
-        if (strcspn(part, ",") == 4 && strncmp(part, "crop", 4) == 0) return true;
-    }
-    return false;
-}
-
-/* The usual 4 for small images, an eighth of the side for large ones; samples larger than the crop
- * need none. */
 static uint32_t chosen_padding(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     const ff_metadata *train = ff_dataset_metadata(splits->train);
-    const uint32_t side = splits->height > splits->width ? splits->height : splits->width;
-    if (trainer->augment.resize || train->height > splits->height || train->width > splits->width)
-        return 0;
-    return side <= FF_RECIPE_SMALL ? 4 : side / 8;
+    if (trainer->augment.resize) return 0;
+    return ff_augment_usual_pad(train->height, train->width, splits->height, splits->width);
 }
 
 /* What makes inputs vary is left out; their sizes stay. */
@@ -124,7 +111,7 @@ static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *
     const char *text = options->augment;
     if (!text) text = trainer->is_small ? recipe->augment_small : recipe->augment;
     if (!options->augment) FF_TRY(ff_augment_parse(&trainer->augment, text, error));
-    trainer->pad_chosen = crops_without_number(text);
+    trainer->pad_chosen = ff_augment_chooses_pad(text);
     if (trainer->pad_chosen) trainer->augment.pad = chosen_padding(trainer);
     if (options->overfit) fix_inputs(trainer);
     ff_augment_text(&trainer->augment, trainer->augment_text);

@@ -27,16 +27,38 @@ static const ff_option *find_letter(const ff_command *command, char letter) {
     return NULL;
 }
 
+static bool is_bare(const ff_option *option) {
+    return option->letter == FF_OPTION_BARE;
+}
+
+static const char *dashes(const ff_option *option) {
+    return is_bare(option) ? "" : "--";
+}
+
+/* A library has no --help: all names are listed. */
+static ff_status unlike(const ff_command *command, const char *name, size_t length,
+                        ff_error *error) {
+    char known[1024];
+    size_t used = 0;
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                                     option->name);
+    return ff_fail(error, FF_USAGE, "unknown option %.*s; there are %s", (int)length, name, known);
+}
+
 static ff_status unknown(const ff_command *command, const char *name, size_t length,
                          ff_error *error) {
     ff_nearest nearest = {.wanted = name, .length = length};
-    ff_nearest_offer(&nearest, "help");
-    ff_nearest_offer(&nearest, "version");
+    if (!is_bare(command->options)) ff_nearest_offer(&nearest, "help");
+    if (!is_bare(command->options)) ff_nearest_offer(&nearest, "version");
     for (const ff_option *option = command->options; !is_end(option); option++)
         if (option->name) ff_nearest_offer(&nearest, option->name);
+    const char *mark = dashes(command->options);
     if (nearest.name)
-        return ff_fail(error, FF_USAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
-                       name, nearest.name);
+        return ff_fail(error, FF_USAGE, "unknown option %s%.*s; did you mean %s%s?", mark,
+                       (int)length, name, mark, nearest.name);
+    if (is_bare(command->options)) return unlike(command, name, length, error);
     return ff_fail(error, FF_USAGE, "unknown option --%.*s; '%s --help' lists the options",
                    (int)length, name, command->program);
 }
@@ -71,14 +93,15 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
         value = (double)whole;
     }
     if (end == text || *end)
-        return ff_fail(error, FF_USAGE, "--%s: '%s' is not %s%s%s", option->name, text,
+        return ff_fail(error, FF_USAGE, "%s%s: '%s' is not %s%s%s", dashes(option), option->name,
+                       text,
                        option->kind == FF_OPTION_REAL      ? "a number"
                        : option->kind == FF_OPTION_INTEGER ? "a whole number"
                                                            : "a size like 4096, 64K, 128M or 1G",
                        option->choices ? " or " : "", option->choices ? option->choices : "");
     if (errno == ERANGE || !isfinite(value) || value < option->minimum || value > option->maximum)
-        return ff_fail(error, FF_USAGE, "--%s: %s is out of range; it must be from %.15g to %.15g",
-                       option->name, text, option->minimum, option->maximum);
+        return ff_fail(error, FF_USAGE, "%s%s: %s is out of range; it must be from %.15g to %.15g",
+                       dashes(option), option->name, text, option->minimum, option->maximum);
     if (option->kind == FF_OPTION_REAL)
         *(double *)option->target = value;
     else if (option->kind == FF_OPTION_INTEGER)
@@ -95,9 +118,9 @@ static ff_status refuse_choice(const ff_option *option, const char *text, ff_err
     for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest))
         ff_nearest_offer(&nearest, word);
     if (nearest.name)
-        return ff_fail(error, FF_USAGE, "--%s: '%s' is none of %s; did you mean %s?", option->name,
-                       text, option->choices, nearest.name);
-    return ff_fail(error, FF_USAGE, "--%s: '%s' is none of %s", option->name, text,
+        return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s; did you mean %s?",
+                       dashes(option), option->name, text, option->choices, nearest.name);
+    return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s", dashes(option), option->name, text,
                    option->choices);
 }
 

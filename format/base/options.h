@@ -28,9 +28,13 @@ typedef struct ff_option_list {
     int count;
 } ff_option_list;
 
+/* In place of a letter, in all options of a table: they are a library's, and messages have their
+ * names without dashes. */
+#define FF_OPTION_BARE '-'
+
 typedef struct ff_option {
     const char *name; /* without the dashes */
-    char letter;      /* 0 = none */
+    char letter;      /* 0 = none; or FF_OPTION_BARE */
     ff_option_kind kind;
     /* The value's name in --help, "N"; for CHOICE NULL = the choices. "[N]" may be left out: then
      * the value is the word in `choices`, and the next word of the command line is taken only where

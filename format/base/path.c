@@ -1,7 +1,9 @@
 #include "format/base/path.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +16,25 @@ ff_status ff_path_join(char **path, const char *directory, const char *name, ff_
     return ff_format(path, error, "%s%s%s", directory, slash ? "" : "/", name);
 }
 
-ff_status ff_path_of_program(char **folder, ff_error *error) {
-    *folder = realpath("/proc/self/exe", NULL);
+static ff_status folder_of(char **folder, const char *file, ff_error *error) {
+    *folder = realpath(file, NULL);
     char *slash = *folder ? strrchr(*folder, '/') : NULL;
-    if (!slash)
-        return ff_fail(error, FF_FAILED, "/proc/self/exe does not name this program's folder");
+    if (!slash) return ff_fail(error, FF_FAILED, "%s does not name this program's folder", file);
     slash[slash == *folder] = 0; /* keep the '/' of the root */
     return FF_OK;
+}
+
+ff_status ff_path_of_program(char **folder, ff_error *error) {
+    return folder_of(folder, "/proc/self/exe", error);
+}
+
+ff_status ff_path_of_code(char **folder, ff_error *error) {
+    Dl_info found;
+    const struct link_map *map = NULL;
+    const bool named = dladdr1((void *)(uintptr_t)ff_path_of_code, &found, (void **)(uintptr_t)&map,
+                               RTLD_DL_LINKMAP) &&
+                       map && *map->l_name; /* the program itself has no name there */
+    return named ? folder_of(folder, map->l_name, error) : ff_path_of_program(folder, error);
 }
 
 ff_status ff_path_of_module(char **path, const char *folder, const char *file, ff_error *error) {

@@ -11,6 +11,9 @@ FF_MUST_USE ff_status ff_path_join(char **path, const char *directory, const cha
 /* The folder of the running program, allocated; links are followed. */
 FF_MUST_USE ff_status ff_path_of_program(char **folder, ff_error *error);
 
+/* The folder of the program or of the shared library that this code is linked into. */
+FF_MUST_USE ff_status ff_path_of_code(char **folder, ff_error *error);
+
 /* Where a module of the programs is, allocated: in `folder` (NULL = the program's), its ../lib or
  * its parent. FF_FAILED where it is in none. */
 FF_MUST_USE ff_status ff_path_of_module(char **path, const char *folder, const char *file,

@@ -315,6 +315,23 @@ ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *er
     return FF_OK;
 }
 
+bool ff_augment_chooses_pad(const char *text) {
+    for (const char *part = text; part; part = strchr(part, ',')) {
+        part += *part == ',';
+        if (strcspn(part, ",") == 4 && strncmp(part, "crop", 4) == 0) return true;
+    }
+    return false;
+}
+
+uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_height,
+                              uint32_t out_width) {
+    if (!out_height) out_height = height;
+    if (!out_width) out_width = width;
+    const uint32_t side = out_height > out_width ? out_height : out_width;
+    if (height > out_height || width > out_width) return 0;
+    return side <= FF_AUGMENT_SMALL ? 4 : side / 8;
+}
+
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]) {
     text[0] = 0;
     for (size_t i = 0; i < KNOWN; i++) {

@@ -213,6 +213,15 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
  * part that is wrong and what is known, or the two that exclude each other. */
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
 
+/* Whether the text has a crop without a padding: its own choice is then ff_augment_usual_pad, for
+ * samples of height x width, or larger ones, of which out_height x out_width (0: all) are cropped:
+ * 4 for small images, an eighth of the side for others, and none where the samples are larger than
+ * the output. */
+bool ff_augment_chooses_pad(const char *text);
+uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_height,
+                              uint32_t out_width);
+#define FF_AUGMENT_SMALL 64u /* pixels a side of small images, at most */
+
 /* The list for --help: every augmentation with its values. Returns `text`. */
 #define FF_AUGMENT_HELP_BYTES 768
 const char *ff_augment_help(char text[FF_AUGMENT_HELP_BYTES]);

@@ -48,7 +48,7 @@ ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int c
         return ff_fail(
             error, FF_FAILED,
             "this program was built without CUDA: make found no complete toolkit, and prints what is missing");
-    if (!folder) FF_TRY(ff_path_of_program(&own, error));
+    if (!folder) FF_TRY(ff_path_of_code(&own, error));
     if (!folder) folder = own;
     FF_TRY_DONE(ff_path_of_module(&path, folder, "libff_cuda.so", error));
     if (ordinal != FF_CUDA_NO_DEVICE) FF_TRY_DONE(ff_cuda_driver_check(cuda, ordinal, error));

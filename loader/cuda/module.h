@@ -1,13 +1,11 @@
 /* Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
  *
  * In this order, each with its own error message (FF_FAILED):
- *   module     libff_cuda.so is next to the program, in ../lib or in ..; builds without CUDA have
- *              none
- *   driver     libcuda.so.1 is installed, is not the stub, is new enough (CUDA 13: 580, CUDA 12:
- *              525), and finds the device (FF_USAGE where there are fewer); skipped for
- *              FF_CUDA_NO_DEVICE
- *   libraries  those of libraries.h
- *   module     opens, and is of the same build
+ *   module     libff_cuda.so is next to the program or library that this is in, in ../lib or in ..;
+ * builds without CUDA have none driver     libcuda.so.1 is installed, is not the stub, is new
+ * enough (CUDA 13: 580, CUDA 12: 525), and finds the device (FF_USAGE where there are fewer);
+ * skipped for FF_CUDA_NO_DEVICE libraries  those of libraries.h module     opens, and is of the
+ * same build
  *
  * Nothing here uses a device: no context is created before table->device_create.
  *
@@ -33,8 +31,9 @@ const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module);
  * module. */
 const char *ff_cuda_module_notes(const ff_cuda_module *module);
 
-/* The same as if the program lay in `folder` (NULL: where it lies) and had been built with `cuda`
- * (13000; 0: without). For tests, which have modules and drivers of their own. */
+/* The same as if the program lay in `folder` (NULL: where it lies, or the library does) and had
+ * been built with `cuda` (13000; 0: without). For tests, which have modules and drivers of their
+ * own. */
 FF_MUST_USE ff_status ff_cuda_module_open_as(ff_cuda_module **module, const char *folder, int cuda,
                                              int ordinal, ff_error *error);
 

@@ -147,14 +147,16 @@ static void truncations(void **state) {
 typedef struct reports {
     size_t problems;
     uint64_t done, total;
+    uint64_t stops_at; /* it stops once so many bytes are done; 0 = never */
 } reports;
 
-static void on_report(void *context, const char *message, uint64_t done, uint64_t total) {
+static bool on_report(void *context, const char *message, uint64_t done, uint64_t total) {
     reports *seen = context;
     seen->problems += message != NULL;
     assert_true(done >= seen->done && done <= total);
     seen->done = done;
     seen->total = total;
+    return !seen->stops_at || done < seen->stops_at;
 }
 
 /* Every broken sample is named, and the progress reaches its total. */
@@ -185,6 +187,9 @@ static void reports_all(void **state) {
     assert_fails(ff_verify_split(folder, 3, on_report, &seen, error), FF_BAD_DATA, "checksum");
     assert_int_equal(seen.problems, 4);
     assert_int_equal(seen.done, seen.total);
+    /* Where it is stopped, that is all that is said, also of a broken set. */
+    seen = (reports){.stops_at = 1};
+    assert_fails(ff_verify_split(folder, 3, on_report, &seen, error), FF_INTERRUPTED, "stopped");
     /* It fails with the first one's message. */
     assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, "shard-000000.ffs");
     remove_folder(folder);

@@ -8,6 +8,11 @@ LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))
 SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
              $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%) $(RECIPES) $(LAUNCH)
 TO        := $(DESTDIR)$(PREFIX)
+# The library: beside it the name that programs link, and what compiles them.
+HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffload/*.h))
+EXAMPLES  := $(wildcard loader/library/examples/*)
+VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
+LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
 
 $(BUILD)/share/%.table: $(BUILD)/%
 	@mkdir -p $(@D)
@@ -36,19 +41,26 @@ $(BUILD)/share/doc/ffpack/%: %
 
 .PHONY: shared install uninstall
 shared: $(SHARED:%=$(BUILD)/%)
-install: programs shared ## programs, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
+install: programs shared ## programs, library, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
 	@mkdir -p "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
 	    echo "install: $(TO) cannot be written: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
 	@for file in $(NAMES:%=bin/%) $(SHARED); do \
 	    case $$file in bin/*) from=$(BUILD)/$${file#bin/} mode=755 ;; *) from=$(BUILD)/$$file mode=644 ;; esac; \
 	    install -D -m $$mode $$from "$(TO)/$$file" || exit 1; \
 	done
+	@install -D -m 644 $(LIBRARY).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY)).$(LIBRARY_NUMBER)"
+	@ln -sf $(notdir $(LIBRARY)).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY))"
+	@for file in $(HEADERS); do install -D -m 644 loader/library/$$file "$(TO)/$$file" || exit 1; done
+	@for file in $(EXAMPLES:loader/library/%=%); do install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; done
+	@mkdir -p "$(TO)/lib/pkgconfig"
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
+	@chmod 644 "$(TO)/lib/pkgconfig/ffload.pc"
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
 	@$(if $(MPI_MODULE),install -D -m 644 $(MPI_MODULE) "$(TO)/lib/libff_mpi.so",rm -f "$(TO)/lib/libff_mpi.so")
-	@echo "installed in $(TO): bin, $(if $(MODULES),lib/libff_cuda.so$(comma) )$(if $(MPI_MODULE),lib/libff_mpi.so$(comma) )share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
+	@echo "installed in $(TO): bin, lib/libffload.so, include/ffload, $(if $(MODULES),lib/libff_cuda.so$(comma) )$(if $(MPI_MODULE),lib/libff_mpi.so$(comma) )share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
 	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
 	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
 
 uninstall: ## remove what make install put into PREFIX
-	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so $(SHARED),"$(TO)/$(file)")
-	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" -depth -type d -empty -delete 2>/dev/null || true
+	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so lib/$(notdir $(LIBRARY)) $(LIBRARY_FILES) $(SHARED),"$(TO)/$(file)")
+	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" "$(TO)/include/ffload" -depth -type d -empty -delete 2>/dev/null || true

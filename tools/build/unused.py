@@ -19,6 +19,9 @@ ALLOWED = {
     "ff_compute_implementation": "tests run every implementation of the build",
 }
 
+# What these headers declare is for the programs of others.
+LIBRARY = "loader/library/include/"
+
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__attribute__", "FF_PRINTF"}
 
 
@@ -45,7 +48,9 @@ def read(path, declared, uses):
             round_ += 1 if token == "(" else -1
             if token == "(" and depth == 0 and round_ == 1 and last and last not in KEYWORDS and not typedef:
                 user = last
-                if path.endswith(".h"):
+                if path.startswith(LIBRARY):
+                    uses.setdefault(user, set()).add(None)
+                elif path.endswith(".h"):
                     declared.setdefault(user, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
         elif token in ";=":
             if depth == 0:

@@ -29,7 +29,4 @@ FF_MUST_USE ff_status ff_inspect_json_samples(json_t **out, ff_dataset *dataset,
 /* An array of rows. */
 FF_MUST_USE ff_status ff_inspect_json_bench(json_t **out, const ff_bench *bench, ff_error *error);
 
-/* Shared by the files that build documents. */
-json_t *ff_inspect_json_hex(uint64_t value, int digits);
-
 #endif

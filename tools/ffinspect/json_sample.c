@@ -1,4 +1,5 @@
 #include "format/base/json.h"
+#include "format/dataset_json.h"
 #include "tools/ffinspect/json.h"
 
 #include <inttypes.h>
@@ -83,8 +84,8 @@ static ff_status add_sample(json_t *list, ff_dataset *dataset, ff_reader *reader
         "{s:I, s:I, s:s, s:I, s:I, s:[I, I, I], s:o, s:o, s:o, s:[], s:o}", "number",
         (json_int_t)number, "item", (json_int_t)view.entry.item, "shard", shard.name, "offset",
         (json_int_t)view.entry.offset, "bytes", (json_int_t)view.entry.bytes, "shape", chw ? c : h,
-        chw ? h : w, chw ? w : c, "checksum", ff_inspect_json_hex(view.entry.checksum, 16),
-        "source_checksum", ff_inspect_json_hex(view.entry.source_checksum, 16), "key",
+        chw ? h : w, chw ? w : c, "checksum", ff_json_hex(view.entry.checksum, 16),
+        "source_checksum", ff_json_hex(view.entry.source_checksum, 16), "key",
         ff_json_bytes(key, key_bytes), "labels", "first_values",
         values_array(metadata->dtype, first, head.tensor_bytes / bytes));
     if (json_array_append_new(list, sample))

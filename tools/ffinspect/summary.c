@@ -12,11 +12,6 @@
 
 enum { NAME_WIDTH = 24, NAME_LIMIT = 60, TEXT_LIMIT = 200, CHANNELS_LIMIT = 16 };
 
-const char *ff_inspect_normalize_state(const ff_metadata *metadata) {
-    if (!metadata->statistics_count) return "none";
-    return ff_dtype_is_float(metadata->dtype) ? "applied" : "recorded";
-}
-
 static bool has_transform(const ff_metadata *metadata, const char *word) {
     size_t length = strlen(word);
     for (size_t i = 0; i < metadata->transform_count; i++) {

@@ -6,9 +6,7 @@
 #include "tools/ffinspect/stats.h"
 #include "tools/ffinspect/verify.h"
 
-/* Whether Normalize is applied to the stored values: "applied", "recorded" or "none" (--json), and
- * a sentence. */
-const char *ff_inspect_normalize_state(const ff_metadata *metadata);
+/* Whether Normalize is applied to the stored values: a sentence. */
 const char *ff_inspect_values_sentence(const ff_metadata *metadata);
 
 /* Prints the summary of a split. `name` is its title; `classes_limit` 0 = list all classes. */

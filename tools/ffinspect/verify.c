@@ -25,7 +25,7 @@ static void keep(ff_verification *verification, const char *message) {
         verification->problem_count++;
 }
 
-static void on_report(void *context, const char *message, uint64_t done, uint64_t total) {
+static bool on_report(void *context, const char *message, uint64_t done, uint64_t total) {
     listener *heard = context;
     pthread_mutex_lock(&heard->mutex);
     heard->verification->bytes = total;
@@ -33,6 +33,7 @@ static void on_report(void *context, const char *message, uint64_t done, uint64_
     if (message) keep(heard->verification, message);
     ff_progress_update(&heard->progress, done, NULL);
     pthread_mutex_unlock(&heard->mutex);
+    return true;
 }
 
 ff_status ff_inspect_verify(ff_verification *verification, const char *path, int jobs,

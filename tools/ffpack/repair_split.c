@@ -197,10 +197,6 @@ static void note_lost(void *context, uint64_t first, uint64_t count, const ff_er
         state->lost[state->lost_count++] = lost;
 }
 
-static void tick(void *context) {
-    (void)context;
-}
-
 static void check_shard(void *context, size_t number) {
     ff_survey *survey = context;
     ff_shard_state *state = &survey->shard[number];
@@ -208,8 +204,7 @@ static void check_shard(void *context, size_t number) {
     ff_error problem = {0}, failed = {0};
     char name[32], *path = NULL;
     check_job job = {.survey = survey, .number = (uint32_t)number, .failed = &failed};
-    ff_shard_check check = {
-        .metadata = &survey->metadata, .broken = note_lost, .tick = tick, .context = &job};
+    ff_shard_check check = {.metadata = &survey->metadata, .broken = note_lost, .context = &job};
     ff_id_of(check.metadata_id, survey->text.bytes, survey->text.length);
     ff_shard_name(name, (uint32_t)number);
     ff_status status = ff_format(&path, &problem, "%s/%s", survey->folder, name);

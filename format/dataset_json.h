@@ -1,0 +1,20 @@
+/* What a packed set is, as JSON: all facts that take no pass over its index. Byte strings of the
+ * source (class and field names) are always percent-escaped (ff_escape); mean and std are given as
+ * numbers and as bits. */
+#ifndef FF_FORMAT_DATASET_JSON_H
+#define FF_FORMAT_DATASET_JSON_H
+
+#include "format/reader.h"
+
+#include <jansson.h>
+
+/* *out = a new reference to an object; NULL on failure (FF_NO_MEMORY). */
+FF_MUST_USE ff_status ff_dataset_json(json_t **out, const ff_dataset *dataset, ff_error *error);
+
+/* A number of bits, in hexadecimal digits. NULL when out of memory. */
+json_t *ff_json_hex(uint64_t value, int digits);
+
+/* Whether Normalize is applied to the stored values: "applied", "recorded" or "none". */
+const char *ff_metadata_normalize_state(const ff_metadata *metadata);
+
+#endif

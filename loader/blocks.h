@@ -1,0 +1,29 @@
+/* Blocks of host memory of one size, which a consumer may keep: those given back are used again.
+ *
+ * Life of a block: ff_blocks_take -> its owner -> ff_blocks_give. The blocks outlive their creator:
+ * after ff_blocks_close the last one that is given back frees all. Thread rule: any thread. */
+#ifndef FF_LOADER_BLOCKS_H
+#define FF_LOADER_BLOCKS_H
+
+#include "format/base/status.h"
+
+#include <stdint.h>
+
+typedef struct ff_blocks ff_blocks;
+
+/* Blocks of `bytes` (at least 1), aligned to 256 bytes, of which up to `unused_most` that nobody
+ * owns stay allocated. Allocates no block yet. */
+FF_MUST_USE ff_status ff_blocks_create(ff_blocks **blocks, uint64_t bytes, uint32_t unused_most,
+                                       ff_error *error);
+/* No more are taken. NULL is accepted; *blocks = NULL. */
+void ff_blocks_close(ff_blocks **blocks);
+
+/* A block, the one given back last where there is one; its content is undefined. FF_NO_MEMORY. */
+FF_MUST_USE ff_status ff_blocks_take(ff_blocks *blocks, void **block, ff_error *error);
+/* May end `blocks`, where it is closed. */
+void ff_blocks_give(ff_blocks *blocks, void *block);
+
+/* How many were allocated since the creation: constant while blocks are only used again. */
+uint64_t ff_blocks_allocated(ff_blocks *blocks);
+
+#endif

@@ -1,0 +1,252 @@
+#include "loader/library/dataset.h"
+
+#include "format/base/memory.h"
+#include "format/base/thread.h"
+#include "format/dataset_json.h"
+#include "format/verify.h"
+#include "loader/library/options.h"
+#include "loader/library/status.h"
+#include "loader/library/tensor.h"
+
+#include <stdlib.h>
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+static ff_status open_dataset(ffload_dataset **out, const char *path, const ffload_options *options,
+                              ff_error *error) {
+    ffload_dataset *dataset;
+    *out = NULL;
+    FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
+    const ff_status status =
+        ff_dataset_open(&dataset->inner, path, ff_library_options_verify(options), error);
+    if (status != FF_OK) {
+        free(dataset);
+        return status;
+    }
+    pthread_mutex_init(&dataset->mutex, NULL);
+    atomic_init(&dataset->users, 1);
+    dataset->process = ff_library_process();
+    *out = dataset;
+    return FF_OK;
+}
+
+int ffload_dataset_open(ffload_dataset **dataset, const char *path, const ffload_options *options,
+                        ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(open_dataset(dataset, path, options, &inner), &inner, error);
+}
+
+void ff_library_dataset_retain(ffload_dataset *dataset) {
+    atomic_fetch_add(&dataset->users, 1);
+}
+
+/* In a child of the process that opened it, too: nothing waits for a lock here. */
+void ff_library_dataset_release(ffload_dataset *dataset) {
+    if (atomic_fetch_sub(&dataset->users, 1) != 1) return;
+    ff_reader_close(&dataset->reader);
+    ff_dataset_close(&dataset->inner);
+    free(dataset->json);
+    if (dataset->process == ff_library_process()) pthread_mutex_destroy(&dataset->mutex);
+    free(dataset);
+}
+
+void ffload_dataset_close(ffload_dataset **dataset) {
+    if (*dataset) ff_library_dataset_release(*dataset);
+    *dataset = NULL;
+}
+
+/* ---- facts ---------------------------------------------------------------------------------- */
+
+uint64_t ffload_dataset_count(const ffload_dataset *dataset) {
+    return ff_dataset_count(dataset->inner);
+}
+
+static ff_status check_process(const ffload_dataset *dataset, ff_error *error) {
+    return ff_library_check_process(dataset->process, ff_dataset_path(dataset->inner), error);
+}
+
+static ff_status describe(ffload_dataset *dataset, const char **out, ff_error *error) {
+    json_t *json;
+    *out = NULL;
+    FF_TRY(check_process(dataset, error));
+    pthread_mutex_lock(&dataset->mutex);
+    ff_status status = FF_OK;
+    if (!dataset->json && (status = ff_dataset_json(&json, dataset->inner, error)) == FF_OK) {
+        dataset->json = json_dumps(json, JSON_ENSURE_ASCII);
+        json_decref(json);
+        if (!dataset->json)
+            status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
+    }
+    *out = dataset->json;
+    pthread_mutex_unlock(&dataset->mutex);
+    return status;
+}
+
+int ffload_dataset_describe(ffload_dataset *dataset, const char **json, ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(describe(dataset, json, &inner), &inner, error);
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+/* A reader that no other thread uses. */
+static ff_status take_reader(ffload_dataset *dataset, ff_reader **reader, ff_error *error) {
+    *reader = NULL;
+    FF_TRY(check_process(dataset, error));
+    pthread_mutex_lock(&dataset->mutex);
+    *reader = dataset->reader;
+    dataset->reader = NULL;
+    pthread_mutex_unlock(&dataset->mutex);
+    return *reader ? FF_OK : ff_reader_open(reader, dataset->inner, error);
+}
+
+static void give_reader(ffload_dataset *dataset, ff_reader *reader) {
+    if (!reader) return;
+    pthread_mutex_lock(&dataset->mutex);
+    ff_reader *other = dataset->reader;
+    dataset->reader = reader;
+    pthread_mutex_unlock(&dataset->mutex);
+    ff_reader_close(&other);
+}
+
+static void describe_view(const ffload_dataset *dataset, const ff_view *view, void *data,
+                          ff_tensor *tensor) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset->inner);
+    const int64_t channels = metadata->channels, height = view->height, width = view->width;
+    const int64_t chw[] = {channels, height, width}, hwc[] = {height, width, channels};
+    ff_tensor_init(tensor, data, metadata->dtype, metadata->layout == FF_CHW ? chw : hwc, 3);
+}
+
+static ff_status copy_sample(ffload_dataset *dataset, uint64_t number,
+                             DLManagedTensorVersioned **out, ff_error *error) {
+    ff_reader *reader;
+    ff_view view;
+    ff_tensor tensor;
+    void *data = NULL;
+    ff_status status;
+    *out = NULL;
+    FF_TRY_DONE(take_reader(dataset, &reader, error));
+    FF_TRY_DONE(ff_reader_sample(reader, number, &view, error));
+    FF_TRY_DONE(ff_alloc_aligned(&data, view.tensor_bytes, 1, 0, "a sample", error));
+    FF_TRY_DONE(ff_view_copy(dataset->inner, &view, data, error));
+    describe_view(dataset, &view, data, &tensor);
+    status = ff_tensor_export(out, &tensor, 0, free, data, error);
+done:
+    if (status != FF_OK) free(data);
+    give_reader(dataset, reader);
+    return status;
+}
+
+int ffload_dataset_sample(ffload_dataset *dataset, uint64_t number,
+                          DLManagedTensorVersioned **tensor, ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(copy_sample(dataset, number, tensor, &inner), &inner, error);
+}
+
+static void end_view(void *dataset) {
+    ff_library_dataset_release(dataset);
+}
+
+static ff_status view_sample(ffload_dataset *dataset, uint64_t number,
+                             DLManagedTensorVersioned **out, ff_error *error) {
+    ff_reader *reader;
+    ff_view view;
+    ff_tensor tensor;
+    ff_status status;
+    *out = NULL;
+    FF_TRY_DONE(take_reader(dataset, &reader, error));
+    FF_TRY_DONE(ff_reader_sample(reader, number, &view, error));
+    if (!view.mapped) {
+        status = ff_fail(error, FF_USAGE,
+                         "%s: its samples are compressed, so they cannot be viewed in place; take "
+                         "a copy",
+                         ff_dataset_path(dataset->inner));
+        goto done;
+    }
+    describe_view(dataset, &view, (void *)(uintptr_t)view.tensor, &tensor);
+    ff_library_dataset_retain(dataset);
+    status =
+        ff_tensor_export(out, &tensor, DLPACK_FLAG_BITMASK_READ_ONLY, end_view, dataset, error);
+    if (status != FF_OK) ff_library_dataset_release(dataset);
+done:
+    give_reader(dataset, reader);
+    return status;
+}
+
+int ffload_dataset_view(ffload_dataset *dataset, uint64_t number, DLManagedTensorVersioned **tensor,
+                        ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(view_sample(dataset, number, tensor, &inner), &inner, error);
+}
+
+/* ---- labels and keys ------------------------------------------------------------------------ */
+
+static ff_status read_label(ffload_dataset *dataset, uint64_t number, const char *name,
+                            DLManagedTensorVersioned **out, ff_error *error) {
+    ff_reader *reader = NULL;
+    ff_tensor tensor;
+    void *values = NULL;
+    size_t index;
+    int64_t class;
+    ff_status status;
+    *out = NULL;
+    FF_TRY_DONE(ff_dataset_field(dataset->inner, name, &index, error));
+    const ff_field *field = &ff_dataset_metadata(dataset->inner)->field[index];
+    const int64_t width = field->width;
+    FF_TRY_DONE(take_reader(dataset, &reader, error));
+    if (field->kind == FF_FIELD_NONE) {
+        status = ff_fail(error, FF_USAGE, "%s: field %s holds no labels",
+                         ff_dataset_path(dataset->inner), field->name);
+        goto done;
+    }
+    FF_TRY_DONE(ff_alloc_aligned(&values, ff_field_bytes(field), 1, 0, "a label", error));
+    if (field->kind == FF_FIELD_CLASS) /* its range is checked, too */
+        FF_TRY_DONE(ff_dataset_class(dataset->inner, number, index, &class, error));
+    FF_TRY_DONE(ff_reader_label(reader, number, index, values, error));
+    ff_tensor_init(&tensor, values, field->dtype, &width, field->kind == FF_FIELD_CLASS ? 0 : 1);
+    status = ff_tensor_export(out, &tensor, 0, free, values, error);
+done:
+    if (status != FF_OK) free(values);
+    give_reader(dataset, reader);
+    return status;
+}
+
+int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *field,
+                         DLManagedTensorVersioned **tensor, ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(read_label(dataset, number, field, tensor, &inner), &inner, error);
+}
+
+_Static_assert(FFLOAD_KEY_MOST == FF_KEY_LIMIT_BYTES, "the longest key");
+
+int ffload_dataset_key(ffload_dataset *dataset, uint64_t number, char *key, size_t *bytes,
+                       ffload_error *error) {
+    ff_error inner;
+    *bytes = 0;
+    ff_status status = check_process(dataset, &inner);
+    if (status == FF_OK) status = ff_dataset_key(dataset->inner, number, key, bytes, &inner);
+    return ff_library_end(status, &inner, error);
+}
+
+/* ---- verifying ------------------------------------------------------------------------------ */
+
+typedef struct listener {
+    ffload_progress *progress;
+    void *context;
+} listener;
+
+static bool on_report(void *context, const char *message, uint64_t done, uint64_t total) {
+    const listener *heard = context;
+    return !heard->progress || heard->progress(heard->context, message, done, total) == 0;
+}
+
+int ffload_dataset_verify(ffload_dataset *dataset, int threads, ffload_progress *progress,
+                          void *context, ffload_error *error) {
+    ff_error inner;
+    listener heard = {.progress = progress, .context = context};
+    ff_status status = check_process(dataset, &inner);
+    if (status == FF_OK)
+        status = ff_verify_split(ff_dataset_path(dataset->inner),
+                                 threads > 0 ? threads : ff_cpu_count(), on_report, &heard, &inner);
+    return ff_library_end(status, &inner, error);
+}

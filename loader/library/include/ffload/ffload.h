@@ -1,0 +1,335 @@
+/* libffload: packed datasets in your own training loop.
+ *
+ *     ffload_dataset *dataset;
+ *     ffload_options *options;
+ *     ffload_loader *loader;
+ *     ffload_batch *batch;
+ *     const DLTensor *images, *labels;
+ *     ffload_error error;
+ *
+ *     if (ffload_dataset_open(&dataset, "packed/train", NULL, &error)) ... error.message ...
+ *     ffload_options_create(&options, &error);
+ *     ffload_options_set(options, "batch_size", "256", &error);
+ *     ffload_options_set(options, "augment", "crop=4,flip", &error);
+ *     ffload_loader_create(&loader, dataset, options, &error);
+ *     while (ffload_loader_next(loader, &batch, &error) == FFLOAD_OK && batch) {
+ *         ffload_batch_tensor(batch, "images", &images, &error);  // [256, 3, 32, 32] f32
+ *         ffload_batch_tensor(batch, "labels", &labels, &error);  // [256] i32
+ *         ... train ...
+ *         ffload_batch_release(&batch);       // at once, or any time later
+ *     }
+ *     ffload_loader_destroy(&loader);
+ *     ffload_options_destroy(&options);
+ *     ffload_dataset_close(&dataset);
+ *
+ * Compile with `pkg-config --cflags --libs ffload`.
+ *
+ * What a sample looks like depends on (seed, epoch, sample), and where it comes depends on (seed,
+ * epoch, position), on nothing else: batches are the same bits for any number of threads, on any
+ * number of ranks, after a resume, and they are those of fftrain with the same options.
+ *
+ * Errors. Every fallible function returns FFLOAD_OK or another status and takes an ffload_error
+ * last (NULL is accepted), which it fills, on failure only, with the status and one sentence that
+ * says what was wrong, where, and mostly what would be right. What a function returns by a pointer
+ * is NULL after a failure. Nothing is printed, and no function ends the process.
+ *
+ * Ownership. What create, open, next and export return belongs to the caller, until destroy, close,
+ * release or a tensor's deleter. These accept NULL, set the caller's pointer to NULL, and may come
+ * in any order: a loader keeps its dataset open, a tensor its batch, a batch its memory. `const`
+ * pointers and texts belong to the object that they were asked of, and are valid as long as it is.
+ *
+ * Threads. A dataset may be used by any number of threads. A loader is used by one thread at a time
+ * (a second one at the same time gets FFLOAD_USAGE), but for ffload_loader_interrupt. Options are
+ * used by one thread at a time. Batches and tensors may be read, exported, released and deleted by
+ * any thread.
+ *
+ * Processes. Threads do not survive a fork: a child may release, close and destroy what it
+ * inherited, and read the batches and tensors that it has; all other calls refuse (FFLOAD_USAGE).
+ * It opens its own instead; the files' memory is shared by all.
+ *
+ * Signals. No handler is installed for any signal but SIGBUS, which the system sends to a thread
+ * that reads a mapped file when the file shrinks or its disk fails. Where that happens in a read of
+ * this library's, the call returns FFLOAD_IO; every other SIGBUS goes to the handler that was
+ * there when the first dataset was opened, or ends the process as ever. A handler that the program
+ * installs later takes all of them. */
+#ifndef FFLOAD_FFLOAD_H
+#define FFLOAD_FFLOAD_H
+
+#include <ffload/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FFLOAD_API __attribute__((visibility("default")))
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+enum {
+    FFLOAD_OK = 0,
+    FFLOAD_FAILED = 1,      /* none of the others: no GPU, a thread that does not start */
+    FFLOAD_USAGE = 2,       /* an unknown option, a wrong value, or a call that is not possible */
+    FFLOAD_BAD_DATA = 3,    /* the set is broken, or is none */
+    FFLOAD_IO = 4,          /* the system refused to open or read a file, or a file shrank */
+    FFLOAD_NO_MEMORY = 5,   /* on the host or on the device */
+    FFLOAD_INTERRUPTED = 6, /* by ffload_loader_interrupt, or by a check of the caller's */
+};
+
+typedef struct ffload_error {
+    int status;         /* the one returned */
+    char message[2048]; /* one line; bytes of paths as they are, else ASCII */
+} ffload_error;
+
+/* "0.1.0": of the library that runs. */
+FFLOAD_API const char *ffload_version(void);
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* Settings by name, each with a default; later versions add names.
+ *
+ *   batch_size  N (256): samples of a batch, over all ranks
+ *   augment     none (default), or a list as in "crop=4,flip" and "rrc=224,flip,mixup=0.2":
+ *               crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, rrc=SIZE,
+ *               jitter=B[:C[:S[:H]]], erase=P, mixup[=ALPHA], cutmix[=ALPHA]; as fftrain's
+ *               --augment
+ *   size        HxW: of the images; default: as augmented, or as stored
+ *   dtype       f32 (default) | f16 | bf16; u8 | u16 give values as stored, from such sets
+ *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
+ *               H, W] in both; on a GPU only channels_last is possible
+ *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
+ *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
+ *               keep: it is smaller | pad: it has rows of zeros, with class -1 and weight 0
+ *
+ *   order       random (default) | block: for sets larger than memory | sequential
+ *   block       N (auto): with order block, samples that are stored together
+ *   group       N (auto): with order block, blocks that are mixed with each other
+ *   seed        N (0): of order and augmentation, up to 2^53
+ *   epoch       N (0): the first one
+ *   position    N (0): samples of it that come before the first batch
+ *   epochs      N (1): how many, the first included; 0: without end
+ *   rank        N (0), and
+ *   world       N (1): the loader gives rank's rows of each batch, of so many ranks
+ *   cuts        N (1): each batch comes in so many equal parts, one after another
+ *
+ *   workers     N (auto): threads that make batches ahead of their use; 0: the caller's does. auto:
+ *               as many as there are processors, at most 8
+ *   prefetch    N (auto): batches that are ready or being made
+ *   verify      off | first (default) | always: whether a sample's checksum is compared, the first
+ *               time that it is read, or each time; for ffload_dataset_open
+ *
+ *   device      cpu (default) | cuda | cuda:N: where batches are made
+ *   placement   auto (default) | resident: the whole set is in the device's memory | stream:
+ *               samples are copied to it, and augmented there | host: batches are copied to it
+ *   reserve     N (0): with placement auto, MiB of the device's memory that stay free */
+typedef struct ffload_options ffload_options;
+
+FFLOAD_API int ffload_options_create(ffload_options **options, ffload_error *error);
+FFLOAD_API void ffload_options_destroy(ffload_options **options);
+
+/* FFLOAD_USAGE where there is no such option, naming the nearest, or where the value is none of
+ * its. What fits a set and what does not is found by ffload_loader_create. */
+FFLOAD_API int ffload_options_set(ffload_options *options, const char *name, const char *value,
+                                  ffload_error *error);
+
+/* check(context) is asked now and then by a loader of these options, about every 20 ms while
+ * ffload_loader_next waits, and after every 8 MiB while ffload_loader_create uploads a resident
+ * set, by the thread of that call; another value than 0 ends the call with FFLOAD_INTERRUPTED. It
+ * must not use the loader. NULL = nothing is asked. */
+typedef int ffload_check(void *context);
+FFLOAD_API int ffload_options_set_check(ffload_options *options, ffload_check *check, void *context,
+                                        ffload_error *error);
+
+/* ---- datasets ------------------------------------------------------------------------------- */
+
+/* A packed split: mapped, never parsed, so opening takes as long for ten million samples as for
+ * ten. Every number that is read is checked, and samples have checksums (option verify). */
+typedef struct ffload_dataset ffload_dataset;
+
+/* Opens the folder of a split, which has index.ffx. options: verify; NULL = the defaults.
+ * FFLOAD_BAD_DATA where `path` is no such folder, naming the splits in it if it has any. */
+FFLOAD_API int ffload_dataset_open(ffload_dataset **dataset, const char *path,
+                                   const ffload_options *options, ffload_error *error);
+FFLOAD_API void ffload_dataset_close(ffload_dataset **dataset);
+
+FFLOAD_API uint64_t ffload_dataset_count(const ffload_dataset *dataset);
+
+/* What the set is, as JSON: an object with the words of `ffinspect --json`, as far as they take no
+ * pass over the index: split, samples, items, dtype, layout, shape, variable_size, channels,
+ * height, width, compression, normalize (state, mean, std, and both as bits), transforms, fields
+ * (name, kind, dtype, width, in_index, classes), provenance (key, value), required, optional, ids
+ * (content, transform, source). Names that may be any bytes are percent-escaped. */
+FFLOAD_API int ffload_dataset_describe(ffload_dataset *dataset, const char **json,
+                                       ffload_error *error);
+
+/* Sample `number` < count: [C, H, W] or [H, W, C] in the set's dtype and layout, in host memory, as
+ * stored: a float set is normalized, a u8 one is not. The tensor is the caller's: its deleter ends
+ * it. FFLOAD_BAD_DATA where its checksum is wrong. */
+FFLOAD_API int ffload_dataset_sample(ffload_dataset *dataset, uint64_t number,
+                                     DLManagedTensorVersioned **tensor, ffload_error *error);
+
+/* The same in place, read-only: no byte is copied, and the tensor keeps the dataset open. A set
+ * that is compressed has no views (FFLOAD_USAGE). Reading a view when its file has shrunk ends the
+ * process by SIGBUS, as any read of a mapped file does: ffload_dataset_sample is the safe one. */
+FFLOAD_API int ffload_dataset_view(ffload_dataset *dataset, uint64_t number,
+                                   DLManagedTensorVersioned **tensor, ffload_error *error);
+
+/* The sample's values of a label field (NULL = the first), as stored: [] of a class field, which is
+ * -1 where there is none, else [width]. FFLOAD_USAGE listing the fields where there is none of
+ * that name. */
+FFLOAD_API int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *field,
+                                    DLManagedTensorVersioned **tensor, ffload_error *error);
+
+/* The sample's key, mostly its path in the source: any bytes, *bytes of them, without a final zero.
+ * `key` has room for FFLOAD_KEY_MOST. */
+#define FFLOAD_KEY_MOST 4096
+FFLOAD_API int ffload_dataset_key(ffload_dataset *dataset, uint64_t number, char *key,
+                                  size_t *bytes, ffload_error *error);
+
+/* Called by ffload_dataset_verify, by one thread at a time: with each problem found, a sentence
+ * with path and place, and with NULL as it goes on. `done` of `total` bytes are checked. Another
+ * value than 0 ends it. */
+typedef int ffload_progress(void *context, const char *problem, uint64_t done, uint64_t total);
+
+/* Checks every byte of the set, as `ffinspect --verify` does: any changed bit is found. `threads`:
+ * how many; 0 = as many as there are processors. progress may be NULL. FFLOAD_BAD_DATA with the
+ * first problem. */
+FFLOAD_API int ffload_dataset_verify(ffload_dataset *dataset, int threads,
+                                     ffload_progress *progress, void *context, ffload_error *error);
+
+/* ---- loaders -------------------------------------------------------------------------------- */
+
+/* Batches of a dataset in the order of its epochs. */
+typedef struct ffload_loader ffload_loader;
+
+/* What is known of a batch. */
+typedef struct ffload_batch_info {
+    uint32_t rows;         /* of each full batch: of this rank, and of this cut */
+    uint32_t count;        /* samples in this one */
+    uint32_t epoch;        /* its epoch */
+    uint32_t last;         /* 1: the last one of its epoch */
+    uint64_t index;        /* of this batch in its epoch */
+    uint64_t position;     /* of its first sample in the epoch's order */
+    uint64_t global_count; /* samples of this batch over all ranks and cuts */
+} ffload_batch_info;
+
+/* Checks all options against each other and the set before it starts anything; FFLOAD_USAGE says
+ * what does not fit. `dataset` may be closed afterwards, and `options` changed or destroyed. */
+FFLOAD_API int ffload_loader_create(ffload_loader **loader, ffload_dataset *dataset,
+                                    const ffload_options *options, ffload_error *error);
+
+/* Stops its threads. Batches stay as they are. */
+FFLOAD_API void ffload_loader_destroy(ffload_loader **loader);
+
+/* What it gives, as JSON: an object with batches (of an epoch from its start), samples (of the
+ * set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
+ * and reason (a sentence: why this placement), and tensors, an array of {name, dtype, shape,
+ * strides} of a full batch. Names are percent-escaped. Valid until the next call of this function
+ * or the end of the loader. */
+FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,
+                                      ffload_error *error);
+
+/* Batches of an epoch from its start; with cuts, parts of batches. */
+FFLOAD_API uint64_t ffload_loader_length(const ffload_loader *loader);
+
+/* One batch in host memory, for as long as it is not released, also after its loader is gone. Its
+ * memory is then used for another one: a loop that keeps no batch allocates nothing after the
+ * start, but for a few bytes for each tensor that it exports. */
+typedef struct ffload_batch ffload_batch;
+
+/* Waits for the next batch; *batch = NULL after the last one of the last epoch. An error in making
+ * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE. */
+FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error);
+
+/* Ends the wait of ffload_loader_next, or of the next call of it where none waits, with
+ * FFLOAD_INTERRUPTED, within 0.1 s. No batch is lost: the call after that gives the one that was
+ * waited for. May be called by any thread, and in a signal handler. */
+FFLOAD_API void ffload_loader_interrupt(ffload_loader *loader);
+
+/* Continues with the batch that begins at `position` of `epoch`; epochs count from there. Costs
+ * nothing where that is the next one anyway, else a start of the threads. */
+FFLOAD_API int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                                  ffload_error *error);
+
+/* Where the loader is, as JSON: what is needed to continue with the batch after the last one given.
+ * Valid until the next call of this function or the end of the loader. */
+FFLOAD_API int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error);
+
+/* Continues there. FFLOAD_USAGE where the text is of other batches, by its seed, order, batch size
+ * or samples. Rank, world, cuts, augmentation and threads may be others. */
+FFLOAD_API int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error);
+
+typedef struct ffload_stats {
+    uint64_t wait_ns; /* spent in ffload_loader_next: the consumer's wait for data */
+    uint64_t fill_ns; /* spent making batches, summed over threads */
+    uint64_t samples; /* given */
+    uint64_t batches;
+    uint64_t blocks; /* of memory allocated for batches: constant while released ones suffice */
+    uint64_t reserved[3];
+} ffload_stats;
+
+/* Since it was created, seeks included. */
+FFLOAD_API int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error);
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+FFLOAD_API void ffload_batch_release(ffload_batch **batch);
+
+FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *batch);
+
+/* A tensor of the batch by its name. n: its samples, info.count; with last_batch pad: info.rows.
+ *
+ *   images         [n, C, H, W] of the option dtype, with strides of the option layout: normalized,
+ *                  as augmented; u8 and u16: as stored
+ *   labels         of the first label field: a class field [n] i32, -1 where there is none, others
+ *                  [n, width] f32
+ *   labels/NAME    of the field NAME, one of the option label
+ *   weight         [n] f32: 1; 0 for rows that only pad
+ *   samples        [n] i64: the samples' numbers in the set; -1 for rows that only pad
+ * and with mixup or cutmix, where a row is mixed with that of its neighbour i ^ 1:
+ *   mix            [n] f32: the share of the row's own sample and label; 1 where it is not mixed
+ *   labels_b       as labels: those of the other sample, whose share is 1 - mix
+ *   labels_b/NAME  as labels/NAME
+ *
+ * The loss of a mixed row is mix * loss(labels) + (1 - mix) * loss(labels_b).
+ *
+ * FFLOAD_USAGE naming those that there are. Valid until the batch is released. */
+FFLOAD_API int ffload_batch_tensor(const ffload_batch *batch, const char *name,
+                                   const DLTensor **tensor, ffload_error *error);
+
+/* The same with an owner, for other libraries, which may write to it: the batch lives until the
+ * tensor's deleter was called, by any thread. */
+FFLOAD_API int ffload_batch_export(ffload_batch *batch, const char *name,
+                                   DLManagedTensorVersioned **tensor, ffload_error *error);
+
+/* *old takes over a tensor, for consumers that know no versions; *tensor = NULL. The flags are
+ * lost. On failure the caller keeps *tensor. */
+FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTensor **old,
+                                  ffload_error *error);
+
+/* ---- batches on a GPU ----------------------------------------------------------------------- */
+
+/* With device cuda a loader has no batches of its own: it writes the next one into memory that the
+ * caller gives, names[i] into to[i]. names: images, labels, labels/NAME, weight, mix, any of them.
+ * to: tensors on the loader's device, of the dtype, shape and strides of a full batch
+ * (ffload_loader_describe); rows after info.count are padding, with weight 0 and class -1.
+ *
+ * All work is enqueued in `stream`, a cudaStream_t of the caller's, and the host waits for none of
+ * it: what comes later in the stream sees the batch. With placement stream and host it waits, as
+ * ffload_loader_next does, until the samples of the batch were read. One stream is used for all
+ * batches, or several that wait for each other. The loader's device becomes the calling thread's
+ * current one.
+ *
+ * *info = NULL after the last batch, else valid until the next call. ffload_loader_destroy and
+ * _seek wait for the batches enqueued; a seek uploads a resident set again, unless it costs
+ * nothing. Of a loader on the CPU: FFLOAD_USAGE. */
+FFLOAD_API int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
+                                          const DLTensor *const *to, size_t count, void *stream,
+                                          const ffload_batch_info **info, ffload_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,244 @@
+#include "loader/library/loader.h"
+
+#include "format/base/memory.h"
+#include "loader/library/status.h"
+
+#include <stdlib.h>
+
+enum { LOOK_NS = 20000000 }; /* how long a wait goes on unasked */
+
+/* ---- whose turn it is ----------------------------------------------------------------------- */
+
+ff_status ff_library_enter(ffload_loader *loader, ff_error *error) {
+    FF_TRY(ff_library_check_process(loader->process, "the loader", error));
+    if (!atomic_exchange(&loader->busy, true)) return FF_OK;
+    return ff_fail(error, FF_USAGE, "the loader is used from two threads at once");
+}
+
+void ff_library_leave(ffload_loader *loader) {
+    atomic_store(&loader->busy, false);
+}
+
+/* ---- creating and destroying ---------------------------------------------------------------- */
+
+static ff_loader_stats measure(const ffload_loader *loader) {
+    if (loader->inner) return ff_loader_measure(loader->inner);
+    return loader->gpu.batches ? ff_batches_measure(loader->gpu.batches) : (ff_loader_stats){0};
+}
+
+ff_loader_info ff_library_info(const ffload_loader *loader) {
+    if (loader->inner) return ff_loader_describe(loader->inner);
+    return loader->gpu.batches ? ff_batches_describe(loader->gpu.batches).loader
+                               : (ff_loader_info){0};
+}
+
+static bool is_on_gpu(const ffload_loader *loader) {
+    return loader->settings.ordinal != FF_LIBRARY_CPU;
+}
+
+/* On the CPU the one before ends only where there is another. */
+static ff_status start_host(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                            ff_error *error) {
+    ff_dataset *dataset = loader->dataset->inner;
+    ff_loader_options options = loader->settings.loader;
+    ff_loader *inner;
+    options.epoch = epoch;
+    options.position = position;
+    FF_TRY(ff_plan_added_bytes(&options.kept_bytes, dataset, &loader->settings, error));
+    FF_TRY(ff_loader_create(&inner, dataset, &options, error));
+    ff_loader_destroy(&loader->inner);
+    loader->inner = inner;
+    loader->slot = NULL;
+    return FF_OK;
+}
+
+ff_status ff_library_start(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                           ff_error *error) {
+    const ff_loader_stats stats = measure(loader);
+    const ff_library_settings *settings = &loader->settings;
+    FF_TRY(is_on_gpu(loader) ? ff_library_gpu_start(&loader->gpu, loader->dataset->inner, settings,
+                                                    epoch, position, error)
+                             : start_host(loader, epoch, position, error));
+    loader->before.wait_ns += stats.wait_ns;
+    loader->before.fill_ns += stats.fill_ns;
+    loader->before.samples += stats.samples;
+    loader->before.batches += stats.batches;
+    loader->before.blocks += stats.blocks;
+    loader->fresh = true;
+    loader->next = (ff_loader_position){.seed = settings->loader.seed,
+                                        .batch = settings->loader.batch,
+                                        .position = position,
+                                        .epoch = epoch};
+    return FF_OK;
+}
+
+static ff_status check_place(const ff_library_settings *settings, ff_error *error) {
+    const bool on_cpu = settings->ordinal == FF_LIBRARY_CPU;
+    if (on_cpu && settings->placement != FF_PLACEMENT_AUTO &&
+        settings->placement != FF_PLACEMENT_HOST)
+        return ff_fail(error, FF_USAGE, "placement: %s needs a GPU, and device is cpu",
+                       ff_placement_name(settings->placement));
+    if (!on_cpu && settings->loader.layout != FF_HWC)
+        return ff_fail(error, FF_USAGE,
+                       "layout: batches on a GPU are channels_last; set layout to it");
+    return FF_OK;
+}
+
+static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
+                            const ffload_options *options, ff_error *error) {
+    ff_library_settings *settings = &loader->settings;
+    FF_TRY(ff_library_settings_init(settings, options, ff_dataset_metadata(dataset->inner), error));
+    FF_TRY(check_place(settings, error));
+    loader->dataset = dataset;
+    ff_library_dataset_retain(dataset);
+    if (is_on_gpu(loader)) FF_TRY(ff_library_gpu_open(&loader->gpu, settings->ordinal, error));
+    FF_TRY(ff_library_start(loader, settings->loader.epoch, settings->loader.position, error));
+    if (is_on_gpu(loader))
+        return ff_library_gpu_plan(&loader->plan, &loader->gpu, dataset->inner, settings, error);
+    return ff_plan_create(&loader->plan, loader->inner, dataset->inner, settings, error);
+}
+
+static ff_status create(ffload_loader **out, ffload_dataset *dataset, const ffload_options *options,
+                        ff_error *error) {
+    ffload_loader *loader;
+    *out = NULL;
+    FF_TRY(ff_library_check_process(dataset->process, ff_dataset_path(dataset->inner), error));
+    FF_TRY(ff_alloc(&loader, 1, sizeof *loader, "a loader", error));
+    loader->process = ff_library_process();
+    const ff_status status = create_all(loader, dataset, options, error);
+    if (status != FF_OK) ffload_loader_destroy(&loader);
+    *out = loader;
+    return status;
+}
+
+int ffload_loader_create(ffload_loader **loader, ffload_dataset *dataset,
+                         const ffload_options *options, ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(create(loader, dataset, options, &inner), &inner, error);
+}
+
+/* Loaders of the process that this one was forked from. Their threads are not here, and a lock may
+ * be one's that was held: they stay as they are, and findable. */
+static _Atomic(ffload_loader *) abandoned;
+
+static void abandon(ffload_loader *loader) {
+    loader->abandoned = atomic_load(&abandoned);
+    while (!atomic_compare_exchange_weak(&abandoned, &loader->abandoned, loader)) {
+    }
+    ff_library_dataset_release(loader->dataset);
+}
+
+void ffload_loader_destroy(ffload_loader **out) {
+    ffload_loader *loader = *out;
+    *out = NULL;
+    if (!loader) return;
+    if (loader->process != ff_library_process()) {
+        abandon(loader);
+        return;
+    }
+    ff_loader_destroy(&loader->inner);
+    ff_library_gpu_close(&loader->gpu);
+    ff_plan_release(loader->plan);
+    if (loader->dataset) ff_library_dataset_release(loader->dataset);
+    ff_library_settings_free(&loader->settings);
+    free(loader->json);
+    free(loader->state);
+    free(loader);
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+void ffload_loader_interrupt(ffload_loader *loader) {
+    atomic_store(&loader->interrupted, true);
+}
+
+static ff_status await_batch(ffload_loader *loader, ff_error *error) {
+    for (uint64_t ns = 0;; ns = LOOK_NS) {
+        const bool ready = loader->inner ? ff_loader_await(loader->inner, ns)
+                                         : ff_batches_await(loader->gpu.batches, ns);
+        const bool asked = ns && !ready && loader->settings.check;
+        if (atomic_exchange(&loader->interrupted, false) ||
+            (asked && loader->settings.check(loader->settings.context)))
+            return ff_fail(error, FF_INTERRUPTED, "interrupted while waiting for a batch");
+        if (ready) return FF_OK;
+    }
+}
+
+/* A slot whose batch was not given for want of memory comes again. */
+static ff_status next_batch(ffload_loader *loader, ffload_batch **batch, ff_error *error) {
+    if (is_on_gpu(loader))
+        return ff_fail(error, FF_USAGE,
+                       "this loader makes its batches on a GPU: ffload_loader_enqueue_into gives "
+                       "them");
+    FF_TRY(await_batch(loader, error));
+    if (!loader->slot) FF_TRY(ff_loader_acquire(loader->inner, &loader->slot, error));
+    if (!loader->slot) return FF_OK;
+    FF_TRY(ff_library_batch_create(batch, loader->inner, loader->slot, loader->plan, error));
+    loader->next = loader->slot->next;
+    loader->fresh = false;
+    ff_loader_release(loader->inner, loader->slot, NULL);
+    loader->slot = NULL;
+    return FF_OK;
+}
+
+int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error) {
+    ff_error inner;
+    *batch = NULL;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        status = next_batch(loader, batch, &inner);
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}
+
+static ff_status enqueue_into(ffload_loader *loader, const char *const *names,
+                              const DLTensor *const *to, size_t count, void *stream,
+                              const ffload_batch_info **out, ff_error *error) {
+    const ff_batch_info *info;
+    if (!is_on_gpu(loader))
+        return ff_fail(error, FF_USAGE,
+                       "this loader makes its batches on the CPU: ffload_loader_next gives them");
+    if (!loader->gpu.batches)
+        return ff_fail(error, FF_USAGE, "the loader has no batches since a seek of it failed");
+    FF_TRY(await_batch(loader, error));
+    FF_TRY(
+        ff_library_gpu_enqueue(&loader->gpu, loader->plan, names, to, count, stream, &info, error));
+    if (!info) return FF_OK;
+    loader->next = info->next;
+    loader->fresh = false;
+    loader->enqueued =
+        ff_library_batch_info(loader->plan->rows, info->count, info->epoch, info->last, info->batch,
+                              info->position, info->global_count);
+    *out = &loader->enqueued;
+    return FF_OK;
+}
+
+int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
+                               const DLTensor *const *to, size_t count, void *stream,
+                               const ffload_batch_info **info, ffload_error *error) {
+    ff_error inner;
+    *info = NULL;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        status = enqueue_into(loader, names, to, count, stream, info, &inner);
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}
+
+int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error) {
+    ff_error inner;
+    *stats = (ffload_stats){0};
+    const ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        const ff_loader_stats now = measure(loader), *before = &loader->before;
+        stats->wait_ns = before->wait_ns + now.wait_ns;
+        stats->fill_ns = before->fill_ns + now.fill_ns;
+        stats->samples = before->samples + now.samples;
+        stats->batches = before->batches + now.batches;
+        stats->blocks = before->blocks + now.blocks;
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}

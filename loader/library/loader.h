@@ -1,0 +1,39 @@
+/* A loader with what continues it. Private to loader/library/. */
+#ifndef FF_LOADER_LIBRARY_LOADER_H
+#define FF_LOADER_LIBRARY_LOADER_H
+
+#include "loader/library/batch.h"
+#include "loader/library/dataset.h"
+#include "loader/library/gpu.h"
+
+struct ffload_loader {
+    int process;
+    atomic_bool busy;        /* a thread is in a call */
+    atomic_bool interrupted; /* and the next wait ends */
+    ffload_dataset *dataset;
+    ff_library_settings settings;
+    ff_plan *plan;
+    ff_loader *inner;   /* on the CPU */
+    ff_library_gpu gpu; /* on a GPU: in place of it */
+    ffload_batch_info enqueued;
+    ff_slot *slot; /* acquired, but not given yet: there was no memory; else NULL */
+    bool fresh;    /* no batch was given since it started at `next` */
+    ff_loader_position next;
+    ff_loader_stats before; /* of earlier inner ones */
+    char *json, *state;     /* texts given; NULL = none */
+    ffload_loader *abandoned;
+};
+
+/* The begin and the end of every public function but destroy and interrupt. FF_USAGE in another
+ * process, and where another thread is in a call. */
+FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
+void ff_library_leave(ffload_loader *loader);
+
+/* Zeros where a seek on a GPU failed. */
+ff_loader_info ff_library_info(const ffload_loader *loader);
+
+/* Starts at a position; on failure the loader is as before, but on a GPU without batches. */
+FF_MUST_USE ff_status ff_library_start(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                                       ff_error *error);
+
+#endif

@@ -1,0 +1,209 @@
+/* What a loader gives, and where it is. */
+#include "format/base/json.h"
+#include "loader/library/loader.h"
+#include "loader/library/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keeps the text of a document, which ends here, in *kept. */
+static ff_status keep_text(char **kept, json_t *json, const char **out, ff_error *error) {
+    char *text = json ? json_dumps(json, JSON_ENSURE_ASCII) : NULL;
+    json_decref(json);
+    if (!text) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
+    free(*kept);
+    *kept = text;
+    *out = text;
+    return FF_OK;
+}
+
+/* ---- what it gives -------------------------------------------------------------------------- */
+
+static json_t *numbers(const int64_t *value, int count) {
+    json_t *array = json_array();
+    for (int i = 0; array && i < count; i++)
+        if (json_array_append_new(array, json_integer(value[i]))) {
+            json_decref(array);
+            array = NULL;
+        }
+    return array;
+}
+
+static json_t *tensors_array(const ff_plan *plan) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < plan->count; i++) {
+        ff_tensor tensor;
+        ff_plan_describe(plan, i, plan->rows, NULL, &tensor);
+        const int rank = tensor.dl.ndim;
+        json_t *item =
+            json_pack("{s:o, s:s, s:o, s:o}", "name",
+                      ff_json_bytes(plan->tensor[i].name, strlen(plan->tensor[i].name)), "dtype",
+                      ff_dtype_name(plan->tensor[i].dtype), "shape", numbers(tensor.shape, rank),
+                      "strides", numbers(tensor.strides, rank));
+        if (json_array_append_new(array, item)) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static ff_status describe(ffload_loader *loader, const char **out, ff_error *error) {
+    const ff_loader_info info = ff_library_info(loader);
+    const ff_plan *plan = loader->plan;
+    const ff_library_gpu *gpu = &loader->gpu;
+    const ff_batches_info batches = gpu->batches
+                                        ? ff_batches_describe(gpu->batches)
+                                        : (ff_batches_info){.placement = FF_PLACEMENT_HOST};
+    char device[16] = "cpu";
+    if (gpu->device) snprintf(device, sizeof device, "cuda:%d", gpu->device->ordinal);
+    json_t *json = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:I, s:s, s:s, s:s, s:o}", "batches",
+        (json_int_t)info.batches_per_epoch, "samples", (json_int_t)info.samples, "rows",
+        (json_int_t)info.rows, "batch_size", (json_int_t)loader->settings.loader.batch, "channels",
+        (json_int_t)plan->channels, "height", (json_int_t)plan->height, "width",
+        (json_int_t)plan->width, "dtype", ff_dtype_name(plan->tensor[0].dtype), "layout",
+        plan->layout == FF_CHW ? "contiguous" : "channels_last", "threads", info.threads, "slots",
+        (json_int_t)info.slots, "device", device, "placement", ff_placement_name(batches.placement),
+        "reason",
+        batches.reason ? batches.reason : "Placement: host, because the device is the CPU.",
+        "tensors", tensors_array(plan));
+    return keep_text(&loader->json, json, out, error);
+}
+
+int ffload_loader_describe(ffload_loader *loader, const char **json, ffload_error *error) {
+    ff_error inner;
+    *json = NULL;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        status = describe(loader, json, &inner);
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}
+
+uint64_t ffload_loader_length(const ffload_loader *loader) {
+    return ff_library_info(loader).batches_per_epoch;
+}
+
+/* ---- where it is ---------------------------------------------------------------------------- */
+
+/* Where nothing was given yet, or there is no end, what comes next is the same anyway. */
+static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, ff_error *error) {
+    const bool counts = loader->settings.loader.epochs != 0 && !loader->fresh;
+    if (!counts && epoch == loader->next.epoch && position == loader->next.position) return FF_OK;
+    return ff_library_start(loader, epoch, position, error);
+}
+
+int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                       ffload_error *error) {
+    ff_error inner;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        status = seek(loader, epoch, position, &inner);
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}
+
+/* What decides which samples come, with the values of this loader. */
+typedef struct fact {
+    const char *name;
+    uint64_t value;
+} fact;
+enum { FACTS = 5 };
+
+static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
+    const ff_loader_info info = ff_library_info(loader);
+    const ff_loader_options *options = &loader->settings.loader;
+    const bool blocks = options->order == FF_ORDER_BLOCK;
+    const fact all[FACTS] = {{"seed", options->seed},
+                             {"batch_size", options->batch},
+                             {"samples", info.samples},
+                             {"block", blocks ? info.block : 0},
+                             {"group", blocks ? info.group : 0}};
+    memcpy(facts, all, sizeof all);
+}
+
+static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
+    fact facts[FACTS];
+    list_facts(loader, facts);
+    json_t *json = json_pack("{s:I, s:I, s:s}", "epoch", (json_int_t)loader->next.epoch, "position",
+                             (json_int_t)loader->next.position, "order",
+                             ff_order_name(loader->settings.loader.order));
+    for (int i = 0; json && i < FACTS; i++)
+        if (json_object_set_new(json, facts[i].name, json_integer((json_int_t)facts[i].value))) {
+            json_decref(json);
+            json = NULL;
+        }
+    return keep_text(&loader->state, json, out, error);
+}
+
+int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error) {
+    ff_error inner;
+    *json = NULL;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        status = write_state(loader, json, &inner);
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}
+
+static ff_status read_number(const json_t *json, const char *name, uint64_t most, uint64_t *value,
+                             ff_error *error) {
+    const json_t *number = json_object_get(json, name);
+    const json_int_t whole = json_integer_value(number);
+    *value = 0;
+    if (!json_is_integer(number) || whole < 0 || (uint64_t)whole > most)
+        return ff_fail(error, FF_USAGE, "the state of a loader has no %s, or one out of range",
+                       name);
+    *value = (uint64_t)whole;
+    return FF_OK;
+}
+
+/* Refuses the state of other batches. */
+static ff_status compare_facts(const ffload_loader *loader, const json_t *json, ff_error *error) {
+    fact facts[FACTS];
+    const char *order = json_string_value(json_object_get(json, "order"));
+    const char *own = ff_order_name(loader->settings.loader.order);
+    list_facts(loader, facts);
+    if (!order || strcmp(order, own) != 0)
+        return ff_fail(error, FF_USAGE, "the state is of order %s, this loader's is %s",
+                       order ? order : "unknown", own);
+    for (int i = 0; i < FACTS; i++) {
+        uint64_t value;
+        FF_TRY(read_number(json, facts[i].name, INT64_MAX, &value, error));
+        if (value != facts[i].value)
+            return ff_fail(error, FF_USAGE,
+                           "the state is of %s %" PRIu64 ", this loader's is %" PRIu64,
+                           facts[i].name, value, facts[i].value);
+    }
+    return FF_OK;
+}
+
+static ff_status restore(ffload_loader *loader, const char *text, ff_error *error) {
+    uint64_t epoch = 0, position = 0;
+    ff_status status;
+    json_t *json = json_loads(text, 0, NULL);
+    if (!json) return ff_fail(error, FF_USAGE, "the state of a loader is no JSON text");
+    FF_TRY_DONE(compare_facts(loader, json, error));
+    FF_TRY_DONE(read_number(json, "epoch", UINT32_MAX, &epoch, error));
+    FF_TRY_DONE(read_number(json, "position", INT64_MAX, &position, error));
+    status = seek(loader, (uint32_t)epoch, position, error);
+done:
+    json_decref(json);
+    return status;
+}
+
+int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error) {
+    ff_error inner;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) {
+        status = restore(loader, json, &inner);
+        ff_library_leave(loader);
+    }
+    return ff_library_end(status, &inner, error);
+}

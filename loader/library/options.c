@@ -1,0 +1,295 @@
+#include "loader/library/options.h"
+
+#include "format/base/options.h"
+#include "loader/library/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Values as given; texts are owned, NULL = the default. */
+struct ffload_options {
+    int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
+    int64_t workers, prefetch, reserve;
+    int dtype, layout, last_batch, order, verify, placement;
+    const char *augment, *size, *label, *device;
+    ffload_check *check;
+    void *context;
+};
+
+enum { OPTIONS_MOST = 32 };
+
+/* In the order of the header. */
+static void list_options(ffload_options *to, ff_option table[OPTIONS_MOST]) {
+    const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
+    const double u32 = UINT32_MAX;
+    const ff_option all[] = {
+        {.name = "batch_size",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->batch_size,
+         .minimum = 1,
+         .maximum = 1 << 24},
+        {.name = "augment", .kind = FF_OPTION_STRING, .target = &to->augment},
+        {.name = "size", .kind = FF_OPTION_STRING, .target = &to->size},
+        {.name = "dtype",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->dtype,
+         .choices = "f32|f16|bf16|u8|u16"},
+        {.name = "layout",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->layout,
+         .choices = "contiguous|channels_last"},
+        {.name = "label", .kind = FF_OPTION_STRING, .target = &to->label},
+        {.name = "last_batch",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->last_batch,
+         .choices = "drop|keep|pad"},
+        {.name = "order",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->order,
+         .choices = "random|block|sequential"},
+        {.name = "block",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->block,
+         .choices = "auto",
+         .minimum = 1,
+         .maximum = most_seeds},
+        {.name = "group",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->group,
+         .choices = "auto",
+         .minimum = 1,
+         .maximum = most_seeds},
+        {.name = "seed", .kind = FF_OPTION_INTEGER, .target = &to->seed, .maximum = most_seeds},
+        {.name = "epoch", .kind = FF_OPTION_INTEGER, .target = &to->epoch, .maximum = u32},
+        {.name = "position",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->position,
+         .maximum = most_seeds},
+        {.name = "epochs", .kind = FF_OPTION_INTEGER, .target = &to->epochs, .maximum = u32},
+        {.name = "rank", .kind = FF_OPTION_INTEGER, .target = &to->rank, .maximum = u32 - 1},
+        {.name = "world",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->world,
+         .minimum = 1,
+         .maximum = u32},
+        {.name = "cuts",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->cuts,
+         .minimum = 1,
+         .maximum = 1 << 24},
+        {.name = "workers",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->workers,
+         .choices = "auto",
+         .maximum = 1024},
+        {.name = "prefetch",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->prefetch,
+         .choices = "auto",
+         .minimum = 1,
+         .maximum = 4096},
+        {.name = "verify",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->verify,
+         .choices = "off|first|always"},
+        {.name = "device", .kind = FF_OPTION_STRING, .target = &to->device},
+        {.name = "placement",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->placement,
+         .choices = "auto|resident|stream|host"},
+        {.name = "reserve", .kind = FF_OPTION_INTEGER, .target = &to->reserve, .maximum = 1 << 30},
+        {.name = NULL},
+    };
+    _Static_assert(sizeof all <= OPTIONS_MOST * sizeof *table, "the table has room");
+    memcpy(table, all, sizeof all);
+    for (ff_option *option = table; option->name; option++) option->letter = FF_OPTION_BARE;
+}
+
+static const ffload_options defaults = {.batch_size = 256,
+                                        .epochs = 1,
+                                        .world = 1,
+                                        .cuts = 1,
+                                        .workers = -1,
+                                        .verify = FF_VERIFY_FIRST};
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+/* Whole numbers up to `most`, as many as there are, with `mark` between them. */
+static bool parse_numbers(const char *text, char mark, unsigned long most, unsigned long *number,
+                          int count) {
+    for (int i = 0; i < count; i++) {
+        char *end;
+        if (*text < '0' || *text > '9') return false;
+        number[i] = strtoul(text, &end, 10);
+        if (number[i] > most || *end != (i + 1 < count ? mark : 0)) return false;
+        text = end + 1;
+    }
+    return true;
+}
+
+static ff_status parse_size(const char *text, uint32_t *height, uint32_t *width, ff_error *error) {
+    unsigned long side[2] = {0};
+    *height = *width = 0;
+    if (!text) return FF_OK;
+    if (!parse_numbers(text, 'x', FF_SIDE_LIMIT, side, 2) || !side[0] || !side[1])
+        return ff_fail(error, FF_USAGE, "size: '%s' is no HEIGHTxWIDTH, as in 224x224", text);
+    *height = (uint32_t)side[0];
+    *width = (uint32_t)side[1];
+    return FF_OK;
+}
+
+static ff_status parse_device(const char *text, int *ordinal, ff_error *error) {
+    unsigned long number = 0;
+    *ordinal = FF_LIBRARY_CPU;
+    if (!text || strcmp(text, "cpu") == 0) return FF_OK;
+    if (strcmp(text, "cuda") != 0 &&
+        (strncmp(text, "cuda:", 5) != 0 || !parse_numbers(text + 5, 0, 1023, &number, 1)))
+        return ff_fail(error, FF_USAGE, "device: '%s' is none of cpu|cuda|cuda:NUMBER", text);
+    *ordinal = (int)number;
+    return FF_OK;
+}
+
+/* Cuts a list at its commas. */
+static ff_status parse_labels(ff_library_settings *settings, const char *text, ff_error *error) {
+    if (!text) return FF_OK;
+    FF_TRY(ff_copy_string(&settings->names, text, error));
+    size_t count = 0;
+    for (char *rest = settings->names; rest; count++) {
+        if (count == FF_LIBRARY_LABELS_MOST)
+            return ff_fail(error, FF_USAGE, "label: more than %d fields", FF_LIBRARY_LABELS_MOST);
+        settings->label[count] = rest;
+        rest = strchr(rest, ',');
+        if (rest) *rest++ = 0;
+    }
+    settings->loader.label = settings->label;
+    settings->loader.label_count = count;
+    return FF_OK;
+}
+
+static ff_status check_text(const ffload_options *options, const void *target, ff_error *error) {
+    ff_augment_spec spec;
+    uint32_t side[2];
+    int ordinal;
+    if (target == &options->augment) return ff_augment_parse(&spec, options->augment, error);
+    if (target == &options->size) return parse_size(options->size, &side[0], &side[1], error);
+    if (target == &options->device) return parse_device(options->device, &ordinal, error);
+    return FF_OK;
+}
+
+static ff_status set_text(ffload_options *options, const ff_option *option, const char *value,
+                          ff_error *error) {
+    const char **target = option->target, *before = *target;
+    char *copy;
+    FF_TRY(ff_copy_string(&copy, value, error));
+    *target = copy;
+    const ff_status status = check_text(options, target, error);
+    if (status != FF_OK) *target = before;
+    free(status == FF_OK ? (char *)(uintptr_t)before : copy);
+    return status;
+}
+
+/* ---- the public functions ------------------------------------------------------------------- */
+
+int ffload_options_create(ffload_options **out, ffload_error *error) {
+    ff_error inner;
+    const ff_status status = ff_alloc(out, 1, sizeof **out, "options", &inner);
+    if (status == FF_OK) **out = defaults;
+    return ff_library_end(status, &inner, error);
+}
+
+void ffload_options_destroy(ffload_options **out) {
+    ffload_options *options = *out;
+    if (!options) return;
+    free((char *)(uintptr_t)options->augment);
+    free((char *)(uintptr_t)options->size);
+    free((char *)(uintptr_t)options->label);
+    free((char *)(uintptr_t)options->device);
+    free(options);
+    *out = NULL;
+}
+
+static ff_status set(ffload_options *options, const char *name, const char *value,
+                     ff_error *error) {
+    ff_option table[OPTIONS_MOST];
+    const ff_option *option;
+    list_options(options, table);
+    const ff_command command = {.options = table};
+    FF_TRY(ff_options_find(&command, name, strlen(name), &option, error));
+    if (option->kind == FF_OPTION_STRING) return set_text(options, option, value, error);
+    return ff_option_set(option, value, error);
+}
+
+int ffload_options_set(ffload_options *options, const char *name, const char *value,
+                       ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(set(options, name, value, &inner), &inner, error);
+}
+
+int ffload_options_set_check(ffload_options *options, ffload_check *check, void *context,
+                             ffload_error *error) {
+    (void)error;
+    options->check = check;
+    options->context = context;
+    return FFLOAD_OK;
+}
+
+/* ---- what they mean ------------------------------------------------------------------------- */
+
+ff_verify ff_library_options_verify(const ffload_options *options) {
+    return (ff_verify)(options ? options : &defaults)->verify;
+}
+
+static ff_status resolve(ff_library_settings *settings, const ffload_options *given,
+                         const ff_metadata *metadata, ff_error *error) {
+    static const ff_dtype dtypes[] = {FF_F32, FF_F16, FF_BF16, FF_U8, FF_U16};
+    ff_loader_options *options = &settings->loader;
+    *options = ff_loader_defaults();
+    options->batch = (uint64_t)given->batch_size;
+    options->last_batch =
+        given->last_batch == FF_LIBRARY_DROP ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
+    options->order = (ff_order_kind)given->order;
+    options->block = (uint64_t)given->block;
+    options->group = (uint64_t)given->group;
+    options->seed = (uint64_t)given->seed;
+    options->epoch = (uint32_t)given->epoch;
+    options->epochs = (uint32_t)given->epochs;
+    options->position = (uint64_t)given->position;
+    options->dtype = dtypes[given->dtype];
+    options->layout = given->layout ? FF_HWC : FF_CHW;
+    options->share_begin = (uint32_t)given->rank;
+    options->share_end = (uint32_t)given->rank + 1;
+    options->share_total = (uint32_t)given->world;
+    options->cuts = (uint32_t)given->cuts;
+    options->threads = (int)given->workers;
+    options->slots = (uint32_t)given->prefetch;
+    settings->last = (ff_library_last)given->last_batch;
+    settings->placement = (ff_placement)given->placement;
+    settings->check = given->check;
+    settings->context = given->context;
+    settings->reserve_bytes = (uint64_t)given->reserve << 20;
+    if (given->rank >= given->world)
+        return ff_fail(error, FF_USAGE, "rank: there is no rank %lld in a world of %lld",
+                       (long long)given->rank, (long long)given->world);
+    FF_TRY(parse_size(given->size, &options->height, &options->width, error));
+    FF_TRY(parse_device(given->device, &settings->ordinal, error));
+    FF_TRY(parse_labels(settings, given->label, error));
+    if (!given->augment) return FF_OK;
+    FF_TRY(ff_augment_parse(&options->augment, given->augment, error));
+    if (ff_augment_chooses_pad(given->augment) && !options->augment.resize)
+        options->augment.pad = ff_augment_usual_pad(metadata->height, metadata->width,
+                                                    options->height, options->width);
+    return FF_OK;
+}
+
+ff_status ff_library_settings_init(ff_library_settings *settings, const ffload_options *options,
+                                   const ff_metadata *metadata, ff_error *error) {
+    *settings = (ff_library_settings){0};
+    const ff_status status = resolve(settings, options ? options : &defaults, metadata, error);
+    if (status != FF_OK) ff_library_settings_free(settings);
+    return status;
+}
+
+void ff_library_settings_free(ff_library_settings *settings) {
+    free(settings->names);
+    *settings = (ff_library_settings){0};
+}

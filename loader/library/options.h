@@ -1,0 +1,35 @@
+/* The library's options, as parsed. Private to loader/library/. */
+#ifndef FF_LOADER_LIBRARY_OPTIONS_H
+#define FF_LOADER_LIBRARY_OPTIONS_H
+
+#include "loader/batches.h"
+
+#include <ffload/ffload.h>
+
+/* An incomplete last batch is smaller than the others, or has padding (option last_batch). */
+typedef enum ff_library_last { FF_LIBRARY_DROP, FF_LIBRARY_KEEP, FF_LIBRARY_PAD } ff_library_last;
+
+enum { FF_LIBRARY_LABELS_MOST = 64, FF_LIBRARY_CPU = -1 };
+
+/* Options as the loader takes them. Owned strings. */
+typedef struct ff_library_settings {
+    ff_loader_options loader; /* label points into this struct, which therefore stays in place */
+    ff_library_last last;
+    int ordinal; /* of a GPU, or FF_LIBRARY_CPU */
+    ff_placement placement;
+    uint64_t reserve_bytes;
+    ffload_check *check; /* NULL = none */
+    void *context;
+    char *names; /* what label points to */
+    const char *label[FF_LIBRARY_LABELS_MOST];
+} ff_library_settings;
+
+/* For samples of `metadata`. NULL options: the defaults. On failure there is nothing to free. */
+FF_MUST_USE ff_status ff_library_settings_init(ff_library_settings *settings,
+                                               const ffload_options *options,
+                                               const ff_metadata *metadata, ff_error *error);
+void ff_library_settings_free(ff_library_settings *settings);
+
+ff_verify ff_library_options_verify(const ffload_options *options);
+
+#endif

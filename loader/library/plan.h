@@ -1,0 +1,64 @@
+/* Which tensors the batches of a loader have, and where. Private to loader/library/.
+ *
+ * A batch is one block of memory: what the ring fills, then what the library adds:
+ *   data | labels | weight | mix || ffload_batch with its tensors | samples | labels_b
+ * of which labels_b, as mix, only with mixup or cutmix. */
+#ifndef FF_LOADER_LIBRARY_PLAN_H
+#define FF_LOADER_LIBRARY_PLAN_H
+
+#include "loader/library/options.h"
+#include "loader/library/tensor.h"
+
+#include <stdatomic.h>
+
+typedef enum ff_plan_kind { FF_PLAN_IMAGES, FF_PLAN_ROWS, FF_PLAN_VALUES } ff_plan_kind;
+
+typedef struct ff_plan_tensor {
+    char *name;
+    ff_plan_kind kind; /* [n, C, H, W], [n], [n, width] */
+    ff_dtype dtype;
+    uint32_t width;
+    uint64_t offset; /* in the block */
+} ff_plan_tensor;
+
+/* Read-only once made; shared by a loader and its batches. */
+typedef struct ff_plan {
+    atomic_size_t users;
+    uint32_t rows, channels, height, width;
+    ff_layout layout;
+    bool host;             /* batches are blocks of host memory */
+    bool pads;             /* tensors have all rows, with padding */
+    uint64_t batch_offset; /* in the block: the ring's bytes before it */
+    uint64_t samples_offset;
+    uint64_t added_bytes; /* by the library */
+    size_t count;
+    ff_plan_tensor *tensor; /* [count] */
+    /* Pairs of tensors, to be filled before a batch is given: those of the own sample and of the
+     * other one. */
+    size_t pair_count;
+    size_t (*pair)[2];
+} ff_plan;
+
+/* The library's bytes of a block, for a ring that is to be created with them. */
+FF_MUST_USE ff_status ff_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
+                                          const ff_library_settings *settings, ff_error *error);
+
+/* The plan of a loader that was created with them. Has one user. On a device batches are no blocks,
+ * and have what the library adds neither: `slot` has a batch's addresses. */
+FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_loader *loader, ff_dataset *dataset,
+                                     const ff_library_settings *settings, ff_error *error);
+FF_MUST_USE ff_status ff_plan_create_device(ff_plan **plan, const ff_slot *slot,
+                                            ff_dataset *dataset,
+                                            const ff_library_settings *settings, ff_error *error);
+void ff_plan_retain(ff_plan *plan);
+void ff_plan_release(ff_plan *plan);
+
+/* Tensor number `i` of a batch of `rows` rows in `block`. */
+void ff_plan_describe(const ff_plan *plan, size_t i, uint32_t rows, uint8_t *block,
+                      ff_tensor *tensor);
+
+/* The number of the tensor of this name; FF_USAGE listing those that there are. */
+FF_MUST_USE ff_status ff_plan_find(const ff_plan *plan, const char *name, size_t *i,
+                                   ff_error *error);
+
+#endif

@@ -1,0 +1,20 @@
+/* From the layers' errors to the library's, and whose process an object is. Private to
+ * loader/library/. */
+#ifndef FF_LOADER_LIBRARY_STATUS_H
+#define FF_LOADER_LIBRARY_STATUS_H
+
+#include "format/base/status.h"
+
+#include <ffload/ffload.h>
+
+/* The end of every public function: copies a failure's message. Returns the status as the caller
+ * knows it. `error` may be NULL. */
+int ff_library_end(ff_status status, const ff_error *from, ffload_error *error);
+
+/* Marks what is created in this process, to be compared in a child of it. */
+int ff_library_process(void);
+
+/* FF_USAGE where `process` is another one than this: `what` was inherited through a fork. */
+FF_MUST_USE ff_status ff_library_check_process(int process, const char *what, ff_error *error);
+
+#endif

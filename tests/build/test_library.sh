@@ -1,0 +1,163 @@
+#!/bin/bash
+# libffload as another program sees it: installed into a folder of its own, found by pkg-config, linked by
+# a C and a C++ program; which names it has, and what it does to the process that loads it. TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+unset MAKEFLAGS MAKELEVEL MFLAGS DESTDIR PREFIX
+build=${BUILD:-build}
+scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
+count=0
+result() { # GOOD NAME
+    count=$((count + 1))
+    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; sed 's/^/# /' "$scratch/said"; fi
+}
+here=$scratch/there/prefix library=$here/lib/libffload.so.0
+make -s BUILD="$build" SANITIZE="${SANITIZE:-}" install PREFIX="$here" >"$scratch/said" 2>&1
+result $? "make install"
+
+# ---- names ----
+[ "$(readlink "$here/lib/libffload.so")" = libffload.so.0 ] && readelf -d "$library" >"$scratch/said" && grep -q 'SONAME.*\[libffload\.so\.0\]' "$scratch/said" && grep -q NODELETE "$scratch/said"
+result $? "its soname is libffload.so.0, and it stays once it is loaded"
+! grep NEEDED "$scratch/said" | grep -qvE 'lib(jansson|xxhash|zstd|c|m|pthread|dl|asan|tsan|ubsan|gcc_s|stdc\+\+)\.so|ld-linux'
+result $? "it needs no library of images, training or CUDA"
+nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | sort >"$scratch/exported"
+sed -n 's/^FFLOAD_API .*[ *]\(ffload_[a-z_]*\)(.*/\1@@FFLOAD_0/p' "$here/include/ffload/ffload.h" | sort >"$scratch/declared"
+diff "$scratch/declared" "$scratch/exported" >"$scratch/said" && [ "$(wc -l <"$scratch/declared")" -gt 20 ]
+result $? "its functions are those of the header, with a version"
+nm -D --defined-only "$library" | awk '$2 != "T" && $3 != "FFLOAD_0"' >"$scratch/said"
+[ ! -s "$scratch/said" ]
+result $? "and it has no other names"
+
+# ---- programs ----
+flags() { PKG_CONFIG_PATH=$here/lib/pkgconfig pkg-config "$@" ffload; }
+sanitize=${SANITIZE:+-fsanitize=$SANITIZE}
+[ "$(flags --modversion)" = "$("$build/ffpack" --version | awk '{ print $2 }')" ]
+result $? "pkg-config knows its version"
+c() { "${CC:-gcc}" -Wall -Wextra -Werror -pedantic $sanitize "$@" $(flags --cflags --libs) -Wl,-rpath,"$here/lib" >"$scratch/said" 2>&1; }
+cxx() { "${CXX:-g++}" -Wall -Wextra -Werror -pedantic $sanitize "$@" $(flags --cflags --libs) -Wl,-rpath,"$here/lib" >"$scratch/said" 2>&1; }
+examples=$here/share/doc/ffpack/examples
+c -std=c99 "$examples/batches.c" -o "$scratch/c"
+result $? "the example in C compiles"
+cxx -std=c++17 "$examples/batches.cc" -o "$scratch/c++"
+result $? "the one in C++, too"
+echo '#include <ffload/ffload.h>' >"$scratch/alone.c" && c -std=c99 -c "$scratch/alone.c" -o "$scratch/alone.o" && cxx -std=c++11 -x c++ -c "$scratch/alone.c" -o "$scratch/alone.o"
+result $? "the header alone is C99 and C++11"
+"$build/tests/make_set" "$scratch/set" --splits train,test --count 100 --height 8 --width 8 --statistics >"$scratch/said" || exit 1
+set=$scratch/set/train
+"$scratch/c" "$set" >"$scratch/c.out" 2>"$scratch/said" && [ ! -s "$scratch/said" ] && "$build/tests/dump_batches" "$set" 16 "$(wc -l <"$scratch/c.out")" crop=2,flip >"$scratch/batches" &&
+    "${PYTHON:-/usr/bin/python3}" - "$scratch/c.out" "$scratch/batches" >"$scratch/said" 2>&1 <<'PYTHON'
+import re, struct, sys
+lines, batches = open(sys.argv[1]).read().splitlines(), open(sys.argv[2], "rb").read()
+size = len(batches) // len(lines)
+channels = (size - 16 * 8) // (16 * 8 * 8 * 4)
+assert len(lines) >= 3 and size == 16 * (channels * 8 * 8 * 4 + 8), (len(lines), size)
+for i, line in enumerate(lines):
+    batch = batches[i * size:(i + 1) * size]
+    first, label = struct.unpack("<f", batch[:4])[0], struct.unpack("<q", batch[-16 * 8:][:8])[0]
+    assert line == "16 images, the first is of class %d and begins with %g" % (label, first), (i, line, label, first)
+PYTHON
+result $? "it prints the loader's batches, and nothing else"
+"$scratch/c++" "$set" >"$scratch/c++.out" 2>"$scratch/said" && cmp "$scratch/c.out" "$scratch/c++.out" >>"$scratch/said"
+result $? "and so does the one in C++"
+for one in c c++; do
+    "$scratch/$one" "$scratch/set" >"$scratch/out" 2>"$scratch/said"
+    [ $? = 1 ] && [ ! -s "$scratch/out" ] && [ "$(wc -l <"$scratch/said")" = 1 ] && grep -qF "$scratch/set" "$scratch/said" && grep -qF 'train' "$scratch/said"
+    result $? "a folder of splits is refused, naming them ($one)"
+done
+
+# ---- the process ----
+cat >"$scratch/guest.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <ffload/ffload.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static sigjmp_buf back;
+static volatile int seen;
+static void on_fault(int number) { seen = number; siglongjmp(back, 1); }
+#define CHECK(what) if (!(what)) { printf("line %d: %s\n", __LINE__, #what); exit(1); }
+
+/* Reads a mapping of an empty file. */
+static void fault(void) {
+    FILE *file = tmpfile();
+    volatile char *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(file), 0);
+    seen = 0;
+    if (!sigsetjmp(back, 1)) (void)*map;
+    CHECK(seen == SIGBUS);
+    munmap((void *)map, 4096);
+    fclose(file);
+}
+
+int main(int argc, char **argv) {
+    struct sigaction action, own = {.sa_handler = on_fault};
+    (void)argc;
+    sigaction(SIGBUS, &own, NULL);
+    void *handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    CHECK(handle);
+    int (*open_set)(ffload_dataset **, const char *, const ffload_options *, ffload_error *);
+    int (*sample)(ffload_dataset *, uint64_t, DLManagedTensorVersioned **, ffload_error *);
+    int (*create)(ffload_loader **, ffload_dataset *, const ffload_options *, ffload_error *);
+    int (*next)(ffload_loader *, ffload_batch **, ffload_error *);
+    *(void **)&open_set = dlsym(handle, "ffload_dataset_open");
+    *(void **)&sample = dlsym(handle, "ffload_dataset_sample");
+    *(void **)&create = dlsym(handle, "ffload_loader_create");
+    *(void **)&next = dlsym(handle, "ffload_loader_next");
+    ffload_dataset *set;
+    ffload_loader *loader;
+    ffload_batch *batch;
+    DLManagedTensorVersioned *tensor;
+    ffload_error error;
+    CHECK(!open_set(&set, argv[2], NULL, &error));
+    CHECK(!create(&loader, set, NULL, &error));
+    CHECK(!next(loader, &batch, &error));
+    fault(); /* the program's own faults are its handler's, in this thread and with the library at work */
+    for (int number = 1; number < NSIG; number++) { /* no other signal is handled, and none is blocked */
+        sigset_t blocked;
+        if (number == SIGKILL || number == SIGSTOP || number == SIGBUS || sigaction(number, NULL, &action)) continue;
+        CHECK(action.sa_handler == SIG_DFL || number == SIGSEGV || number == SIGFPE); /* these: sanitizers' */
+        CHECK(!pthread_sigmask(SIG_BLOCK, NULL, &blocked) && !sigismember(&blocked, number));
+    }
+    /* Its own faults are errors: the set's only shard is cut short. */
+    CHECK(!truncate(argv[3], 4096));
+    CHECK(sample(set, 40, &tensor, &error) == FFLOAD_IO);
+    CHECK(strstr(error.message, argv[3]) && !tensor);
+    fault();
+    dlclose(handle); /* its threads go on */
+    usleep(50000);
+    fault();
+    return 0;
+}
+C
+"$scratch/c" "$set" >/dev/null && "${CC:-gcc}" -Wall -Wextra $sanitize "$scratch/guest.c" $(flags --cflags) -ldl -pthread -o "$scratch/guest" >"$scratch/said" 2>&1 &&
+    ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_sigbus=0:detect_leaks=0 "$scratch/guest" "$library" "$set" "$set/shard-000000.ffs" >"$scratch/said" 2>&1
+result $? "a program's own SIGBUS is its own handler's, the library's are errors; no other signal is touched; dlclose is harmless"
+cat >"$scratch/gpu.c" <<'C'
+#include <ffload/ffload.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    ffload_error error = {0};
+    ffload_dataset *set;
+    ffload_options *options;
+    ffload_loader *loader;
+    (void)argc;
+    if (ffload_dataset_open(&set, argv[1], NULL, &error) || ffload_options_create(&options, &error) ||
+        ffload_options_set(options, "device", "cuda", &error) || ffload_options_set(options, "layout", "channels_last", &error)) return 1;
+    const int status = ffload_loader_create(&loader, set, options, &error);
+    printf("%d %s\n", status, error.message);
+    ffload_loader_destroy(&loader);
+    ffload_options_destroy(&options);
+    ffload_dataset_close(&set);
+    return 0;
+}
+C
+c -std=c99 "$scratch/gpu.c" -o "$scratch/gpu" && "$scratch/gpu" "$scratch/set/test" >"$scratch/said" 2>&1 && [ "$(wc -l <"$scratch/said")" = 1 ] &&
+    if [ -e "$build/libff_cuda.so" ]; then ! grep -qE 'the (CUDA )?module|built without' "$scratch/said"; else grep -q '^1 .*built without CUDA' "$scratch/said"; fi
+result $? "it finds the CUDA module beside itself, and says in one sentence what is missing for a GPU"
+echo "1..$count"
