@@ -1,11 +1,13 @@
 /* Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
  *
  * In this order, each with its own error message (FF_FAILED):
- *   module     libff_cuda.so is next to the program or library that this is in, in ../lib or in ..;
- * builds without CUDA have none driver     libcuda.so.1 is installed, is not the stub, is new
- * enough (CUDA 13: 580, CUDA 12: 525), and finds the device (FF_USAGE where there are fewer);
- * skipped for FF_CUDA_NO_DEVICE libraries  those of libraries.h module     opens, and is of the
- * same build
+ *   module     libff_cuda.so is next to the program or library that this is in, in ../lib or
+ *              in ..; builds without CUDA have none
+ *   driver     libcuda.so.1 is installed, is not the stub, is new enough (CUDA 13: 580, CUDA 12:
+ *              525), and finds the device (FF_USAGE where there are fewer); skipped for
+ *              FF_CUDA_NO_DEVICE
+ *   libraries  those of libraries.h
+ *   module     opens, and is of the same build
  *
  * Nothing here uses a device: no context is created before table->device_create.
  *
