@@ -99,11 +99,13 @@ def goes_on(run, count):
 
 
 def lost(rank, process, how):
-    """The sentences that name a lost rank: of a survivor that knew it, of one that never met it, of the starter."""
+    """The sentences that name a lost rank: of a survivor that knew it, of one that never met it, of the starter, which is the only one that
+    tells where the others had done all."""
     return r"fftrain: rank %d \(host %s, process %d\) was lost: it %s|" % (rank, HOST, process, how) + \
         r"fftrain: ranks? (\d+, )*%d(, \d+)* of \d+ did not come|" % rank + \
         (r"fftrain: rank 0 does not answer|" if rank == 0 else "") + \
-        r"rank %d was ended by signal|process rank %d with PID .* on signal" % (rank, rank)
+        r"rank %d was ended by signal|process rank %d with PID .* on signal|" % (rank, rank) + \
+        r"<NO_OTHER_FAILURES>\n(?:.*\n)+.*rank +: %d \(local_rank: \d+\)\n.*exitcode +: -9 " % rank
 
 
 def test_kills():
