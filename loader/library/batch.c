@@ -8,15 +8,15 @@
 struct ffload_batch {
     atomic_size_t users; /* the caller, exported tensors */
     int process;
-    ff_plan *plan;
+    ff_library_plan *plan;
     ff_blocks *blocks; /* whose memory it is, and this is in */
     uint8_t *block;
     ffload_batch_info info;
-    ff_tensor tensor[]; /* [plan->count] */
+    ff_library_tensor tensor[]; /* [plan->count] */
 };
 
 uint64_t ff_library_batch_bytes(size_t tensors) {
-    return sizeof(ffload_batch) + tensors * sizeof(ff_tensor);
+    return sizeof(ffload_batch) + tensors * sizeof(ff_library_tensor);
 }
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -38,9 +38,9 @@ static void fill_samples(int64_t *samples, const ff_slot *slot) {
 }
 
 /* The values of each row's neighbour; the last row of an odd number has none, and its own. */
-static void fill_pairs(const ff_plan *plan, uint8_t *block, uint32_t count) {
+static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t count) {
     for (size_t i = 0; i < plan->pair_count; i++) {
-        const ff_plan_tensor *own = &plan->tensor[plan->pair[i][0]];
+        const ff_library_plan_tensor *own = &plan->tensor[plan->pair[i][0]];
         const size_t bytes = 4 * (size_t)own->width;
         const uint8_t *from = block + own->offset;
         uint8_t *to = block + plan->tensor[plan->pair[i][1]].offset;
@@ -52,7 +52,7 @@ static void fill_pairs(const ff_plan *plan, uint8_t *block, uint32_t count) {
 }
 
 ff_status ff_library_batch_create(ffload_batch **out, ff_loader *loader, ff_slot *slot,
-                                  ff_plan *plan, ff_error *error) {
+                                  ff_library_plan *plan, ff_error *error) {
     ff_blocks *blocks;
     void *block;
     *out = NULL;
@@ -67,10 +67,11 @@ ff_status ff_library_batch_create(ffload_batch **out, ff_loader *loader, ff_slot
     batch->info = ff_library_batch_info(slot->rows, slot->count, slot->epoch, slot->last,
                                         slot->batch, slot->position, slot->global_count);
     for (size_t i = 0; i < plan->count; i++)
-        ff_plan_describe(plan, i, plan->pads ? slot->rows : slot->count, bytes, &batch->tensor[i]);
+        ff_library_plan_describe(plan, i, plan->pads ? slot->rows : slot->count, bytes,
+                                 &batch->tensor[i]);
     fill_samples((int64_t *)(void *)(bytes + plan->samples_offset), slot);
     fill_pairs(plan, bytes, slot->count);
-    ff_plan_retain(plan);
+    ff_library_plan_retain(plan);
     *out = batch;
     return FF_OK;
 }
@@ -80,7 +81,7 @@ ff_status ff_library_batch_create(ffload_batch **out, ff_loader *loader, ff_slot
 static void release(void *context) {
     ffload_batch *batch = context;
     if (atomic_fetch_sub(&batch->users, 1) != 1) return;
-    ff_plan_release(batch->plan);
+    ff_library_plan_release(batch->plan);
     if (batch->process == ff_library_process())
         ff_blocks_give(batch->blocks, batch->block);
     else
@@ -102,7 +103,7 @@ int ffload_batch_tensor(const ffload_batch *batch, const char *name, const DLTen
                         ffload_error *error) {
     ff_error inner;
     size_t i;
-    const ff_status status = ff_plan_find(batch->plan, name, &i, &inner);
+    const ff_status status = ff_library_plan_find(batch->plan, name, &i, &inner);
     *tensor = status == FF_OK ? &batch->tensor[i].dl : NULL;
     return ff_library_end(status, &inner, error);
 }
@@ -111,9 +112,10 @@ static ff_status export_tensor(ffload_batch *batch, const char *name,
                                DLManagedTensorVersioned **out, ff_error *error) {
     size_t i;
     *out = NULL;
-    FF_TRY(ff_plan_find(batch->plan, name, &i, error));
+    FF_TRY(ff_library_plan_find(batch->plan, name, &i, error));
     atomic_fetch_add(&batch->users, 1);
-    const ff_status status = ff_tensor_export(out, &batch->tensor[i], 0, release, batch, error);
+    const ff_status status =
+        ff_library_tensor_export(out, &batch->tensor[i], 0, release, batch, error);
     if (status != FF_OK) release(batch);
     return status;
 }

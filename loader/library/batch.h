@@ -10,7 +10,8 @@ uint64_t ff_library_batch_bytes(size_t tensors);
 /* Takes the memory of an acquired slot and makes a batch of it; the slot is still to be released.
  * Has one user. */
 FF_MUST_USE ff_status ff_library_batch_create(ffload_batch **batch, ff_loader *loader,
-                                              ff_slot *slot, ff_plan *plan, ff_error *error);
+                                              ff_slot *slot, ff_library_plan *plan,
+                                              ff_error *error);
 
 ffload_batch_info ff_library_batch_info(uint32_t rows, uint32_t count, uint32_t epoch, bool last,
                                         uint64_t index, uint64_t position, uint64_t global_count);

@@ -110,18 +110,19 @@ static void give_reader(ffload_dataset *dataset, ff_reader *reader) {
 }
 
 static void describe_view(const ffload_dataset *dataset, const ff_view *view, void *data,
-                          ff_tensor *tensor) {
+                          ff_library_tensor *tensor) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset->inner);
     const int64_t channels = metadata->channels, height = view->height, width = view->width;
     const int64_t chw[] = {channels, height, width}, hwc[] = {height, width, channels};
-    ff_tensor_init(tensor, data, metadata->dtype, metadata->layout == FF_CHW ? chw : hwc, 3);
+    ff_library_tensor_init(tensor, data, metadata->dtype, metadata->layout == FF_CHW ? chw : hwc,
+                           3);
 }
 
 static ff_status copy_sample(ffload_dataset *dataset, uint64_t number,
                              DLManagedTensorVersioned **out, ff_error *error) {
     ff_reader *reader;
     ff_view view;
-    ff_tensor tensor;
+    ff_library_tensor tensor;
     void *data = NULL;
     ff_status status;
     *out = NULL;
@@ -130,7 +131,7 @@ static ff_status copy_sample(ffload_dataset *dataset, uint64_t number,
     FF_TRY_DONE(ff_alloc_aligned(&data, view.tensor_bytes, 1, 0, "a sample", error));
     FF_TRY_DONE(ff_view_copy(dataset->inner, &view, data, error));
     describe_view(dataset, &view, data, &tensor);
-    status = ff_tensor_export(out, &tensor, 0, free, data, error);
+    status = ff_library_tensor_export(out, &tensor, 0, free, data, error);
 done:
     if (status != FF_OK) free(data);
     give_reader(dataset, reader);
@@ -151,7 +152,7 @@ static ff_status view_sample(ffload_dataset *dataset, uint64_t number,
                              DLManagedTensorVersioned **out, ff_error *error) {
     ff_reader *reader;
     ff_view view;
-    ff_tensor tensor;
+    ff_library_tensor tensor;
     ff_status status;
     *out = NULL;
     FF_TRY_DONE(take_reader(dataset, &reader, error));
@@ -165,8 +166,8 @@ static ff_status view_sample(ffload_dataset *dataset, uint64_t number,
     }
     describe_view(dataset, &view, (void *)(uintptr_t)view.tensor, &tensor);
     ff_library_dataset_retain(dataset);
-    status =
-        ff_tensor_export(out, &tensor, DLPACK_FLAG_BITMASK_READ_ONLY, end_view, dataset, error);
+    status = ff_library_tensor_export(out, &tensor, DLPACK_FLAG_BITMASK_READ_ONLY, end_view,
+                                      dataset, error);
     if (status != FF_OK) ff_library_dataset_release(dataset);
 done:
     give_reader(dataset, reader);
@@ -184,7 +185,7 @@ int ffload_dataset_view(ffload_dataset *dataset, uint64_t number, DLManagedTenso
 static ff_status read_label(ffload_dataset *dataset, uint64_t number, const char *name,
                             DLManagedTensorVersioned **out, ff_error *error) {
     ff_reader *reader = NULL;
-    ff_tensor tensor;
+    ff_library_tensor tensor;
     void *values = NULL;
     size_t index;
     int64_t class;
@@ -203,8 +204,9 @@ static ff_status read_label(ffload_dataset *dataset, uint64_t number, const char
     if (field->kind == FF_FIELD_CLASS) /* its range is checked, too */
         FF_TRY_DONE(ff_dataset_class(dataset->inner, number, index, &class, error));
     FF_TRY_DONE(ff_reader_label(reader, number, index, values, error));
-    ff_tensor_init(&tensor, values, field->dtype, &width, field->kind == FF_FIELD_CLASS ? 0 : 1);
-    status = ff_tensor_export(out, &tensor, 0, free, values, error);
+    ff_library_tensor_init(&tensor, values, field->dtype, &width,
+                           field->kind == FF_FIELD_CLASS ? 0 : 1);
+    status = ff_library_tensor_export(out, &tensor, 0, free, values, error);
 done:
     if (status != FF_OK) free(values);
     give_reader(dataset, reader);

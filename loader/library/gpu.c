@@ -53,8 +53,9 @@ ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *dataset,
     return ff_batches_create(&gpu->batches, dataset, &options, error);
 }
 
-ff_status ff_library_gpu_plan(ff_plan **plan, const ff_library_gpu *gpu, ff_dataset *dataset,
-                              const ff_library_settings *settings, ff_error *error) {
+ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
+                              ff_dataset *dataset, const ff_library_settings *settings,
+                              ff_error *error) {
     const ff_batch_buffers *buffers = ff_batches_buffers(gpu->batches);
     const ff_batches_info info = ff_batches_describe(gpu->batches);
     const ff_slot slot = {.data = buffers->data,
@@ -68,17 +69,17 @@ ff_status ff_library_gpu_plan(ff_plan **plan, const ff_library_gpu *gpu, ff_data
                           .width = info.loader.width,
                           .dtype = info.dtype,
                           .layout = FF_HWC};
-    return ff_plan_create_device(plan, &slot, dataset, settings, error);
+    return ff_library_plan_create_device(plan, &slot, dataset, settings, error);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* A tensor of the caller's for this one of the plan. */
-static ff_status check_tensor(const ff_library_gpu *gpu, const ff_plan *plan, size_t i,
+static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *plan, size_t i,
                               const DLTensor *to, ff_error *error) {
-    ff_tensor own;
+    ff_library_tensor own;
     const char *name = plan->tensor[i].name;
-    ff_plan_describe(plan, i, plan->rows, NULL, &own);
+    ff_library_plan_describe(plan, i, plan->rows, NULL, &own);
     if (!to->data || to->device.device_type != kDLCUDA ||
         to->device.device_id != gpu->device->ordinal)
         return ff_fail(error, FF_USAGE, "the tensor for %s is not in the memory of cuda:%d", name,
@@ -91,7 +92,7 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_plan *plan, si
         /* The stride of a side of one element is no matter. */
         same = to->shape[k] == own.shape[k] &&
                (own.shape[k] == 1 || !to->strides || to->strides[k] == own.strides[k]);
-    if (!to->strides && plan->tensor[i].kind == FF_PLAN_IMAGES)
+    if (!to->strides && plan->tensor[i].kind == FF_LIBRARY_IMAGES)
         same = same && (own.shape[1] == 1 || own.shape[2] * own.shape[3] == 1);
     if (same) return FF_OK;
     return ff_fail(error, FF_USAGE,
@@ -100,21 +101,21 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_plan *plan, si
                    name);
 }
 
-static uint64_t bytes_of(const ff_plan *plan, size_t i) {
-    ff_tensor tensor;
-    ff_plan_describe(plan, i, plan->rows, NULL, &tensor);
+static uint64_t bytes_of(const ff_library_plan *plan, size_t i) {
+    ff_library_tensor tensor;
+    ff_library_plan_describe(plan, i, plan->rows, NULL, &tensor);
     uint64_t bytes = ff_dtype_bytes(plan->tensor[i].dtype);
     for (int k = 0; k < tensor.dl.ndim; k++) bytes *= (uint64_t)tensor.shape[k];
     return bytes;
 }
 
-static ff_status copy_all(ff_library_gpu *gpu, const ff_plan *plan, const char *const *names,
-                          const DLTensor *const *to, size_t count, ff_stream *stream,
-                          ff_error *error) {
+static ff_status copy_all(ff_library_gpu *gpu, const ff_library_plan *plan,
+                          const char *const *names, const DLTensor *const *to, size_t count,
+                          ff_stream *stream, ff_error *error) {
     const uint8_t *from = ff_batches_buffers(gpu->batches)->data;
     for (size_t k = 0; k < count; k++) {
         size_t i;
-        FF_TRY(ff_plan_find(plan, names[k], &i, error));
+        FF_TRY(ff_library_plan_find(plan, names[k], &i, error));
         uint8_t *data = (uint8_t *)to[k]->data + to[k]->byte_offset;
         const uint64_t bytes = bytes_of(plan, i);
         if (bytes)
@@ -124,14 +125,14 @@ static ff_status copy_all(ff_library_gpu *gpu, const ff_plan *plan, const char *
     return FF_OK;
 }
 
-ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_plan *plan, const char *const *names,
-                                 const DLTensor *const *to, size_t count, void *native,
-                                 const ff_batch_info **info, ff_error *error) {
+ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *plan,
+                                 const char *const *names, const DLTensor *const *to, size_t count,
+                                 void *native, const ff_batch_info **info, ff_error *error) {
     ff_stream *stream = native; /* as CUDA's own, so the device table's is, too */
     *info = NULL;
     for (size_t k = 0; k < count; k++) {
         size_t i;
-        FF_TRY(ff_plan_find(plan, names[k], &i, error));
+        FF_TRY(ff_library_plan_find(plan, names[k], &i, error));
         FF_TRY(check_tensor(gpu, plan, i, to[k], error));
     }
     FF_TRY(ff_batches_prepare(gpu->batches, stream, info, error));

@@ -25,12 +25,12 @@ FF_MUST_USE ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *data
                                            uint64_t position, ff_error *error);
 
 /* The tensors of its batches; FF_USAGE where options are not possible on a GPU. */
-FF_MUST_USE ff_status ff_library_gpu_plan(ff_plan **plan, const ff_library_gpu *gpu,
+FF_MUST_USE ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
                                           ff_dataset *dataset, const ff_library_settings *settings,
                                           ff_error *error);
 
 /* Enqueues the next batch into the tensors. *info = NULL after the last one. */
-FF_MUST_USE ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_plan *plan,
+FF_MUST_USE ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *plan,
                                              const char *const *names, const DLTensor *const *to,
                                              size_t count, void *stream, const ff_batch_info **info,
                                              ff_error *error);

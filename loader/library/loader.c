@@ -44,7 +44,7 @@ static ff_status start_host(ffload_loader *loader, uint32_t epoch, uint64_t posi
     ff_loader *inner;
     options.epoch = epoch;
     options.position = position;
-    FF_TRY(ff_plan_added_bytes(&options.kept_bytes, dataset, &loader->settings, error));
+    FF_TRY(ff_library_plan_added_bytes(&options.kept_bytes, dataset, &loader->settings, error));
     FF_TRY(ff_loader_create(&inner, dataset, &options, error));
     ff_loader_destroy(&loader->inner);
     loader->inner = inner;
@@ -95,7 +95,7 @@ static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
     FF_TRY(ff_library_start(loader, settings->loader.epoch, settings->loader.position, error));
     if (is_on_gpu(loader))
         return ff_library_gpu_plan(&loader->plan, &loader->gpu, dataset->inner, settings, error);
-    return ff_plan_create(&loader->plan, loader->inner, dataset->inner, settings, error);
+    return ff_library_plan_create(&loader->plan, loader->inner, dataset->inner, settings, error);
 }
 
 static ff_status create(ffload_loader **out, ffload_dataset *dataset, const ffload_options *options,
@@ -138,7 +138,7 @@ void ffload_loader_destroy(ffload_loader **out) {
     }
     ff_loader_destroy(&loader->inner);
     ff_library_gpu_close(&loader->gpu);
-    ff_plan_release(loader->plan);
+    ff_library_plan_release(loader->plan);
     if (loader->dataset) ff_library_dataset_release(loader->dataset);
     ff_library_settings_free(&loader->settings);
     free(loader->json);

@@ -12,7 +12,7 @@ struct ffload_loader {
     atomic_bool interrupted; /* and the next wait ends */
     ffload_dataset *dataset;
     ff_library_settings settings;
-    ff_plan *plan;
+    ff_library_plan *plan;
     ff_loader *inner;   /* on the CPU */
     ff_library_gpu gpu; /* on a GPU: in place of it */
     ffload_batch_info enqueued;

@@ -31,11 +31,11 @@ static json_t *numbers(const int64_t *value, int count) {
     return array;
 }
 
-static json_t *tensors_array(const ff_plan *plan) {
+static json_t *tensors_array(const ff_library_plan *plan) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < plan->count; i++) {
-        ff_tensor tensor;
-        ff_plan_describe(plan, i, plan->rows, NULL, &tensor);
+        ff_library_tensor tensor;
+        ff_library_plan_describe(plan, i, plan->rows, NULL, &tensor);
         const int rank = tensor.dl.ndim;
         json_t *item =
             json_pack("{s:o, s:s, s:o, s:o}", "name",
@@ -52,7 +52,7 @@ static json_t *tensors_array(const ff_plan *plan) {
 
 static ff_status describe(ffload_loader *loader, const char **out, ff_error *error) {
     const ff_loader_info info = ff_library_info(loader);
-    const ff_plan *plan = loader->plan;
+    const ff_library_plan *plan = loader->plan;
     const ff_library_gpu *gpu = &loader->gpu;
     const ff_batches_info batches = gpu->batches
                                         ? ff_batches_describe(gpu->batches)

@@ -24,8 +24,8 @@ static uint64_t values_bytes(uint64_t rows, uint32_t width) {
     return ff_align_u64(4 * rows * width, 64);
 }
 
-ff_status ff_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
-                              const ff_library_settings *settings, ff_error *error) {
+ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
+                                      const ff_library_settings *settings, ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const ff_loader_options *options = &settings->loader;
     const size_t labels = label_count(metadata, settings);
@@ -45,8 +45,8 @@ ff_status ff_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static ff_status add(ff_plan *plan, const char *prefix, const char *name, ff_plan_tensor tensor,
-                     ff_error *error) {
+static ff_status add(ff_library_plan *plan, const char *prefix, const char *name,
+                     ff_library_plan_tensor tensor, ff_error *error) {
     FF_TRY(ff_format(&tensor.name, error, "%s%s", prefix, name));
     plan->tensor[plan->count++] = tensor;
     return FF_OK;
@@ -57,18 +57,18 @@ static uint64_t offset_of(const ff_slot *slot, const void *part) {
 }
 
 /* A label under its names, and where rows are mixed those of the other sample under theirs. */
-static ff_status add_label(ff_plan *plan, const ff_slot *slot, size_t i, const ff_field *field,
-                           uint64_t *end, ff_error *error) {
+static ff_status add_label(ff_library_plan *plan, const ff_slot *slot, size_t i,
+                           const ff_field *field, uint64_t *end, ff_error *error) {
     const ff_slot_label *label = &slot->label[i];
-    const ff_plan_tensor own = {.kind =
-                                    field->kind == FF_FIELD_CLASS ? FF_PLAN_ROWS : FF_PLAN_VALUES,
-                                .dtype = label->dtype,
-                                .width = label->width,
-                                .offset = offset_of(slot, label->values)};
+    const ff_library_plan_tensor own = {.kind = field->kind == FF_FIELD_CLASS ? FF_LIBRARY_ROWS
+                                                                              : FF_LIBRARY_VALUES,
+                                        .dtype = label->dtype,
+                                        .width = label->width,
+                                        .offset = offset_of(slot, label->values)};
     if (i == 0) FF_TRY(add(plan, "labels", "", own, error));
     FF_TRY(add(plan, "labels/", field->name, own, error));
     if (!slot->mix || !plan->host) return FF_OK;
-    ff_plan_tensor other = own;
+    ff_library_plan_tensor other = own;
     other.offset = *end;
     *end += values_bytes(plan->rows, label->width);
     plan->pair[plan->pair_count][0] = plan->count - 1;
@@ -78,13 +78,15 @@ static ff_status add_label(ff_plan *plan, const ff_slot *slot, size_t i, const f
     return FF_OK;
 }
 
-static ff_status fill(ff_plan *plan, const ff_slot *slot, const ff_metadata *metadata,
+static ff_status fill(ff_library_plan *plan, const ff_slot *slot, const ff_metadata *metadata,
                       ff_error *error) {
-    const ff_plan_tensor images = {.kind = FF_PLAN_IMAGES, .dtype = slot->dtype};
-    const ff_plan_tensor weight = {
-        .kind = FF_PLAN_ROWS, .dtype = FF_F32, .width = 1, .offset = offset_of(slot, slot->weight)};
-    const ff_plan_tensor samples = {
-        .kind = FF_PLAN_ROWS, .dtype = FF_I64, .width = 1, .offset = plan->samples_offset};
+    const ff_library_plan_tensor images = {.kind = FF_LIBRARY_IMAGES, .dtype = slot->dtype};
+    const ff_library_plan_tensor weight = {.kind = FF_LIBRARY_ROWS,
+                                           .dtype = FF_F32,
+                                           .width = 1,
+                                           .offset = offset_of(slot, slot->weight)};
+    const ff_library_plan_tensor samples = {
+        .kind = FF_LIBRARY_ROWS, .dtype = FF_I64, .width = 1, .offset = plan->samples_offset};
     uint64_t end = plan->samples_offset + ff_align_u64(sizeof(int64_t) * plan->rows, 64);
     FF_TRY(add(plan, "images", "", images, error));
     for (size_t i = 0; i < slot->label_count; i++)
@@ -92,16 +94,16 @@ static ff_status fill(ff_plan *plan, const ff_slot *slot, const ff_metadata *met
     FF_TRY(add(plan, "weight", "", weight, error));
     if (plan->host) FF_TRY(add(plan, "samples", "", samples, error));
     if (!slot->mix) return FF_OK;
-    ff_plan_tensor mix = weight;
+    ff_library_plan_tensor mix = weight;
     mix.offset = offset_of(slot, slot->mix);
     return add(plan, "mix", "", mix, error);
 }
 
 /* block_bytes: the ring's; 0 on a device. */
-static ff_status create(ff_plan **out, const ff_slot *slot, uint64_t block_bytes, bool host,
+static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t block_bytes, bool host,
                         ff_dataset *dataset, const ff_library_settings *settings, ff_error *error) {
     const size_t most = most_tensors(slot->label_count, slot->mix != NULL);
-    ff_plan *plan;
+    ff_library_plan *plan;
     ff_status status;
     *out = NULL;
     FF_TRY(ff_alloc(&plan, 1, sizeof *plan, "a loader's tensors", error));
@@ -123,27 +125,29 @@ done:
     if (status == FF_OK)
         *out = plan;
     else
-        ff_plan_release(plan);
+        ff_library_plan_release(plan);
     return status;
 }
 
-ff_status ff_plan_create(ff_plan **plan, const ff_loader *loader, ff_dataset *dataset,
-                         const ff_library_settings *settings, ff_error *error) {
+ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader,
+                                 ff_dataset *dataset, const ff_library_settings *settings,
+                                 ff_error *error) {
     const ff_slot slot = ff_loader_first_slot(loader, 0);
     return create(plan, &slot, ff_loader_describe(loader).slot_bytes, true, dataset, settings,
                   error);
 }
 
-ff_status ff_plan_create_device(ff_plan **plan, const ff_slot *slot, ff_dataset *dataset,
-                                const ff_library_settings *settings, ff_error *error) {
+ff_status ff_library_plan_create_device(ff_library_plan **plan, const ff_slot *slot,
+                                        ff_dataset *dataset, const ff_library_settings *settings,
+                                        ff_error *error) {
     return create(plan, slot, 0, false, dataset, settings, error);
 }
 
-void ff_plan_retain(ff_plan *plan) {
+void ff_library_plan_retain(ff_library_plan *plan) {
     atomic_fetch_add(&plan->users, 1);
 }
 
-void ff_plan_release(ff_plan *plan) {
+void ff_library_plan_release(ff_library_plan *plan) {
     if (!plan || atomic_fetch_sub(&plan->users, 1) != 1) return;
     for (size_t i = 0; i < plan->count; i++) free(plan->tensor[i].name);
     free(plan->tensor);
@@ -153,19 +157,20 @@ void ff_plan_release(ff_plan *plan) {
 
 /* ---- using ---------------------------------------------------------------------------------- */
 
-void ff_plan_describe(const ff_plan *plan, size_t i, uint32_t rows, uint8_t *block,
-                      ff_tensor *tensor) {
-    const ff_plan_tensor *at = &plan->tensor[i];
+void ff_library_plan_describe(const ff_library_plan *plan, size_t i, uint32_t rows, uint8_t *block,
+                              ff_library_tensor *tensor) {
+    const ff_library_plan_tensor *at = &plan->tensor[i];
     const int64_t images[] = {rows, plan->channels, plan->height, plan->width};
     const int64_t values[] = {rows, at->width};
-    if (at->kind == FF_PLAN_IMAGES)
-        ff_tensor_init_images(tensor, block + at->offset, at->dtype, plan->layout, images);
+    if (at->kind == FF_LIBRARY_IMAGES)
+        ff_library_tensor_init_images(tensor, block + at->offset, at->dtype, plan->layout, images);
     else
-        ff_tensor_init(tensor, block + at->offset, at->dtype, values,
-                       at->kind == FF_PLAN_ROWS ? 1 : 2);
+        ff_library_tensor_init(tensor, block + at->offset, at->dtype, values,
+                               at->kind == FF_LIBRARY_ROWS ? 1 : 2);
 }
 
-ff_status ff_plan_find(const ff_plan *plan, const char *name, size_t *i, ff_error *error) {
+ff_status ff_library_plan_find(const ff_library_plan *plan, const char *name, size_t *i,
+                               ff_error *error) {
     char known[1024] = "";
     size_t used = 0;
     for (*i = 0; *i < plan->count; ++*i)

@@ -11,18 +11,22 @@
 
 #include <stdatomic.h>
 
-typedef enum ff_plan_kind { FF_PLAN_IMAGES, FF_PLAN_ROWS, FF_PLAN_VALUES } ff_plan_kind;
+typedef enum ff_library_plan_kind {
+    FF_LIBRARY_IMAGES,
+    FF_LIBRARY_ROWS,
+    FF_LIBRARY_VALUES
+} ff_library_plan_kind;
 
-typedef struct ff_plan_tensor {
+typedef struct ff_library_plan_tensor {
     char *name;
-    ff_plan_kind kind; /* [n, C, H, W], [n], [n, width] */
+    ff_library_plan_kind kind; /* [n, C, H, W], [n], [n, width] */
     ff_dtype dtype;
     uint32_t width;
     uint64_t offset; /* in the block */
-} ff_plan_tensor;
+} ff_library_plan_tensor;
 
 /* Read-only once made; shared by a loader and its batches. */
-typedef struct ff_plan {
+typedef struct ff_library_plan {
     atomic_size_t users;
     uint32_t rows, channels, height, width;
     ff_layout layout;
@@ -32,33 +36,36 @@ typedef struct ff_plan {
     uint64_t samples_offset;
     uint64_t added_bytes; /* by the library */
     size_t count;
-    ff_plan_tensor *tensor; /* [count] */
+    ff_library_plan_tensor *tensor; /* [count] */
     /* Pairs of tensors, to be filled before a batch is given: those of the own sample and of the
      * other one. */
     size_t pair_count;
     size_t (*pair)[2];
-} ff_plan;
+} ff_library_plan;
 
 /* The library's bytes of a block, for a ring that is to be created with them. */
-FF_MUST_USE ff_status ff_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
-                                          const ff_library_settings *settings, ff_error *error);
+FF_MUST_USE ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
+                                                  const ff_library_settings *settings,
+                                                  ff_error *error);
 
 /* The plan of a loader that was created with them. Has one user. On a device batches are no blocks,
  * and have what the library adds neither: `slot` has a batch's addresses. */
-FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_loader *loader, ff_dataset *dataset,
-                                     const ff_library_settings *settings, ff_error *error);
-FF_MUST_USE ff_status ff_plan_create_device(ff_plan **plan, const ff_slot *slot,
-                                            ff_dataset *dataset,
-                                            const ff_library_settings *settings, ff_error *error);
-void ff_plan_retain(ff_plan *plan);
-void ff_plan_release(ff_plan *plan);
+FF_MUST_USE ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader,
+                                             ff_dataset *dataset,
+                                             const ff_library_settings *settings, ff_error *error);
+FF_MUST_USE ff_status ff_library_plan_create_device(ff_library_plan **plan, const ff_slot *slot,
+                                                    ff_dataset *dataset,
+                                                    const ff_library_settings *settings,
+                                                    ff_error *error);
+void ff_library_plan_retain(ff_library_plan *plan);
+void ff_library_plan_release(ff_library_plan *plan);
 
 /* Tensor number `i` of a batch of `rows` rows in `block`. */
-void ff_plan_describe(const ff_plan *plan, size_t i, uint32_t rows, uint8_t *block,
-                      ff_tensor *tensor);
+void ff_library_plan_describe(const ff_library_plan *plan, size_t i, uint32_t rows, uint8_t *block,
+                              ff_library_tensor *tensor);
 
 /* The number of the tensor of this name; FF_USAGE listing those that there are. */
-FF_MUST_USE ff_status ff_plan_find(const ff_plan *plan, const char *name, size_t *i,
-                                   ff_error *error);
+FF_MUST_USE ff_status ff_library_plan_find(const ff_library_plan *plan, const char *name, size_t *i,
+                                           ff_error *error);
 
 #endif

@@ -14,7 +14,7 @@ static DLDataType type_of(ff_dtype dtype) {
         .code = code[dtype], .bits = (uint8_t)(8 * ff_dtype_bytes(dtype)), .lanes = 1};
 }
 
-static void describe(ff_tensor *tensor, void *data, ff_dtype dtype, const int64_t *shape,
+static void describe(ff_library_tensor *tensor, void *data, ff_dtype dtype, const int64_t *shape,
                      int rank) {
     memcpy(tensor->shape, shape, (size_t)rank * sizeof *shape);
     tensor->dl = (DLTensor){.data = data,
@@ -25,15 +25,16 @@ static void describe(ff_tensor *tensor, void *data, ff_dtype dtype, const int64_
                             .strides = tensor->strides};
 }
 
-void ff_tensor_init(ff_tensor *tensor, void *data, ff_dtype dtype, const int64_t *shape, int rank) {
+void ff_library_tensor_init(ff_library_tensor *tensor, void *data, ff_dtype dtype,
+                            const int64_t *shape, int rank) {
     int64_t stride = 1;
     describe(tensor, data, dtype, shape, rank);
     for (int i = rank; i-- > 0; stride *= shape[i]) tensor->strides[i] = stride;
 }
 
-void ff_tensor_init_images(ff_tensor *tensor, void *data, ff_dtype dtype, ff_layout layout,
-                           const int64_t shape[4]) {
-    ff_tensor_init(tensor, data, dtype, shape, 4);
+void ff_library_tensor_init_images(ff_library_tensor *tensor, void *data, ff_dtype dtype,
+                                   ff_layout layout, const int64_t shape[4]) {
+    ff_library_tensor_init(tensor, data, dtype, shape, 4);
     if (layout == FF_CHW) return;
     tensor->strides[1] = 1;
     tensor->strides[3] = shape[1];
@@ -44,7 +45,7 @@ void ff_tensor_init_images(ff_tensor *tensor, void *data, ff_dtype dtype, ff_lay
 
 typedef struct exported {
     DLManagedTensorVersioned managed; /* first: its consumer's pointer */
-    ff_tensor tensor;
+    ff_library_tensor tensor;
     void (*release)(void *owner);
     void *owner;
 } exported;
@@ -55,8 +56,9 @@ static void end_export(DLManagedTensorVersioned *managed) {
     free(own);
 }
 
-ff_status ff_tensor_export(DLManagedTensorVersioned **out, const ff_tensor *from, uint64_t flags,
-                           void (*release)(void *owner), void *owner, ff_error *error) {
+ff_status ff_library_tensor_export(DLManagedTensorVersioned **out, const ff_library_tensor *from,
+                                   uint64_t flags, void (*release)(void *owner), void *owner,
+                                   ff_error *error) {
     exported *own;
     *out = NULL;
     FF_TRY(ff_alloc(&own, 1, sizeof *own, "a tensor", error));
