@@ -31,7 +31,7 @@ def find(tag):
 
 
 class Job:
-    """A started job or rank; end() waits for it: code, out, err, seconds, and left, what is left of it."""
+    """A started job or rank; end() waits for it: code, out, err, seconds, and left, what is left of it. stuck: only its launcher was."""
 
     def __init__(self, *command, variables=None, cwd=None):
         self.tag = uuid.uuid4().hex
@@ -41,9 +41,11 @@ class Job:
                                         env={**CLEAN, "FF_TAG": self.tag, **(variables or {})})
 
     def end(self):
+        self.stuck = False
         try:
             self.out, self.err = self.process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
+            self.stuck = list(find(self.tag)) == [self.process.pid]
             for process in find(self.tag):
                 os.kill(process, signal.SIGKILL)
             self.out, self.err = self.process.communicate()
