@@ -21,27 +21,19 @@ static json_t *string_bytes(const char *text) {
     return ff_json_bytes(text, strlen(text));
 }
 
-/* Arrays fail as a whole: json_array_append_new takes NULL as a failure and frees its value. */
 static json_t *float_array(const float *value, uint32_t count, bool bits) {
     json_t *array = json_array();
     for (uint32_t i = 0; array && i < count; i++) {
         json_t *item =
             bits ? ff_json_hex(ff_float_bits(value[i]), 8) : ff_json_number((double)value[i]);
-        if (json_array_append_new(array, item)) {
-            json_decref(array);
-            array = NULL;
-        }
+        ff_json_append(&array, item);
     }
     return array;
 }
 
 static json_t *string_array(char *const *text, size_t count, json_t *(*make)(const char *)) {
     json_t *array = json_array();
-    for (size_t i = 0; array && i < count; i++)
-        if (json_array_append_new(array, make(text[i]))) {
-            json_decref(array);
-            array = NULL;
-        }
+    for (size_t i = 0; array && i < count; i++) ff_json_append(&array, make(text[i]));
     return array;
 }
 
@@ -61,10 +53,7 @@ static json_t *field_object(const ff_field *field) {
 static json_t *fields_array(const ff_metadata *metadata) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < metadata->field_count; i++)
-        if (json_array_append_new(array, field_object(&metadata->field[i]))) {
-            json_decref(array);
-            array = NULL;
-        }
+        ff_json_append(&array, field_object(&metadata->field[i]));
     return array;
 }
 
@@ -73,10 +62,7 @@ static json_t *provenance_array(const ff_metadata *metadata) {
     for (size_t i = 0; array && i < metadata->provenance_count; i++) {
         json_t *item = json_pack("{s:o, s:o}", "key", string_bytes(metadata->provenance[i].key),
                                  "value", string_bytes(metadata->provenance[i].value));
-        if (json_array_append_new(array, item)) {
-            json_decref(array);
-            array = NULL;
-        }
+        ff_json_append(&array, item);
     }
     return array;
 }

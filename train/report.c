@@ -98,9 +98,7 @@ static json_t *group_objects(const ff_trainer *trainer) {
             if (*ff_hyper_at(&ff_optimizer_at(group->rule)->defaults, k) != FF_UNREAD)
                 json_object_set_new(object, ff_hyper_name(k),
                                     ff_json_number(*ff_hyper_at(&group->hyper, k)));
-        if (json_array_append_new(list, object) == 0) continue;
-        json_decref(list);
-        list = NULL;
+        ff_json_append(&list, object);
     }
     return list;
 }

@@ -324,9 +324,7 @@ static json_t *layer_objects(const ff_trainer *trainer) {
                                   op->output.c, op->output.h, op->output.w, "parameters",
                                   (json_int_t)op_parameters(trainer, plan, op), "macs",
                                   (json_int_t)ff_graph_layer_macs(plan->graph, op->layer));
-        if (json_array_append_new(list, layer) == 0) continue;
-        json_decref(list);
-        list = NULL;
+        ff_json_append(&list, layer);
     }
     return list;
 }
@@ -349,9 +347,7 @@ static json_t *size_objects(const ff_trainer *trainer) {
         json_t *object =
             json_pack("{s:I, s:I, s:I}", "epoch", (json_int_t)size->epoch + 1, "height",
                       (json_int_t)size->height, "width", (json_int_t)size->width);
-        if (json_array_append_new(list, object) == 0) continue;
-        json_decref(list);
-        list = NULL;
+        ff_json_append(&list, object);
     }
     return list;
 }

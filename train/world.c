@@ -353,9 +353,7 @@ static json_t *bucket_objects(const ff_rank_times *times) {
     for (int i = 0; list && i < times->bucket_count; i++) {
         json_t *bucket = json_pack("{s:f, s:f}", "bytes", times->buckets[i].bytes, "ready_seconds",
                                    times->buckets[i].ready_s);
-        if (json_array_append_new(list, bucket) == 0) continue;
-        json_decref(list);
-        list = NULL;
+        ff_json_append(&list, bucket);
     }
     return list;
 }

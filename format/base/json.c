@@ -31,3 +31,9 @@ json_t *ff_json_id(const uint8_t id[16]) {
     ff_hex(text, id, 16);
     return json_string(text);
 }
+
+void ff_json_append(json_t **array, json_t *item) {
+    if (json_array_append_new(*array, item) == 0) return;
+    json_decref(*array);
+    *array = NULL;
+}

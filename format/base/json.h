@@ -1,5 +1,5 @@
-/* JSON for values that JSON has no type for. Every function returns a new reference, or NULL when
- * out of memory. Thread rule: pure. */
+/* JSON for values that JSON has no type for. What is returned is a new reference, or NULL when out
+ * of memory. Thread rule: pure. */
 #ifndef FF_BASE_JSON_H
 #define FF_BASE_JSON_H
 
@@ -16,6 +16,10 @@ json_t *ff_json_bytes(const void *bytes, size_t length);
 
 /* A number, or the string "NaN", "Infinity" or "-Infinity". */
 json_t *ff_json_number(double value);
+
+/* Adds `item`, which is released in any case; where either is NULL or memory runs out, releases the
+ * array, too: *array = NULL. An array fails as a whole. */
+void ff_json_append(json_t **array, json_t *item);
 
 /* An id in hexadecimal. */
 json_t *ff_json_id(const uint8_t id[16]);

@@ -15,8 +15,9 @@ ff_status ff_library_enter(ffload_loader *loader, ff_error *error) {
     return ff_fail(error, FF_USAGE, "the loader is used from two threads at once");
 }
 
-void ff_library_leave(ffload_loader *loader) {
+ff_status ff_library_leave(ffload_loader *loader, ff_status status) {
     atomic_store(&loader->busy, false);
+    return status;
 }
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
@@ -185,10 +186,7 @@ int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error
     ff_error inner;
     *batch = NULL;
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        status = next_batch(loader, batch, &inner);
-        ff_library_leave(loader);
-    }
+    if (status == FF_OK) status = ff_library_leave(loader, next_batch(loader, batch, &inner));
     return ff_library_end(status, &inner, error);
 }
 
@@ -220,25 +218,26 @@ int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
     ff_error inner;
     *info = NULL;
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        status = enqueue_into(loader, names, to, count, stream, info, &inner);
-        ff_library_leave(loader);
-    }
+    if (status == FF_OK)
+        status =
+            ff_library_leave(loader, enqueue_into(loader, names, to, count, stream, info, &inner));
     return ff_library_end(status, &inner, error);
+}
+
+static ff_status add_stats(const ffload_loader *loader, ffload_stats *stats) {
+    const ff_loader_stats now = measure(loader), *before = &loader->before;
+    stats->wait_ns = before->wait_ns + now.wait_ns;
+    stats->fill_ns = before->fill_ns + now.fill_ns;
+    stats->samples = before->samples + now.samples;
+    stats->batches = before->batches + now.batches;
+    stats->blocks = before->blocks + now.blocks;
+    return FF_OK;
 }
 
 int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error) {
     ff_error inner;
     *stats = (ffload_stats){0};
-    const ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        const ff_loader_stats now = measure(loader), *before = &loader->before;
-        stats->wait_ns = before->wait_ns + now.wait_ns;
-        stats->fill_ns = before->fill_ns + now.fill_ns;
-        stats->samples = before->samples + now.samples;
-        stats->batches = before->batches + now.batches;
-        stats->blocks = before->blocks + now.blocks;
-        ff_library_leave(loader);
-    }
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) status = ff_library_leave(loader, add_stats(loader, stats));
     return ff_library_end(status, &inner, error);
 }

@@ -25,9 +25,9 @@ struct ffload_loader {
 };
 
 /* The begin and the end of every public function but destroy and interrupt. FF_USAGE in another
- * process, and where another thread is in a call. */
+ * process, and where another thread is in a call. The end returns `status`. */
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
-void ff_library_leave(ffload_loader *loader);
+ff_status ff_library_leave(ffload_loader *loader, ff_status status);
 
 /* Zeros where a seek on a GPU failed. */
 ff_loader_info ff_library_info(const ffload_loader *loader);

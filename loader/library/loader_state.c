@@ -23,11 +23,7 @@ static ff_status keep_text(char **kept, json_t *json, const char **out, ff_error
 
 static json_t *numbers(const int64_t *value, int count) {
     json_t *array = json_array();
-    for (int i = 0; array && i < count; i++)
-        if (json_array_append_new(array, json_integer(value[i]))) {
-            json_decref(array);
-            array = NULL;
-        }
+    for (int i = 0; array && i < count; i++) ff_json_append(&array, json_integer(value[i]));
     return array;
 }
 
@@ -42,10 +38,7 @@ static json_t *tensors_array(const ff_library_plan *plan) {
                       ff_json_bytes(plan->tensor[i].name, strlen(plan->tensor[i].name)), "dtype",
                       ff_dtype_name(plan->tensor[i].dtype), "shape", numbers(tensor.shape, rank),
                       "strides", numbers(tensor.strides, rank));
-        if (json_array_append_new(array, item)) {
-            json_decref(array);
-            array = NULL;
-        }
+        ff_json_append(&array, item);
     }
     return array;
 }
@@ -77,10 +70,7 @@ int ffload_loader_describe(ffload_loader *loader, const char **json, ffload_erro
     ff_error inner;
     *json = NULL;
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        status = describe(loader, json, &inner);
-        ff_library_leave(loader);
-    }
+    if (status == FF_OK) status = ff_library_leave(loader, describe(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }
 
@@ -101,10 +91,7 @@ int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
                        ffload_error *error) {
     ff_error inner;
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        status = seek(loader, epoch, position, &inner);
-        ff_library_leave(loader);
-    }
+    if (status == FF_OK) status = ff_library_leave(loader, seek(loader, epoch, position, &inner));
     return ff_library_end(status, &inner, error);
 }
 
@@ -145,10 +132,7 @@ int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *
     ff_error inner;
     *json = NULL;
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        status = write_state(loader, json, &inner);
-        ff_library_leave(loader);
-    }
+    if (status == FF_OK) status = ff_library_leave(loader, write_state(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }
 
@@ -201,9 +185,6 @@ done:
 int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error) {
     ff_error inner;
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) {
-        status = restore(loader, json, &inner);
-        ff_library_leave(loader);
-    }
+    if (status == FF_OK) status = ff_library_leave(loader, restore(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }

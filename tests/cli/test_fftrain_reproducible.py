@@ -10,13 +10,13 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
+from jobs import MPIRUN  # noqa: E402
 from runs import make  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
 FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 HAS_MPI = shutil.which("mpirun") and not tap.SANITIZE
 
 

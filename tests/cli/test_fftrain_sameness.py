@@ -14,12 +14,13 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
+from jobs import MPIRUN  # noqa: E402
 from runs import apart, epochs, losses, make, same, starts  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 STEPS = 20
+NUMBERS = 1, 2, 3, 4, 8
 RUN = ["--model", "vgg11", "--stem", "cifar", "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002, "--augment",
        "crop=4,flip", "--schedule", "constant", "--warmup", 0]
 UNEVEN = ["--dp-balance", "2,3,3"]
@@ -105,27 +106,15 @@ class Device:
             tap.ok(found <= 1e-5 and len(losses(name)) == 4, "%s: %s goes on in its epoch with %s" % (self.name, begun, other), (found, on.stderr))
 
 
-def many(first, how, before, communicator, numbers):
-    return {"%s-%d" % (first, n): (how(n), before(n), communicator if n > 1 else None) for n in numbers}
-
-
-def nothing(_):
-    return ()
-
-
-def name_of(value):
-    return lambda n: [value, n]
-
-
 cpu = Device("cpu", os.path.join(tap.BUILD, "fftrain"), 24, 24, 50, [], [])
-replicas = {"dp-%d" % n: (["--dp", "%dxcpu" % n], (), "threads") for n in (2, 3, 4)}
-table = {**replicas, "dp-233": (["--dp", "3xcpu", *UNEVEN], (), "threads"),
-         **many("ranks", name_of("--ranks"), nothing, "processes", (1, 2, 3, 4, 8))}
+table = {**{"dp-%d" % n: (["--dp", "%dxcpu" % n], (), "threads") for n in (2, 3, 4)},
+         "dp-233": (["--dp", "3xcpu", *UNEVEN], (), "threads"),
+         **{"ranks-%d" % n: (["--ranks", n], (), "processes" if n > 1 else None) for n in NUMBERS}}
 bits = [("dp-2", "ranks-2"), ("dp-3", "ranks-3"), ("alone", "ranks-1")]
 more = ["dp-2", "dp-233", "ranks-3", "ranks-8"]
 goes_on = [("alone", "ranks-2"), ("ranks-2", "dp-3"), ("dp-233", "alone"), ("dp-3", "ranks-8")]
 if shutil.which("mpirun") and not tap.SANITIZE:
-    table.update(many("mpi", lambda n: [], lambda n: (*MPIRUN, n), "mpi", (1, 2, 3, 4, 8)))
+    table.update({"mpi-%d" % n: ([], (*MPIRUN, n), "mpi" if n > 1 else None) for n in NUMBERS})
     bits += [("dp-2", "mpi-2"), ("ranks-8", "mpi-8")]
     more += ["mpi-2", "mpi-8"]
     goes_on += [("mpi-2", "mpi-3"), ("ranks-2", "mpi-4")]
@@ -137,7 +126,7 @@ gpu = Device("gpu", tap.program("fftrain_sim"), 8, 4, 10, ["--precision", "f32",
              LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_CARDS="8", FF_SIM_DELAY_NS="300000", FF_NCCL_SIM_DELAY_NS="300000")
 table = {**{"dp-%d" % n: (["--dp", ",".join(map(str, range(n)))], (), "nccl") for n in (2, 3, 4)},
          "dp-233": (["--dp", "0,1,2", *UNEVEN], (), "nccl"), "dp-shared": (["--dp", "2x0"], (), "threads"),
-         **many("ranks", name_of("--ranks"), nothing, "nccl", (1, 2, 3, 4, 8)),
+         **{"ranks-%d" % n: (["--ranks", n], (), "nccl" if n > 1 else None) for n in NUMBERS},
          "shared-2": (["--ranks", 2, "--device", "cuda:0"], (), "processes")}
 gpu.table(table, ["dp-233", "ranks-2", "shared-2"], [("alone", "ranks-2"), ("ranks-2", "dp-3"), ("dp-233", "alone")], [])
 

@@ -13,12 +13,12 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import numpy  # noqa: E402
 import tap  # noqa: E402
+from jobs import MPIRUN  # noqa: E402
 from runs import distance, losses, make, same, tensors  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_GRAPHS="1")
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 
 
 def fftrain(name, *arguments, before=(), program=os.path.join(tap.BUILD, "fftrain")):

@@ -17,10 +17,7 @@ static json_t *integer(uint64_t value) {
 static json_t *count_array(const ff_class_counts *counts) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < counts->length; i++)
-        if (json_array_append_new(array, integer(counts->count[i]))) {
-            json_decref(array);
-            array = NULL;
-        }
+        ff_json_append(&array, integer(counts->count[i]));
     return array;
 }
 
@@ -63,10 +60,7 @@ static json_t *shards_array(ff_dataset *dataset) {
                              (json_int_t)info.file_bytes, "samples", (json_int_t)info.sample_count,
                              "first_position", (json_int_t)info.first_position, "positions",
                              (json_int_t)info.position_count);
-        if (json_array_append_new(array, item)) {
-            json_decref(array);
-            array = NULL;
-        }
+        ff_json_append(&array, item);
     }
     return array;
 }
@@ -115,11 +109,7 @@ static json_t *channel_object(const ff_channel_stats *stats) {
 ff_status ff_inspect_json_stats(json_t **out, const ff_channel_stats *stats, uint32_t channels,
                                 ff_error *error) {
     *out = json_array();
-    for (uint32_t c = 0; *out && c < channels; c++)
-        if (json_array_append_new(*out, channel_object(&stats[c]))) {
-            json_decref(*out);
-            *out = NULL;
-        }
+    for (uint32_t c = 0; *out && c < channels; c++) ff_json_append(out, channel_object(&stats[c]));
     return *out ? FF_OK : no_memory(error);
 }
 

@@ -16,11 +16,7 @@ static json_t *value_of(ff_dtype dtype, const void *values, size_t i) {
 
 static json_t *values_array(ff_dtype dtype, const void *values, size_t count) {
     json_t *array = json_array();
-    for (size_t i = 0; array && i < count; i++)
-        if (json_array_append_new(array, value_of(dtype, values, i))) {
-            json_decref(array);
-            array = NULL;
-        }
+    for (size_t i = 0; array && i < count; i++) ff_json_append(&array, value_of(dtype, values, i));
     return array;
 }
 
