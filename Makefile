@@ -55,7 +55,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 is_main = %/main.c
 
 FORMAT_OBJECTS    := $(call objects,$(call sources,format))
-LOADER_OBJECTS    := $(call objects,$(filter-out loader/library/examples/%,$(call sources,loader)))
+LOADER_OBJECTS    := $(call objects,$(filter-out loader/library/examples/% loader/python/%,$(call sources,loader)))
 TRAIN_OBJECTS     := $(call objects,$(filter-out $(is_main),$(call sources,train)))
 FFPACK_OBJECTS    := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffpack)))
 FFINSPECT_OBJECTS := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffinspect)))
@@ -84,6 +84,7 @@ PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 LIBRARY        := $(BUILD)/libffload.so
 LIBRARY_NUMBER := 0
 LIBRARY_MAP    := loader/library/ffload.map
+include tools/build/python.mk
 
 .PHONY: all help deps programs clean test test-programs script-programs quickstart lint asan tsan bench fuzz bundle
 .DELETE_ON_ERROR:
@@ -97,9 +98,9 @@ help: ## list the targets
 	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)  MPI=auto|0|1"
 
 $(BUILD)/config.mk: tools/build/probe.sh tools/build/probe_cuda.sh
-	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" MPI="$(MPI)" tools/build/probe.sh $@
+	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" MPI="$(MPI)" PYTHON="$(PYTHON)" tools/build/probe.sh $@
 
-programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) ## build ffpack, ffinspect, fftrain and libffload into build/ (the default)
+programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(PYTHON_PACKAGE) ## build ffpack, ffinspect, fftrain, libffload and the Python package into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test lint

@@ -3,7 +3,7 @@
 # the file $1 and says on stderr what it found, and what is missing with the packages that have it.
 # If something required is missing, $1 is a makefile that removes itself and ends make with a
 # message: make's own would hide it. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH,
-# DNNL (auto|0|1), DNNL_ROOT, MPI (auto|0|1), MPICC, and what probe_cuda.sh reads.
+# DNNL (auto|0|1), DNNL_ROOT, MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
 set -u
 out=$1 here=$(dirname "$0")
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -156,6 +156,13 @@ else
     else
         echo "  MPI: not found ($reason); ranks under mpirun need it: $(packages libopenmpi-dev)" >&2
     fi
+fi
+python_include=$("${PYTHON:-/usr/bin/python3}" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
+if [ -n "$python_include" ] && printf '#include <Python.h>\nint main(void) { return 0; }\n' >"$scratch/probe.c" && compiles -isystem "$python_include"; then
+    echo "  Python: found ($python_include)" >&2
+    echo "FLAGS_PYTHON := -isystem $python_include" >>"$scratch/mk"
+else
+    echo "  Python: not found (${reason:-no ${PYTHON:-/usr/bin/python3}}); the package ffload needs it: $(packages python3-dev)" >&2
 fi
 "$here/probe_cuda.sh" "$scratch/mk" || insisted=1
 if try '#include <stdarg.h>

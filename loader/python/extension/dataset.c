@@ -1,0 +1,217 @@
+/* _ffload.Dataset: a packed split. The package's Dataset gives it Python's manners. */
+#include "loader/python/extension/extension.h"
+
+typedef struct dataset {
+    PyObject_HEAD ff_python_handle handle;
+} dataset;
+
+static PyTypeObject *dataset_type;
+
+static void end_dataset(void *object) {
+    ffload_dataset *set = object;
+    ffload_dataset_close(&set);
+}
+
+/* Dataset(path, options): path as os.fsencode takes it, options a dict of texts. */
+static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *words) {
+    static char *names[] = {"path", "options", NULL};
+    PyObject *path = NULL, *dict;
+    ffload_dataset *set;
+    ffload_error error;
+    if (!PyArg_ParseTupleAndKeywords(args, words, "O&O!:Dataset", names, PyUnicode_FSConverter,
+                                     &path, &PyDict_Type, &dict))
+        return NULL;
+    ffload_options *options = ff_python_options(dict);
+    dataset *self = NULL;
+    if (!options) goto done;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_dataset_open(&set, PyBytes_AsString(path), options, &error);
+    Py_END_ALLOW_THREADS;
+    if (status) {
+        ff_python_raise(&error);
+        goto done;
+    }
+    self = (dataset *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self)
+        self->handle = (ff_python_handle){.object = set, .end = end_dataset};
+    else
+        ffload_dataset_close(&set);
+done:
+    ffload_options_destroy(&options);
+    Py_XDECREF(path);
+    return (PyObject *)self;
+}
+
+static void dataset_dealloc(PyObject *self) {
+    ff_python_close(&((dataset *)self)->handle);
+    ff_python_free(self);
+}
+
+ff_python_handle *ff_python_dataset_handle(PyObject *self) {
+    if (PyObject_TypeCheck(self, dataset_type)) return &((dataset *)self)->handle;
+    PyErr_SetString(PyExc_TypeError, "this is no dataset");
+    return NULL;
+}
+
+static ffload_dataset *enter(PyObject *self) {
+    return ff_python_enter(&((dataset *)self)->handle, "dataset");
+}
+
+static void leave(PyObject *self) {
+    ff_python_leave(&((dataset *)self)->handle);
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+typedef int read_sample(ffload_dataset *set, uint64_t number, DLManagedTensorVersioned **tensor,
+                        ffload_error *error);
+
+static PyObject *read_by(PyObject *self, PyObject *number, read_sample *read) {
+    DLManagedTensorVersioned *managed;
+    ffload_error error;
+    const uint64_t i = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    ffload_dataset *set = enter(self);
+    if (!set) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = read(set, i, &managed, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return status ? ff_python_raise(&error) : ff_python_tensor(managed);
+}
+
+static PyObject *dataset_sample(PyObject *self, PyObject *number) {
+    return read_by(self, number, ffload_dataset_sample);
+}
+
+static PyObject *dataset_view(PyObject *self, PyObject *number) {
+    return read_by(self, number, ffload_dataset_view);
+}
+
+/* The number of a class field, else a tensor. */
+static PyObject *label_value(DLManagedTensorVersioned *managed) {
+    const DLTensor *dl = &managed->dl_tensor;
+    if (dl->ndim > 0 || dl->dtype.code != kDLInt || dl->dtype.bits != 32)
+        return ff_python_tensor(managed);
+    const int32_t value = *(const int32_t *)((const uint8_t *)dl->data + dl->byte_offset);
+    managed->deleter(managed);
+    return PyLong_FromLong(value);
+}
+
+static PyObject *dataset_label(PyObject *self, PyObject *args) {
+    DLManagedTensorVersioned *managed;
+    unsigned long long i;
+    const char *field;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "Ky:label", &i, &field)) return NULL;
+    ffload_dataset *set = enter(self);
+    if (!set) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_dataset_label(set, i, field, &managed, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return status ? ff_python_raise(&error) : label_value(managed);
+}
+
+static PyObject *dataset_key(PyObject *self, PyObject *number) {
+    char key[FFLOAD_KEY_MOST];
+    size_t bytes;
+    ffload_error error;
+    const uint64_t i = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    ffload_dataset *set = enter(self);
+    if (!set) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_dataset_key(set, i, key, &bytes, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return status ? ff_python_raise(&error) : PyBytes_FromStringAndSize(key, (Py_ssize_t)bytes);
+}
+
+/* ---- the set -------------------------------------------------------------------------------- */
+
+static PyObject *dataset_describe(PyObject *self, PyObject *none) {
+    const char *json;
+    ffload_error error;
+    (void)none;
+    ffload_dataset *set = enter(self);
+    if (!set) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_dataset_describe(set, &json, &error);
+    Py_END_ALLOW_THREADS;
+    PyObject *text = status ? ff_python_raise(&error) : PyUnicode_FromString(json);
+    leave(self);
+    return text;
+}
+
+/* Python's callable of a verification; false after it raised or returned a true value. */
+static int report(void *callable, const char *problem, uint64_t done, uint64_t total) {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *sentence = problem ? PyUnicode_DecodeFSDefault(problem) : Py_None, *ends = NULL;
+    if (problem ? sentence != NULL : (Py_INCREF(sentence), true))
+        ends = PyObject_CallFunction(callable, "NKK", sentence, (unsigned long long)done,
+                                     (unsigned long long)total);
+    if (!ends) PyErr_WriteUnraisable(callable);
+    const bool stop = !ends || PyObject_IsTrue(ends) != 0;
+    Py_XDECREF(ends);
+    PyGILState_Release(state);
+    return stop;
+}
+
+/* verify(threads, progress): progress(problem or None, done, total) is called by any thread; a true
+ * value ends it. */
+static PyObject *dataset_verify(PyObject *self, PyObject *args) {
+    int threads;
+    PyObject *progress;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "iO:verify", &threads, &progress)) return NULL;
+    ffload_dataset *set = enter(self);
+    if (!set) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_dataset_verify(set, threads, report, progress, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    if (status) return ff_python_raise(&error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *dataset_close(PyObject *self, PyObject *none) {
+    (void)none;
+    ff_python_close(&((dataset *)self)->handle);
+    Py_RETURN_NONE;
+}
+
+static Py_ssize_t dataset_length(PyObject *self) {
+    ffload_dataset *set = enter(self);
+    if (!set) return -1;
+    const uint64_t count = ffload_dataset_count(set);
+    leave(self);
+    return (Py_ssize_t)count;
+}
+
+int ff_python_add_dataset(PyObject *module) {
+    static PyMethodDef methods[] = {
+        {"sample", dataset_sample, METH_O, "A checked copy of sample number i."},
+        {"view", dataset_view, METH_O, "Sample number i in place, read-only."},
+        {"label", dataset_label, METH_VARARGS, "(i, field): an int, or a Tensor."},
+        {"key", dataset_key, METH_O, "The key of sample number i, as bytes."},
+        {"describe", dataset_describe, METH_NOARGS, "What the set is, as JSON."},
+        {"verify", dataset_verify, METH_VARARGS, "(threads, progress): checks every byte."},
+        {"close", dataset_close, METH_NOARGS, "Closes it once no call is in it."},
+        {0}};
+    static PyType_Slot slots[] = {{Py_tp_doc, "A packed split."},   {Py_tp_new, dataset_new},
+                                  {Py_tp_dealloc, dataset_dealloc}, {Py_tp_methods, methods},
+                                  {Py_sq_length, dataset_length},   {0, NULL}};
+    static PyType_Spec spec = {.name = "ffload._ffload.Dataset",
+                               .basicsize = sizeof(dataset),
+                               .flags = Py_TPFLAGS_DEFAULT,
+                               .slots = slots};
+    dataset_type = ff_python_add_type(module, "Dataset", &spec);
+    return dataset_type ? 0 : -1;
+}

@@ -1,0 +1,68 @@
+/* ffload._ffload: libffload for Python, through Python's stable ABI as of 3.9. Private to
+ * loader/python/extension/; users see the package ffload, which is made of it.
+ *
+ * Thread rule. Python's lock (the GIL) is held wherever Python's objects are used, and released
+ * wherever the library works or waits, so another thread may close what a call is using: an object
+ * counts the calls that are in it, and the last one to leave closes it (ff_python_handle). */
+#ifndef FF_LOADER_PYTHON_EXTENSION_H
+#define FF_LOADER_PYTHON_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x03090000
+#include <Python.h>
+
+#include <ffload/ffload.h>
+#include <stdbool.h>
+
+/* ---- errors (module.c) ---------------------------------------------------------------------- */
+
+/* Raises the exception of the error's status with its sentence; of a call that was interrupted, the
+ * exception of the signal is there already. Returns NULL. */
+PyObject *ff_python_raise(const ffload_error *error);
+
+/* Raises ffload.UsageError. Returns NULL. */
+PyObject *ff_python_usage(const char *sentence);
+
+/* Asks Python whether a signal came, with or without its lock: 1 with its exception set where one
+ * of Python's handlers raised. An ffload_check; `context` is not used. */
+int ff_python_check(void *context);
+
+/* ---- handles (module.c) --------------------------------------------------------------------- */
+
+/* An object of the library's that one thread may close while others use it. */
+typedef struct ff_python_handle {
+    void *object; /* NULL: closed */
+    Py_ssize_t calls;
+    bool closing;
+    void (*end)(void *object); /* without Python's lock */
+} ff_python_handle;
+
+/* The object, until leave; NULL with ffload.UsageError, "the NAME is closed". */
+void *ff_python_enter(ff_python_handle *handle, const char *name);
+void ff_python_leave(ff_python_handle *handle);
+/* Ends the object, at once or when the last call leaves. */
+void ff_python_close(ff_python_handle *handle);
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+/* A new ffload.Tensor, which takes over `managed`; NULL with an exception, and it is ended. */
+PyObject *ff_python_tensor(DLManagedTensorVersioned *managed);
+
+/* The library's dataset of a Dataset, between enter and leave; NULL with an exception. */
+ff_python_handle *ff_python_dataset_handle(PyObject *dataset);
+
+/* Adds a type to the module. -1 with an exception. */
+int ff_python_add_tensor(PyObject *module);
+int ff_python_add_dataset(PyObject *module);
+int ff_python_add_loader(PyObject *module);
+
+/* A type from its spec, added under `name`; NULL with an exception. */
+PyTypeObject *ff_python_add_type(PyObject *module, const char *name, PyType_Spec *spec);
+
+/* Frees an object of such a type. */
+void ff_python_free(PyObject *self);
+
+/* The library's options of a dict of texts; NULL with an exception. */
+ffload_options *ff_python_options(PyObject *dict);
+
+#endif

@@ -1,0 +1,315 @@
+/* _ffload.Loader: batches. The package's Loader gives them Python's manners. */
+#include "loader/python/extension/extension.h"
+
+#include <string.h>
+
+/* Tensors of a batch, at most: a set has 64 label fields at most, each with two. */
+enum { NAMES_MOST = 160 };
+
+typedef struct loader {
+    PyObject_HEAD ff_python_handle handle;
+    ffload_batch_info info; /* of the last batch given */
+} loader;
+
+static PyTypeObject *loader_type;
+
+static void end_loader(void *object) {
+    ffload_loader *own = object;
+    ffload_loader_destroy(&own);
+}
+
+/* Loader(dataset, options): a _ffload.Dataset, and a dict of texts. */
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *words) {
+    static char *names[] = {"dataset", "options", NULL};
+    PyObject *dataset, *dict;
+    ffload_loader *own;
+    ffload_error error;
+    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!:Loader", names, &dataset, &PyDict_Type,
+                                     &dict))
+        return NULL;
+    ff_python_handle *handle = ff_python_dataset_handle(dataset);
+    ffload_options *options = handle ? ff_python_options(dict) : NULL;
+    ffload_dataset *set = options ? ff_python_enter(handle, "dataset") : NULL;
+    int status = FFLOAD_USAGE;
+    loader *self = NULL;
+    if (!set) goto done;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_loader_create(&own, set, options, &error);
+    Py_END_ALLOW_THREADS;
+    ff_python_leave(handle);
+    if (status) {
+        ff_python_raise(&error);
+        goto done;
+    }
+    self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self)
+        self->handle = (ff_python_handle){.object = own, .end = end_loader};
+    else
+        ffload_loader_destroy(&own);
+done:
+    ffload_options_destroy(&options);
+    return (PyObject *)self;
+}
+
+static void loader_dealloc(PyObject *self) {
+    ff_python_close(&((loader *)self)->handle);
+    ff_python_free(self);
+}
+
+static ffload_loader *enter(PyObject *self) {
+    return ff_python_enter(&((loader *)self)->handle, "loader");
+}
+
+static void leave(PyObject *self) {
+    ff_python_leave(&((loader *)self)->handle);
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+/* The texts of a tuple of bytes; their number, or -1 with an exception. */
+static Py_ssize_t texts_of(PyObject *tuple, const char *text[NAMES_MOST]) {
+    const Py_ssize_t count = PyTuple_Size(tuple);
+    if (count > NAMES_MOST) {
+        ff_python_usage("a batch has fewer tensors");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        text[i] = PyBytes_AsString(PyTuple_GetItem(tuple, i));
+        if (!text[i]) return -1;
+    }
+    return count;
+}
+
+static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssize_t count) {
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple && i < count; i++) {
+        DLManagedTensorVersioned *managed;
+        ffload_error error;
+        PyObject *tensor = ffload_batch_export(batch, name[i], &managed, &error)
+                               ? ff_python_raise(&error)
+                               : ff_python_tensor(managed);
+        if (!tensor || PyTuple_SetItem(tuple, i, tensor)) {
+            Py_DECREF(tuple);
+            tuple = NULL;
+        }
+    }
+    return tuple;
+}
+
+/* next(names): a Tensor of each, names being bytes; None after the last batch of all. */
+static PyObject *loader_next(PyObject *self, PyObject *args) {
+    const char *name[NAMES_MOST];
+    PyObject *names;
+    ffload_batch *batch;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "O!:next", &PyTuple_Type, &names)) return NULL;
+    const Py_ssize_t count = texts_of(names, name);
+    ffload_loader *own = count < 0 ? NULL : enter(self);
+    if (!own) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_loader_next(own, &batch, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    if (status) return ff_python_raise(&error);
+    if (!batch) Py_RETURN_NONE;
+    ((loader *)self)->info = *ffload_batch_info_of(batch);
+    PyObject *tensors = tensors_of(batch, name, count);
+    ffload_batch_release(&batch);
+    return tensors;
+}
+
+/* What the loader says of its tensor `name`, from the tuples (name, code, bits, shape, strides) of
+ * enqueue_into. */
+typedef struct place {
+    int64_t shape[4], strides[4];
+    DLTensor dl;
+} place;
+
+static bool read_numbers(PyObject *tuple, int64_t *number, int *count) {
+    *count = (int)PyTuple_Size(tuple);
+    if (*count < 0 || *count > 4) return false;
+    for (int i = 0; i < *count; i++) number[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    return !PyErr_Occurred();
+}
+
+static bool read_place(PyObject *tuple, const char **name, place *to) {
+    PyObject *shape, *strides;
+    unsigned long long address;
+    int code, bits, ordinal, rank = 0;
+    if (!PyArg_ParseTuple(tuple, "yKiiiO!O!", name, &address, &ordinal, &code, &bits, &PyTuple_Type,
+                          &shape, &PyTuple_Type, &strides) ||
+        !read_numbers(strides, to->strides, &rank) || !read_numbers(shape, to->shape, &rank))
+        return false;
+    to->dl = (DLTensor){.data = (void *)(uintptr_t)address,
+                        .device = {.device_type = kDLCUDA, .device_id = ordinal},
+                        .ndim = rank,
+                        .dtype = {.code = (uint8_t)code, .bits = (uint8_t)bits, .lanes = 1},
+                        .shape = to->shape,
+                        .strides = to->strides};
+    return true;
+}
+
+/* enqueue_into(places, stream): a tuple of (name, address, ordinal, code, bits, shape, strides);
+ * True, or False after the last batch of all. */
+static PyObject *loader_enqueue_into(PyObject *self, PyObject *args) {
+    const char *name[NAMES_MOST];
+    place to[NAMES_MOST];
+    const DLTensor *dl[NAMES_MOST];
+    const ffload_batch_info *info;
+    PyObject *places;
+    unsigned long long stream;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "O!K:enqueue_into", &PyTuple_Type, &places, &stream)) return NULL;
+    const Py_ssize_t count = PyTuple_Size(places);
+    if (count > NAMES_MOST) return ff_python_usage("a batch has fewer tensors");
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!read_place(PyTuple_GetItem(places, i), &name[i], &to[i])) return NULL;
+        dl[i] = &to[i].dl;
+    }
+    ffload_loader *own = enter(self);
+    if (!own) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_loader_enqueue_into(own, name, dl, (size_t)count, (void *)(uintptr_t)stream,
+                                        &info, &error);
+    Py_END_ALLOW_THREADS;
+    if (!status && info) ((loader *)self)->info = *info;
+    leave(self);
+    if (status) return ff_python_raise(&error);
+    return PyBool_FromLong(info != NULL);
+}
+
+/* ---- where it is ---------------------------------------------------------------------------- */
+
+static PyObject *loader_seek(PyObject *self, PyObject *args) {
+    unsigned int epoch;
+    unsigned long long position;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "IK:seek", &epoch, &position)) return NULL;
+    ffload_loader *own = enter(self);
+    if (!own) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_loader_seek(own, epoch, position, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    if (status) return ff_python_raise(&error);
+    Py_RETURN_NONE;
+}
+
+typedef int write_text(ffload_loader *own, const char **json, ffload_error *error);
+
+static PyObject *text_by(PyObject *self, write_text *write) {
+    const char *json;
+    ffload_error error;
+    ffload_loader *own = enter(self);
+    if (!own) return NULL;
+    PyObject *text =
+        write(own, &json, &error) ? ff_python_raise(&error) : PyUnicode_FromString(json);
+    leave(self);
+    return text;
+}
+
+static PyObject *loader_state(PyObject *self, PyObject *none) {
+    (void)none;
+    return text_by(self, ffload_loader_state);
+}
+
+static PyObject *loader_describe(PyObject *self, PyObject *none) {
+    (void)none;
+    return text_by(self, ffload_loader_describe);
+}
+
+static PyObject *loader_restore(PyObject *self, PyObject *args) {
+    const char *json;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "s:restore", &json)) return NULL;
+    ffload_loader *own = enter(self);
+    if (!own) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_loader_restore(own, json, &error);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    if (status) return ff_python_raise(&error);
+    Py_RETURN_NONE;
+}
+
+/* (wait_ns, fill_ns, samples, batches, blocks) */
+static PyObject *loader_stats(PyObject *self, PyObject *none) {
+    ffload_stats stats;
+    ffload_error error;
+    (void)none;
+    ffload_loader *own = enter(self);
+    if (!own) return NULL;
+    const int status = ffload_loader_stats(own, &stats, &error);
+    leave(self);
+    if (status) return ff_python_raise(&error);
+    return Py_BuildValue("(KKKKK)", (unsigned long long)stats.wait_ns,
+                         (unsigned long long)stats.fill_ns, (unsigned long long)stats.samples,
+                         (unsigned long long)stats.batches, (unsigned long long)stats.blocks);
+}
+
+static PyObject *loader_close(PyObject *self, PyObject *none) {
+    ff_python_handle *handle = &((loader *)self)->handle;
+    (void)none;
+    /* Ends the wait of another thread. */
+    if (handle->object && handle->calls) ffload_loader_interrupt(handle->object);
+    ff_python_close(handle);
+    Py_RETURN_NONE;
+}
+
+static Py_ssize_t loader_length(PyObject *self) {
+    ffload_loader *own = enter(self);
+    if (!own) return -1;
+    const uint64_t length = ffload_loader_length(own);
+    leave(self);
+    return (Py_ssize_t)length;
+}
+
+static PyObject *loader_last(PyObject *self, void *none) {
+    (void)none;
+    return PyBool_FromLong(((loader *)self)->info.last != 0);
+}
+
+/* (epoch, index, position, count, rows, global_count, last) */
+static PyObject *loader_info(PyObject *self, void *none) {
+    (void)none;
+    const ffload_batch_info *info = &((loader *)self)->info;
+    return Py_BuildValue("(IKKIIKO)", info->epoch, (unsigned long long)info->index,
+                         (unsigned long long)info->position, info->count, info->rows,
+                         (unsigned long long)info->global_count, info->last ? Py_True : Py_False);
+}
+
+int ff_python_add_loader(PyObject *module) {
+    static PyMethodDef methods[] = {
+        {"next", loader_next, METH_VARARGS, "(names): Tensors of the next batch, or None."},
+        {"enqueue_into", loader_enqueue_into, METH_VARARGS,
+         "(places, stream): whether there was a batch."},
+        {"seek", loader_seek, METH_VARARGS, "(epoch, position)"},
+        {"state", loader_state, METH_NOARGS, "Where it is, as JSON."},
+        {"restore", loader_restore, METH_VARARGS, "(json): continues there."},
+        {"describe", loader_describe, METH_NOARGS, "What it gives, as JSON."},
+        {"stats", loader_stats, METH_NOARGS, "(wait_ns, fill_ns, samples, batches, blocks)"},
+        {"close", loader_close, METH_NOARGS, "Ends it once no call is in it."},
+        {0}};
+    static PyGetSetDef attributes[] = {
+        {"last", loader_last, NULL, "Whether the batch was the last one of its epoch.", NULL},
+        {"info", loader_info, NULL,
+         "(epoch, index, position, count, rows, global_count, last) of the last batch.", NULL},
+        {0}};
+    static PyType_Slot slots[] = {{Py_tp_doc, "Batches of a dataset."},
+                                  {Py_tp_new, loader_new},
+                                  {Py_tp_dealloc, loader_dealloc},
+                                  {Py_tp_methods, methods},
+                                  {Py_tp_getset, attributes},
+                                  {Py_sq_length, loader_length},
+                                  {0, NULL}};
+    static PyType_Spec spec = {.name = "ffload._ffload.Loader",
+                               .basicsize = sizeof(loader),
+                               .flags = Py_TPFLAGS_DEFAULT,
+                               .slots = slots};
+    loader_type = ff_python_add_type(module, "Loader", &spec);
+    return loader_type ? 0 : -1;
+}

@@ -1,0 +1,150 @@
+#include "loader/python/extension/extension.h"
+
+#include <string.h>
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static PyObject *error_type, *usage_type, *bad_data_type;
+
+static PyObject *type_of(int status) {
+    switch (status) {
+    case FFLOAD_USAGE: return usage_type;
+    case FFLOAD_BAD_DATA: return bad_data_type;
+    case FFLOAD_IO: return PyExc_OSError;
+    case FFLOAD_NO_MEMORY: return PyExc_MemoryError;
+    default: return error_type;
+    }
+}
+
+PyObject *ff_python_raise(const ffload_error *error) {
+    if (error->status == FFLOAD_INTERRUPTED && PyErr_Occurred()) return NULL;
+    PyObject *sentence = PyUnicode_DecodeFSDefault(error->message);
+    if (sentence) PyErr_SetObject(type_of(error->status), sentence);
+    Py_XDECREF(sentence);
+    return NULL;
+}
+
+PyObject *ff_python_usage(const char *sentence) {
+    PyErr_SetString(usage_type, sentence);
+    return NULL;
+}
+
+int ff_python_check(void *context) {
+    (void)context;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const int signal = PyErr_CheckSignals();
+    PyGILState_Release(state);
+    return signal != 0;
+}
+
+/* ---- handles -------------------------------------------------------------------------------- */
+
+void *ff_python_enter(ff_python_handle *handle, const char *name) {
+    if (!handle->object || handle->closing) {
+        PyErr_Format(usage_type, "the %s is closed", name);
+        return NULL;
+    }
+    handle->calls++;
+    return handle->object;
+}
+
+static void end(ff_python_handle *handle) {
+    void *object = handle->object;
+    handle->object = NULL;
+    if (!object) return;
+    PyThreadState *thread = PyEval_SaveThread();
+    handle->end(object);
+    PyEval_RestoreThread(thread);
+}
+
+void ff_python_leave(ff_python_handle *handle) {
+    if (--handle->calls == 0 && handle->closing) end(handle);
+}
+
+void ff_python_close(ff_python_handle *handle) {
+    handle->closing = true;
+    if (handle->calls == 0) end(handle);
+}
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+PyTypeObject *ff_python_add_type(PyObject *module, const char *name, PyType_Spec *spec) {
+    PyObject *type = PyType_FromSpec(spec);
+    if (!type) return NULL;
+    Py_INCREF(type);
+    if (PyModule_AddObject(module, name, type) == 0) return (PyTypeObject *)type;
+    Py_DECREF(type);
+    Py_DECREF(type);
+    return NULL;
+}
+
+void ff_python_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static int set_option(ffload_options *options, PyObject *name, PyObject *value) {
+    ffload_error error;
+    PyObject *name_bytes = PyUnicode_AsUTF8String(name), *value_bytes = NULL;
+    bool good = name_bytes && (value_bytes = PyUnicode_AsUTF8String(value));
+    if (good && ffload_options_set(options, PyBytes_AsString(name_bytes),
+                                   PyBytes_AsString(value_bytes), &error)) {
+        ff_python_raise(&error);
+        good = false;
+    }
+    Py_XDECREF(name_bytes);
+    Py_XDECREF(value_bytes);
+    return good ? 0 : -1;
+}
+
+ffload_options *ff_python_options(PyObject *dict) {
+    ffload_options *options;
+    ffload_error error;
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    if (ffload_options_create(&options, &error) ||
+        ffload_options_set_check(options, ff_python_check, NULL, &error)) {
+        ffload_options_destroy(&options);
+        ff_python_raise(&error);
+        return NULL;
+    }
+    while (PyDict_Next(dict, &at, &name, &value))
+        if (set_option(options, name, value)) {
+            ffload_options_destroy(&options);
+            return NULL;
+        }
+    return options;
+}
+
+/* ---- the module ----------------------------------------------------------------------------- */
+
+/* The exceptions are the package's (errors.py). */
+static int take_errors(void) {
+    PyObject *errors = PyImport_ImportModule("ffload.errors");
+    if (!errors) return -1;
+    error_type = PyObject_GetAttrString(errors, "Error");
+    usage_type = PyObject_GetAttrString(errors, "UsageError");
+    bad_data_type = PyObject_GetAttrString(errors, "BadData");
+    Py_DECREF(errors);
+    return error_type && usage_type && bad_data_type ? 0 : -1;
+}
+
+PyMODINIT_FUNC PyInit__ffload(void);
+
+PyMODINIT_FUNC PyInit__ffload(void) {
+    static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ffload._ffload",
+                                            .m_doc = "libffload, as the package ffload uses it",
+                                            .m_size = -1};
+    PyObject *module = PyModule_Create(&definition);
+    if (!module) return NULL;
+    if (take_errors() == 0 &&
+        PyModule_AddStringConstant(module, "version", ffload_version()) == 0 &&
+        ff_python_add_tensor(module) == 0 && ff_python_add_dataset(module) == 0 &&
+        ff_python_add_loader(module) == 0)
+        return module;
+    Py_DECREF(module);
+    return NULL;
+}

@@ -1,0 +1,16 @@
+"""What goes wrong, as exceptions. Each has one sentence: what, where, and mostly what would be right.
+
+A file that the system refuses to open or read is an OSError, memory that is not there a MemoryError.
+"""
+
+
+class Error(RuntimeError):
+    """None of the others: no GPU, a thread that does not start, a program that failed."""
+
+
+class UsageError(Error, ValueError):
+    """An unknown option, a wrong value, or a call that is not possible."""
+
+
+class BadData(Error):
+    """The packed set, or the source to be packed, is broken, or is none."""

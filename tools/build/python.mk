@@ -1,0 +1,16 @@
+# The Python package ffload, importable from $(BUILD)/python: its modules and the extension, which is linked with
+# Python's stable ABI as of 3.9, so that one build serves every later version. Needs Python.h alone.
+PYTHON_SOURCES := $(sort $(wildcard loader/python/extension/*.c))
+PYTHON_MODULES := $(sort $(wildcard loader/python/ffload/*.py loader/python/ffload/*.pyi loader/python/ffload/py.typed))
+PYTHON_OBJECTS := $(PYTHON_SOURCES:%.c=$(BUILD)/obj/%.o)
+EXTENSION      := $(if $(FLAGS_PYTHON),$(BUILD)/python/ffload/_ffload.abi3.so)
+PYTHON_PACKAGE := $(if $(EXTENSION),$(EXTENSION) $(PYTHON_MODULES:loader/python/%=$(BUILD)/python/%))
+
+$(PYTHON_OBJECTS): ALL_CFLAGS += $(FLAGS_PYTHON)
+# Beside it, or in the build folder; Python itself has what else it uses.
+$(EXTENSION): $(PYTHON_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) -shared $(ALL_LDFLAGS) $(PYTHON_OBJECTS) $(LIBRARY).$(LIBRARY_NUMBER) -o $@ -Wl,-rpath,'$$ORIGIN:$$ORIGIN/lib:$$ORIGIN/../..'
+$(BUILD)/python/ffload/%: loader/python/ffload/%
+	@mkdir -p $(@D)
+	@cp $< $@
