@@ -108,8 +108,9 @@ static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, co
     for (size_t i = 0; i < buffers->label_count; i++) {
         const ff_slot_label *label = &buffers->label[i];
         const void *from = slot ? slot->label[i].values : resident->label[i];
-        uint32_t padding = label->dtype == FF_I32 ? UINT32_MAX : 0; /* class -1 */
-        FF_TRY(add_column(move, from, label->values, label->width, padding, error));
+        uint32_t words = (uint32_t)(ff_slot_label_bytes(label) / sizeof(uint32_t));
+        uint32_t padding = label->dtype == FF_F32 ? 0 : UINT32_MAX; /* class -1, of both widths */
+        FF_TRY(add_column(move, from, label->values, words, padding, error));
     }
     if (slot && slot->mix) FF_TRY(add_column(move, slot->mix, buffers->mix, 1, unmixed, error));
     return FF_OK;

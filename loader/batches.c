@@ -48,8 +48,10 @@ static ff_status set_bytes(const ff_loader_settings *settings, uint64_t *bytes, 
     FF_TRY(ff_resident_bytes(settings->dataset, bytes, error));
     uint64_t row = sizeof(uint32_t), rest; /* row_of */
     if (settings->metadata->variable_size) row += sizeof(uint64_t) + 2 * sizeof(uint32_t);
-    for (size_t i = 0; i < settings->label_count; i++)
-        row += UINT64_C(4) * settings->metadata->field[settings->field[i]].width;
+    for (size_t i = 0; i < settings->label_count; i++) {
+        const ff_slot_label label = ff_loader_settings_label(settings, i, NULL);
+        row += ff_slot_label_bytes(&label);
+    }
     if (!ff_mul_u64(settings->count, row, &rest) || !ff_add_u64(*bytes, rest, bytes) ||
         !ff_add_u64(*bytes, FF_RESIDENT_EXTRA, bytes))
         *bytes = UINT64_MAX;
@@ -158,9 +160,10 @@ static ff_status create_buffers(ff_batches *batches, ff_error *error) {
         ff_alloc(&batches->label, settings->label_count, sizeof *batches->label, "labels", error));
     uint64_t *offset;
     FF_TRY(ff_alloc(&offset, settings->label_count, sizeof *offset, "labels", error));
-    for (size_t i = 0; i < settings->label_count; i++)
-        offset[i] = part(&end, UINT64_C(4) * settings->rows *
-                                   settings->metadata->field[settings->field[i]].width);
+    for (size_t i = 0; i < settings->label_count; i++) {
+        const ff_slot_label label = ff_loader_settings_label(settings, i, NULL);
+        offset[i] = part(&end, settings->rows * ff_slot_label_bytes(&label));
+    }
     uint64_t weight = part(&end, settings->rows * sizeof(float));
     uint64_t mix = part(&end, settings->finish.mixes ? settings->rows * sizeof(float) : 0);
     uint64_t params = part(&end, settings->rows * sizeof(ff_augment_params));

@@ -78,6 +78,10 @@ static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t numb
     if (field->kind == FF_FIELD_CLASS) {
         int64_t value;
         FF_TRY(ff_dataset_class(settings->dataset, number, index, &value, error));
+        if (settings->classes_i64) {
+            ((int64_t *)(void *)values)[row] = value;
+            return FF_OK;
+        }
         if (value < INT32_MIN || value > INT32_MAX)
             return ff_fail(error, FF_BAD_DATA,
                            "%s: sample %" PRIu64 ": class %" PRId64
@@ -224,12 +228,11 @@ static void pad_row(const ff_loader_settings *settings, uint32_t row, uint8_t *m
     source[row] = (ff_slot_source){.padding = true};
     if (!settings->raw) params[row] = (ff_augment_params){0};
     for (size_t i = 0; i < settings->label_count; i++) {
-        const ff_field *field = &settings->metadata->field[settings->field[i]];
-        uint8_t *values = memory + settings->label_offset[i];
-        if (field->kind == FF_FIELD_CLASS)
-            ((int32_t *)(void *)values)[row] = -1;
-        else
-            memset(values + (uint64_t)row * field->width * 4, 0, (uint64_t)field->width * 4);
+        const ff_slot_label label =
+            ff_loader_settings_label(settings, i, memory + settings->label_offset[i]);
+        const uint64_t bytes = ff_slot_label_bytes(&label);
+        /* Class -1, or zeros. */
+        memset((uint8_t *)label.values + row * bytes, label.dtype == FF_F32 ? 0 : 0xff, bytes);
     }
 }
 

@@ -104,6 +104,7 @@ typedef struct ff_loader_options {
     /* Label fields by name; label_count 0 = the dataset's first field (none where it has none). */
     const char *const *label;
     size_t label_count;
+    bool classes_i64; /* class fields come as i64, not i32 */
 
     /* This loader's share of each global batch: the parts [share_begin, share_end) of share_total.
      * Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8. With mixup and
@@ -145,14 +146,19 @@ typedef struct ff_slot_source {
     bool padding;       /* after the last sample: a row of zeros */
 } ff_slot_source;
 
-/* The values of a label field. class: i32 [rows], -1 = unlabeled or padding; other kinds: f32
- * [rows][width], 0 in padding. */
+/* The values of a label field. class: i32 or i64 [rows], -1 = unlabeled or padding; other kinds:
+ * f32 [rows][width], 0 in padding. */
 typedef struct ff_slot_label {
     void *values;   /* where the data is */
-    ff_dtype dtype; /* FF_I32 or FF_F32 */
+    ff_dtype dtype; /* FF_I32, FF_I64 or FF_F32 */
     uint32_t width;
     size_t field; /* of the dataset's metadata */
 } ff_slot_label;
+
+/* Bytes of a row's values. */
+static inline uint64_t ff_slot_label_bytes(const ff_slot_label *label) {
+    return (uint64_t)ff_dtype_bytes(label->dtype) * label->width;
+}
 
 typedef struct ff_slot {
     void *data;    /* [rows, C, H, W] or [rows, H, W, C] of dtype, device memory, 64 B aligned */
@@ -237,6 +243,9 @@ typedef struct ff_loader_info {
 } ff_loader_info;
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);
+
+/* The dtype of a label field's values in a batch. */
+ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64);
 
 /* Slot 0 as in the given epoch, for its addresses: those of slot i are i * slot_bytes after them.
  * Its content is undefined. */

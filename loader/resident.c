@@ -112,7 +112,7 @@ static ff_status prepare_labels(ff_resident *resident, const ff_slot *slot, ff_e
     resident->label_count = slot->label_count;
     for (size_t i = 0; i < slot->label_count; i++)
         FF_TRY(allocate(resident, &resident->label[i], resident->count,
-                        UINT64_C(4) * slot->label[i].width, "labels on the device", error));
+                        ff_slot_label_bytes(&slot->label[i]), "labels on the device", error));
     return FF_OK;
 }
 
@@ -143,7 +143,7 @@ static ff_status place_chunk(upload *job, ff_dataset *dataset, ff_slot *slot, ff
         FF_TRY(table->copy(device, job->stream, resident->samples + first * resident->row_bytes,
                            slot->data, count * resident->row_bytes, error));
     for (size_t i = 0; i < slot->label_count; i++) {
-        uint64_t bytes = UINT64_C(4) * slot->label[i].width;
+        uint64_t bytes = ff_slot_label_bytes(&slot->label[i]);
         FF_TRY(table->copy(device, job->stream, (uint8_t *)resident->label[i] + first * bytes,
                            slot->label[i].values, count * bytes, error));
     }

@@ -19,7 +19,7 @@ typedef struct ff_resident {
         *offset; /* device: [count], where a row of several sizes begins; NULL = row_bytes apart */
     uint32_t *row_of; /* device: [count], the row of a sample; NULL = its number */
     size_t label_count;
-    void **label;          /* device: [count][width] of i32 or f32, in storage order */
+    void **label;          /* device: [count][width] as an ff_slot_label's, in storage order */
     uint64_t device_bytes; /* of all of these */
 } ff_resident;
 

@@ -155,12 +155,11 @@ static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes
     uint64_t end, bytes;
     bool fits = ff_mul_u64(settings->rows, row_bytes, &end) && end < UINT64_MAX / 4;
     for (size_t i = 0; fits && i < settings->label_count; i++) {
+        const ff_slot_label label = ff_loader_settings_label(settings, i, NULL);
         end = ff_align_u64(end, 64);
         settings->label_offset[i] = end;
-        fits =
-            ff_mul_u64(settings->rows,
-                       4 * (uint64_t)settings->metadata->field[settings->field[i]].width, &bytes) &&
-            ff_add_u64(end, bytes, &end) && end < UINT64_MAX / 4;
+        fits = ff_mul_u64(settings->rows, ff_slot_label_bytes(&label), &bytes) &&
+               ff_add_u64(end, bytes, &end) && end < UINT64_MAX / 4;
     }
     if (!fits)
         return ff_fail(error, FF_USAGE, "a batch of %u samples of %" PRIu64 " bytes is too large",
@@ -240,6 +239,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                      .metadata = ff_dataset_metadata(dataset),
                                      .count = ff_dataset_count(dataset),
                                      .seed = options->seed,
+                                     .classes_i64 = options->classes_i64,
                                      .kept_bytes = options->kept_bytes};
     ff_status status;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
@@ -302,11 +302,16 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
     };
 }
 
+ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64) {
+    if (field->kind != FF_FIELD_CLASS) return FF_F32;
+    return classes_i64 ? FF_I64 : FF_I32;
+}
+
 ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values) {
     const ff_field *field = &settings->metadata->field[settings->field[i]];
     return (ff_slot_label){
         .values = values,
-        .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
+        .dtype = ff_loader_label_dtype(field, settings->classes_i64),
         .width = field->width,
         .field = settings->field[i],
     };

@@ -29,6 +29,7 @@ struct ff_loader_settings {
 
     size_t label_count;
     size_t *field;               /* [label_count] of the metadata */
+    bool classes_i64;            /* as in ff_loader_options */
     uint64_t label_values_limit; /* bytes of the largest label as stored */
 
     /* A slot's memory, one block: data | label 0 | label 1 ... | weight | mix, each at a multiple
@@ -68,7 +69,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
                                            const ff_sequence_batch *batch);
 
-/* Label number `i` of a batch, with its values at `values`. */
+/* Label number `i` of a batch, with its values at `values`, which may be NULL. */
 ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values);
 
 #endif

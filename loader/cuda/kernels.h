@@ -53,7 +53,7 @@ typedef struct ff_cuda_params {
     float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
 } ff_cuda_params;
 
-/* 4-byte values per sample: labels. */
+/* Words of 4 bytes per sample: labels, of which those of 8 bytes are two each. */
 typedef struct ff_cuda_column {
     const uint32_t *from; /* of sample or row i: from[i * width ..], see ff_cuda_move.gather */
     uint32_t *to;         /* [rows][width] */

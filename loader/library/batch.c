@@ -41,7 +41,7 @@ static void fill_samples(int64_t *samples, const ff_slot *slot) {
 static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t count) {
     for (size_t i = 0; i < plan->pair_count; i++) {
         const ff_library_plan_tensor *own = &plan->tensor[plan->pair[i][0]];
-        const size_t bytes = 4 * (size_t)own->width;
+        const size_t bytes = ff_dtype_bytes(own->dtype) * (size_t)own->width;
         const uint8_t *from = block + own->offset;
         uint8_t *to = block + plan->tensor[plan->pair[i][1]].offset;
         for (uint32_t row = 0; row < plan->rows; row++) {

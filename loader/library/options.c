@@ -10,7 +10,7 @@
 struct ffload_options {
     int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
     int64_t workers, prefetch, reserve;
-    int dtype, layout, last_batch, order, verify, placement;
+    int dtype, layout, label_dtype, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
     ffload_check *check;
     void *context;
@@ -39,6 +39,10 @@ static void list_options(ffload_options *to, ff_option table[OPTIONS_MOST]) {
          .target = &to->layout,
          .choices = "contiguous|channels_last"},
         {.name = "label", .kind = FF_OPTION_STRING, .target = &to->label},
+        {.name = "label_dtype",
+         .kind = FF_OPTION_CHOICE,
+         .target = &to->label_dtype,
+         .choices = "i32|i64"},
         {.name = "last_batch",
          .kind = FF_OPTION_CHOICE,
          .target = &to->last_batch,
@@ -256,6 +260,7 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     options->position = (uint64_t)given->position;
     options->dtype = dtypes[given->dtype];
     options->layout = given->layout ? FF_HWC : FF_CHW;
+    options->classes_i64 = given->label_dtype != 0;
     options->share_begin = (uint32_t)given->rank;
     options->share_end = (uint32_t)given->rank + 1;
     options->share_total = (uint32_t)given->world;

@@ -20,8 +20,8 @@ static size_t most_tensors(size_t labels, bool mixes) {
     return OTHERS + (labels + 1) * (mixes ? 2 : 1);
 }
 
-static uint64_t values_bytes(uint64_t rows, uint32_t width) {
-    return ff_align_u64(4 * rows * width, 64);
+static uint64_t values_bytes(uint64_t rows, const ff_slot_label *label) {
+    return ff_align_u64(rows * ff_slot_label_bytes(label), 64);
 }
 
 ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
@@ -38,7 +38,10 @@ ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
         size_t field;
         const char *name = options->label_count ? options->label[i] : NULL;
         FF_TRY(ff_dataset_field(dataset, name, &field, error));
-        *bytes += values_bytes(sequence.rows, metadata->field[field].width);
+        const ff_slot_label label = {
+            .dtype = ff_loader_label_dtype(&metadata->field[field], options->classes_i64),
+            .width = metadata->field[field].width};
+        *bytes += values_bytes(sequence.rows, &label);
     }
     return FF_OK;
 }
@@ -70,7 +73,7 @@ static ff_status add_label(ff_library_plan *plan, const ff_slot *slot, size_t i,
     if (!slot->mix || !plan->host) return FF_OK;
     ff_library_plan_tensor other = own;
     other.offset = *end;
-    *end += values_bytes(plan->rows, label->width);
+    *end += values_bytes(plan->rows, label);
     plan->pair[plan->pair_count][0] = plan->count - 1;
     if (i == 0) FF_TRY(add(plan, "labels_b", "", other, error));
     FF_TRY(add(plan, "labels_b/", field->name, other, error));

@@ -78,22 +78,24 @@ typedef struct memory {
 
 static const char *const names[TENSORS] = {"images", "labels", "weight", "mix"};
 
-static void take_memory(memory *to, const ff_slot *slot) {
+/* wide: labels are i64. */
+static void take_memory(memory *to, const ff_slot *slot, bool wide) {
     const int64_t rows = slot->rows, channels = slot->channels, height = slot->height,
                   width = slot->width;
     for (int i = 0; i < TENSORS; i++) {
         const int64_t shape[4] = {rows, channels, height, width};
         const int64_t strides[4] = {channels * height * width, 1, width * channels, channels};
         const bool is_float = i != 1;
+        const size_t bytes = wide && !is_float ? 8 : 4;
         memcpy(to->shape[i], shape, sizeof shape);
         memcpy(to->strides[i], strides, sizeof strides);
         if (i) to->strides[i][0] = 1;
         to->tensor[i] =
-            (DLTensor){.data = malloc(i ? (size_t)rows * 4 : (size_t)rows * slot->row_bytes),
+            (DLTensor){.data = malloc((size_t)rows * (i ? bytes : slot->row_bytes)),
                        .device = {.device_type = kDLCUDA, .device_id = 1},
                        .ndim = i ? 1 : 4,
                        .dtype = {.code = is_float ? kDLFloat : kDLInt,
-                                 .bits = i ? 32 : (uint8_t)(8 * ff_dtype_bytes(slot->dtype)),
+                                 .bits = (uint8_t)(8 * (i ? bytes : ff_dtype_bytes(slot->dtype))),
                                  .lanes = 1},
                        .shape = to->shape[i],
                        .strides = to->strides[i]};
@@ -114,9 +116,18 @@ static int enqueue(ffload_loader *loader, memory *to, size_t tensors,
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
+static bool same_classes(const DLTensor *found, const ff_slot *slot) {
+    const int32_t *wanted = slot->label[0].values;
+    bool good = true;
+    for (uint32_t row = 0; row < slot->rows && good; row++)
+        good = wanted[row] == (found->dtype.bits == 64 ? ((int64_t *)found->data)[row]
+                                                       : ((int32_t *)found->data)[row]);
+    return good;
+}
+
 static bool same(const memory *found, const ff_slot *slot) {
     return !memcmp(found->tensor[0].data, slot->data, slot->rows * slot->row_bytes) &&
-           !memcmp(found->tensor[1].data, slot->label[0].values, 4ul * slot->rows) &&
+           same_classes(&found->tensor[1], slot) &&
            !memcmp(found->tensor[2].data, slot->weight, 4ul * slot->rows) &&
            (!slot->mix || !memcmp(found->tensor[3].data, slot->mix, 4ul * slot->rows));
 }
@@ -142,7 +153,7 @@ static bool same_batches(const options_case *one, const char *placement) {
     ffload_loader *loader = load(words);
     const ff_slot first = ff_loader_first_slot(wanted, 0);
     for (; given < BATCHES_MOST; given++) {
-        take_memory(&kept[given], &first);
+        take_memory(&kept[given], &first, strstr(one->words, "i64") != NULL);
         must(enqueue(loader, &kept[given], first.mix ? TENSORS : TENSORS - 1, &info), words);
         if (!info) break;
     }
@@ -163,10 +174,14 @@ static void all_batches(void) {
         {"batch_size 16", "crop=2,flip", 16, FF_F32, FF_LAST_BATCH_DROP, 0, 1},
         {"batch_size 16 dtype f16 last_batch pad", "mixup,flip", 16, FF_F16, FF_LAST_BATCH_KEEP, 0,
          1},
+        {"batch_size 16 label_dtype i64 last_batch pad", "flip", 16, FF_F32, FF_LAST_BATCH_KEEP, 0,
+         1},
+        {"batch_size 16 label_dtype i64 last_batch pad", "mixup", 16, FF_F32, FF_LAST_BATCH_KEEP, 0,
+         1},
         {"batch_size 20 rank 1 world 3 last_batch keep", "rrc=6,flip", 20, FF_F32,
          FF_LAST_BATCH_KEEP, 1, 3}};
     static const char *const placements[] = {"auto", "resident", "stream", "host"};
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int k = 0; k < 4; k++) {
             char name[256];
             snprintf(name, sizeof name, "%s, %s, placement %s", cases[i].words, cases[i].augment,
@@ -188,7 +203,7 @@ static bool seeks(const char *placement) {
     options.batch = 16, options.layout = FF_HWC, options.epoch = 1, options.position = 32;
     must((int)ff_loader_create(&wanted, plain, &options, NULL), "ff_loader");
     must((int)ff_loader_acquire(wanted, &slot, NULL), "acquire");
-    take_memory(&found, slot);
+    take_memory(&found, slot, false);
     snprintf(words, sizeof words, "batch_size 16 epochs 0 placement %s", placement);
     ffload_loader *loader = load(words);
     must(enqueue(loader, &found, 3, &info), "first");
@@ -248,7 +263,7 @@ static void refusals(void) {
     options.batch = 16, options.layout = FF_HWC;
     must((int)ff_loader_create(&wanted, plain, &options, NULL), "ff_loader");
     const ff_slot first = ff_loader_first_slot(wanted, 0);
-    take_memory(&to, &first);
+    take_memory(&to, &first, false);
     ffload_loader *loader = load("batch_size 16 placement resident");
     result(ffload_loader_next(loader, &batch, &failure) == FFLOAD_USAGE && tells("enqueue_into"),
            "it gives no batches on the host");

@@ -57,27 +57,34 @@ static void check_images(const ffload_batch *batch, const ff_slot *slot, uint32_
     check_part(batch, "images", slot->data, rows, slot->row_bytes);
 }
 
-/* Labels, and those of the neighbours where rows are mixed. */
+/* Labels, and those of the neighbours where rows are mixed. wide: the batch has classes as i64. */
 static void check_label(const ffload_batch *batch, const ff_slot *slot, size_t i,
-                        const ff_metadata *metadata, uint32_t rows) {
+                        const ff_metadata *metadata, uint32_t rows, bool wide) {
     const ff_slot_label *label = &slot->label[i];
-    const size_t bytes = 4 * (size_t)label->width;
+    const bool is_class = label->dtype == FF_I32;
+    const size_t bytes = is_class && wide ? 8 : 4 * (size_t)label->width;
+    const void *values = label->values;
     const char *field = metadata->field[label->field].name;
+    int64_t widened[256];
     char name[64];
+    if (is_class && wide) values = widened;
+    for (uint32_t row = 0; is_class && wide && row < rows; row++)
+        widened[row] = ((const int32_t *)label->values)[row];
     snprintf(name, sizeof name, "labels/%s", field);
-    check_part(batch, name, label->values, rows, bytes);
-    if (i == 0) check_part(batch, "labels", label->values, rows, bytes);
+    check_part(batch, name, values, rows, bytes);
+    assert_int_equal(tensor_of(batch, name)->dtype.code, is_class ? kDLInt : kDLFloat);
+    if (i == 0) check_part(batch, "labels", values, rows, bytes);
     if (!slot->mix) return;
     snprintf(name, sizeof name, "labels_b/%s", field);
     const uint8_t *other = tensor_of(batch, i ? name : "labels_b")->data;
     for (uint32_t row = 0; row < rows; row++) {
         const uint32_t from = (row ^ 1) < slot->count && row < slot->count ? row ^ 1 : row;
-        assert_memory_equal(other + row * bytes, (uint8_t *)label->values + from * bytes, bytes);
+        assert_memory_equal(other + row * bytes, (const uint8_t *)values + from * bytes, bytes);
     }
 }
 
 static void check_batch(const ffload_batch *batch, const ff_slot *slot, const ff_metadata *metadata,
-                        bool pads) {
+                        bool pads, bool wide) {
     const ffload_batch_info *info = ffload_batch_info_of(batch);
     const uint32_t rows = pads ? slot->rows : slot->count;
     const DLTensor *none;
@@ -87,7 +94,8 @@ static void check_batch(const ffload_batch *batch, const ff_slot *slot, const ff
     assert_int_equal(info->global_count, slot->global_count);
     check_images(batch, slot, rows);
     check_part(batch, "weight", slot->weight, rows, sizeof(float));
-    for (size_t i = 0; i < slot->label_count; i++) check_label(batch, slot, i, metadata, rows);
+    for (size_t i = 0; i < slot->label_count; i++)
+        check_label(batch, slot, i, metadata, rows, wide);
     if (slot->mix) check_part(batch, "mix", slot->mix, rows, sizeof(float));
     const int64_t *samples = tensor_of(batch, "samples")->data;
     for (uint32_t row = 0; row < rows; row++)
@@ -110,7 +118,8 @@ static void check_case(ff_dataset *plain, ffload_dataset *dataset, const options
         assert_ok(ff_loader_acquire(wanted, &slot, error));
         assert_int_equal(batch != NULL, slot != NULL);
         if (!batch) break;
-        check_batch(batch, slot, ff_dataset_metadata(plain), strstr(one->words, "pad") != NULL);
+        check_batch(batch, slot, ff_dataset_metadata(plain), strstr(one->words, "pad") != NULL,
+                    strstr(one->words, "i64") != NULL);
         ff_loader_release(wanted, slot, NULL);
         ffload_batch_release(&batch);
     }
@@ -137,6 +146,8 @@ static void same_batches(void **state) {
          .dtype = FF_F16, .order = FF_ORDER_SEQUENTIAL, .height = 16, .width = 20,
          .last = FF_LAST_BATCH_KEEP},
         {"batch_size 33 last_batch pad augment mixup,cutmix label vector,label", "mixup,cutmix",
+         .batch = 33, .last = FF_LAST_BATCH_KEEP, .label = two_labels},
+        {"batch_size 33 last_batch pad augment mixup label vector,label label_dtype i64", "mixup",
          .batch = 33, .last = FF_LAST_BATCH_KEEP, .label = two_labels},
         {"batch_size 36 last_batch keep augment mixup=0.4 rank 1 world 3", "mixup=0.4", .batch = 36,
          .last = FF_LAST_BATCH_KEEP, .rank = 1, .world = 3},

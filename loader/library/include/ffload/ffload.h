@@ -99,6 +99,7 @@ FFLOAD_API const char *ffload_version(void);
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
  *               H, W] in both; on a GPU only channels_last is possible
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
+ *   label_dtype i32 (default) | i64: of class fields' labels; PyTorch's losses take i64
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
  *               keep: it is smaller | pad: it has rows of zeros, with class -1 and weight 0
  *
@@ -282,8 +283,8 @@ FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *bat
  *
  *   images         [n, C, H, W] of the option dtype, with strides of the option layout: normalized,
  *                  as augmented; u8 and u16: as stored
- *   labels         of the first label field: a class field [n] i32, -1 where there is none, others
- *                  [n, width] f32
+ *   labels         of the first label field: a class field [n] of the option label_dtype, -1 where
+ *                  there is none, others [n, width] f32
  *   labels/NAME    of the field NAME, one of the option label
  *   weight         [n] f32: 1; 0 for rows that only pad
  *   samples        [n] i64: the samples' numbers in the set; -1 for rows that only pad
