@@ -1,2 +1,19 @@
+"""ffload: packed image datasets in your own training loop.
+
+    import torch, ffload
+
+    loader = ffload.Loader("packed/train", batch_size=256, augment="crop=4,flip", device="cuda")
+    for epoch in range(10):
+        for images, labels in loader:     # [256, 3, 32, 32] float32, [256] int64
+            ...
+
+Datasets are packed once, by the program ffpack, by ffload.pack or by ffload.Writer. What a sample looks like depends on
+(seed, epoch, sample), and where it comes on (seed, epoch, position), on nothing else: batches are the same bits for any
+number of threads and ranks, after a resume, on the CPU and the GPU, and in the trainer fftrain.
+"""
 from ._ffload import Tensor, version as __version__
+from .dataset import Dataset
 from .errors import BadData, Error, UsageError
+from .loader import BatchInfo, Loader
+
+__all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "Tensor", "UsageError", "__version__"]

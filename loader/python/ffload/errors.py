@@ -3,6 +3,10 @@
 A file that the system refuses to open or read is an OSError, memory that is not there a MemoryError.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class Error(RuntimeError):
     """None of the others: no GPU, a thread that does not start, a program that failed."""
@@ -14,3 +18,6 @@ class UsageError(Error, ValueError):
 
 class BadData(Error):
     """The packed set, or the source to be packed, is broken, or is none."""
+
+    problems: Sequence[str] = ()
+    """All that Dataset.verify found."""

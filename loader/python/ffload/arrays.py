@@ -1,0 +1,51 @@
+"""The library's tensors as those of the array library that the caller uses."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Optional
+
+from ._ffload import Tensor
+from .errors import UsageError
+
+Convert = Callable[[Tensor], Any]
+KINDS = ("torch", "numpy", "jax", "cupy", "dlpack")
+# As the library calls them, by the names of torch, NumPy and JAX.
+DTYPES = {"float32": "f32", "float": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16", "uint8": "u8",
+          "uint16": "u16"}
+
+
+def kind_of(as_: Optional[str]) -> str:
+    """as_, checked; by default torch where it is imported, else numpy where that is, else dlpack."""
+    if as_ is None:
+        return "torch" if "torch" in sys.modules else "numpy" if "numpy" in sys.modules else "dlpack"
+    if as_ not in KINDS:
+        raise UsageError("as_=%r: it is one of %s" % (as_, ", ".join(KINDS)))
+    return as_
+
+
+def converter(kind: str) -> Convert:
+    """What makes a tensor of the library one of that kind, without a copy."""
+    try:
+        if kind == "torch":
+            from torch.utils.dlpack import from_dlpack
+            # A capsule is taken at once; an object would be asked for its device and stream first.
+            return lambda tensor: from_dlpack(tensor.__dlpack__())
+        if kind == "numpy":
+            from numpy import asarray
+            return asarray
+        if kind == "jax":
+            from jax.dlpack import from_dlpack as from_jax
+            return from_jax
+        if kind == "cupy":
+            from cupy import from_dlpack as from_cupy
+            return from_cupy
+    except ImportError as error:
+        raise UsageError("as_=%r: %s" % (kind, error)) from error
+    return lambda tensor: tensor
+
+
+def dtype_name(dtype: Any) -> str:
+    """f32 of "f32", "float32", torch.float32, numpy.float32, numpy.dtype("float32")."""
+    text = getattr(dtype, "__name__", None) or str(dtype)
+    text = text.rsplit(".", 1)[-1]
+    return DTYPES.get(text, text)

@@ -1,0 +1,260 @@
+"""A packed split, sample by sample."""
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union, overload
+
+from . import _ffload
+from .arrays import converter, kind_of
+from .errors import BadData, UsageError
+
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def unescape(text: str) -> str:
+    """A name as the library writes it in JSON, where %XX is a byte; bytes that are no UTF-8 as os.fsdecode has them."""
+    if "%" not in text:
+        return text
+    first, *rest = text.encode().split(b"%")
+    return os.fsdecode(first + b"".join(bytes.fromhex(part[:2].decode()) + part[2:] for part in rest))
+
+
+class Keys(Sequence[str]):
+    """The samples' keys, mostly paths in the source, read as they are asked for; bytes that are no UTF-8 as os.fsdecode
+    has them."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> List[str]: ...
+
+    def __getitem__(self, index: Union[int, slice]) -> Union[str, List[str]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return os.fsdecode(self._dataset.handle.key(self._dataset.number(index)))
+
+
+class Dataset:
+    """A packed split: a folder with index.ffx, mapped, never parsed, so ten million samples open as fast as ten.
+
+    path    the folder
+    verify  "first" (default): a sample's checksum is compared the first time that it is read; "always": each time; "off"
+    label   a label field: [i] gives its value alone
+    as_     what samples are: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch where that
+            is imported, else numpy where that is, else dlpack
+
+    BadData where it is no such folder, naming the splits in it if it has any; OSError where the system refuses.
+
+    It may be used by any number of threads. It works as a map-style dataset of torch.utils.data.DataLoader: it pickles
+    by its path, and forked children open it again. It closes by close(), at the end of a `with`, or with its last user.
+    """
+
+    def __init__(self, path: Path, *, verify: str = "first", label: Optional[str] = None,
+                 as_: Optional[str] = None) -> None:
+        if as_ is not None:
+            kind_of(as_)
+        self.path = os.fsdecode(path)
+        self._settings: Dict[str, Any] = {"verify": verify, "label": label, "as_": as_}
+        self._description: Optional[Dict[str, Any]] = None
+        self._open()
+        if label is not None:
+            self._check_field(label)
+
+    def _open(self) -> None:
+        self._handle: Optional[_ffload.Dataset] = _ffload.Dataset(self.path, {"verify": str(self._settings["verify"])})
+        self._process = os.getpid()
+
+    @property
+    def handle(self) -> _ffload.Dataset:
+        """The library's; a process that was forked since opens its own."""
+        if self._handle is None:
+            raise UsageError("the dataset is closed")
+        if self._process != os.getpid():
+            self._open()
+        return self._handle
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"path": self.path, "settings": self._settings}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(state["path"], **state["settings"])  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Closes it; samples, views and loaders that there are stay as they are."""
+        if self._handle is not None:
+            self._handle.close()
+        self._handle = None
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "ffload.Dataset(%r), closed" % self.path
+        return "ffload.Dataset(%r): %d samples, %s %s" % (self.path, len(self), self.dtype, self.shape)
+
+    # ---- samples ------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.handle)
+
+    def number(self, index: int) -> int:
+        """The number of a sample, counted from the end where it is negative. IndexError where there is none."""
+        count = len(self)
+        number = index + count if index < 0 else index
+        if not 0 <= number < count:
+            raise IndexError("sample %d of a set with %d" % (index, count))
+        return number
+
+    def __getitem__(self, index: int) -> Tuple[Any, Any]:
+        """(image, {field: value}), or with the argument label (image, value). The image is a copy, [C, H, W] or
+        [H, W, C] in the set's dtype and layout, as stored: a float set is normalized, a u8 one is not. A class is an
+        int, -1 where there is none; other labels are [width] arrays. BadData where the checksum is wrong."""
+        number = self.number(index)
+        convert = converter(kind_of(self._settings["as_"]))
+        image = convert(self.handle.sample(number))
+        label = self._settings["label"]
+        if label is not None:
+            return image, self._label(number, label, convert)
+        return image, {name: self._label(number, name, convert) for name in self.fields}
+
+    def _label(self, number: int, name: str, convert: Callable[[_ffload.Tensor], Any]) -> Any:
+        value = self.handle.label(number, os.fsencode(name))
+        return value if isinstance(value, int) else convert(value)
+
+    def view(self, index: int) -> _ffload.Tensor:
+        """The image in place: no byte is copied, and none may be written. numpy.asarray(view) is read-only, too; torch
+        knows no read-only tensors, so it gets none. The view keeps the set open. Reading it after its file shrank ends
+        the process, as with any mapped file: [i] is the safe way. UsageError of a compressed set."""
+        return self.handle.view(self.number(index))
+
+    @property
+    def keys(self) -> Keys:
+        """The samples' keys, mostly their paths in the source: a sequence."""
+        return Keys(self)
+
+    # ---- the set ------------------------------------------------------------------------------
+
+    def describe(self) -> Dict[str, Any]:
+        """All that is known of the set: the words of `ffinspect --json`. Names are percent-escaped."""
+        if self._description is None:
+            self._description = json.loads(self.handle.describe())
+        return self._description
+
+    def _check_field(self, name: str) -> None:
+        if name not in self.fields:
+            raise UsageError("%s: no label field %r; it has %s" % (self.path, name, ", ".join(self.fields) or "none"))
+
+    @property
+    def fields(self) -> Dict[str, Dict[str, Any]]:
+        """The label fields by name: kind (class, multi-hot, soft, vector), dtype, width, classes."""
+        fields = {}
+        for field in self.describe()["fields"]:
+            classes = [unescape(name) for name in field["classes"]]
+            fields[unescape(field["name"])] = dict(field, name=unescape(field["name"]), classes=classes)
+        return fields
+
+    @property
+    def classes(self) -> List[str]:
+        """Names of the classes of the field `label`, by default the first; [] where it has none."""
+        fields = self.fields
+        if not fields:
+            return []
+        classes: List[str] = fields[self._settings["label"] or next(iter(fields))]["classes"]
+        return classes
+
+    @property
+    def mean(self) -> Optional[List[float]]:
+        """Of each channel, on values from 0 to 1, as Normalize took it; None where the set is not normalized."""
+        return self._floats("mean")
+
+    @property
+    def std(self) -> Optional[List[float]]:
+        """As mean."""
+        return self._floats("std")
+
+    def _floats(self, name: str) -> Optional[List[float]]:
+        values = (self.describe()["normalize"] or {}).get(name)
+        return [float(value) for value in values] if values else None
+
+    @property
+    def shape(self) -> Optional[Tuple[int, ...]]:
+        """Of a sample, in the order of its layout; None where samples have different sizes."""
+        shape = self.describe()["shape"]
+        return tuple(shape) if shape else None
+
+    @property
+    def dtype(self) -> str:
+        """f16, f32, bf16, u8 or u16."""
+        return str(self.describe()["dtype"])
+
+    @property
+    def layout(self) -> str:
+        """chw or hwc: the order of a sample's axes."""
+        return str(self.describe()["layout"])
+
+    @property
+    def ids(self) -> Dict[str, str]:
+        """content, transform and source, in hexadecimal: equal where the samples, their transforms, their sources are."""
+        return dict(self.describe()["ids"])
+
+    @property
+    def provenance(self) -> Dict[str, str]:
+        """Where the set is from: versions and options, by name."""
+        return {unescape(pair["key"]): unescape(pair["value"]) for pair in self.describe()["provenance"]}
+
+    def verify(self, progress: Optional[Callable[[int, int], Any]] = None, threads: int = 0) -> None:
+        """Checks every byte, as `ffinspect --verify` does: any changed bit is found.
+
+        progress(done, total) is called with bytes some times a second; threads: how many, 0 = as many as there are
+        processors. BadData with the first problem; its attribute `problems` has all of them."""
+        state = _Verification()
+        worker = threading.Thread(target=state.run, args=(self.handle, threads), name="ffload verify")
+        worker.start()
+        try:
+            while worker.is_alive():
+                worker.join(0.05)
+                if progress is not None:
+                    progress(state.done, state.total)
+        finally:
+            state.stop = True
+            worker.join()
+        if state.error is not None:
+            if isinstance(state.error, BadData):
+                state.error.problems = state.problems
+            raise state.error
+
+
+class _Verification:
+    """One run of verify, in a thread of its own: the caller's answers signals."""
+
+    def __init__(self) -> None:
+        self.done = self.total = 0
+        self.stop = False
+        self.problems: List[str] = []
+        self.error: Optional[BaseException] = None
+
+    def run(self, handle: _ffload.Dataset, threads: int) -> None:
+        try:
+            handle.verify(threads, self._report)
+        except BaseException as error:
+            self.error = error
+
+    def _report(self, problem: Optional[str], done: int, total: int) -> bool:
+        self.done, self.total = done, total
+        if problem is not None:
+            self.problems.append(problem)
+        return self.stop

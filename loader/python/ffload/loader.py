@@ -1,0 +1,270 @@
+"""Batches of a packed set."""
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+
+from . import _ffload, ranks
+from .arrays import converter, dtype_name, kind_of
+from .dataset import Dataset, Path, unescape
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .memory import Memory
+
+
+class BatchInfo(NamedTuple):
+    """What is known of a batch."""
+    epoch: int
+    index: int         #: of the batch in its epoch
+    position: int      #: of its first sample in the epoch's order
+    count: int         #: samples in it
+    rows: int          #: of each full batch of this rank
+    global_count: int  #: samples in it over all ranks
+    last: bool         #: whether it is the last one of its epoch
+
+
+def _text(value: Any) -> str:
+    """An option's value as the library reads it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text(one) for one in value)
+    return str(value)
+
+
+class Loader:
+    """Batches of a packed set, in random order and augmented, on the CPU or made on a GPU.
+
+        for images, labels in loader:                   # one epoch; the next `for` goes on with the next one
+        for images, (labels, labels_b, share) in ...:   # with mixup or cutmix
+        for images, labels, weight in ...:              # with last_batch="pad"; samples=True adds the samples' numbers
+
+    images   [N, C, H, W] in `dtype`: normalized, as augmented; u8 and u16: as stored
+    labels   of a class field [N] int64, -1 where there is none (cross_entropy's ignore_index=-1), of others [N, width]
+             float32; with several fields {name: labels}; None where the set has no labels
+    labels_b, share   the loss of a mixed row is share * loss(labels) + (1 - share) * loss(labels_b); [N], [N] float32
+    weight   [N] float32: 1; 0 for rows that only pad, whose class is -1
+    samples  [N] int64: numbers in the set; -1 for rows that only pad; on the CPU only
+
+    path         a packed split, or a Dataset
+    batch_size   samples of a batch, over all ranks, as fftrain's --batch
+    augment      "crop=4,flip", "rrc=224,flip,mixup=0.2": as fftrain's --augment, or a list of such words
+    size         (H, W) of the images; by default as augmented, or as stored
+    device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
+    dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets
+    layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, but for JAX
+    order        "random", "block" (for sets larger than memory; block, group: samples a block, blocks a group), "sequential"
+    seed         of order and augmentation
+    epochs       that one iteration gives; 0: without end
+    last_batch   "drop": an incomplete last batch is left out, "keep": it is smaller, "pad": it has rows of zeros
+    placement    "auto", "resident": the whole set in the GPU's memory, "stream": samples are copied to it and augmented
+                 there, "host": batches are copied to it; reserve: MiB of its memory that stay free with auto
+    label        a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first
+    workers      threads that make batches ahead of their use; 0: the caller's does; by default as many as processors
+    prefetch     batches that are ready or being made
+    rank, world  this loader gives rank's rows of each batch, of so many ranks; by default those of torch.distributed,
+                 torchrun, mpirun or SLURM
+    cuts         each batch comes in so many equal parts, one after another
+    as_          what a batch is made of: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default
+                 torch where that is imported, else numpy where that is, else dlpack
+    samples      whether batches end with the samples' numbers
+    verify       "first", "always", "off": when samples' checksums are compared; of a Dataset: as it was opened
+
+    UsageError says which option does not fit, the others or the set; BadData and OSError as Dataset.
+
+    A batch is the caller's for as long as it is kept; memory of those that are not is used again, so a loop that keeps
+    none allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream, and
+    the host waits for nothing. A loader is used by one thread at a time, and by the process that made it.
+    """
+
+    def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Any = None, size: Any = None,
+                 device: Any = "cpu", dtype: Any = "f32", layout: Optional[str] = None, order: str = "random",
+                 block: Optional[int] = None, group: Optional[int] = None, seed: int = 0, epochs: int = 1,
+                 last_batch: str = "drop", placement: str = "auto", reserve: Optional[int] = None, label: Any = None,
+                 workers: Optional[int] = None, prefetch: Optional[int] = None, rank: Optional[int] = None,
+                 world: Optional[int] = None, cuts: int = 1, as_: Optional[str] = None, samples: bool = False,
+                 verify: str = "first") -> None:
+        self._as = as_
+        kind = kind_of(as_)
+        rank, world = ranks.chosen(rank, world)
+        if isinstance(size, (list, tuple)):
+            size = "x".join(str(side) for side in size)
+        options = {"batch_size": batch_size, "augment": augment, "size": size, "device": device,
+                   "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
+                   "order": order, "block": block, "group": group, "seed": seed, "epochs": 0, "last_batch": last_batch,
+                   "placement": placement, "reserve": reserve, "label": label, "workers": workers,
+                   "prefetch": prefetch, "rank": rank, "world": world, "cuts": cuts, "verify": verify,
+                   "label_dtype": "i64"}
+        if epochs < 0:
+            raise UsageError("epochs=%d: it is 0 or more" % epochs)
+        self._epochs = epochs
+        self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
+        self._own = _ffload.Loader(self.dataset.handle, {name: _text(value) for name, value in options.items()
+                                                         if value is not None})
+        self._process = os.getpid()
+        self._about: Dict[str, Any] = json.loads(self._own.describe())
+        self._on_gpu = self._about["device"] != "cpu"
+        self._pad = last_batch == "pad"
+        self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], label, self._pad, samples,
+                             self._on_gpu)
+        # Where the next iteration begins, and whether the library's loader stands there.
+        self._epoch = 0
+        self._stands = True
+        self._turn = 0
+        self._began: Optional[float] = None
+
+    # ---- iterating ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Batches of an epoch from its start; with cuts, parts of batches."""
+        return len(self._own)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
+        goes on elsewhere."""
+        self._turn += 1
+        if not self._stands:
+            self._own.seek(self._epoch, 0)
+            self._stands = True
+        if self._began is None:
+            self._began = time.monotonic()
+        return self._iterate(self._turn, self._gpu_batches() if self._on_gpu else self._host_batches())
+
+    def _iterate(self, turn: int, take: Callable[[], Any]) -> Iterator[Any]:
+        own, epochs = self._own, self._epochs
+        while True:
+            if turn != self._turn:
+                raise UsageError("the loader is iterated elsewhere, which ended this iteration")
+            batch = take()
+            if own.last:
+                self._epoch, self._stands = own.info[0] + 1, True
+                epochs -= 1
+                yield batch
+                if epochs == 0:
+                    return
+            else:
+                if self._stands:
+                    self._epoch, self._stands = own.info[0] + 1, False
+                yield batch
+
+    def _host_batches(self) -> Callable[[], Any]:
+        names, arrange, convert, take = (self._parts.names, self._parts.arrange, converter(kind_of(self._as)),
+                                         self._own.next)
+        return lambda: arrange([convert(tensor) for tensor in take(names)])  # type: ignore[union-attr]
+
+    def _gpu_batches(self) -> Callable[[], Any]:
+        memory = self._memory()
+        arrange, own, rows, pad = self._parts.arrange, self._own, self._about["rows"], self._pad
+
+        def take() -> Any:
+            tensors, places = memory.take()
+            own.enqueue_into(places, memory.stream())
+            return arrange(memory.finish(tensors, rows if pad else own.info[3]))
+        return take
+
+    def _memory(self) -> Memory:
+        from .memory import Memory
+        return Memory(kind_of(self._as), self._about, self._parts.names)
+
+    # ---- where it is --------------------------------------------------------------------------
+
+    @property
+    def batch(self) -> BatchInfo:
+        """Of the batch given last."""
+        return BatchInfo(*self._own.info)
+
+    @property
+    def epoch(self) -> int:
+        """That the next iteration begins with."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration gives this epoch, from its start; of the one that load_state_dict went to, from there."""
+        if epoch < 0:
+            raise UsageError("epoch %d: it is 0 or more" % epoch)
+        if epoch == self._epoch and self._stands:
+            return
+        self._turn += 1
+        self._own.seek(epoch, 0)
+        self._epoch, self._stands = epoch, True
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Where the loader is: what is needed to go on with the batch after the last one given. Few small numbers."""
+        state: Dict[str, Any] = json.loads(self._own.state())
+        return state
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes on there, in the next iteration. UsageError where the state is of other batches, by its seed, order,
+        batch size or samples. Rank, world, cuts, augmentation and workers may be others."""
+        self._own.restore(json.dumps(state))
+        self._turn += 1
+        self._epoch, self._stands = json.loads(self._own.state())["epoch"], True
+
+    # ---- about it -----------------------------------------------------------------------------
+
+    def stats(self) -> Dict[str, float]:
+        """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
+        fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them."""
+        wait, fill, samples, batches, blocks = self._own.stats()
+        seconds = time.monotonic() - self._began if self._began is not None else 0.0
+        return {"wait_seconds": wait / 1e9, "wait_share": wait / 1e9 / seconds if seconds > 0 else 0.0,
+                "fill_seconds": fill / 1e9, "samples": samples, "batches": batches, "blocks": blocks}
+
+    def describe(self) -> Dict[str, Any]:
+        """batches, samples, rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
+        and reason (why this one), tensors. Names are percent-escaped."""
+        return dict(self._about)
+
+    def close(self) -> None:
+        """Ends its threads. Batches stay as they are."""
+        self._turn += 1
+        self._own.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        about = self._about
+        return "ffload.Loader(%r): %d batches of %d, %s %dx%dx%d, on %s" % (
+            self.dataset.path, about["batches"], about["rows"], about["dtype"], about["channels"], about["height"],
+            about["width"], about["device"])
+
+
+class _Parts:
+    """Which tensors of the library's a batch is made of, and how."""
+
+    def __init__(self, known: List[str], label: Any, pad: bool, samples: bool, on_gpu: bool) -> None:
+        fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
+        several = label is not None and len(fields) > 1
+        labels = ["labels/" + field for field in fields] if several else ["labels"] if "labels" in known else []
+        mixed = "mix" in known
+        names = ["images", *labels]
+        if mixed:
+            # A GPU's batches have not the neighbour's labels: it is row i ^ 1.
+            names += ["mix"] if on_gpu else [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
+        names += ["weight"] * pad + ["samples"] * samples
+        self.names = tuple(os.fsencode(name) for name in names)
+        self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
+        self._more = len(names) > 1 + len(labels) + mixed * (1 + len(labels))
+
+    def _group(self, labels: List[Any]) -> Any:
+        if self._fields is not None:
+            return dict(zip(self._fields, labels))
+        return labels[0] if labels else None
+
+    def arrange(self, tensors: List[Any]) -> Tuple[Any, ...]:
+        """images, labels, and what else there is."""
+        if not self._mixed and self._fields is None and len(tensors) == 2 and self._count:
+            return tensors[0], tensors[1]
+        count = self._count
+        labels = self._group(tensors[1:1 + count])
+        at = 1 + count
+        if self._mixed:
+            labels = labels, self._group(tensors[at:at + count]), tensors[at + count]
+            at += count + 1
+        return (tensors[0], labels, *tensors[at:])
