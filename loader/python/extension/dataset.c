@@ -93,11 +93,11 @@ static PyObject *dataset_view(PyObject *self, PyObject *number) {
 /* The number of a class field, else a tensor. */
 static PyObject *label_value(DLManagedTensorVersioned *managed) {
     const DLTensor *dl = &managed->dl_tensor;
-    if (dl->ndim > 0 || dl->dtype.code != kDLInt || dl->dtype.bits != 32)
-        return ff_python_tensor(managed);
-    const int32_t value = *(const int32_t *)((const uint8_t *)dl->data + dl->byte_offset);
+    const void *at = (const uint8_t *)dl->data + dl->byte_offset;
+    if (dl->ndim > 0 || dl->dtype.code != kDLInt) return ff_python_tensor(managed);
+    const int64_t value = dl->dtype.bits == 64 ? *(const int64_t *)at : *(const int32_t *)at;
     managed->deleter(managed);
-    return PyLong_FromLong(value);
+    return PyLong_FromLongLong(value);
 }
 
 static PyObject *dataset_label(PyObject *self, PyObject *args) {

@@ -24,12 +24,10 @@ def kind_of(as_: Optional[str]) -> str:
 
 
 def converter(kind: str) -> Convert:
-    """What makes a tensor of the library one of that kind, without a copy."""
+    """What makes a tensor of the library one of that kind, without a copy; but where torch has no u16, one of i32."""
     try:
         if kind == "torch":
-            from torch.utils.dlpack import from_dlpack
-            # A capsule is taken at once; an object would be asked for its device and stream first.
-            return lambda tensor: from_dlpack(tensor.__dlpack__())
+            return _torch_converter()
         if kind == "numpy":
             from numpy import asarray
             return asarray
@@ -42,6 +40,20 @@ def converter(kind: str) -> Convert:
     except ImportError as error:
         raise UsageError("as_=%r: %s" % (kind, error)) from error
     return lambda tensor: tensor
+
+
+def _torch_converter() -> Convert:
+    import torch
+    from torch.utils.dlpack import from_dlpack
+    knows_u16 = hasattr(torch, "uint16")
+
+    def convert(tensor: Tensor) -> Any:
+        if not knows_u16 and tensor.dtype == "u16":
+            values = torch.frombuffer(bytearray(tensor.tobytes()), dtype=torch.int16)
+            return (values.to(torch.int32) & 0xffff).reshape(tensor.shape)
+        # A capsule is taken at once; an object would be asked for its device and stream first.
+        return from_dlpack(tensor.__dlpack__())
+    return convert
 
 
 def dtype_name(dtype: Any) -> str:

@@ -66,6 +66,7 @@ class Dataset:
         self.path = os.fsdecode(path)
         self._settings: Dict[str, Any] = {"verify": verify, "label": label, "as_": as_}
         self._description: Optional[Dict[str, Any]] = None
+        self._fields: Optional[Dict[str, Dict[str, Any]]] = None
         self._open()
         if label is not None:
             self._check_field(label)
@@ -129,7 +130,8 @@ class Dataset:
         label = self._settings["label"]
         if label is not None:
             return image, self._label(number, label, convert)
-        return image, {name: self._label(number, name, convert) for name in self.fields}
+        return image, {name: self._label(number, name, convert) for name, field in self.fields.items()
+                       if field["kind"] != "none"}
 
     def _label(self, number: int, name: str, convert: Callable[[_ffload.Tensor], Any]) -> Any:
         value = self.handle.label(number, os.fsencode(name))
@@ -161,11 +163,12 @@ class Dataset:
     @property
     def fields(self) -> Dict[str, Dict[str, Any]]:
         """The label fields by name: kind (class, multi-hot, soft, vector), dtype, width, classes."""
-        fields = {}
-        for field in self.describe()["fields"]:
-            classes = [unescape(name) for name in field["classes"]]
-            fields[unescape(field["name"])] = dict(field, name=unescape(field["name"]), classes=classes)
-        return fields
+        if self._fields is None:
+            self._fields = {}
+            for field in self.describe()["fields"]:
+                name, classes = unescape(field["name"]), [unescape(word) for word in field.get("classes") or []]
+                self._fields[name] = dict(field, name=name, classes=classes)
+        return self._fields
 
     @property
     def classes(self) -> List[str]:

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""ffload.Dataset: samples, labels, keys and what is known of a set, beside the second reader; processes, threads, ends. TAP."""
+import gc
+import os
+import pickle
+import shutil
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import PLACE, finish, make_set, python, raises  # noqa: E402
+import tap  # noqa: E402
+import ffload  # noqa: E402
+
+tap.ok("numpy" not in sys.modules and "torch" not in sys.modules, "importing ffload imports no array library")
+import numpy  # noqa: E402
+
+reader = tap.second_reader()
+WORKERS = """
+import sys, torch, ffload
+plain = ffload.Dataset(sys.argv[1], label="label")
+batches = list(torch.utils.data.DataLoader(plain, batch_size=10, num_workers=2, multiprocessing_context=sys.argv[2]))
+images, labels = torch.cat([batch[0] for batch in batches]), torch.cat([batch[1] for batch in batches])
+assert images.numpy().tobytes() == b"".join(plain.handle.sample(i).tobytes() for i in range(100))
+assert labels.tolist() == [plain[i][1] for i in range(100)]
+"""
+
+# ---- samples, as the second reader reads them ----
+OTHERS = {"f16": (), "f32": ("--layout", "hwc"), "u8": ("--compress", 3), "u16": ("--channels", 1), "bf16": ()}
+for dtype, more in OTHERS.items():
+    path = make_set("of-" + dtype, "--dtype", dtype, "--count", 40, "--height", 8, "--width", 6, "--fields", "all", "--unlabeled", *more)
+    npy, log = os.path.join(PLACE, dtype + ".npy"), os.path.join(PLACE, "log")
+    status = tap.run([sys.executable, os.path.join(tap.ROOT, "tests", "second_reader.py"), path, "--npy", npy])
+    wanted, found = numpy.load(npy), ffload.Dataset(path)
+    samples = numpy.stack([found[i][0] for i in range(len(found))])
+    tap.ok(samples.dtype == wanted.dtype and samples.tobytes() == wanted.tobytes() and len(found) == 40, "%s: every sample" % dtype, status)
+    tap.ok(found.shape == wanted.shape[1:] and found.dtype == dtype and found.layout == ("hwc" if dtype == "f32" else "chw"),
+           "%s: shape, dtype and layout" % dtype, (found.shape, found.dtype))
+    if dtype != "u8":
+        views = [found.view(i) for i in range(40)]
+        tap.ok(numpy.stack([numpy.asarray(view) for view in views]).tobytes() == wanted.tobytes(), "%s: every view" % dtype)
+        tap.ok(all(view.read_only for view in views) and not numpy.asarray(views[0]).flags.writeable, "%s: views are read-only" % dtype)
+    tap.ok(found[-1][0].tobytes() == wanted[39].tobytes() and found[0][0].flags.writeable, "%s: from the end; copies may be written" % dtype)
+
+every = ffload.Dataset(make_set("every", "--count", 30, "--fields", "all", "--unlabeled", "--odd-names", "--odd-keys"))
+dump = tap.run([tap.program("dump_set"), every.path]).stdout.decode()
+import json  # noqa: E402
+lines = [json.loads(line) for line in dump.splitlines()]
+samples = [line for line in lines if "key" in line]
+keys = [os.fsdecode(bytes.fromhex(line["key"])) for line in samples]
+tap.ok(len(keys) == 30 and list(every.keys) == keys and every.keys[3] == keys[3] and every.keys[-2:] == keys[-2:], "keys of odd bytes", dump[:2000])
+tap.ok(any("\udc80" <= letter <= "\udcff" for key in keys for letter in key), "among them some that are no UTF-8")
+
+# ---- labels ----
+good = True
+for i in range(30):
+    _, labels = every[i]
+    good = good and list(labels) == [name for name in every.fields if name != "none"]
+    for name, value in labels.items():
+        field = every.fields[name]
+        if field["kind"] == "class":
+            good = good and isinstance(value, int) and -1 <= value and (not field["classes"] or value < len(field["classes"]))
+        else:
+            good = good and value.shape == (field["width"],)
+tap.ok(good, "labels by name: a class is an int, others are arrays")
+tap.ok(any(every[i][1]["label"] == -1 for i in range(30)), "-1 where there is none")
+one = ffload.Dataset(every.path, label="soft")
+tap.ok(one[2][1].shape == (every.fields["soft"]["width"],) and (one[2][1] == every[2][1]["soft"]).all(), "label= gives one alone")
+tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(every.path, label="sofd"), "no label field 'sofd'", "soft"), "a field that there is not")
+tap.ok(every.classes == every.fields["label"]["classes"] and len(every.classes) == 6, "classes", every.classes)
+
+# ---- what is known ----
+plain = ffload.Dataset(make_set("plain", "--count", 100, "--height", 8, "--width", 8))
+tap.ok(plain.mean == [0.25, 0.3125, 0.375] and plain.std == [0.25, 0.28125, 0.3125], "mean and std", (plain.mean, plain.std))
+known = json.loads(tap.run([os.path.join(tap.BUILD, "ffinspect"), plain.path, "--json"]).stdout)["splits"][0]
+tap.ok(plain.ids == known["ids"] and plain.provenance == {"source": "made-up", "ffpack": "0.0.0"}, "ids and provenance", plain.provenance)
+tap.ok("100 samples" in repr(plain) and plain.describe()["samples"] == 100, "what it says of itself")
+unnamed = ffload.Dataset(make_set("none", "--count", 5, "--fields", ""))
+tap.ok(unnamed[1][1] == {} and unnamed.classes == [], "a set without labels")
+
+# ---- wrong calls ----
+tap.ok(raises(IndexError, lambda: plain[100], "sample 100 of a set with 100") and raises(IndexError, lambda: plain[-101]), "an index beyond the end")
+tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(os.path.dirname(plain.path)), "train"), "a folder of splits names them")
+tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(PLACE)) and raises(OSError, lambda: ffload.Dataset("/nowhere/at/all"), "/nowhere/at/all"), "a path that is no set")
+tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(plain.path, verify="never"), "never") and
+       raises(ffload.UsageError, lambda: ffload.Dataset(plain.path, as_="pandas"), "pandas"), "an argument that is none")
+tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(os.path.join(PLACE, "of-u8", "train")).view(0)), "no view of a compressed set")
+tap.ok(raises(TypeError, ffload.Tensor), "tensors are not made by hand")
+
+# ---- ends ----
+closed, view = ffload.Dataset(plain.path), None
+view, copy = closed.view(4), closed[4][0]
+closed.close()
+closed.close()
+tap.ok(raises(ffload.UsageError, lambda: closed[4], "the dataset is closed") and raises(ffload.UsageError, lambda: len(closed)), "after close")
+tap.ok((numpy.asarray(view) == copy).all(), "a view keeps the set open")
+with ffload.Dataset(plain.path) as inside:
+    inside[0]
+tap.ok(raises(ffload.UsageError, lambda: inside[0]), "a with closes")
+del view, copy
+gc.collect()
+
+# ---- bad data ----
+broken = os.path.join(PLACE, "broken")
+shutil.copytree(plain.path, broken)
+shard = [name for name in os.listdir(broken) if name.endswith(".ffs")][0]
+with open(os.path.join(broken, shard), "r+b") as file:
+    file.seek(4096 + 5 * 384 + 7)
+    byte = file.read(1)
+    file.seek(-1, 1)
+    file.write(bytes([byte[0] ^ 1]))
+bad = ffload.Dataset(broken)
+wrong = []
+for i in range(100):
+    try:
+        bad[i]
+    except ffload.BadData as error:
+        wrong.append((i, str(error)))
+tap.ok(len(wrong) == 1 and shard in wrong[0][1], "a changed bit is found", wrong)
+tap.ok(raises(ffload.BadData, bad.verify, shard), "by verify, too")
+try:
+    bad.verify()
+except ffload.BadData as error:
+    tap.ok(len(error.problems) >= 1 and str(error) in error.problems[0] + str(error), "which lists the problems", error.problems)
+seen = []
+plain.verify(lambda done, total: seen.append((done, total)))
+tap.ok(seen and seen[-1][0] <= seen[-1][1], "verify of a good one says how far it is", seen[-3:])
+os.truncate(os.path.join(broken, shard), 8192)
+tap.ok(any(raises(kind, lambda: bad[90], shard) for kind in (OSError, ffload.BadData)), "a shard that shrank while it is open")
+
+# ---- threads ----
+errors = []
+
+
+def read_all():
+    try:
+        for i in range(100):
+            if every[i % 30][0].tobytes() != expected[i % 30]:
+                errors.append(i)
+    except Exception as error:  # noqa: BLE001
+        errors.append(error)
+
+
+expected = [every[i][0].tobytes() for i in range(30)]
+threads = [threading.Thread(target=read_all) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+tap.ok(not errors, "four threads read one set", errors)
+closing = ffload.Dataset(plain.path)
+
+
+def read_until_closed():
+    try:
+        while True:
+            closing[7]
+    except ffload.UsageError as error:
+        errors.append(str(error))
+
+
+threads = [threading.Thread(target=read_until_closed) for _ in range(3)]
+[thread.start() for thread in threads]
+time.sleep(0.05)
+closing.close()
+[thread.join(10) for thread in threads]
+tap.ok(errors == ["the dataset is closed"] * 3, "closed while they read: each is told", errors)
+
+# ---- processes ----
+again = pickle.loads(pickle.dumps(ffload.Dataset(plain.path, label="label", as_="numpy")))
+tap.ok(len(again) == 100 and again[3][1] == plain[3][1]["label"], "pickled by its path and settings")
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if all((plain[i][0] == again[i][0]).all() for i in range(100)) and len(plain.keys[0]) else 1)
+tap.ok(os.waitpid(pid, 0)[1] == 0, "a forked child reads it")
+pid = os.fork()
+if pid == 0:
+    plain.close()
+    del again
+    gc.collect()
+    os._exit(0)
+tap.ok(os.waitpid(pid, 0)[1] == 0 and plain[0][0].shape == (3, 8, 8), "and closes what it inherited")
+
+# ---- array libraries ----
+found = python("import ffload, sys; image, labels = ffload.Dataset(sys.argv[1])[0]; print(type(image).__name__, image.shape, image.dtype, "
+               "len(image.tobytes()), labels)", plain.path)
+tap.ok(found.stdout.startswith("Tensor (3, 8, 8) f16 384 {'label': "), "without NumPy and torch: ffload.Tensor", found.stdout + found.stderr)
+tap.ok(issubclass(ffload.UsageError, ValueError), "UsageError is a ValueError")
+hwc = ffload.Dataset(os.path.join(PLACE, "of-f32", "train"))
+tensor = hwc.handle.sample(2)
+tap.ok(numpy.asarray(tensor).tobytes() == tensor.tobytes() and len(tensor) == 8 and tensor.nbytes == 8 * 6 * 3 * 4 and tensor.device == "cpu" and
+       repr(tensor) == "ffload.Tensor(shape=(8, 6, 3), dtype=f32, device=cpu)", "a Tensor says what it is", repr(tensor))
+import ctypes  # noqa: E402
+name_of = ctypes.pythonapi.PyCapsule_GetName
+name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+tap.ok(name_of(tensor.__dlpack__()) == b"dltensor" and name_of(tensor.__dlpack__(max_version=(1, 1))) == b"dltensor_versioned" and
+       name_of(tensor.__dlpack__(max_version=(0, 8))) == b"dltensor" and tensor.__dlpack_device__() == (1, 0), "DLPack with and without versions")
+view = plain.view(0)
+tap.ok(raises(BufferError, view.__dlpack__, "read-only") and name_of(view.__dlpack__(max_version=(1, 0))) == b"dltensor_versioned" and
+       name_of(view.__dlpack__(copy=True)) == b"dltensor", "a view goes out where it can be told read-only, or as a copy")
+tap.ok(raises(BufferError, lambda: tensor.__dlpack__(dl_device=(2, 0)), "another device"), "not to another device")
+tap.ok(raises(AttributeError, lambda: tensor.__cuda_array_interface__), "and it is not CuPy's")
+if numpy.lib.NumpyVersion(numpy.__version__) >= "1.23.0":
+    tap.ok((numpy.from_dlpack(tensor) == numpy.asarray(tensor)).all(), "NumPy takes it by DLPack")
+try:
+    import torch
+except ImportError:
+    torch = None
+if torch is None:
+    tap.skip("torch", "it is not installed")
+else:
+    image, label = ffload.Dataset(plain.path, label="label")[9]
+    tap.ok(isinstance(image, torch.Tensor) and image.dtype == torch.float16 and (image.numpy() == numpy.asarray(plain.view(9))).all(), "torch, where it is imported")
+    half = ffload.Dataset(os.path.join(PLACE, "of-bf16", "train"))
+    tap.ok(half[1][0].dtype == torch.bfloat16 and half[1][0].view(torch.int16).numpy().tobytes() == half.handle.sample(1).tobytes(), "bf16 goes to torch as bf16")
+    for method in ("fork", "spawn"):
+        found = python(WORKERS, plain.path, method)
+        tap.ok(found.returncode == 0, "a DataLoader's workers by %s" % method, found.stderr)
+finish()

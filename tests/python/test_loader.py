@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""ffload.Loader on the CPU: its batches beside the trainer's, epochs, ranks, resuming, mixed batches, what it refuses. TAP."""
+import os
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import PLACE, finish, make_set, python, raises  # noqa: E402
+import tap  # noqa: E402
+import numpy  # noqa: E402
+import ffload  # noqa: E402
+
+SET = make_set("plain", "--count", 100, "--height", 8, "--width", 8)
+WORDS = dict(augment="crop=2,flip", layout="contiguous")
+
+
+def epoch(loader):
+    return [tuple(numpy.array(part) for part in batch) for batch in loader]
+
+
+def same(one, other):
+    return len(one) == len(other) > 0 and all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+                                              for one_batch, other_batch in zip(one, other) for a, b in zip(one_batch, other_batch))
+
+
+# ---- the trainer's batches ----
+dumped = subprocess.run([tap.program("dump_batches"), SET, "16", "6", "crop=2,flip", "7"], stdout=subprocess.PIPE, check=True).stdout
+found = b"".join(part.tobytes() for batch in epoch(ffload.Loader(SET, 16, seed=7, **WORDS)) for part in batch)
+tap.ok(found == dumped and len(dumped) == 6 * 16 * (3 * 8 * 8 * 4 + 8), "the batches of fftrain, bit for bit", (len(found), len(dumped)))
+plain = epoch(ffload.Loader(SET, 16, **WORDS))
+for words in ({"workers": 0}, {"workers": 1, "prefetch": 1}, {"workers": 3}, {"verify": "off"}):
+    tap.ok(same(epoch(ffload.Loader(SET, 16, **WORDS, **words)), plain), "the same bits with %s" % words)
+last = [batch for batch in ffload.Loader(SET, 16, augment="crop=2,flip")]
+tap.ok(same([(numpy.ascontiguousarray(images), labels) for images, labels in last], plain) and last[0][0].strides == (768, 4, 96, 12), "channels_last by default")
+half = epoch(ffload.Loader(SET, 16, dtype="f16", **WORDS))
+tap.ok(half[0][0].dtype == numpy.float16 and (half[0][0] == plain[0][0].astype(numpy.float16)).all(), "f16")
+tap.ok(same(epoch(ffload.Loader(SET, 16, dtype=numpy.float16, **WORDS)), half) and same(epoch(ffload.Loader(SET, 16, dtype="float16", **WORDS)), half), "NumPy's names of dtypes")
+stored = make_set("u8", "--count", 60, "--height", 8, "--width", 8, "--dtype", "u8")
+images, labels, numbers = next(iter(ffload.Loader(stored, 60, dtype="u8", samples=True, layout="contiguous")))
+raw = ffload.Dataset(stored, label="label", as_="numpy")
+tap.ok(images.dtype == numpy.uint8 and all((images[i] == raw[int(n)][0]).all() and labels[i] == raw[int(n)][1] for i, n in enumerate(numbers)) and
+       sorted(numbers) == list(range(60)), "u8 as stored; samples=True gives their numbers")
+tap.ok(next(iter(ffload.Loader(SET, 8, augment="rrc=24,flip")))[0].shape == (8, 3, 24, 24) and next(iter(ffload.Loader(SET, 8, augment=["resize=12", "flip"])))[0].shape[2:] == (12, 12)
+       , "the size is the augmentation's")
+tap.ok(next(iter(ffload.Loader(make_set("sizes", "--count", 9, "--variable", "--height", 12, "--width", 12), 4, augment="rrc=8", size=(8, 8))))[0].shape == (4, 3, 8, 8), "samples of different sizes")
+
+# ---- epochs ----
+two = ffload.Loader(SET, 16, **WORDS)
+first, second = epoch(two), epoch(two)
+tap.ok(same(first, plain) and not same(second, plain) and two.epoch == 2 and len(two) == 6, "each `for` is the next epoch")
+tap.ok(same(epoch(ffload.Loader(SET, 16, epochs=2, **WORDS)), first + second), "epochs=2 gives both in one")
+endless = iter(ffload.Loader(SET, 16, epochs=0, **WORDS))
+tap.ok(same([tuple(map(numpy.array, next(endless))) for _ in range(12)], first + second) and next(endless), "epochs=0 goes on")
+two.set_epoch(1)
+tap.ok(same(epoch(two), second), "set_epoch")
+two.set_epoch(0)
+kept = [next(iter(two))]
+tap.ok(same([tuple(map(numpy.array, kept[0]))], first[:1]) and two.epoch == 1 and same(epoch(two), second), "after a break comes the next epoch")
+two.set_epoch(0)
+one, other = iter(two), None
+next(one)
+other = iter(two)
+next(other)
+tap.ok(raises(ffload.UsageError, lambda: next(one), "elsewhere"), "one iteration at a time")
+info = two.batch
+tap.ok(info.epoch == 1 and info.index == 0 and info.position == 0 and info.count == info.rows == info.global_count == 16 and not info.last, "what is known of a batch", info)
+
+# ---- the end of an epoch ----
+keep = epoch(ffload.Loader(SET, 16, last_batch="keep", samples=True))
+tap.ok([len(batch[1]) for batch in keep] == [16] * 6 + [4] and sorted(n for batch in keep for n in batch[2]) == list(range(100)), "last_batch keep: each sample once")
+pad = epoch(ffload.Loader(SET, 16, last_batch="pad"))
+tap.ok(pad[-1][0].shape[0] == 16 and pad[-1][2].tolist() == [1] * 4 + [0] * 12 and (pad[-1][1][4:] == -1).all() and not pad[-1][0][4:].any(), "last_batch pad")
+
+# ---- kept batches ----
+keeping = ffload.Loader(SET, 16, epochs=20, workers=2, **WORDS)
+kept = list(keeping)
+again = ffload.Loader(SET, 16, epochs=20, workers=0, **WORDS)
+tap.ok(len(kept) == 120 and all((a == c).all() and (b == d).all() for (a, b), (c, d) in zip(kept, again)), "a loop that keeps all batches has the right ones")
+tap.ok(keeping.stats()["blocks"] >= 120 and keeping.stats()["batches"] == 120 and keeping.stats()["samples"] == 1920, "which allocates for each", keeping.stats())
+del kept
+dropping = ffload.Loader(SET, 16, epochs=50, workers=2, **WORDS)
+steps = iter(dropping)
+for _ in range(20):
+    next(steps)
+blocks = dropping.stats()["blocks"]
+for _ in steps:
+    pass
+tap.ok(dropping.stats()["blocks"] == blocks < 12, "a loop that keeps none allocates nothing after the start", (blocks, dropping.stats()))
+tap.ok(0 <= dropping.stats()["wait_share"] <= 1 and dropping.stats()["fill_seconds"] > 0, "stats")
+
+# ---- resuming ----
+stopped = ffload.Loader(SET, 20, seed=3, **WORDS)
+whole = epoch(stopped) + epoch(stopped)
+stopped = ffload.Loader(SET, 20, seed=3, **WORDS)
+epoch(stopped)
+steps = iter(stopped)
+next(steps), next(steps)
+state = stopped.state_dict()
+going = ffload.Loader(SET, 20, seed=3, **WORDS)
+going.load_state_dict(state)
+going.set_epoch(1)
+tap.ok(same(epoch(going), whole[7:]) and going.epoch == 2, "resumed in the middle of an epoch, with set_epoch", state)
+going.load_state_dict(state)
+tap.ok(same(epoch(going), whole[7:]), "and once more")
+ranks = [ffload.Loader(SET, 20, seed=3, rank=rank, world=2, **WORDS) for rank in range(2)]
+[loader.load_state_dict(state) for loader in ranks]
+halves = [epoch(loader) for loader in ranks]
+tap.ok(same([tuple(numpy.concatenate(parts) for parts in zip(a, b)) for a, b in zip(*halves)], whole[7:]), "on two ranks")
+tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, seed=4).load_state_dict(state), "seed") and
+       raises(ffload.UsageError, lambda: ffload.Loader(SET, 10, seed=3).load_state_dict(state)), "a state of other batches")
+tap.ok(raises(ffload.UsageError, lambda: going.load_state_dict({"epoch": 1})), "a state that is none")
+import json  # noqa: E402
+import pickle  # noqa: E402
+tap.ok(json.loads(json.dumps(state)) == state == pickle.loads(pickle.dumps(state)) and state["epoch"] == 1 and state["position"] == 40, "a state is JSON")
+at_end = ffload.Loader(SET, 20, seed=3, **WORDS)
+epoch(at_end)
+tap.ok(at_end.state_dict()["epoch"] == 1 and at_end.state_dict()["position"] == 0, "at an epoch's end: the next one")
+
+# ---- labels ----
+mixed = next(iter(ffload.Loader(SET, 20, augment="mixup=0.4", samples=True)))
+images, (labels, others, share), numbers = mixed
+tap.ok(others.tolist() == labels.reshape(-1, 2)[:, ::-1].ravel().tolist() and share.dtype == numpy.float32 and ((0 <= share) & (share <= 1)).all() and len(set(share.tolist())) > 2,
+       "mixup: both labels and the share")
+own, values = ffload.Dataset(SET, as_="numpy"), {}
+blend = own[int(numbers[0])][0] * float(share[0]) + own[int(numbers[1])][0].astype(numpy.float32) * (1 - float(share[0]))
+tap.ok(abs(images[0] - blend).max() < 1e-2, "the image is of these shares", abs(images[0] - blend).max())
+several = make_set("fields", "--count", 30, "--fields", "label,soft,box", "--height", 8, "--width", 8)
+images, labels, numbers = next(iter(ffload.Loader(several, 10, label=["box", "label"], samples=True)))
+own = ffload.Dataset(several, as_="numpy")
+tap.ok(list(labels) == ["box", "label"] and labels["box"].shape == (10, 4) and labels["label"].dtype == numpy.int64 and
+       all(labels["label"][i] == own[int(n)][1]["label"] and (labels["box"][i] == own[int(n)][1]["box"]).all() for i, n in enumerate(numbers)), "several fields, by name")
+images, (labels, others, share) = next(iter(ffload.Loader(several, 10, label="soft,label", augment="cutmix")))
+tap.ok(list(labels) == list(others) == ["soft", "label"] and (others["soft"][0] == labels["soft"][1]).all(), "cutmix with several fields")
+tap.ok(next(iter(ffload.Loader(several, 10, label="soft")))[1].dtype == numpy.float32, "soft labels")
+tap.ok(next(iter(ffload.Loader(make_set("none", "--count", 9, "--fields", ""), 4)))[1] is None, "no labels: None")
+
+# ---- ranks ----
+SHOW = "import ffload, sys; loader = ffload.Loader(sys.argv[1], 20); print(loader.describe()['rows'], [n.tobytes().hex() for *_, n in ffload.Loader(sys.argv[1], 20, samples=True)][0][:16])"
+alone, second = python(SHOW, SET).stdout, [n for *_, n in ffload.Loader(SET, 20, samples=True, rank=1, world=2)][0]
+for name, environment, rows in (("torchrun", {"RANK": "1", "WORLD_SIZE": "2"}, 10), ("mpirun", {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, 10),
+                                ("SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train"}, 10),
+                                ("a shell in SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "bash"}, 20)):
+    found = python(SHOW, SET, environment=environment)
+    wanted = "10 %s\n" % second.tobytes().hex()[:16] if rows == 10 else alone
+    tap.ok(found.stdout == wanted, "rank and world of " + name, found.stdout + found.stderr)
+tap.ok(python(SHOW, SET, environment={"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}).stdout.startswith("10 "), "one family, taken whole")
+DISTRIBUTED = """
+import sys, torch, torch.distributed as distributed, ffload
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=int(sys.argv[3]), world_size=2)
+print(ffload.Loader(sys.argv[1], 20, samples=True).describe()["rows"], torch.cat([n for *_, n in ffload.Loader(sys.argv[1], 20, samples=True)]).tolist())
+"""
+try:
+    import torch  # noqa: F401
+except ImportError:
+    tap.skip("torch.distributed", "torch is not installed")
+else:
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor() as pool:
+        pair = list(pool.map(lambda rank: python(DISTRIBUTED, SET, os.path.join(PLACE, "rendezvous"), rank), range(2)))
+    got = [eval(one.stdout[3:] or "[]") for one in pair]
+    tap.ok(all(one.stdout.startswith("10 [") for one in pair) and sorted(got[0] + got[1]) == list(range(100)), "rank and world of torch.distributed", pair[0].stderr)
+
+# ---- array libraries ----
+KINDS = "import sys\nif sys.argv[2] != '-': __import__(sys.argv[2])\nimport ffload\nimages, labels = next(iter(ffload.Loader(sys.argv[1], 16)))\nprint(type(images).__module__.split('.')[0], type(images).__name__, type(labels).__name__)"
+for module, wanted in (("-", "ffload Tensor Tensor"), ("numpy", "numpy ndarray ndarray"), ("torch", "torch Tensor Tensor")):
+    found = python(KINDS, SET, module)
+    if module == "torch" and "No module named" in found.stderr:
+        tap.skip("torch", "it is not installed")
+        continue
+    tap.ok(found.stdout.strip() == wanted, "with %s imported: %s" % (module, wanted), found.stdout + found.stderr)
+tap.ok(isinstance(next(iter(ffload.Loader(SET, 16, as_="dlpack")))[0], ffload.Tensor), "as_ chooses")
+tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 16, as_="list"), "torch, numpy, jax, cupy, dlpack"), "as_ that there is not")
+
+# ---- what it refuses ----
+for name, call, parts in (
+        ("an augmentation", lambda: ffload.Loader(SET, augment="crp=4"), ["crp", "crop"]),
+        ("a label field", lambda: ffload.Loader(SET, label="fine"), ["fine", "label"]),
+        ("a dtype that it has not", lambda: ffload.Loader(SET, dtype="u8"), ["u8"]),
+        ("no dtype", lambda: ffload.Loader(SET, dtype="int3"), ["int3", "f32"]),
+        ("a layout", lambda: ffload.Loader(SET, layout="nchw"), ["nchw", "channels_last"]),
+        ("an order", lambda: ffload.Loader(SET, order="shuffled"), ["shuffled", "random"]),
+        ("a batch", lambda: ffload.Loader(SET, 0), ["0"]),
+        ("a rank outside the world", lambda: ffload.Loader(SET, 16, rank=2, world=2), ["2"]),
+        ("a rank alone", lambda: ffload.Loader(SET, 16, rank=0), ["together"]),
+        ("epochs", lambda: ffload.Loader(SET, 16, epochs=-1), ["-1"]),
+        ("an epoch", lambda: ffload.Loader(SET, 16).set_epoch(-1), ["-1"]),
+        ("a placement", lambda: ffload.Loader(SET, placement="ram"), ["ram", "resident"]),
+        ("last_batch", lambda: ffload.Loader(SET, last_batch="fill"), ["fill", "drop"]),
+        ("a device", lambda: ffload.Loader(SET, device="tpu"), ["tpu"]),
+        ("workers", lambda: ffload.Loader(SET, workers=-2), ["-2"]),
+        ("sizes without an augmentation", lambda: ffload.Loader(os.path.join(PLACE, "sizes", "train"), 4), ["size"])):
+    tap.ok(raises(ffload.UsageError, call, *parts), "refused: " + name)
+tap.ok(raises(TypeError, lambda: ffload.Loader(SET, 16, shuffle=True), "shuffle"), "refused: an argument that is none")
+tap.ok(raises(ffload.BadData, lambda: ffload.Loader(PLACE, 16)) and raises(OSError, lambda: ffload.Loader("/nowhere", 16), "/nowhere"), "refused: a path that is no set")
+tap.ok(any(raises(kind, lambda: ffload.Loader(SET, 16, device="cuda")) for kind in (ffload.Error, ffload.UsageError)), "refused: CUDA without a card")
+
+# ---- ends, threads, processes ----
+ended = ffload.Loader(SET, 16)
+batch = next(iter(ended))
+ended.close()
+ended.close()
+tap.ok(raises(ffload.UsageError, lambda: next(iter(ended)), "the loader is closed") and batch[0].shape == (16, 3, 8, 8) and batch[0].sum() == batch[0].sum(), "after close; its batch stays")
+with ffload.Loader(SET, 16) as inside:
+    steps = iter(inside)
+    next(steps)
+tap.ok(raises(ffload.UsageError, lambda: next(steps)), "a with closes, and ends the iteration")
+set_ = ffload.Dataset(SET)
+loader = ffload.Loader(set_, 16, **WORDS)
+set_.close()
+tap.ok(same(epoch(loader), plain), "a loader keeps its dataset open")
+big = make_set("big", "--count", 60, "--height", 64, "--width", 64)
+slow = ffload.Loader(big, 60, augment="rrc=512", workers=0, epochs=0)
+outcomes = []
+
+
+def take():
+    try:
+        slow._own.next((b"images",))
+        outcomes.append("a batch")
+    except Exception as error:  # noqa: BLE001
+        outcomes.append("%s: %s" % (type(error).__name__, error))
+
+
+pair = [threading.Thread(target=take) for _ in range(2)]
+[thread.start() for thread in pair]
+[thread.join(60) for thread in pair]
+tap.ok(sorted(outcomes) == ["UsageError: the loader is used from two threads at once", "a batch"], "two threads at once", outcomes)
+waiting = threading.Thread(target=take)
+waiting.start()
+slow.close()
+waiting.join(60)
+tap.ok(len(outcomes) == 3 and not waiting.is_alive(), "closed while another thread is in it", outcomes)
+live = ffload.Loader(SET, 16)
+steps = iter(live)
+next(steps)
+pid = os.fork()
+if pid == 0:
+    try:
+        next(steps)
+    except ffload.UsageError as error:
+        live.close()
+        os._exit(0 if "fork" in str(error) else 2)
+    os._exit(1)
+tap.ok(os.waitpid(pid, 0)[1] == 0 and next(steps), "a forked child is refused, its parent goes on")
+threads = len(os.listdir("/proc/self/task"))
+for _ in range(30):
+    early = ffload.Loader(SET, 16, workers=2)
+    next(iter(early))
+del early
+tap.ok(len(os.listdir("/proc/self/task")) == threads, "iterations that stop early leave no threads", (threads, len(os.listdir("/proc/self/task"))))
+
+# ---- a shard that breaks while it is read ----
+import shutil  # noqa: E402
+broken = os.path.join(PLACE, "broken")
+shutil.copytree(big, broken)
+reading = ffload.Loader(broken, 6, epochs=0, workers=1, verify="always")
+steps = iter(reading)
+next(steps)
+shard = os.path.join(broken, [name for name in os.listdir(broken) if name.endswith(".ffs")][0])
+os.truncate(shard, 65536)
+
+
+def until_it_fails():
+    for _ in range(50):
+        next(steps)
+
+
+tap.ok(any(raises(kind, until_it_fails, shard) for kind in (OSError, ffload.BadData)), "a shard that shrinks while it is read")
+finish()
