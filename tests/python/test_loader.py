@@ -64,7 +64,7 @@ other = iter(two)
 next(other)
 tap.ok(raises(ffload.UsageError, lambda: next(one), "elsewhere"), "one iteration at a time")
 info = two.batch
-tap.ok(info.epoch == 1 and info.index == 0 and info.position == 0 and info.count == info.rows == info.global_count == 16 and not info.last, "what is known of a batch", info)
+tap.ok(info.epoch == 1 and info.number == 0 and info.position == 0 and info.samples == info.rows == info.global_samples == 16 and not info.last, "what is known of a batch", info)
 
 # ---- the end of an epoch ----
 keep = epoch(ffload.Loader(SET, 16, last_batch="keep", samples=True))

@@ -14,3 +14,6 @@ $(EXTENSION): $(PYTHON_OBJECTS) $(LIBRARY)
 $(BUILD)/python/ffload/%: loader/python/ffload/%
 	@mkdir -p $(@D)
 	@cp $< $@
+
+.PHONY: python-package
+python-package: $(PYTHON_PACKAGE)

@@ -1,6 +1,7 @@
 """The library's tensors as those of the array library that the caller uses."""
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Callable, Optional
 
@@ -31,15 +32,16 @@ def converter(kind: str) -> Convert:
         if kind == "numpy":
             from numpy import asarray
             return asarray
-        if kind == "jax":
-            from jax.dlpack import from_dlpack as from_jax
-            return from_jax
-        if kind == "cupy":
-            from cupy import from_dlpack as from_cupy
-            return from_cupy
+        if kind != "dlpack":
+            return _from_dlpack("jax.dlpack" if kind == "jax" else kind)
     except ImportError as error:
         raise UsageError("as_=%r: %s" % (kind, error)) from error
     return lambda tensor: tensor
+
+
+def _from_dlpack(module: str) -> Convert:
+    convert: Convert = importlib.import_module(module).from_dlpack
+    return convert
 
 
 def _torch_converter() -> Convert:

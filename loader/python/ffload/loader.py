@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class BatchInfo(NamedTuple):
     """What is known of a batch."""
     epoch: int
-    index: int         #: of the batch in its epoch
-    position: int      #: of its first sample in the epoch's order
-    count: int         #: samples in it
-    rows: int          #: of each full batch of this rank
-    global_count: int  #: samples in it over all ranks
-    last: bool         #: whether it is the last one of its epoch
+    number: int          #: in its epoch
+    position: int        #: of its first sample in the epoch's order
+    samples: int         #: in it
+    rows: int            #: of each full batch of this rank
+    global_samples: int  #: in it over all ranks
+    last: bool           #: whether it is the last one of its epoch
 
 
 def _text(value: Any) -> str:

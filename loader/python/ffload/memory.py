@@ -52,6 +52,6 @@ class Memory:
         if not self._labels:
             return tensors
         at = self._labels[-1] + 1
-        other = self._torch.arange(count, device=self._device) ^ 1
-        others = [tensors[i].index_select(0, other.clamp_(max=count - 1)) for i in self._labels]
+        other = self._torch.arange(count, device=self._device).bitwise_xor_(1).clamp_(max=count - 1)
+        others = [tensors[i].index_select(0, other) for i in self._labels]
         return [*tensors[:at], *others, *tensors[at:]]

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""The package's types: mypy checks them strictly, as Python 3.9 reads them, the stubs are the extension's, and a user's script gets
+the types that it should; the extension keeps to the stable ABI of 3.9; docstrings. TAP."""
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import FOLDER, PLACE, finish  # noqa: E402
+import tap  # noqa: E402
+import ffload  # noqa: E402
+
+USER = """
+import ffload
+dataset = ffload.Dataset("packed/train")
+reveal_type(dataset.classes)
+reveal_type(dataset.view(0))
+reveal_type(dataset.keys[0])
+loader = ffload.Loader(dataset, 256, augment="crop=4,flip")
+reveal_type(loader.batch.epoch)
+reveal_type(loader.state_dict())
+ffload.Loader(dataset, batch="256")
+"""
+TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]"]
+# abi3info has the table of CPython's own Misc/stable_abi.toml.
+STABLE = """
+import sys
+from abi3info import DATAS, FUNCTIONS
+from abi3info.models import PyVersion, Symbol
+for name in sys.argv[1:]:
+    item = FUNCTIONS.get(Symbol(name)) or DATAS.get(Symbol(name))
+    if item is None or item.added > PyVersion(3, 9):
+        sys.exit("%s: %s" % (name, item and item.added))
+"""
+environment = dict(os.environ, MYPYPATH=FOLDER, PYTHONPATH=FOLDER)
+
+
+def run(*command):
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=PLACE)
+    return found.returncode, found.stdout
+
+
+python = tap.environment("types", "mypy==1.15.0", "mypy_extensions", "typing_extensions", "abi3info")
+if python is None:
+    tap.skip("mypy", "PyPI cannot be reached")
+else:
+    mypy = [python, "-m", "mypy", "--strict", "--python-version", "3.9", "--cache-dir", os.path.join(PLACE, "cache")]
+    status, said = run(*mypy, "-p", "ffload")
+    tap.ok(status == 0, "mypy --strict", said)
+    with open(os.path.join(PLACE, "user.py"), "w") as file:
+        file.write(USER)
+    status, said = run(*mypy, "user.py")
+    tap.ok(re.findall(r'Revealed type is "(.*?)"', said) == TYPES and 'Unexpected keyword argument "batch"' in said and "Found 1 error" in said, "a script's types", said)
+    status, said = run(python, "-m", "mypy.stubtest", "ffload._ffload")
+    tap.ok(status == 0, "the stubs are the extension's", said)
+    used = set(re.findall(r" U (_?Py\w+)", run("nm", "-D", os.path.join(FOLDER, "ffload", "_ffload.abi3.so"))[1]))
+    status, said = run(python, "-c", STABLE, *sorted(used))
+    tap.ok(status == 0 and len(used) > 30, "what the extension uses of Python is stable since 3.9", said or str(used))
+
+undocumented = []
+for name in ffload.__all__:
+    value = getattr(ffload, name)
+    if name.startswith("__"):
+        continue
+    if not value.__doc__:
+        undocumented.append(name)
+    members = inspect.getmembers(value) if inspect.isclass(value) and not issubclass(value, (Exception, tuple)) else []
+    undocumented += ["%s.%s" % (name, member) for member, what in members if not member.startswith("_") and not what.__doc__]
+tap.ok(not undocumented, "every public name has a docstring", undocumented)
+finish()
