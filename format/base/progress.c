@@ -1,6 +1,7 @@
 #include "format/base/progress.h"
 
 #include "format/base/columns.h"
+#include "format/base/interrupt.h"
 #include "format/base/json.h"
 #include "format/base/say.h"
 #include "format/base/status.h"
@@ -8,6 +9,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +44,7 @@ static void print_json(const ff_progress *progress, uint64_t done) {
     json_decref(root);
     if (text) printf("%s\n", text);
     free(text);
-    fflush(stdout);
+    if (fflush(stdout) != 0) ff_interrupt_raise(SIGPIPE);
 }
 
 static bool can_rewrite(void) {
