@@ -18,17 +18,13 @@ import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-
-sys.path.insert(0, os.path.join(tap.BUILD, "python"))
-if tap.SANITIZE:
-    tap.skip("packing from Python", "Python is not built with sanitizers")
-    tap.finish()
+import package  # noqa: E402
 import ffload  # noqa: E402
 from ffload import progress, programs  # noqa: E402
 
 work = tempfile.TemporaryDirectory()
 os.chdir(work.name)
-PATH = {"PATH": os.environ["PATH"], "PYTHONPATH": os.path.join(tap.BUILD, "python"), "LC_ALL": "C.UTF-8"}
+PATH = {"PATH": os.environ["PATH"], "PYTHONPATH": package.FOLDER, "LC_ALL": "C.UTF-8"}
 for kind in ("idx", "folder", "cifar10"):
     subprocess.run([sys.executable, os.path.join(tap.ROOT, "tests", "cli", "make_inputs.py"), kind, "in_" + kind, "12"], check=True)
 FFPACK = os.path.join(tap.BUILD, "ffpack")
@@ -298,4 +294,4 @@ for given, wanted in [(None, ["site/nvidia/cu13/lib", "site/nvidia/cudnn/lib"]),
     wanted = [one if one[0] == "/" else os.path.abspath(one) for one in wanted]
     tap.ok(found[:len(wanted)] == wanted, "a program is told where NVIDIA's libraries of the environment are", found)
 os.chdir("/")
-tap.finish()
+package.finish()

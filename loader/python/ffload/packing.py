@@ -54,6 +54,9 @@ def write_names(classes, path):
     for name in names:
         if not name or "\n" in name:
             raise UsageError("classes: %r is no name of a class" % name)
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise UsageError("classes: %r is named twice" % twice)
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(name + "\n" for name in names)
 

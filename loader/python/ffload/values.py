@@ -112,10 +112,21 @@ def read(value):
     found = getattr(value, "__array_interface__", None)
     if isinstance(found, dict):
         return from_interface(found)
+    why = None
     if hasattr(value, "__dlpack__"):
-        return from_dlpack(value)
+        try:
+            return from_dlpack(value)
+        except (RuntimeError, TypeError, BufferError) as error:  # a type that its version of DLPack lacks, a gradient
+            if isinstance(error, UsageError):
+                raise
+            why = error
     numpy = sys.modules.get("numpy")
     if numpy is not None and hasattr(value, "__array__"):
-        return from_buffer(memoryview(numpy.asarray(value)))
+        try:
+            return from_buffer(memoryview(numpy.asarray(value)))
+        except (RuntimeError, TypeError, ValueError) as error:
+            why = why or error
+    if why is not None:
+        raise UsageError("%s: %s" % (type(value).__name__, " ".join(str(why).split())))
     raise UsageError("%s is no array; wanted one of NumPy or PyTorch, an image of PIL, or another object with a "
                      "buffer, __array_interface__ or __dlpack__" % type(value).__name__)

@@ -25,12 +25,39 @@ def npy_header(kind, shape):
     return magic + text.encode().ljust(HEADER_BYTES - 11) + b"\n"
 
 
+class Growing:
+    """A file that grows. Python's own would be written by a fork of the process, too, at its end."""
+
+    def __init__(self, path):
+        self.file = open(path, "xb", buffering=0)
+        self.held = bytearray()
+
+    def write(self, *parts):
+        for part in parts:
+            self.held += part
+        if len(self.held) >= HELD:
+            self.flush()
+
+    def flush(self):
+        at = 0
+        while at < len(self.held):
+            at += self.file.write(memoryview(self.held)[at:])
+        self.held = bytearray()
+
+    def close(self):
+        self.flush()
+        self.file.close()
+
+    def __del__(self):
+        self.file.close()
+
+
 class ArrayFile:
     """An .npy file that grows; its shape is written at the end."""
 
     def __init__(self, path, kind, shape):
         self.kind, self.shape, self.count = kind, shape, 0
-        self.file = open(path, "wb", buffering=HELD)
+        self.file = Growing(path)
         self.file.write(npy_header(kind, (0, *shape)))
 
     def add(self, data):
@@ -38,7 +65,8 @@ class ArrayFile:
         self.count += 1
 
     def finish(self):
-        self.file.seek(0)
+        self.file.flush()
+        self.file.file.seek(0)
         self.file.write(npy_header(self.kind, (self.count, *self.shape)))
         self.file.close()
 
@@ -76,7 +104,7 @@ class ImageSpool:
 
     def __init__(self, folder, sample, layout):
         self.path = os.path.join(folder, "images.tar")
-        self.file = open(self.path, "wb", buffering=HELD)
+        self.file = Growing(self.path)
         self.channels, self.layout, self.count = sample.channels(layout), layout, 0
 
     def member(self, name, parts):
@@ -87,9 +115,7 @@ class ImageSpool:
                          (257, b"ustar\x0000")):
             header[at:at + len(text)] = text
         header[148:156] = b"%06o\0 " % sum(header)
-        self.file.write(header)
-        self.file.writelines(parts)
-        self.file.write(bytes(-size % 512))
+        self.file.write(header, *parts, bytes(-size % 512))
 
     def add(self, sample, label):
         channels = sample.channels(self.layout)
@@ -372,8 +398,12 @@ class Writer:
 
     def run(self, files, more, progress):
         source, *how = files.finish()
-        return packing.run([*how, *more, *self.options, "--output=" + self.out, "--", source], progress,
-                        (self.spool.lock,))
+        try:
+            summary = packing.run([*how, *more, *self.options, "--output=" + self.out, "--", source], progress,
+                                  (self.spool.lock,), continues=False)
+        except (Error, OSError) as error:
+            raise type(error)(str(error).replace(source, "the samples")) from None
+        return {**summary, "source": "ffload.Writer"}
 
     def close(self) -> dict[str, Any]:
         """Packs what was added, and puts it into place; the end of the block does. Returns the summary."""
