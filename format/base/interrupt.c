@@ -38,7 +38,13 @@ const char *ff_interrupt_name(int number) {
     return number == SIGINT    ? "SIGINT"
            : number == SIGTERM ? "SIGTERM"
            : number == SIGUSR1 ? "SIGUSR1"
+           : number == SIGPIPE ? "SIGPIPE"
                                : "a signal";
+}
+
+void ff_interrupt_raise(int number) {
+    int none = 0;
+    atomic_compare_exchange_strong(&received, &none, number);
 }
 
 int ff_interrupt_signal(void) {

@@ -18,6 +18,10 @@ void ff_interrupt_install(int also);
 /* "SIGTERM". */
 const char *ff_interrupt_name(int number);
 
+/* As if a signal had arrived: SIGPIPE where nobody reads any more what a program is asked to say.
+ * Thread-safe. */
+void ff_interrupt_raise(int number);
+
 /* 0, or the number of the signal that arrived. Thread-safe. */
 int ff_interrupt_signal(void);
 

@@ -1,12 +1,15 @@
 #include "format/base/progress.h"
 
 #include "format/base/columns.h"
+#include "format/base/interrupt.h"
+#include "format/base/json.h"
 #include "format/base/say.h"
 #include "format/base/status.h"
 #include "format/base/thread.h"
 
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,25 @@ typedef struct progress_line {
     char text[512];
     size_t length;
 } progress_line;
+
+static ff_progress_form shown_as = FF_PROGRESS_LINE;
+
+void ff_progress_show_as(ff_progress_form form) {
+    shown_as = form;
+}
+
+/* Without memory for a line there is none. */
+static void print_json(const ff_progress *progress, uint64_t done) {
+    json_t *total = progress->total ? json_integer((json_int_t)progress->total) : json_null();
+    json_t *root = json_pack("{s:s, s:o, s:s, s:I, s:o}", "event", "progress", "what",
+                             ff_json_text(progress->description), "unit", progress->unit, "done",
+                             (json_int_t)done, "total", total);
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (text) printf("%s\n", text);
+    free(text);
+    if (fflush(stdout) != 0) ff_interrupt_raise(SIGPIPE);
+}
 
 static bool can_rewrite(void) {
     const char *name = getenv("TERM");
@@ -43,10 +65,12 @@ void ff_progress_begin(ff_progress *progress, const char *description, const cha
     *progress = (ff_progress){.description = description,
                               .unit = unit,
                               .total = total,
-                              .quiet = quiet,
+                              .quiet = quiet || shown_as == FF_PROGRESS_NONE,
+                              .form = shown_as,
                               .terminal = can_rewrite(),
                               .started_ns = ff_now_ns()};
     progress->printed_ns = progress->started_ns;
+    if (!progress->quiet && progress->form == FF_PROGRESS_JSON) print_json(progress, 0);
 }
 
 FF_PRINTF(2, 3) static void add(progress_line *line, const char *format, ...) {
@@ -113,9 +137,14 @@ static void compose(progress_line *line, const ff_progress *progress, uint64_t d
 
 void ff_progress_update(ff_progress *progress, uint64_t done, const char *note) {
     uint64_t now = ff_now_ns();
-    uint64_t interval_ns = progress->terminal ? 100000000u : 30000000000u;
+    const bool json = progress->form == FF_PROGRESS_JSON;
+    uint64_t interval_ns = json || progress->terminal ? 100000000u : 30000000000u;
     if (progress->quiet || now - progress->printed_ns < interval_ns) return;
     progress->printed_ns = now;
+    if (json) {
+        print_json(progress, done);
+        return;
+    }
     double seconds = (double)(now - progress->started_ns) * 1e-9;
     int width = room(), shown = EVERYTHING;
     progress_line line;

@@ -1,11 +1,18 @@
-/* The progress line, on stderr. On a terminal it is rewritten in place, at most 10 times a second,
- * and never wider than the terminal; elsewhere, and where TERM is "dumb" or not set, a plain line
- * every 30 seconds. No colours, so NO_COLOR needs no handling.
+/* The progress of long work, for people or for a program.
+ *
+ * For people it is a line on stderr. On a terminal it is rewritten in place, at most 10 times a
+ * second, and never wider than the terminal; elsewhere, and where TERM is "dumb" or not set, a
+ * plain line every 30 seconds. No colours, so NO_COLOR needs no handling.
  *
  *     desc:  37%|####      | n/N [elapsed<left, rate unit/s] note
  *
  * In a narrow terminal the bar shrinks; then bar, n/N, rate, note and times are dropped, in this
- * order. */
+ * order.
+ *
+ * For a program it is lines on stdout, the first at the beginning and then at most 10 a second,
+ * each an object of JSON; a total that is not known is null:
+ *
+ *     {"event":"progress","what":"packing train","unit":"items","done":256,"total":60000} */
 #ifndef FF_BASE_PROGRESS_H
 #define FF_BASE_PROGRESS_H
 
@@ -14,12 +21,26 @@
 
 #define FF_PROGRESS_BYTES "B"
 
+/* The words of an option --progress, in the order of the numbers below. */
+#define FF_PROGRESS_CHOICES "line|json|none"
+
+typedef enum ff_progress_form {
+    FF_PROGRESS_LINE,
+    FF_PROGRESS_JSON,
+    FF_PROGRESS_NONE
+} ff_progress_form;
+
+/* What all progress of the process is shown as (at first FF_PROGRESS_LINE). Called by a main before
+ * its other threads start. */
+void ff_progress_show_as(ff_progress_form form);
+
 typedef struct ff_progress {
     const char *description; /* "packing train" */
     const char *unit;        /* "samples"; FF_PROGRESS_BYTES is printed in KiB, MiB ... */
     uint64_t total;          /* 0 = unknown */
     bool quiet;              /* never print */
     /* the rest is private */
+    ff_progress_form form;
     bool terminal; /* one whose line can be rewritten */
     bool shown;    /* there is something to clear */
     uint64_t started_ns, printed_ns;

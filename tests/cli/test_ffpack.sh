@@ -156,6 +156,14 @@ says "with the new one" same.json 's["splits"][0]["dtype"]' f32
 check "and leaves nothing else" test ! -e same.partial -a ! -e same.replaced
 check "several shards" pack shards in_cifar10 --shard-size 64K
 says "are counted" shards.json 's["splits"][0]["shards"]' "$(ls shards/train/*.ffs | wc -l)"
+"$ffpack" in_cifar10 -o told --json --progress json >told.lines 2>told.err
+tail -1 told.lines >told.json
+says "--progress json ends with the summary" told.json 's["event"]' packed
+grep '"event":"progress"' told.lines | head -1 >told.json
+says "and begins with the first pass" told.json 's' "{'event': 'progress', 'what': 'measuring train', 'unit': 'items', 'done': 0, 'total': 60}"
+grep '"what":"packing test"' told.lines | head -1 >told.json
+says "each split is told" told.json 's["total"]' 12
+check "stderr stays empty" test ! -s told.err
 check "--help" "$ffpack" --help
 check "--version" "$ffpack" --version
 "$ffpack" in_idx -o text >stdout

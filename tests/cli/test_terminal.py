@@ -3,6 +3,7 @@
 it runs; the width of --help and of fftrain's table. Prints TAP."""
 import concurrent.futures
 import fcntl
+import json
 import os
 import pty
 import re
@@ -113,6 +114,18 @@ run = subprocess.run([progress_line, "1", *PACKING[1:]], capture_output=True, en
 tap.ok(run.stderr == b"" and run.stdout == b"", "progress line: off a terminal nothing in the first half minute")
 text = in_terminal([progress_line, *PACKING], [0], 0)[0]
 tap.ok(all(60 < columns(line) < 80 for line in lines_of(text)), "progress line: a terminal of no width counts as 80", text)
+
+# ---- for programs
+run = subprocess.run([progress_line, "1", 'packing "a\\b"', "items", "1000", "", "json"], capture_output=True)
+events = [json.loads(line) for line in run.stdout.splitlines()]
+done = [event.pop("done") for event in events]
+tap.ok(5 <= len(events) <= 11 and not run.stderr and done == sorted(done) and done[0] == 0 and 300 < done[-1] <= 500 and
+    all(event == {"event": "progress", "what": 'packing "a\\b"', "unit": "items", "total": 1000} for event in events),
+    "progress in JSON: an object a line, the first at the beginning", run.stdout.decode())
+run = subprocess.run([progress_line, "0.3", "verifying", "B", "0", "", "json"], capture_output=True)
+tap.ok({str(json.loads(line)["total"]) for line in run.stdout.splitlines()} == {"None"},
+    "progress in JSON: an unknown total is null", run.stdout.decode())
+tap.ok(in_terminal([progress_line, "1", *PACKING[1:], "", "none"], [80], 0) == [""], "no progress: nothing on a terminal")
 
 # ---- --help
 commands = [["ffpack"], ["ffinspect"], ["fftrain"]]

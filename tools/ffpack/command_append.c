@@ -1,6 +1,7 @@
 /* `ffpack append OUT SOURCE`: the command line of appending. */
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "format/base/progress.h"
 #include "format/recorded.h"
 #include "tools/ffpack/append.h"
 #include "tools/ffpack/command.h"
@@ -59,6 +60,7 @@ static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report
                          arguments->stats ? "stats" : "stats-sample", arguments->output);
     if (status == FF_OK) status = ff_settings_resolve(&settings, arguments, error);
     if (status == FF_OK) {
+        ff_progress_show_as((ff_progress_form)arguments->progress);
         ff_interrupt_install(0);
         status = ff_append_run(append, &settings, &pack, report, error);
     }

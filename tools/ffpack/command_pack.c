@@ -1,6 +1,7 @@
 /* `ffpack SOURCE -o OUT`: the command line of packing. */
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
+#include "format/base/progress.h"
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/options.h"
 #include "tools/ffpack/pack.h"
@@ -111,6 +112,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_report report = {0};
     if (status == FF_OK) status = ff_settings_resolve(&settings, &arguments, &error);
     const bool began = status == FF_OK;
+    ff_progress_show_as((ff_progress_form)arguments.progress);
     if (began) status = run(&settings, arguments.json, &report, &error);
     int code = status == FF_OK ? 0 : fail(&error, &settings, began, argc, argv);
     ff_report_free(&report);

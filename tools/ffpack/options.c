@@ -1,5 +1,7 @@
 #include "tools/ffpack/options.h"
 
+#include "format/base/progress.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -149,6 +151,9 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
          "what to do about an image that cannot be read (default: fail)"},
         {"json", 0, FF_OPTION_FLAG, NULL, &arguments->json, NULL, 0, 0,
          "print the summary as a JSON object"},
+        {"progress", 0, FF_OPTION_CHOICE, NULL, &arguments->progress, FF_PROGRESS_CHOICES, 0, 0,
+         "how far the work is (default: line, on stderr); json: objects on stdout, a line each, before "
+         "the summary"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

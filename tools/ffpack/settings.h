@@ -18,7 +18,7 @@ typedef struct ff_arguments {
     const char *label; /* the label field to keep; NULL = all */
     const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes;
-    int dtype, layout, interpolation, on_error, alignment;
+    int dtype, layout, interpolation, on_error, alignment, progress;
     int mode;             /* -1 = not given */
     int array_layout;     /* of the source's arrays; -1 = not given */
     int64_t jobs;         /* 0 = one per CPU */

@@ -15,5 +15,8 @@ from ._ffload import Tensor, version as __version__
 from .dataset import Dataset
 from .errors import BadData, Error, UsageError
 from .loader import BatchInfo, Loader
+from .packing import pack
+from .writer import Writer
 
-__all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "Tensor", "UsageError", "__version__"]
+__all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "Tensor", "UsageError", "Writer", "__version__",
+           "pack"]
