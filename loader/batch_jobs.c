@@ -209,7 +209,8 @@ void ff_batch_jobs_destroy(ff_batch_jobs *jobs) {
     *jobs = (ff_batch_jobs){0};
 }
 
-static ff_status launched(const ff_device *device, int code, const char *what, ff_error *error) {
+ff_status ff_batch_jobs_launched(const ff_device *device, int code, const char *what,
+                                 ff_error *error) {
     if (code == FF_CUDA_OK) return FF_OK;
     const char *name = device->table->error_name ? device->table->error_name(code) : NULL;
     return ff_fail(error, FF_FAILED, "the kernel that %s could not be launched: %s (CUDA error %d)",
@@ -220,19 +221,20 @@ ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream, ff_
     ff_device *device = jobs->device;
     ff_cuda_stream native = device->table->native_stream(device, stream);
     FF_TRY(device->table->make_current(device, error));
-    FF_TRY(
-        launched(device, jobs->kernels->params(&jobs->params, native), "draws parameters", error));
+    FF_TRY(ff_batch_jobs_launched(device, jobs->kernels->params(&jobs->params, native),
+                                  "draws parameters", error));
     if (jobs->augments)
-        return launched(device, jobs->kernels->augment(&jobs->augment.job, native),
-                        "augments samples", error);
-    return launched(device, jobs->kernels->move(&jobs->move, native), "moves samples", error);
+        return ff_batch_jobs_launched(device, jobs->kernels->augment(&jobs->augment.job, native),
+                                      "augments samples", error);
+    return ff_batch_jobs_launched(device, jobs->kernels->move(&jobs->move, native), "moves samples",
+                                  error);
 }
 
 ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
     ff_device *device = jobs->device;
     ff_cuda_stream native = device->table->native_stream(device, stream);
     FF_TRY(device->table->make_current(device, error));
-    FF_TRY(
-        launched(device, jobs->kernels->next(&jobs->next, native), "finds a batch's place", error));
+    FF_TRY(ff_batch_jobs_launched(device, jobs->kernels->next(&jobs->next, native),
+                                  "finds a batch's place", error));
     return ff_batch_jobs_repeat(jobs, stream, error);
 }

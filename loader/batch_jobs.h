@@ -54,4 +54,12 @@ FF_MUST_USE ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t num
 FF_MUST_USE ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream,
                                             ff_error *error);
 
+/* As ff_batches_give. */
+FF_MUST_USE ff_status ff_batch_jobs_give(const ff_batch_jobs *jobs, const ff_batch_output *output,
+                                         size_t count, ff_stream *stream, ff_error *error);
+
+/* FF_FAILED where a launcher returned an error; `what` the kernel does, for the message. */
+FF_MUST_USE ff_status ff_batch_jobs_launched(const ff_device *device, int code, const char *what,
+                                             ff_error *error);
+
 #endif

@@ -315,6 +315,11 @@ ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *e
     return ff_batch_jobs_enqueue(&batches->jobs[batches->size], stream, error);
 }
 
+ff_status ff_batches_give(ff_batches *batches, const ff_batch_output *output, size_t count,
+                          ff_stream *stream, ff_error *error) {
+    return ff_batch_jobs_give(&batches->jobs[batches->size], output, count, stream, error);
+}
+
 ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *error) {
     batches->sequence++;
     batches->stats.batches++;

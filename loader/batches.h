@@ -128,6 +128,27 @@ void ff_batches_set_size(ff_batches *batches, int size);
  * are overwritten by the next enqueue, in the same stream or one that waits for it. */
 FF_MUST_USE ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *error);
 
+/* What of a batch is copied to memory of a consumer's. */
+typedef enum ff_batch_content {
+    FF_BATCH_IMAGES, /* data, without channels that only pad */
+    FF_BATCH_OWN,    /* values of label fields, weights or mix */
+    FF_BATCH_OTHER,  /* the same of row i ^ 1, where both rows hold samples, as of a mixed row */
+    FF_BATCH_SAMPLES /* [rows] i64: the samples' numbers in the set, -1 in padding */
+} ff_batch_content;
+
+typedef struct ff_batch_output {
+    ff_batch_content content;
+    ff_layout layout;   /* of images: FF_HWC, [rows, height, width, channels], or FF_CHW */
+    const void *from;   /* own and other: in the buffers */
+    uint64_t row_bytes; /* of these: a multiple of 4 */
+    void *to;           /* device memory, aligned to its elements */
+} ff_batch_output;
+
+/* Enqueues, after ff_batches_enqueue in the same stream, copies of the batch in the buffers. May be
+ * captured with it. */
+FF_MUST_USE ff_status ff_batches_give(ff_batches *batches, const ff_batch_output *output,
+                                      size_t count, ff_stream *stream, ff_error *error);
+
 /* For warming up and timing, between a step's prepare and finish: enqueues the batch of the last
  * enqueue again. */
 FF_MUST_USE ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream,

@@ -9,6 +9,9 @@
  *             channels-last; labels and other columns
  *     augment instead of move, where samples are resampled, jittered or mixed: several kernels,
  *             with rows of f32 between them (loader/augment/finish.h)
+ * and for a consumer with memory of its own two that copy the batch there:
+ *     give    one block per row: labels, weights, samples' numbers
+ *     planes  one thread per pixel: channels-last to planes
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
  * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
@@ -126,13 +129,41 @@ typedef struct ff_cuda_augment {
     const float *mean, *std;
 } ff_cuda_augment;
 
-/* Every entry except augment is required; without it samples are resampled, jittered and mixed on
- * the host. Thread rule: as the stream's. */
+/* Values of a batch that are copied, or made of its params. */
+typedef struct ff_cuda_give_column {
+    const uint32_t *from; /* [rows][words]; NULL: of words 2, the samples' numbers, -1 in padding */
+    uint32_t *to;         /* [rows][words] */
+    uint32_t words;
+    uint32_t other; /* 1: row i has the values of row i ^ 1, where both hold samples; else 0 */
+} ff_cuda_give_column;
+
+#define FF_CUDA_GIVE_COLUMNS 16
+
+typedef struct ff_cuda_give {
+    const ff_cuda_batch *batch;
+    const ff_augment_params *params; /* [rows] */
+    uint32_t rows, columns;
+    ff_cuda_give_column column[FF_CUDA_GIVE_COLUMNS];
+} ff_cuda_give;
+
+/* to[row][channel][pixel] = from[row][pixel][channel]. */
+typedef struct ff_cuda_planes {
+    const void *from; /* [rows][pixels][from_channels], of which the first `channels` are copied */
+    void *to;         /* [rows][channels][pixels] */
+    uint64_t pixels;
+    uint32_t rows, channels, from_channels;
+    uint32_t element_bytes; /* 2 or 4 */
+} ff_cuda_planes;
+
+/* Every entry except augment is required, give and planes only for ff_batches_give; without augment
+ * samples are resampled, jittered and mixed on the host. Thread rule: as the stream's. */
 typedef struct ff_loader_kernels {
     int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
     int (*params)(const ff_cuda_params *job, ff_cuda_stream stream);
     int (*move)(const ff_cuda_move *job, ff_cuda_stream stream);
     int (*augment)(const ff_cuda_augment *job, ff_cuda_stream stream);
+    int (*give)(const ff_cuda_give *job, ff_cuda_stream stream);
+    int (*planes)(const ff_cuda_planes *job, ff_cuda_stream stream);
 } ff_loader_kernels;
 
 #ifdef __cplusplus
@@ -144,6 +175,8 @@ int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream);
 int ff_cuda_params_launch(const ff_cuda_params *job, ff_cuda_stream stream);
 int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream stream);
 int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream stream);
+int ff_cuda_give_launch(const ff_cuda_give *job, ff_cuda_stream stream);
+int ff_cuda_planes_launch(const ff_cuda_planes *job, ff_cuda_stream stream);
 extern const ff_loader_kernels ff_loader_cuda_kernels;
 
 #ifdef __cplusplus

@@ -293,8 +293,6 @@ extern "C" int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream strea
 }
 
 extern "C" const ff_loader_kernels ff_loader_cuda_kernels = {
-    ff_cuda_next_launch,
-    ff_cuda_params_launch,
-    ff_cuda_move_launch,
-    ff_cuda_augment_launch,
+    ff_cuda_next_launch,    ff_cuda_params_launch, ff_cuda_move_launch,
+    ff_cuda_augment_launch, ff_cuda_give_launch,   ff_cuda_planes_launch,
 };

@@ -39,11 +39,12 @@ static void fill_samples(int64_t *samples, const ff_slot *slot) {
 
 /* The values of each row's neighbour; the last row of an odd number has none, and its own. */
 static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t count) {
-    for (size_t i = 0; i < plan->pair_count; i++) {
-        const ff_library_plan_tensor *own = &plan->tensor[plan->pair[i][0]];
-        const size_t bytes = ff_dtype_bytes(own->dtype) * (size_t)own->width;
-        const uint8_t *from = block + own->offset;
-        uint8_t *to = block + plan->tensor[plan->pair[i][1]].offset;
+    for (size_t i = 0; i < plan->count; i++) {
+        const ff_library_plan_tensor *tensor = &plan->tensor[i];
+        if (tensor->content != FF_BATCH_OTHER || tensor->again) continue;
+        const size_t bytes = ff_dtype_bytes(tensor->dtype) * (size_t)tensor->width;
+        const uint8_t *from = block + tensor->from;
+        uint8_t *to = block + tensor->offset;
         for (uint32_t row = 0; row < plan->rows; row++) {
             const uint32_t other = row < count && (row ^ 1) < count ? row ^ 1 : row;
             memcpy(to + row * bytes, from + other * bytes, bytes);

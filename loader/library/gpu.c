@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { OUTPUTS_MOST = 2 * FF_LIBRARY_LABELS_MOST + 8 }; /* more than a batch has tensors */
+
 /* The caller's check, as the upload asks it. */
 static bool stops(void *context) {
     const ff_library_settings *settings = context;
@@ -68,8 +70,10 @@ ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
                           .height = info.loader.height,
                           .width = info.loader.width,
                           .dtype = info.dtype,
-                          .layout = FF_HWC};
-    return ff_library_plan_create_device(plan, &slot, dataset, settings, error);
+                          .layout = settings->loader.layout};
+    const uint64_t bytes =
+        (uint64_t)((const uint8_t *)(const void *)buffers->params - (const uint8_t *)buffers->data);
+    return ff_library_plan_create_device(plan, &slot, bytes, dataset, settings, error);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -87,12 +91,14 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *
     if (memcmp(&to->dtype, &own.dl.dtype, sizeof to->dtype) != 0)
         return ff_fail(error, FF_USAGE, "the tensor for %s is not %s", name,
                        ff_dtype_name(plan->tensor[i].dtype));
+    if (((uintptr_t)to->data + to->byte_offset) % ff_dtype_bytes(plan->tensor[i].dtype))
+        return ff_fail(error, FF_USAGE, "the tensor for %s is not aligned to its elements", name);
     bool same = to->ndim == own.dl.ndim;
     for (int k = 0; k < own.dl.ndim && same; k++)
         /* The stride of a side of one element is no matter. */
         same = to->shape[k] == own.shape[k] &&
                (own.shape[k] == 1 || !to->strides || to->strides[k] == own.strides[k]);
-    if (!to->strides && plan->tensor[i].kind == FF_LIBRARY_IMAGES)
+    if (!to->strides && plan->tensor[i].kind == FF_LIBRARY_IMAGES && plan->layout == FF_HWC)
         same = same && (own.shape[1] == 1 || own.shape[2] * own.shape[3] == 1);
     if (same) return FF_OK;
     return ff_fail(error, FF_USAGE,
@@ -101,26 +107,31 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *
                    name);
 }
 
-static uint64_t bytes_of(const ff_library_plan *plan, size_t i) {
-    ff_library_tensor tensor;
-    ff_library_plan_describe(plan, i, plan->rows, NULL, &tensor);
-    uint64_t bytes = ff_dtype_bytes(plan->tensor[i].dtype);
-    for (int k = 0; k < tensor.dl.ndim; k++) bytes *= (uint64_t)tensor.shape[k];
-    return bytes;
+/* A copy of tensor number `i` of the plan. */
+static ff_batch_output output_of(const ff_library_gpu *gpu, const ff_library_plan *plan, size_t i,
+                                 void *to) {
+    const ff_library_plan_tensor *tensor = &plan->tensor[i];
+    const uint8_t *buffers = ff_batches_buffers(gpu->batches)->data;
+    return (ff_batch_output){
+        .content = tensor->content,
+        .layout = plan->layout,
+        .from = buffers + (tensor->content == FF_BATCH_OTHER ? tensor->from : tensor->offset),
+        .row_bytes = (uint64_t)ff_dtype_bytes(tensor->dtype) * tensor->width,
+        .to = to,
+    };
 }
 
-static ff_status copy_all(ff_library_gpu *gpu, const ff_library_plan *plan,
-                          const char *const *names, const DLTensor *const *to, size_t count,
-                          ff_stream *stream, ff_error *error) {
-    const uint8_t *from = ff_batches_buffers(gpu->batches)->data;
+/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which `count` are set. */
+static ff_status list_outputs(const ff_library_gpu *gpu, const ff_library_plan *plan,
+                              const char *const *names, const DLTensor *const *to, size_t count,
+                              ff_batch_output *output, ff_error *error) {
+    if (count > OUTPUTS_MOST)
+        return ff_fail(error, FF_USAGE, "more than %d tensors at once", OUTPUTS_MOST);
     for (size_t k = 0; k < count; k++) {
         size_t i;
         FF_TRY(ff_library_plan_find(plan, names[k], &i, error));
-        uint8_t *data = (uint8_t *)to[k]->data + to[k]->byte_offset;
-        const uint64_t bytes = bytes_of(plan, i);
-        if (bytes)
-            FF_TRY(gpu->device->table->copy(gpu->device, stream, data,
-                                            from + plan->tensor[i].offset, bytes, error));
+        FF_TRY(check_tensor(gpu, plan, i, to[k], error));
+        output[k] = output_of(gpu, plan, i, (uint8_t *)to[k]->data + to[k]->byte_offset);
     }
     return FF_OK;
 }
@@ -129,16 +140,13 @@ ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *pla
                                  const char *const *names, const DLTensor *const *to, size_t count,
                                  void *native, const ff_batch_info **info, ff_error *error) {
     ff_stream *stream = native; /* as CUDA's own, so the device table's is, too */
+    ff_batch_output output[OUTPUTS_MOST];
     *info = NULL;
-    for (size_t k = 0; k < count; k++) {
-        size_t i;
-        FF_TRY(ff_library_plan_find(plan, names[k], &i, error));
-        FF_TRY(check_tensor(gpu, plan, i, to[k], error));
-    }
+    FF_TRY(list_outputs(gpu, plan, names, to, count, output, error));
     FF_TRY(ff_batches_prepare(gpu->batches, stream, info, error));
     if (!*info) return FF_OK;
     FF_TRY(ff_batches_enqueue(gpu->batches, stream, error));
-    FF_TRY(copy_all(gpu, plan, names, to, count, stream, error));
+    FF_TRY(ff_batches_give(gpu->batches, output, count, stream, error));
     FF_TRY(ff_batches_finish(gpu->batches, stream, error));
     return gpu->device->table->event_record(gpu->device, gpu->done, stream, error);
 }

@@ -79,9 +79,6 @@ static ff_status check_place(const ff_library_settings *settings, ff_error *erro
         settings->placement != FF_PLACEMENT_HOST)
         return ff_fail(error, FF_USAGE, "placement: %s needs a GPU, and device is cpu",
                        ff_placement_name(settings->placement));
-    if (!on_cpu && settings->loader.layout != FF_HWC)
-        return ff_fail(error, FF_USAGE,
-                       "layout: batches on a GPU are channels_last; set layout to it");
     return FF_OK;
 }
 

@@ -59,53 +59,66 @@ static uint64_t offset_of(const ff_slot *slot, const void *part) {
     return (uint64_t)((const uint8_t *)part - (const uint8_t *)slot->data);
 }
 
-/* A label under its names, and where rows are mixed those of the other sample under theirs. */
+/* A tensor under two names: `prefix` alone where it is the first of its kind, and with `name`. */
+static ff_status add_named(ff_library_plan *plan, const char *prefix, const char *name, bool first,
+                           ff_library_plan_tensor tensor, ff_error *error) {
+    if (first) FF_TRY(add(plan, prefix, "", tensor, error));
+    tensor.again = first;
+    char with[16];
+    snprintf(with, sizeof with, "%s/", prefix);
+    return add(plan, with, name, tensor, error);
+}
+
+/* A label, and where rows are mixed that of the other sample. */
 static ff_status add_label(ff_library_plan *plan, const ff_slot *slot, size_t i,
-                           const ff_field *field, uint64_t *end, ff_error *error) {
+                           const ff_field *field, ff_error *error) {
     const ff_slot_label *label = &slot->label[i];
     const ff_library_plan_tensor own = {.kind = field->kind == FF_FIELD_CLASS ? FF_LIBRARY_ROWS
                                                                               : FF_LIBRARY_VALUES,
                                         .dtype = label->dtype,
                                         .width = label->width,
-                                        .offset = offset_of(slot, label->values)};
-    if (i == 0) FF_TRY(add(plan, "labels", "", own, error));
-    FF_TRY(add(plan, "labels/", field->name, own, error));
-    if (!slot->mix || !plan->host) return FF_OK;
+                                        .offset = offset_of(slot, label->values),
+                                        .content = FF_BATCH_OWN};
+    FF_TRY(add_named(plan, "labels", field->name, i == 0, own, error));
+    if (!slot->mix) return FF_OK;
     ff_library_plan_tensor other = own;
-    other.offset = *end;
-    *end += values_bytes(plan->rows, label);
-    plan->pair[plan->pair_count][0] = plan->count - 1;
-    if (i == 0) FF_TRY(add(plan, "labels_b", "", other, error));
-    FF_TRY(add(plan, "labels_b/", field->name, other, error));
-    plan->pair[plan->pair_count++][1] = plan->count - 1;
-    return FF_OK;
+    other.content = FF_BATCH_OTHER;
+    other.from = own.offset;
+    other.offset = plan->bytes;
+    plan->bytes += values_bytes(plan->rows, label);
+    return add_named(plan, "labels_b", field->name, i == 0, other, error);
 }
 
 static ff_status fill(ff_library_plan *plan, const ff_slot *slot, const ff_metadata *metadata,
                       ff_error *error) {
-    const ff_library_plan_tensor images = {.kind = FF_LIBRARY_IMAGES, .dtype = slot->dtype};
+    const ff_library_plan_tensor images = {
+        .kind = FF_LIBRARY_IMAGES, .dtype = slot->dtype, .content = FF_BATCH_IMAGES};
     const ff_library_plan_tensor weight = {.kind = FF_LIBRARY_ROWS,
                                            .dtype = FF_F32,
                                            .width = 1,
-                                           .offset = offset_of(slot, slot->weight)};
-    const ff_library_plan_tensor samples = {
-        .kind = FF_LIBRARY_ROWS, .dtype = FF_I64, .width = 1, .offset = plan->samples_offset};
-    uint64_t end = plan->samples_offset + ff_align_u64(sizeof(int64_t) * plan->rows, 64);
+                                           .offset = offset_of(slot, slot->weight),
+                                           .content = FF_BATCH_OWN};
+    const ff_library_plan_tensor samples = {.kind = FF_LIBRARY_ROWS,
+                                            .dtype = FF_I64,
+                                            .width = 1,
+                                            .offset = plan->samples_offset,
+                                            .content = FF_BATCH_SAMPLES};
+    plan->bytes = plan->samples_offset + ff_align_u64(sizeof(int64_t) * plan->rows, 64);
     FF_TRY(add(plan, "images", "", images, error));
     for (size_t i = 0; i < slot->label_count; i++)
-        FF_TRY(add_label(plan, slot, i, &metadata->field[slot->label[i].field], &end, error));
+        FF_TRY(add_label(plan, slot, i, &metadata->field[slot->label[i].field], error));
     FF_TRY(add(plan, "weight", "", weight, error));
-    if (plan->host) FF_TRY(add(plan, "samples", "", samples, error));
+    FF_TRY(add(plan, "samples", "", samples, error));
     if (!slot->mix) return FF_OK;
     ff_library_plan_tensor mix = weight;
     mix.offset = offset_of(slot, slot->mix);
     return add(plan, "mix", "", mix, error);
 }
 
-/* block_bytes: the ring's; 0 on a device. */
-static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t block_bytes, bool host,
-                        ff_dataset *dataset, const ff_library_settings *settings, ff_error *error) {
-    const size_t most = most_tensors(slot->label_count, slot->mix != NULL);
+/* bytes: the ring's part of a block; batch_bytes: after it, for ffload_batch. */
+static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t bytes,
+                        uint64_t batch_bytes, ff_dataset *dataset,
+                        const ff_library_settings *settings, ff_error *error) {
     ff_library_plan *plan;
     ff_status status;
     *out = NULL;
@@ -117,12 +130,11 @@ static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t blo
     plan->width = slot->width;
     plan->layout = slot->layout;
     plan->pads = settings->last == FF_LIBRARY_PAD;
-    plan->batch_offset = block_bytes;
-    plan->host = host;
-    plan->samples_offset = plan->batch_offset + ff_align_u64(ff_library_batch_bytes(most), 64);
-    FF_TRY_DONE(ff_alloc(&plan->tensor, most, sizeof *plan->tensor, "a loader's tensors", error));
-    FF_TRY_DONE(
-        ff_alloc(&plan->pair, slot->label_count, sizeof *plan->pair, "a loader's tensors", error));
+    plan->ordinal = settings->ordinal;
+    plan->batch_offset = bytes;
+    plan->samples_offset = bytes + ff_align_u64(batch_bytes, 64);
+    FF_TRY_DONE(ff_alloc(&plan->tensor, most_tensors(slot->label_count, slot->mix != NULL),
+                         sizeof *plan->tensor, "a loader's tensors", error));
     status = fill(plan, slot, ff_dataset_metadata(dataset), error);
 done:
     if (status == FF_OK)
@@ -136,14 +148,15 @@ ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader
                                  ff_dataset *dataset, const ff_library_settings *settings,
                                  ff_error *error) {
     const ff_slot slot = ff_loader_first_slot(loader, 0);
-    return create(plan, &slot, ff_loader_describe(loader).slot_bytes, true, dataset, settings,
-                  error);
+    const size_t most = most_tensors(slot.label_count, slot.mix != NULL);
+    return create(plan, &slot, ff_loader_describe(loader).slot_bytes, ff_library_batch_bytes(most),
+                  dataset, settings, error);
 }
 
-ff_status ff_library_plan_create_device(ff_library_plan **plan, const ff_slot *slot,
+ff_status ff_library_plan_create_device(ff_library_plan **plan, const ff_slot *slot, uint64_t bytes,
                                         ff_dataset *dataset, const ff_library_settings *settings,
                                         ff_error *error) {
-    return create(plan, slot, 0, false, dataset, settings, error);
+    return create(plan, slot, bytes, 0, dataset, settings, error);
 }
 
 void ff_library_plan_retain(ff_library_plan *plan) {
@@ -154,7 +167,6 @@ void ff_library_plan_release(ff_library_plan *plan) {
     if (!plan || atomic_fetch_sub(&plan->users, 1) != 1) return;
     for (size_t i = 0; i < plan->count; i++) free(plan->tensor[i].name);
     free(plan->tensor);
-    free(plan->pair);
     free(plan);
 }
 
@@ -170,6 +182,8 @@ void ff_library_plan_describe(const ff_library_plan *plan, size_t i, uint32_t ro
     else
         ff_library_tensor_init(tensor, block + at->offset, at->dtype, values,
                                at->kind == FF_LIBRARY_ROWS ? 1 : 2);
+    if (plan->ordinal != FF_LIBRARY_CPU)
+        tensor->dl.device = (DLDevice){.device_type = kDLCUDA, .device_id = plan->ordinal};
 }
 
 ff_status ff_library_plan_find(const ff_library_plan *plan, const char *name, size_t *i,

@@ -2,7 +2,8 @@
  *
  * A batch is one block of memory: what the ring fills, then what the library adds:
  *   data | labels | weight | mix || ffload_batch with its tensors | samples | labels_b
- * of which labels_b, as mix, only with mixup or cutmix. */
+ * of which labels_b, as mix, only with mixup or cutmix. On a device ffload_batch is elsewhere, in
+ * host memory, and the part that the ring fills has the layout of ff_batch_buffers. */
 #ifndef FF_LOADER_LIBRARY_PLAN_H
 #define FF_LOADER_LIBRARY_PLAN_H
 
@@ -23,6 +24,9 @@ typedef struct ff_library_plan_tensor {
     ff_dtype dtype;
     uint32_t width;
     uint64_t offset; /* in the block */
+    ff_batch_content content;
+    uint64_t from; /* of FF_BATCH_OTHER: where the own values are, in the block */
+    bool again;    /* another name of the one before */
 } ff_library_plan_tensor;
 
 /* Read-only once made; shared by a loader and its batches. */
@@ -30,17 +34,13 @@ typedef struct ff_library_plan {
     atomic_size_t users;
     uint32_t rows, channels, height, width;
     ff_layout layout;
-    bool host;             /* batches are blocks of host memory */
+    int ordinal;           /* of the GPU where batches are, or FF_LIBRARY_CPU */
     bool pads;             /* tensors have all rows, with padding */
     uint64_t batch_offset; /* in the block: the ring's bytes before it */
     uint64_t samples_offset;
-    uint64_t added_bytes; /* by the library */
+    uint64_t bytes; /* of the block */
     size_t count;
     ff_library_plan_tensor *tensor; /* [count] */
-    /* Pairs of tensors, to be filled before a batch is given: those of the own sample and of the
-     * other one. */
-    size_t pair_count;
-    size_t (*pair)[2];
 } ff_library_plan;
 
 /* The library's bytes of a block, for a ring that is to be created with them. */
@@ -48,13 +48,13 @@ FF_MUST_USE ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *d
                                                   const ff_library_settings *settings,
                                                   ff_error *error);
 
-/* The plan of a loader that was created with them. Has one user. On a device batches are no blocks,
- * and have what the library adds neither: `slot` has a batch's addresses. */
+/* The plan of a loader that was created with them. Has one user. On a device `slot` has the
+ * addresses of the buffers, of so many bytes, from which batches are copied. */
 FF_MUST_USE ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader,
                                              ff_dataset *dataset,
                                              const ff_library_settings *settings, ff_error *error);
 FF_MUST_USE ff_status ff_library_plan_create_device(ff_library_plan **plan, const ff_slot *slot,
-                                                    ff_dataset *dataset,
+                                                    uint64_t bytes, ff_dataset *dataset,
                                                     const ff_library_settings *settings,
                                                     ff_error *error);
 void ff_library_plan_retain(ff_library_plan *plan);

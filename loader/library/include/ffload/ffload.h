@@ -97,7 +97,7 @@ FFLOAD_API const char *ffload_version(void);
  *   size        HxW: of the images; default: as augmented, or as stored
  *   dtype       f32 (default) | f16 | bf16; u8 | u16 give values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
- *               H, W] in both; on a GPU only channels_last is possible
+ *               H, W] in both
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
  *   label_dtype i32 (default) | i64: of class fields' labels; PyTorch's losses take i64
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
@@ -312,7 +312,7 @@ FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTe
 /* ---- batches on a GPU ----------------------------------------------------------------------- */
 
 /* With device cuda a loader has no batches of its own: it writes the next one into memory that the
- * caller gives, names[i] into to[i]. names: images, labels, labels/NAME, weight, mix, any of them.
+ * caller gives, names[i] into to[i]. names: any of a batch's tensors (ffload_batch_tensor).
  * to: tensors on the loader's device, of the dtype, shape and strides of a full batch
  * (ffload_loader_describe); rows after info.count are padding, with weight 0 and class -1.
  *
