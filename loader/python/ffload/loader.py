@@ -46,7 +46,7 @@ class Loader:
              float32; with several fields {name: labels}; None where the set has no labels
     labels_b, share   the loss of a mixed row is share * loss(labels) + (1 - share) * loss(labels_b); [N], [N] float32
     weight   [N] float32: 1; 0 for rows that only pad, whose class is -1
-    samples  [N] int64: numbers in the set; -1 for rows that only pad; on the CPU only
+    samples  [N] int64: numbers in the set; -1 for rows that only pad
 
     path         a packed split, or a Dataset
     batch_size   samples of a batch, over all ranks, as fftrain's --batch
@@ -107,8 +107,7 @@ class Loader:
         self._about: Dict[str, Any] = json.loads(self._own.describe())
         self._on_gpu = self._about["device"] != "cpu"
         self._pad = last_batch == "pad"
-        self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], label, self._pad, samples,
-                             self._on_gpu)
+        self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], label, self._pad, samples)
         # Where the next iteration begins, and whether the library's loader stands there.
         self._epoch = 0
         self._stands = True
@@ -161,7 +160,8 @@ class Loader:
         def take() -> Any:
             tensors, places = memory.take()
             own.enqueue_into(places, memory.stream())
-            return arrange(memory.finish(tensors, rows if pad else own.info[3]))
+            count = own.info[3]
+            return arrange(tensors if pad or count == rows else [tensor[:count] for tensor in tensors])
         return take
 
     def _memory(self) -> Memory:
@@ -238,15 +238,14 @@ class Loader:
 class _Parts:
     """Which tensors of the library's a batch is made of, and how."""
 
-    def __init__(self, known: List[str], label: Any, pad: bool, samples: bool, on_gpu: bool) -> None:
+    def __init__(self, known: List[str], label: Any, pad: bool, samples: bool) -> None:
         fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
         several = label is not None and len(fields) > 1
         labels = ["labels/" + field for field in fields] if several else ["labels"] if "labels" in known else []
         mixed = "mix" in known
         names = ["images", *labels]
         if mixed:
-            # A GPU's batches have not the neighbour's labels: it is row i ^ 1.
-            names += ["mix"] if on_gpu else [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
+            names += [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
         names += ["weight"] * pad + ["samples"] * samples
         self.names = tuple(os.fsencode(name) for name in names)
         self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed

@@ -22,11 +22,8 @@ class Memory:
         import torch
         self._torch = torch
         self._device = torch.device(about["device"])
-        self._rows: int = about["rows"]
         known = {unescape(tensor["name"]).encode(errors="surrogateescape"): tensor for tensor in about["tensors"]}
         self._specs = [(name, known[name]) for name in names]
-        # Labels of mixed batches: the neighbour's, too.
-        self._labels = [i for i, name in enumerate(names) if name.startswith(b"labels")] if b"mix" in names else []
 
     def take(self) -> Tuple[List[Any], Tuple[Place, ...]]:
         """Tensors for one batch, and where they are."""
@@ -43,15 +40,3 @@ class Memory:
     def stream(self) -> int:
         """The current one."""
         return int(self._torch.cuda.current_stream(self._device).cuda_stream)
-
-    def finish(self, tensors: List[Any], count: int) -> List[Any]:
-        """The rows that have samples, and the neighbour's labels after the own ones where they are mixed: of row i
-        those of row i ^ 1, of a last row without a neighbour its own."""
-        if count < self._rows:
-            tensors = [tensor[:count] for tensor in tensors]
-        if not self._labels:
-            return tensors
-        at = self._labels[-1] + 1
-        other = self._torch.arange(count, device=self._device).bitwise_xor_(1).clamp_(max=count - 1)
-        others = [tensors[i].index_select(0, other) for i in self._labels]
-        return [*tensors[:at], *others, *tensors[at:]]
