@@ -230,11 +230,24 @@ ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream, ff_
                                   error);
 }
 
-ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
+static ff_status find_place(const ff_batch_jobs *jobs, const ff_cuda_next *next, ff_stream *stream,
+                            ff_error *error) {
     ff_device *device = jobs->device;
-    ff_cuda_stream native = device->table->native_stream(device, stream);
     FF_TRY(device->table->make_current(device, error));
-    FF_TRY(ff_batch_jobs_launched(device, jobs->kernels->next(&jobs->next, native),
-                                  "finds a batch's place", error));
+    return ff_batch_jobs_launched(
+        device, jobs->kernels->next(next, device->table->native_stream(device, stream)),
+        "finds a batch's place", error);
+}
+
+ff_status ff_batch_jobs_place(const ff_batch_jobs *jobs, uint64_t number, ff_stream *stream,
+                              ff_error *error) {
+    ff_cuda_next next = jobs->next;
+    next.given = 1;
+    next.number = number;
+    return find_place(jobs, &next, stream, error);
+}
+
+ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
+    FF_TRY(find_place(jobs, &jobs->next, stream, error));
     return ff_batch_jobs_repeat(jobs, stream, error);
 }

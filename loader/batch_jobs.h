@@ -44,12 +44,16 @@ FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_
 /* A zeroed one is accepted. */
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
 
-/* Enqueues the batch of the last enqueue again. */
+/* Enqueues the batch of the last enqueue, or of the last place, again. */
 FF_MUST_USE ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream,
                                            ff_error *error);
 /* The next enqueue makes batch `number`. Waits for the device. */
 FF_MUST_USE ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number,
                                          ff_error *error);
+
+/* Enqueues where batch `number` is; ff_batch_jobs_repeat then makes it. */
+FF_MUST_USE ff_status ff_batch_jobs_place(const ff_batch_jobs *jobs, uint64_t number,
+                                          ff_stream *stream, ff_error *error);
 
 FF_MUST_USE ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream,
                                             ff_error *error);

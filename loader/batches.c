@@ -36,6 +36,7 @@ struct ff_batches {
     size_t size;         /* of the prepared batch */
     int given_size;      /* for all of them; -1 = by their epochs */
 
+    bool places;
     uint64_t sequence; /* of the next batch */
     ff_batch_info batch;
     ff_loader_stats stats; /* where resident */
@@ -246,6 +247,7 @@ ff_status ff_batches_create(ff_batches **out, ff_dataset *dataset,
     *out = NULL;
     FF_TRY(ff_alloc(&batches, 1, sizeof *batches, "batches", error));
     batches->given_size = -1;
+    batches->places = options->places;
     ff_status status = create_all(batches, dataset, options, error);
     if (status != FF_OK) ff_batches_destroy(&batches);
     *out = batches;
@@ -299,8 +301,20 @@ ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_ba
     };
     batches->size = batches->given_size >= 0 ? (size_t)batches->given_size
                                              : ff_loader_settings_in(settings, at.epoch);
+    if (batches->places)
+        FF_TRY(
+            ff_batch_jobs_place(&batches->jobs[batches->size], batches->sequence, stream, error));
     *out = &batches->batch;
     return FF_OK;
+}
+
+void ff_batches_seek(ff_batches *batches, const ff_sequence *sequence) {
+    batches->settings.sequence = *sequence;
+    batches->sequence = 0;
+    for (size_t i = 0; i < size_count(batches); i++) batches->jobs[i].next.sequence = *sequence;
+    if (batches->slot) ff_loader_release(batches->loader, batches->slot, NULL);
+    batches->slot = NULL;
+    if (batches->loader) ff_loader_seek(batches->loader, sequence);
 }
 
 bool ff_batches_await(ff_batches *batches, uint64_t ns) {
@@ -312,7 +326,9 @@ void ff_batches_set_size(ff_batches *batches, int size) {
 }
 
 ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error) {
-    return ff_batch_jobs_enqueue(&batches->jobs[batches->size], stream, error);
+    const ff_batch_jobs *jobs = &batches->jobs[batches->size];
+    return batches->places ? ff_batch_jobs_repeat(jobs, stream, error)
+                           : ff_batch_jobs_enqueue(jobs, stream, error);
 }
 
 ff_status ff_batches_give(ff_batches *batches, const ff_batch_output *output, size_t count,

@@ -15,7 +15,8 @@
  * HWC, with pixels zero-padded to `channels` channels.
  *
  * Placements. The kernels read the current batch number from a small struct in device memory and
- * advance it themselves, so a recording of ff_batches_enqueue may be launched repeatedly:
+ * advance it themselves (or prepare sets it: option places), so a recording of ff_batches_enqueue
+ * may be launched repeatedly:
  *   resident  the whole set is in device memory as stored; a step costs the host nothing: prepare
  *             and finish only count.
  *   stream    threads copy raw samples into a ring of pinned slots, a separate stream copies them
@@ -38,6 +39,7 @@
 
 typedef struct ff_batches ff_batches;
 struct ff_loader_kernels; /* loader/cuda/kernels.h: the launchers, from the CUDA module */
+struct ff_sequence;       /* loader/sequence.h */
 
 typedef enum ff_placement {
     FF_PLACEMENT_AUTO,
@@ -61,6 +63,9 @@ typedef struct ff_batches_options {
     uint32_t channels;      /* per pixel of a batch, at least the dataset's; 0 = the dataset's */
     uint64_t reserve_bytes; /* device memory to leave free for the network */
     bool quiet;             /* no progress line while the set is uploaded */
+    /* prepare enqueues in its stream where its batch is, and enqueue, or a recording of it, then
+     * makes that batch, any number of times; else enqueue itself goes on to the next batch. */
+    bool places;
 } ff_batches_options;
 
 /* Fixed for the life of the batches; device memory. */
@@ -143,6 +148,11 @@ typedef struct ff_batch_output {
     uint64_t row_bytes; /* of these: a multiple of 4 */
     void *to;           /* device memory, aligned to its elements */
 } ff_batch_output;
+
+/* Continues with the first batch of `sequence`, which differs from that of the creation in its
+ * position alone (ff_sequence_init). Recordings stay valid. Needs the option places, and that no
+ * work is enqueued of a batch between prepare and finish. */
+void ff_batches_seek(ff_batches *batches, const struct ff_sequence *sequence);
 
 /* Enqueues, after ff_batches_enqueue in the same stream, copies of the batch in the buffers. May be
  * captured with it. */

@@ -28,6 +28,7 @@
 #include "loader/order.h"
 
 typedef struct ff_loader ff_loader;
+struct ff_sequence; /* loader/sequence.h */
 
 typedef enum ff_last_batch {
     /* An incomplete last batch is left out, unless the dataset is smaller than one batch. */
@@ -227,6 +228,11 @@ FF_MUST_USE ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks
  * The consumer keeps the event, but must neither destroy nor re-record it before this slot is
  * acquired again or the loader destroyed. Slots may be released in any order. */
 void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
+
+/* Continues with the first batch of `sequence`, which differs from that of the creation in its
+ * position alone (ff_sequence_init); an error in filling is forgotten. No slot may be held. Threads
+ * and memory stay; it waits for the rows that are being filled. */
+void ff_loader_seek(ff_loader *loader, const struct ff_sequence *sequence);
 
 typedef struct ff_loader_info {
     uint64_t samples;                       /* of the dataset */

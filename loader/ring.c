@@ -115,22 +115,44 @@ static ff_ring_slot *take_run(ff_loader *loader, uint32_t *run) {
     return slot;
 }
 
+/* Does what there is to do; false where there is nothing. */
+static bool work_once(ff_loader *loader, int index) {
+    uint32_t run = 0;
+    ff_ring_slot *slot = take_run(loader, &run), *next = NULL;
+    if (!slot && !loader->open && may_open(loader)) next = free_slot(loader);
+    if (!slot && !next) return false;
+    loader->busy++;
+    if (slot)
+        fill_run(loader, index, slot, run);
+    else
+        open_batch(loader, next);
+    loader->busy--;
+    if (loader->seeking) pthread_cond_broadcast(&loader->ready);
+    return true;
+}
+
 void ff_ring_thread(void *context, int index) {
     ff_loader *loader = context;
     pthread_mutex_lock(&loader->mutex);
-    while (!loader->stop) {
-        uint32_t run;
-        ff_ring_slot *slot = take_run(loader, &run);
-        if (slot) {
-            fill_run(loader, index, slot, run);
-            continue;
-        }
-        slot = !loader->open && may_open(loader) ? free_slot(loader) : NULL;
-        if (slot)
-            open_batch(loader, slot);
-        else
+    while (!loader->stop)
+        if (loader->seeking || !work_once(loader, index))
             pthread_cond_wait(&loader->work, &loader->mutex);
-    }
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence) {
+    pthread_mutex_lock(&loader->mutex);
+    loader->seeking = true;
+    while (loader->busy) pthread_cond_wait(&loader->ready, &loader->mutex);
+    loader->seeking = false;
+    /* `consumed` stays: a consumer may still be reading. */
+    for (uint32_t i = 0; i < loader->settings.slots; i++) loader->ring[i].state = FF_RING_FREE;
+    loader->settings.sequence = *sequence;
+    loader->next_open = loader->next_acquire = 0;
+    loader->open = NULL;
+    loader->failed = false;
+    loader->status = FF_OK;
+    pthread_cond_broadcast(&loader->work);
     pthread_mutex_unlock(&loader->mutex);
 }
 

@@ -54,8 +54,10 @@ struct ff_loader {
     uint32_t next_run;  /* of it */
     uint64_t next_acquire;
     uint32_t held;
-    bool stop;   /* the loader is being destroyed */
-    bool failed; /* a batch failed: open no other */
+    uint32_t busy; /* threads that are at a slot, without the lock */
+    bool seeking;  /* and they begin nothing */
+    bool stop;     /* the loader is being destroyed */
+    bool failed;   /* a batch failed: open no other */
     ff_loader_stats stats;
 
     ff_status status; /* the error that acquire returned, to be returned again */

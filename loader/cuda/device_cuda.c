@@ -75,10 +75,20 @@ static ff_status cuda_allocate(ff_device *device, void **memory, uint64_t bytes,
                    device->ordinal, what, bytes, unused, total);
 }
 
+/* While a thread captures in CUDA's global mode, as others than this project do, all threads are
+ * refused calls that wait, ask or free, though for other streams; this thread is not from here on
+ * to the call with what was returned. */
+static enum cudaStreamCaptureMode stand_apart(enum cudaStreamCaptureMode mode) {
+    ignore(cudaThreadExchangeStreamCaptureMode(&mode));
+    return mode;
+}
+
 static void cuda_release(ff_device *device, void *memory) {
     if (!memory) return;
     ignore(cudaSetDevice(device->ordinal));
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
     ignore(cudaFree(memory));
+    (void)stand_apart(before);
 }
 
 static ff_status cuda_allocate_pinned(ff_device *device, void **memory, uint64_t bytes,
@@ -163,14 +173,19 @@ static ff_status cuda_event_record_external(ff_device *device, ff_event *event, 
 }
 
 static ff_status cuda_event_synchronize(ff_device *device, ff_event *event, ff_error *error) {
-    CUDA_TRY_ON(device, cudaEventSynchronize, event_of(event));
-    return FF_OK;
+    CUDA_TRY(device->ordinal, cudaSetDevice, device->ordinal);
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
+    const cudaError_t code = cudaEventSynchronize(event_of(event));
+    (void)stand_apart(before);
+    return code == cudaSuccess ? FF_OK : fail(device->ordinal, "cudaEventSynchronize", code, error);
 }
 
 static bool cuda_event_done(ff_device *device, ff_event *event) {
     cudaError_t code = cudaSetDevice(device->ordinal);
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
     if (code == cudaSuccess) code = cudaEventQuery(event_of(event));
     if (code != cudaSuccess) (void)cudaGetLastError();
+    (void)stand_apart(before);
     /* After a failure there is nothing to wait for; the next call reports it. */
     return code != cudaErrorNotReady;
 }
@@ -243,6 +258,15 @@ static ff_status cuda_capture_end(ff_device *device, ff_stream *stream, ff_recor
     return FF_OK;
 }
 
+static bool cuda_capturing(ff_device *device, ff_stream *stream) {
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t code = cudaSetDevice(device->ordinal);
+    if (code == cudaSuccess) code = cudaStreamIsCapturing(stream_of(stream), &capture);
+    /* It fails for the legacy stream while a stream that waits for that one is in a capture. */
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    return code != cudaSuccess || capture != cudaStreamCaptureStatusNone;
+}
+
 static ff_status cuda_recording_launch(ff_device *device, ff_recording *recording,
                                        ff_stream *stream, ff_error *error) {
     CUDA_TRY_ON(device, cudaGraphLaunch, (cudaGraphExec_t)recording, stream_of(stream));
@@ -282,6 +306,7 @@ static const ff_device_table cuda_table = {
     .elapsed = cuda_elapsed,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
+    .capturing = cuda_capturing,
     .recording_launch = cuda_recording_launch,
     .recording_destroy = cuda_recording_destroy,
 };

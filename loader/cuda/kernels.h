@@ -2,7 +2,8 @@
  * is needed. Structs are passed to the kernels by value; pointers in them are to device memory.
  *
  * One batch is three launches in one stream, which may be captured and replayed, because the first
- * one advances a counter in device memory:
+ * one advances a counter in device memory; or the last two alone, after a first one that is given
+ * the batch's number:
  *     next    one thread: *batch = the next batch's number, position and slot
  *     params  one thread per row: the augmentation of each row (order, loader/augment/augment.h)
  *     move    one block per sample: gather, pad, crop, flip, cutout, normalize, convert,
@@ -38,6 +39,8 @@ typedef struct ff_cuda_next {
     ff_sequence sequence;
     ff_order_spec order;
     uint32_t slots; /* > 0 */
+    uint32_t given; /* 1: the batch is `number`, whichever the last one was; else 0 */
+    uint64_t number;
     ff_cuda_batch *batch;
 } ff_cuda_next;
 

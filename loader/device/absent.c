@@ -190,6 +190,10 @@ static ff_status absent_capture_end(ff_device *device, ff_stream *stream, ff_rec
     (void)device, (void)stream;
     return token(recording, "a recording", error);
 }
+static bool absent_capturing(ff_device *device, ff_stream *stream) {
+    (void)device, (void)stream;
+    return false;
+}
 static ff_status absent_recording_launch(ff_device *device, ff_recording *recording,
                                          ff_stream *stream, ff_error *error) {
     (void)device, (void)recording, (void)stream, (void)error;
@@ -213,7 +217,8 @@ static void absent_recording_destroy(ff_device *device, ff_recording *recording)
         .event_synchronize = absent_event_synchronize, .event_done = absent_event_done,            \
         .stream_wait = absent_stream_wait, .copy = absent_copy, .fill = absent_fill,               \
         .call = absent_call, .elapsed = absent_elapsed, .capture_begin = absent_capture_begin,     \
-        .capture_end = absent_capture_end, .recording_launch = absent_recording_launch,            \
+        .capture_end = absent_capture_end, .capturing = absent_capturing,                          \
+        .recording_launch = absent_recording_launch,                                               \
         .recording_destroy = absent_recording_destroy,                                             \
     }
 static const ff_device_table apart_table = ABSENT_TABLE(false);

@@ -119,6 +119,8 @@ typedef struct ff_device_table {
      * failure *recording = NULL. Streams and events used in it must outlive this call. */
     ff_status (*capture_end)(ff_device *device, ff_stream *stream, ff_recording **recording,
                              ff_error *error);
+    /* Whether the stream is in a capture. */
+    bool (*capturing)(ff_device *device, ff_stream *stream);
     /* Enqueues the recorded work in the stream. Launches of one recording never overlap. */
     ff_status (*recording_launch)(ff_device *device, ff_recording *recording, ff_stream *stream,
                                   ff_error *error);

@@ -144,6 +144,11 @@ static ff_status host_capture_end(ff_device *device, ff_stream *stream, ff_recor
     return ff_host_capture_end(stream, recording, error);
 }
 
+static bool host_capturing(ff_device *device, ff_stream *stream) {
+    (void)device;
+    return stream->capture != NULL;
+}
+
 static ff_status host_recording_launch(ff_device *device, ff_recording *recording,
                                        ff_stream *stream, ff_error *error) {
     (void)device;
@@ -174,8 +179,8 @@ int ff_device_host_enqueue(void *stream, void (*function)(void *), void *context
         .fill = host_fill, .call = host_call, .elapsed = host_elapsed,                             \
         .native_stream = host_native_stream, .make_current = host_make_current,                    \
         .event_record_external = host_event_record_external, .capture_begin = host_capture_begin,  \
-        .capture_end = host_capture_end, .recording_launch = host_recording_launch,                \
-        .recording_destroy = host_recording_destroy,                                               \
+        .capture_end = host_capture_end, .capturing = host_capturing,                              \
+        .recording_launch = host_recording_launch, .recording_destroy = host_recording_destroy,    \
     }
 static const ff_device_table caller_table = HOST_TABLE(true);
 static const ff_device_table threads_table = HOST_TABLE(false);

@@ -1,7 +1,5 @@
 #include "loader/library/gpu.h"
 
-#include "loader/sequence.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,14 +19,11 @@ ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error)
     return gpu->device->table->event_create(gpu->device, &gpu->done, false, error);
 }
 
-/* Nothing can be done about a failure of the work that it waits for. */
-static void end_batches(ff_library_gpu *gpu) {
+/* Nothing can be done about a failure here, or of the work that it waits for. */
+void ff_library_gpu_close(ff_library_gpu *gpu) {
+    if (gpu->begun && ff_library_gpu_end(gpu, gpu->stream, NULL) != FF_OK) gpu->begun = NULL;
     if (gpu->batches) (void)gpu->device->table->event_synchronize(gpu->device, gpu->done, NULL);
     ff_batches_destroy(&gpu->batches);
-}
-
-void ff_library_gpu_close(ff_library_gpu *gpu) {
-    end_batches(gpu);
     if (gpu->device) gpu->device->table->event_destroy(gpu->device, gpu->done);
     ff_device_destroy(&gpu->device);
     ff_cuda_module_close(&gpu->module);
@@ -36,23 +31,23 @@ void ff_library_gpu_close(ff_library_gpu *gpu) {
 }
 
 ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *dataset,
-                               const ff_library_settings *settings, uint32_t epoch,
-                               uint64_t position, ff_error *error) {
+                               const ff_library_settings *settings, ff_error *error) {
     ff_batches_options options = {.loader = settings->loader,
                                   .kernels = ff_cuda_module_table(gpu->module)->loader,
                                   .placement = settings->placement,
                                   .reserve_bytes = settings->reserve_bytes,
-                                  .quiet = true};
-    ff_sequence sequence;
+                                  .quiet = true,
+                                  .places = true};
     options.loader.device = gpu->device;
     options.loader.stop = stops;
     options.loader.stop_context = (void *)(uintptr_t)settings;
-    options.loader.epoch = epoch;
-    options.loader.position = position;
-    /* What is wrong is found before the batches that there are end: two sets may not fit. */
-    FF_TRY(ff_sequence_init(&sequence, dataset, &options.loader, error));
-    end_batches(gpu);
     return ff_batches_create(&gpu->batches, dataset, &options, error);
+}
+
+ff_status ff_library_gpu_seek(ff_library_gpu *gpu, const ff_sequence *sequence, ff_error *error) {
+    if (gpu->begun) FF_TRY(ff_library_gpu_end(gpu, gpu->stream, error));
+    ff_batches_seek(gpu->batches, sequence);
+    return FF_OK;
 }
 
 ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
@@ -121,32 +116,71 @@ static ff_batch_output output_of(const ff_library_gpu *gpu, const ff_library_pla
     };
 }
 
-/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which `count` are set. */
+/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which as many are set. */
 static ff_status list_outputs(const ff_library_gpu *gpu, const ff_library_plan *plan,
-                              const char *const *names, const DLTensor *const *to, size_t count,
-                              ff_batch_output *output, ff_error *error) {
-    if (count > OUTPUTS_MOST)
+                              const ff_library_tensors *tensors, ff_batch_output *output,
+                              ff_error *error) {
+    if (tensors->count > OUTPUTS_MOST)
         return ff_fail(error, FF_USAGE, "more than %d tensors at once", OUTPUTS_MOST);
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < tensors->count; k++) {
+        const DLTensor *to = tensors->to[k];
         size_t i;
-        FF_TRY(ff_library_plan_find(plan, names[k], &i, error));
-        FF_TRY(check_tensor(gpu, plan, i, to[k], error));
-        output[k] = output_of(gpu, plan, i, (uint8_t *)to[k]->data + to[k]->byte_offset);
+        FF_TRY(ff_library_plan_find(plan, tensors->names[k], &i, error));
+        FF_TRY(check_tensor(gpu, plan, i, to, error));
+        output[k] = output_of(gpu, plan, i, (uint8_t *)to->data + to->byte_offset);
     }
     return FF_OK;
 }
 
-ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *plan,
-                                 const char *const *names, const DLTensor *const *to, size_t count,
-                                 void *native, const ff_batch_info **info, ff_error *error) {
-    ff_stream *stream = native; /* as CUDA's own, so the device table's is, too */
-    ff_batch_output output[OUTPUTS_MOST];
-    *info = NULL;
-    FF_TRY(list_outputs(gpu, plan, names, to, count, output, error));
-    FF_TRY(ff_batches_prepare(gpu->batches, stream, info, error));
-    if (!*info) return FF_OK;
-    FF_TRY(ff_batches_enqueue(gpu->batches, stream, error));
-    FF_TRY(ff_batches_give(gpu->batches, output, count, stream, error));
+/* What must not be captured: it would be done when the recording is launched. */
+static ff_status check_outside(const ff_library_gpu *gpu, ff_stream *stream, ff_error *error) {
+    if (!gpu->device->table->capturing(gpu->device, stream)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "the stream is in a capture, where only ffload_loader_write is possible");
+}
+
+ff_status ff_library_gpu_begin(ff_library_gpu *gpu, ff_stream *stream, ff_error *error) {
+    FF_TRY(check_outside(gpu, stream, error));
+    FF_TRY(ff_batches_prepare(gpu->batches, stream, &gpu->begun, error));
+    gpu->stream = stream;
+    return FF_OK;
+}
+
+ff_status ff_library_gpu_end(ff_library_gpu *gpu, ff_stream *stream, ff_error *error) {
+    if (!gpu->begun) return ff_fail(error, FF_USAGE, "there is no batch to end: none was begun");
+    FF_TRY(check_outside(gpu, stream, error));
+    gpu->begun = NULL;
     FF_TRY(ff_batches_finish(gpu->batches, stream, error));
     return gpu->device->table->event_record(gpu->device, gpu->done, stream, error);
+}
+
+static ff_status enqueue(ff_library_gpu *gpu, const ff_batch_output *output, size_t count,
+                         ff_stream *stream, ff_error *error) {
+    FF_TRY(ff_batches_enqueue(gpu->batches, stream, error));
+    return ff_batches_give(gpu->batches, output, count, stream, error);
+}
+
+ff_status ff_library_gpu_write(ff_library_gpu *gpu, const ff_library_plan *plan,
+                               const ff_library_tensors *tensors, ff_stream *stream,
+                               ff_error *error) {
+    ff_batch_output output[OUTPUTS_MOST];
+    FF_TRY(list_outputs(gpu, plan, tensors, output, error));
+    if (!gpu->begun && !gpu->device->table->capturing(gpu->device, stream))
+        return ff_fail(error, FF_USAGE,
+                       "there is no batch to write: none was begun, and the stream is in no "
+                       "capture");
+    return enqueue(gpu, output, tensors->count, stream, error);
+}
+
+ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *plan,
+                                 const ff_library_tensors *tensors, ff_stream *stream,
+                                 const ff_batch_info **info, ff_error *error) {
+    ff_batch_output output[OUTPUTS_MOST];
+    *info = NULL;
+    FF_TRY(list_outputs(gpu, plan, tensors, output, error));
+    FF_TRY(ff_library_gpu_begin(gpu, stream, error));
+    *info = gpu->begun;
+    if (!*info) return FF_OK;
+    FF_TRY(enqueue(gpu, output, tensors->count, stream, error));
+    return ff_library_gpu_end(gpu, stream, error);
 }

@@ -5,34 +5,52 @@
 #include "loader/batches.h"
 #include "loader/cuda/module.h"
 #include "loader/library/plan.h"
+#include "loader/sequence.h"
 
-/* Zeroed: none. */
+/* Zeroed: none. A stream is CUDA's own, as the device table's is. */
 typedef struct ff_library_gpu {
     ff_cuda_module *module;
     ff_device *device;
     ff_event *done; /* after the last batch in its consumer's stream */
     ff_batches *batches;
+    const ff_batch_info *begun; /* the batch between begin and end; NULL = none */
+    ff_stream *stream;          /* in which it was begun */
 } ff_library_gpu;
+
+/* A consumer's: names[i] is written to to[i]. */
+typedef struct ff_library_tensors {
+    const char *const *names;
+    const DLTensor *const *to;
+    size_t count;
+} ff_library_tensors;
 
 /* Finds the module and the device. On failure it is still to be closed. */
 FF_MUST_USE ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error);
 /* Waits for the work of its batches. */
 void ff_library_gpu_close(ff_library_gpu *gpu);
 
-/* Makes the batches anew, from epoch and position on; on failure there are none. */
+/* Makes the batches. */
 FF_MUST_USE ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *dataset,
-                                           const ff_library_settings *settings, uint32_t epoch,
-                                           uint64_t position, ff_error *error);
+                                           const ff_library_settings *settings, ff_error *error);
+/* Ends the batch that was begun. */
+FF_MUST_USE ff_status ff_library_gpu_seek(ff_library_gpu *gpu, const ff_sequence *sequence,
+                                          ff_error *error);
 
 /* The tensors of its batches; FF_USAGE where options are not possible on a GPU. */
 FF_MUST_USE ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
                                           ff_dataset *dataset, const ff_library_settings *settings,
                                           ff_error *error);
 
-/* Enqueues the next batch into the tensors. *info = NULL after the last one. */
+/* As ffload_loader_begin, _write and _end; begun = NULL after the last batch. */
+FF_MUST_USE ff_status ff_library_gpu_begin(ff_library_gpu *gpu, ff_stream *stream, ff_error *error);
+FF_MUST_USE ff_status ff_library_gpu_write(ff_library_gpu *gpu, const ff_library_plan *plan,
+                                           const ff_library_tensors *tensors, ff_stream *stream,
+                                           ff_error *error);
+FF_MUST_USE ff_status ff_library_gpu_end(ff_library_gpu *gpu, ff_stream *stream, ff_error *error);
+
+/* All three. *info = NULL after the last batch. */
 FF_MUST_USE ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *plan,
-                                             const char *const *names, const DLTensor *const *to,
-                                             size_t count, void *stream, const ff_batch_info **info,
-                                             ff_error *error);
+                                             const ff_library_tensors *tensors, ff_stream *stream,
+                                             const ff_batch_info **info, ff_error *error);
 
 #endif

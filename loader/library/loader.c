@@ -22,54 +22,46 @@ ff_status ff_library_leave(ffload_loader *loader, ff_status status) {
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
-static ff_loader_stats measure(const ffload_loader *loader) {
-    if (loader->inner) return ff_loader_measure(loader->inner);
-    return loader->gpu.batches ? ff_batches_measure(loader->gpu.batches) : (ff_loader_stats){0};
-}
-
 ff_loader_info ff_library_info(const ffload_loader *loader) {
-    if (loader->inner) return ff_loader_describe(loader->inner);
-    return loader->gpu.batches ? ff_batches_describe(loader->gpu.batches).loader
-                               : (ff_loader_info){0};
+    return loader->inner ? ff_loader_describe(loader->inner)
+                         : ff_batches_describe(loader->gpu.batches).loader;
 }
 
 static bool is_on_gpu(const ffload_loader *loader) {
     return loader->settings.ordinal != FF_LIBRARY_CPU;
 }
 
-/* On the CPU the one before ends only where there is another. */
-static ff_status start_host(ffload_loader *loader, uint32_t epoch, uint64_t position,
-                            ff_error *error) {
+static ff_status start_host(ffload_loader *loader, ff_error *error) {
     ff_dataset *dataset = loader->dataset->inner;
     ff_loader_options options = loader->settings.loader;
-    ff_loader *inner;
-    options.epoch = epoch;
-    options.position = position;
     FF_TRY(ff_library_plan_added_bytes(&options.kept_bytes, dataset, &loader->settings, error));
-    FF_TRY(ff_loader_create(&inner, dataset, &options, error));
-    ff_loader_destroy(&loader->inner);
-    loader->inner = inner;
-    loader->slot = NULL;
-    return FF_OK;
+    return ff_loader_create(&loader->inner, dataset, &options, error);
 }
 
-ff_status ff_library_start(ffload_loader *loader, uint32_t epoch, uint64_t position,
-                           ff_error *error) {
-    const ff_loader_stats stats = measure(loader);
-    const ff_library_settings *settings = &loader->settings;
-    FF_TRY(is_on_gpu(loader) ? ff_library_gpu_start(&loader->gpu, loader->dataset->inner, settings,
-                                                    epoch, position, error)
-                             : start_host(loader, epoch, position, error));
-    loader->before.wait_ns += stats.wait_ns;
-    loader->before.fill_ns += stats.fill_ns;
-    loader->before.samples += stats.samples;
-    loader->before.batches += stats.batches;
-    loader->before.blocks += stats.blocks;
+/* Nothing was given yet from `epoch` and `position` on. */
+static void stand_at(ffload_loader *loader, uint32_t epoch, uint64_t position) {
     loader->fresh = true;
-    loader->next = (ff_loader_position){.seed = settings->loader.seed,
-                                        .batch = settings->loader.batch,
+    loader->next = (ff_loader_position){.seed = loader->settings.loader.seed,
+                                        .batch = loader->settings.loader.batch,
                                         .position = position,
                                         .epoch = epoch};
+}
+
+ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                          ff_error *error) {
+    ff_loader_options options = loader->settings.loader;
+    ff_sequence sequence;
+    options.epoch = epoch;
+    options.position = position;
+    FF_TRY(ff_sequence_init(&sequence, loader->dataset->inner, &options, error));
+    if (is_on_gpu(loader)) {
+        FF_TRY(ff_library_gpu_seek(&loader->gpu, &sequence, error));
+    } else {
+        if (loader->slot) ff_loader_release(loader->inner, loader->slot, NULL);
+        loader->slot = NULL;
+        ff_loader_seek(loader->inner, &sequence);
+    }
+    stand_at(loader, epoch, position);
     return FF_OK;
 }
 
@@ -90,9 +82,12 @@ static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
     loader->dataset = dataset;
     ff_library_dataset_retain(dataset);
     if (is_on_gpu(loader)) FF_TRY(ff_library_gpu_open(&loader->gpu, settings->ordinal, error));
-    FF_TRY(ff_library_start(loader, settings->loader.epoch, settings->loader.position, error));
-    if (is_on_gpu(loader))
+    stand_at(loader, settings->loader.epoch, settings->loader.position);
+    if (is_on_gpu(loader)) {
+        FF_TRY(ff_library_gpu_start(&loader->gpu, dataset->inner, settings, error));
         return ff_library_gpu_plan(&loader->plan, &loader->gpu, dataset->inner, settings, error);
+    }
+    FF_TRY(start_host(loader, error));
     return ff_library_plan_create(&loader->plan, loader->inner, dataset->inner, settings, error);
 }
 
@@ -187,47 +182,109 @@ int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error
     return ff_library_end(status, &inner, error);
 }
 
-static ff_status enqueue_into(ffload_loader *loader, const char *const *names,
-                              const DLTensor *const *to, size_t count, void *stream,
-                              const ffload_batch_info **out, ff_error *error) {
-    const ff_batch_info *info;
-    if (!is_on_gpu(loader))
-        return ff_fail(error, FF_USAGE,
-                       "this loader makes its batches on the CPU: ffload_loader_next gives them");
-    if (!loader->gpu.batches)
-        return ff_fail(error, FF_USAGE, "the loader has no batches since a seek of it failed");
-    FF_TRY(await_batch(loader, error));
-    FF_TRY(
-        ff_library_gpu_enqueue(&loader->gpu, loader->plan, names, to, count, stream, &info, error));
-    if (!info) return FF_OK;
+/* ---- on a GPU ------------------------------------------------------------------------------- */
+
+static ff_status check_gpu(const ffload_loader *loader, ff_error *error) {
+    if (is_on_gpu(loader)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "this loader makes its batches on the CPU: ffload_loader_next gives them");
+}
+
+/* What is told of a batch on a GPU. NULL after the last one. */
+static const ffload_batch_info *tell(ffload_loader *loader, const ff_batch_info *info) {
+    if (!info) return NULL;
+    loader->told = ff_library_batch_info(loader->plan->rows, info->count, info->epoch, info->last,
+                                         info->batch, info->position, info->global_count);
+    return &loader->told;
+}
+
+static void pass(ffload_loader *loader, const ff_batch_info *info) {
     loader->next = info->next;
     loader->fresh = false;
-    loader->enqueued =
-        ff_library_batch_info(loader->plan->rows, info->count, info->epoch, info->last, info->batch,
-                              info->position, info->global_count);
-    *out = &loader->enqueued;
+}
+
+static ff_status begin(ffload_loader *loader, ff_stream *stream, const ffload_batch_info **info,
+                       ff_error *error) {
+    FF_TRY(check_gpu(loader, error));
+    FF_TRY(await_batch(loader, error));
+    FF_TRY(ff_library_gpu_begin(&loader->gpu, stream, error));
+    *info = tell(loader, loader->gpu.begun);
+    return FF_OK;
+}
+
+int ffload_loader_begin(ffload_loader *loader, void *stream, const ffload_batch_info **info,
+                        ffload_error *error) {
+    ff_error inner;
+    *info = NULL;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) status = ff_library_leave(loader, begin(loader, stream, info, &inner));
+    return ff_library_end(status, &inner, error);
+}
+
+static ff_status write_batch(ffload_loader *loader, const ff_library_tensors *tensors,
+                             ff_stream *stream, ff_error *error) {
+    FF_TRY(check_gpu(loader, error));
+    return ff_library_gpu_write(&loader->gpu, loader->plan, tensors, stream, error);
+}
+
+int ffload_loader_write(ffload_loader *loader, const char *const *names, const DLTensor *const *to,
+                        size_t count, void *stream, ffload_error *error) {
+    const ff_library_tensors tensors = {names, to, count};
+    ff_error inner;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK)
+        status = ff_library_leave(loader, write_batch(loader, &tensors, stream, &inner));
+    return ff_library_end(status, &inner, error);
+}
+
+static ff_status end_batch(ffload_loader *loader, ff_stream *stream, ff_error *error) {
+    const ff_batch_info *info = loader->gpu.begun;
+    FF_TRY(check_gpu(loader, error));
+    FF_TRY(ff_library_gpu_end(&loader->gpu, stream, error));
+    pass(loader, info);
+    return FF_OK;
+}
+
+int ffload_loader_end(ffload_loader *loader, void *stream, ffload_error *error) {
+    ff_error inner;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) status = ff_library_leave(loader, end_batch(loader, stream, &inner));
+    return ff_library_end(status, &inner, error);
+}
+
+static ff_status enqueue_into(ffload_loader *loader, const ff_library_tensors *tensors,
+                              ff_stream *stream, const ffload_batch_info **out, ff_error *error) {
+    const ff_batch_info *info;
+    FF_TRY(check_gpu(loader, error));
+    FF_TRY(await_batch(loader, error));
+    FF_TRY(ff_library_gpu_enqueue(&loader->gpu, loader->plan, tensors, stream, &info, error));
+    if (info) pass(loader, info);
+    *out = tell(loader, info);
     return FF_OK;
 }
 
 int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
                                const DLTensor *const *to, size_t count, void *stream,
                                const ffload_batch_info **info, ffload_error *error) {
+    const ff_library_tensors tensors = {names, to, count};
     ff_error inner;
     *info = NULL;
     ff_status status = ff_library_enter(loader, &inner);
     if (status == FF_OK)
-        status =
-            ff_library_leave(loader, enqueue_into(loader, names, to, count, stream, info, &inner));
+        status = ff_library_leave(loader, enqueue_into(loader, &tensors, stream, info, &inner));
     return ff_library_end(status, &inner, error);
 }
 
-static ff_status add_stats(const ffload_loader *loader, ffload_stats *stats) {
-    const ff_loader_stats now = measure(loader), *before = &loader->before;
-    stats->wait_ns = before->wait_ns + now.wait_ns;
-    stats->fill_ns = before->fill_ns + now.fill_ns;
-    stats->samples = before->samples + now.samples;
-    stats->batches = before->batches + now.batches;
-    stats->blocks = before->blocks + now.blocks;
+/* ---- measuring ------------------------------------------------------------------------------ */
+
+static ff_status fill_stats(const ffload_loader *loader, ffload_stats *stats) {
+    const ff_loader_stats from =
+        loader->inner ? ff_loader_measure(loader->inner) : ff_batches_measure(loader->gpu.batches);
+    stats->wait_ns = from.wait_ns;
+    stats->fill_ns = from.fill_ns;
+    stats->samples = from.samples;
+    stats->batches = from.batches;
+    stats->blocks = from.blocks;
     return FF_OK;
 }
 
@@ -235,6 +292,6 @@ int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error
     ff_error inner;
     *stats = (ffload_stats){0};
     ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) status = ff_library_leave(loader, add_stats(loader, stats));
+    if (status == FF_OK) status = ff_library_leave(loader, fill_stats(loader, stats));
     return ff_library_end(status, &inner, error);
 }

@@ -13,14 +13,13 @@ struct ffload_loader {
     ffload_dataset *dataset;
     ff_library_settings settings;
     ff_library_plan *plan;
-    ff_loader *inner;   /* on the CPU */
-    ff_library_gpu gpu; /* on a GPU: in place of it */
-    ffload_batch_info enqueued;
-    ff_slot *slot; /* acquired, but not given yet: there was no memory; else NULL */
-    bool fresh;    /* no batch was given since it started at `next` */
+    ff_loader *inner;       /* on the CPU */
+    ff_library_gpu gpu;     /* on a GPU: in place of it */
+    ffload_batch_info told; /* of the last batch on a GPU */
+    ff_slot *slot;          /* acquired, but not given yet: there was no memory; else NULL */
+    bool fresh;             /* no batch was given since it started at `next` */
     ff_loader_position next;
-    ff_loader_stats before; /* of earlier inner ones */
-    char *json, *state;     /* texts given; NULL = none */
+    char *json, *state; /* texts given; NULL = none */
     ffload_loader *abandoned;
 };
 
@@ -29,11 +28,10 @@ struct ffload_loader {
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
 ff_status ff_library_leave(ffload_loader *loader, ff_status status);
 
-/* Zeros where a seek on a GPU failed. */
 ff_loader_info ff_library_info(const ffload_loader *loader);
 
-/* Starts at a position; on failure the loader is as before, but on a GPU without batches. */
-FF_MUST_USE ff_status ff_library_start(ffload_loader *loader, uint32_t epoch, uint64_t position,
-                                       ff_error *error);
+/* Continues at a position; on failure the loader is as before. */
+FF_MUST_USE ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
+                                      ff_error *error);
 
 #endif

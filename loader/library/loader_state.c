@@ -84,7 +84,7 @@ uint64_t ffload_loader_length(const ffload_loader *loader) {
 static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, ff_error *error) {
     const bool counts = loader->settings.loader.epochs != 0 && !loader->fresh;
     if (!counts && epoch == loader->next.epoch && position == loader->next.position) return FF_OK;
-    return ff_library_start(loader, epoch, position, error);
+    return ff_library_seek(loader, epoch, position, error);
 }
 
 int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,

@@ -148,8 +148,20 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
     *memory = hold(bytes);
     return cudaSuccess;
 }
+/* What "potentially unsafe" calls come to while another thread captures. */
+static bool is_refused(void) {
+    return fake.global_capture && fake.mode == cudaStreamCaptureModeGlobal;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    CALL_ANYWHERE("cudaThreadExchangeStreamCaptureMode");
+    const int before = fake.mode;
+    fake.mode = (int)*mode;
+    *mode = (enum cudaStreamCaptureMode)before;
+    return cudaSuccess;
+}
 cudaError_t cudaFree(void *memory) {
     CALL("cudaFree");
+    if (is_refused()) return refuse(cudaErrorStreamCaptureUnsupported);
     release(memory);
     return cudaSuccess;
 }
@@ -221,10 +233,11 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     CALL("cudaEventSynchronize");
     (void)event;
-    return cudaSuccess;
+    return is_refused() ? refuse(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     CALL("cudaEventQuery");
+    if (is_refused()) return refuse(cudaErrorStreamCaptureUnsupported);
     return event->records ? cudaSuccess : refuse(cudaErrorNotReady);
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {

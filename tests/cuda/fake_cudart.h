@@ -11,16 +11,18 @@
 #include <stdbool.h>
 
 typedef struct fake_cudart {
-    int device;        /* whose calls are expected */
-    int current;       /* set by cudaSetDevice */
-    int calls;         /* so far */
-    int fail_at;       /* the call that fails; 0: none */
-    int fail_with;     /* a cudaError_t */
-    char failed[64];   /* the call that failed */
-    int last_error;    /* what cudaGetLastError would return next */
-    int strays;        /* calls for a device that was not the current one */
-    int held;          /* allocations, streams, events, graphs that are not released */
-    bool capture_lost; /* an event was recorded in a capture as external, or outside as one */
+    int device;          /* whose calls are expected */
+    int current;         /* set by cudaSetDevice */
+    int calls;           /* so far */
+    int fail_at;         /* the call that fails; 0: none */
+    int fail_with;       /* a cudaError_t */
+    char failed[64];     /* the call that failed */
+    int last_error;      /* what cudaGetLastError would return next */
+    int strays;          /* calls for a device that was not the current one */
+    int held;            /* allocations, streams, events, graphs that are not released */
+    bool global_capture; /* another thread captures in the global mode */
+    int mode;            /* the calling thread's, a cudaStreamCaptureMode: 0 is the global one */
+    bool capture_lost;   /* an event was recorded in a capture as external, or outside as one */
 } fake_cudart;
 
 extern fake_cudart fake;

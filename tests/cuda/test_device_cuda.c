@@ -74,6 +74,7 @@ static ff_status use(holding *h, ff_error *error) {
 
     fake.current = 0;
     FF_TRY(table->capture_begin(device, h->stream, error));
+    assert_true(table->capturing(device, h->stream));
     ff_status status = table->call(device, h->stream, count_up, &h->called, error);
     if (status == FF_OK) status = table->fill(device, h->stream, h->memory, 3, BYTES, error);
     if (status == FF_OK)
@@ -84,6 +85,7 @@ static ff_status use(holding *h, ff_error *error) {
     FF_TRY(status);
     FF_TRY(ended);
     assert_int_equal(h->called, 1); /* kept, not run */
+    assert_false(table->capturing(device, h->stream) && fake.fail_at == 0);
     for (int i = 0; i < 3; i++) {
         fake.current = 0;
         FF_TRY(table->recording_launch(device, h->recording, h->stream, error));
@@ -163,8 +165,36 @@ static void every_call_that_fails_is_named(void **state) {
             assert_non_null(strstr(failure.message, "cuda:1: "));
         if (fake.held) fail_msg("%s left %d things", fake.failed, fake.held);
     }
-    /* event_done, twice two calls, and the graph that capture_end no longer needs. */
-    assert_int_equal(unnamed, 5);
+    /* event_done, twice four calls, two of event_synchronize, capturing, twice two calls, and the
+     * graph that capture_end no longer needs. */
+    assert_int_equal(unnamed, 15);
+}
+
+/* Calls that the table's users make for streams and memory of their own. */
+static void captures_of_others_are_no_matter(void **state) {
+    (void)state;
+    ff_device *device;
+    ff_stream *stream;
+    ff_event *event;
+    void *memory;
+    fake = (fake_cudart){.device = DEVICE};
+    assert_ok(ff_device_cuda_create(&device, DEVICE, error));
+    const ff_device_table *table = device->table;
+    assert_ok(table->allocate(device, &memory, BYTES, "values", error));
+    assert_ok(table->stream_create(device, &stream, error));
+    assert_ok(table->event_create(device, &event, false, error));
+    fake.global_capture = true;
+    assert_false(table->event_done(device, event));
+    assert_ok(table->event_record(device, event, stream, error));
+    assert_true(table->event_done(device, event));
+    assert_ok(table->event_synchronize(device, event, error));
+    const int held = fake.held;
+    table->release(device, memory);
+    assert_int_equal(fake.held, held - 1);
+    assert_int_equal(fake.mode, 0);
+    table->event_destroy(device, event);
+    table->stream_destroy(device, stream);
+    ff_device_destroy(&device);
 }
 
 static void memory_that_is_not_there_is_counted(void **state) {
@@ -213,6 +243,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_entry_works_on_its_own_device),
         cmocka_unit_test(every_call_that_fails_is_named),
+        cmocka_unit_test(captures_of_others_are_no_matter),
         cmocka_unit_test(memory_that_is_not_there_is_counted),
         cmocka_unit_test(devices_are_described_and_counted),
     };

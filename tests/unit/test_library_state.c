@@ -1,6 +1,7 @@
 /* Where a public loader is, and what ends its waits: seeks and resumes, refusals, failures,
  * interruptions, and the use by two threads. */
 #include "format/base/thread.h"
+#include "tests/unit/dice.h"
 #include "tests/unit/library_case.h"
 
 #include <jansson.h>
@@ -47,6 +48,41 @@ static void seeks(void **state) {
     assert_did(ffload_loader_seek(loader, 1, 0, error)); /* where it ended: it goes on */
     expect(loader, first);
     ffload_loader_destroy(&loader);
+    ffload_dataset_close(&dataset);
+    set_remove(&set);
+}
+
+/* Seeks to any place at any time, also while batches are made, and with batches that are kept. */
+static void seeks_anywhere(void **state) {
+    (void)state;
+    static const char *const words[] = {"batch_size 16 epochs 0 workers 0",
+                                        "batch_size 16 epochs 0 workers 1 prefetch 2",
+                                        "batch_size 16 epochs 0 workers 3 prefetch 5"};
+    set_spec set;
+    uint64_t hash[EPOCH];
+    ffload_dataset *dataset = known_set(&set, hash);
+    for (int k = 0; k < 3; k++) {
+        dice d = {.seed = 5 + (uint64_t)k};
+        ffload_loader *loader = load(dataset, words[k]);
+        ffload_batch *kept[3] = {NULL};
+        int number = 0, of_kept[3] = {0};
+        for (int i = 0; i < 300; i++) {
+            if (number == EPOCH || roll(&d, 3) == 0) {
+                number = (int)roll(&d, EPOCH);
+                if (roll(&d, 2)) usleep(roll(&d, 300));
+                assert_did(ffload_loader_seek(loader, 0, 16ul * (uint64_t)number, error));
+            }
+            const uint32_t at = roll(&d, 3);
+            if (kept[at]) assert_int_equal(hash_of(kept[at]), hash[of_kept[at]]);
+            ffload_batch_release(&kept[at]);
+            kept[at] = next(loader);
+            of_kept[at] = number++;
+            assert_int_equal(hash_of(kept[at]), hash[of_kept[at]]);
+        }
+        assert_true(stats_of(loader).blocks <= 5 + 4); /* a seek allocates none */
+        for (int i = 0; i < 3; i++) ffload_batch_release(&kept[i]);
+        ffload_loader_destroy(&loader);
+    }
     ffload_dataset_close(&dataset);
     set_remove(&set);
 }
@@ -188,6 +224,10 @@ static void broken_data(void **state) {
         assert_true(good < EPOCH);
         assert_int_equal(ffload_loader_next(loader, &batch, NULL), status);
         assert_null(batch);
+        assert_did(ffload_loader_seek(loader, 0, 0, error)); /* which forgets it */
+        batch = next(loader);
+        assert_int_equal(ffload_batch_info_of(batch)->index, 0);
+        ffload_batch_release(&batch);
         ffload_loader_destroy(&loader);
         ffload_dataset_close(&dataset);
         free(path);
@@ -339,10 +379,11 @@ int main(void) {
     /* This one comes first: cmocka installs its SIGBUS handler before every test, and the guard
      * keeps the one that it found when it was first used. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broken_data),      cmocka_unit_test(seeks),
-        cmocka_unit_test(resumed),          cmocka_unit_test(described),
-        cmocka_unit_test(refused),          cmocka_unit_test(interrupted),
-        cmocka_unit_test(interrupted_soon), cmocka_unit_test(two_threads),
+        cmocka_unit_test(broken_data),    cmocka_unit_test(seeks),
+        cmocka_unit_test(seeks_anywhere), cmocka_unit_test(resumed),
+        cmocka_unit_test(described),      cmocka_unit_test(refused),
+        cmocka_unit_test(interrupted),    cmocka_unit_test(interrupted_soon),
+        cmocka_unit_test(two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,7 +249,8 @@ FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, f
 FFLOAD_API void ffload_loader_interrupt(ffload_loader *loader);
 
 /* Continues with the batch that begins at `position` of `epoch`; epochs count from there. Costs
- * nothing where that is the next one anyway, else a start of the threads. */
+ * nothing where that is the next one anyway, else the batches that are ready. A batch that was
+ * begun on a GPU (ffload_loader_begin) ends. */
 FFLOAD_API int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
                                   ffload_error *error);
 
@@ -322,12 +323,45 @@ FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTe
  * batches, or several that wait for each other. The loader's device becomes the calling thread's
  * current one.
  *
- * *info = NULL after the last batch, else valid until the next call. ffload_loader_destroy and
- * _seek wait for the batches enqueued; a seek uploads a resident set again, unless it costs
- * nothing. Of a loader on the CPU: FFLOAD_USAGE. */
+ * *info = NULL after the last batch, else valid until the next call. ffload_loader_destroy waits
+ * for the batches enqueued. Of a loader on the CPU: FFLOAD_USAGE. */
 FFLOAD_API int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
                                           const DLTensor *const *to, size_t count, void *stream,
                                           const ffload_batch_info **info, ffload_error *error);
+
+/* The same in three parts, of which the second may be captured in a CUDA graph of the caller's,
+ * with the training step that reads the batch:
+ *
+ *     ... cudaStreamBeginCapture(stream, ...) ...
+ *     ffload_loader_write(loader, names, to, count, stream, &error);  // recorded, not done
+ *     ... the step ...
+ *     ... cudaStreamEndCapture(stream, &graph), cudaGraphInstantiate(&step, graph, 0) ...
+ *     while (ffload_loader_begin(loader, stream, &info, &error) == FFLOAD_OK && info) {
+ *         cudaGraphLaunch(step, stream);
+ *         ffload_loader_end(loader, stream, &error);
+ *     }
+ *
+ * begin does what the host has to do: it waits as enqueue_into does, and enqueues where the batch
+ * is; *info = NULL after the last one. write enqueues the work that writes the batch that was
+ * begun, or, in a capture, the one that will have been begun at a launch. end says that all work
+ * which was to write it is enqueued. A batch counts as given at its end: begin again before, in
+ * the same stream or another, begins the same one, and write again, or a second launch, writes the
+ * same one.
+ *
+ * Before a capture write one batch without one, in which kernels are loaded: begin and write
+ * without end do, and lose no batch. A recording holds the addresses of `to` and of the loader's
+ * memory, and is valid until ffload_loader_destroy, which the caller lets come after its last
+ * launch is done; also after seeks and in further epochs. Several recordings may write to several
+ * tensors. Nothing is allocated, waited for or synchronized in write.
+ *
+ * FFLOAD_USAGE: begin and end in a capture; write where none was begun and nothing is captured; end
+ * where none was begun. The stream of a begin lives until the end, a seek, or the loader's end. */
+FFLOAD_API int ffload_loader_begin(ffload_loader *loader, void *stream,
+                                   const ffload_batch_info **info, ffload_error *error);
+FFLOAD_API int ffload_loader_write(ffload_loader *loader, const char *const *names,
+                                   const DLTensor *const *to, size_t count, void *stream,
+                                   ffload_error *error);
+FFLOAD_API int ffload_loader_end(ffload_loader *loader, void *stream, ffload_error *error);
 
 #ifdef __cplusplus
 }
