@@ -157,6 +157,11 @@ $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o
 $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+# libffload on the simulated GPU, in place of the one that the Python package links.
+SIM_LIBRARY := $(BUILD)/sim/libffload.so.$(LIBRARY_NUMBER)
+$(SIM_LIBRARY): $(filter $(BUILD)/obj/loader/library/%,$(LOADER_OBJECTS)) $(BUILD)/obj/tests/cuda/sim/streams/streams.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(LAYERS) $(BUILD)/libff_cudasim.a
+	@mkdir -p $(@D)
+	$(CXX) -shared $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) -Wl,-z,nodelete $(LDLIBS_TRAIN) -lm
 # NCCL's stand-in, for the programs beside it.
 NCCL_SIM := $(BUILD)/tests/libnccl.so.2 $(BUILD)/sim/libnccl.so.2
 $(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
@@ -176,7 +181,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 
 # What the scripts of tests/ run, and with it the tests that are programs.
-script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
+script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) $(SIM_LIBRARY)
 test-programs: script-programs $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(CUDA_UNIT_PROGRAMS)
 
 test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"

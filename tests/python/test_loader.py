@@ -216,7 +216,7 @@ outcomes = []
 
 def take():
     try:
-        slow._own.next((b"images",))
+        slow.own.next((b"images",))
         outcomes.append("a batch")
     except Exception as error:  # noqa: BLE001
         outcomes.append("%s: %s" % (type(error).__name__, error))

@@ -119,24 +119,34 @@ static PyObject *loader_next(PyObject *self, PyObject *args) {
     return tensors;
 }
 
-/* What the loader says of its tensor `name`, from the tuples (name, code, bits, shape, strides) of
- * enqueue_into. */
+/* ---- batches on a GPU ----------------------------------------------------------------------- */
+
+/* Memory that a tensor of a batch is written to. */
 typedef struct place {
     int64_t shape[4], strides[4];
     DLTensor dl;
 } place;
 
+typedef struct places {
+    Py_ssize_t count;
+    const char *name[NAMES_MOST];
+    const DLTensor *dl[NAMES_MOST];
+    place place[NAMES_MOST];
+} places;
+
 static bool read_numbers(PyObject *tuple, int64_t *number, int *count) {
     *count = (int)PyTuple_Size(tuple);
-    if (*count < 0 || *count > 4) return false;
+    if (*count > 4) return ff_python_usage("a tensor of a batch has at most 4 axes");
     for (int i = 0; i < *count; i++) number[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
     return !PyErr_Occurred();
 }
 
+/* (name, address, ordinal, code, bits, shape, strides): code and bits of a DLDataType. */
 static bool read_place(PyObject *tuple, const char **name, place *to) {
     PyObject *shape, *strides;
     unsigned long long address;
     int code, bits, ordinal, rank = 0;
+    if (!PyTuple_Check(tuple)) return ff_python_usage("a place is a tuple");
     if (!PyArg_ParseTuple(tuple, "yKiiiO!O!", name, &address, &ordinal, &code, &bits, &PyTuple_Type,
                           &shape, &PyTuple_Type, &strides) ||
         !read_numbers(strides, to->strides, &rank) || !read_numbers(shape, to->shape, &rank))
@@ -150,34 +160,84 @@ static bool read_place(PyObject *tuple, const char **name, place *to) {
     return true;
 }
 
-/* enqueue_into(places, stream): a tuple of (name, address, ordinal, code, bits, shape, strides);
- * True, or False after the last batch of all. */
-static PyObject *loader_enqueue_into(PyObject *self, PyObject *args) {
-    const char *name[NAMES_MOST];
-    place to[NAMES_MOST];
-    const DLTensor *dl[NAMES_MOST];
-    const ffload_batch_info *info;
-    PyObject *places;
-    unsigned long long stream;
-    ffload_error error;
-    if (!PyArg_ParseTuple(args, "O!K:enqueue_into", &PyTuple_Type, &places, &stream)) return NULL;
-    const Py_ssize_t count = PyTuple_Size(places);
-    if (count > NAMES_MOST) return ff_python_usage("a batch has fewer tensors");
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (!read_place(PyTuple_GetItem(places, i), &name[i], &to[i])) return NULL;
-        dl[i] = &to[i].dl;
+/* The arguments (places, stream). */
+static bool read_places(PyObject *args, places *to, void **stream) {
+    PyObject *tuple;
+    unsigned long long address;
+    if (!PyArg_ParseTuple(args, "O!K", &PyTuple_Type, &tuple, &address)) return false;
+    *stream = (void *)(uintptr_t)address;
+    to->count = PyTuple_Size(tuple);
+    if (to->count > NAMES_MOST) return ff_python_usage("a batch has fewer tensors");
+    for (Py_ssize_t i = 0; i < to->count; i++) {
+        if (!read_place(PyTuple_GetItem(tuple, i), &to->name[i], &to->place[i])) return false;
+        to->dl[i] = &to->place[i].dl;
     }
-    ffload_loader *own = enter(self);
+    return true;
+}
+
+static PyObject *whether(PyObject *self, const ffload_batch_info *info) {
+    if (info) ((loader *)self)->info = *info;
+    return PyBool_FromLong(info != NULL);
+}
+
+/* enqueue_into(places, stream): True, or False after the last batch of all. */
+static PyObject *loader_enqueue_into(PyObject *self, PyObject *args) {
+    places to;
+    void *stream;
+    const ffload_batch_info *info;
+    ffload_error error;
+    ffload_loader *own = read_places(args, &to, &stream) ? enter(self) : NULL;
     if (!own) return NULL;
     int status;
     Py_BEGIN_ALLOW_THREADS;
-    status = ffload_loader_enqueue_into(own, name, dl, (size_t)count, (void *)(uintptr_t)stream,
-                                        &info, &error);
+    status =
+        ffload_loader_enqueue_into(own, to.name, to.dl, (size_t)to.count, stream, &info, &error);
     Py_END_ALLOW_THREADS;
-    if (!status && info) ((loader *)self)->info = *info;
+    PyObject *good = status ? ff_python_raise(&error) : whether(self, info);
     leave(self);
-    if (status) return ff_python_raise(&error);
-    return PyBool_FromLong(info != NULL);
+    return good;
+}
+
+/* begin(stream): True, or False after the last batch of all. */
+static PyObject *loader_begin(PyObject *self, PyObject *address) {
+    const ffload_batch_info *info;
+    ffload_error error;
+    void *stream = PyLong_AsVoidPtr(address);
+    ffload_loader *own = PyErr_Occurred() ? NULL : enter(self);
+    if (!own) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_loader_begin(own, stream, &info, &error);
+    Py_END_ALLOW_THREADS;
+    PyObject *good = status ? ff_python_raise(&error) : whether(self, info);
+    leave(self);
+    return good;
+}
+
+static PyObject *nothing_or(int status, const ffload_error *error) {
+    if (status) return ff_python_raise(error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_write(PyObject *self, PyObject *args) {
+    places to;
+    void *stream;
+    ffload_error error;
+    ffload_loader *own = read_places(args, &to, &stream) ? enter(self) : NULL;
+    if (!own) return NULL;
+    const int status = ffload_loader_write(own, to.name, to.dl, (size_t)to.count, stream, &error);
+    leave(self);
+    return nothing_or(status, &error);
+}
+
+static PyObject *loader_end(PyObject *self, PyObject *address) {
+    ffload_error error;
+    void *stream = PyLong_AsVoidPtr(address);
+    ffload_loader *own = PyErr_Occurred() ? NULL : enter(self);
+    if (!own) return NULL;
+    const int status = ffload_loader_end(own, stream, &error);
+    leave(self);
+    return nothing_or(status, &error);
 }
 
 /* ---- where it is ---------------------------------------------------------------------------- */
@@ -194,8 +254,7 @@ static PyObject *loader_seek(PyObject *self, PyObject *args) {
     status = ffload_loader_seek(own, epoch, position, &error);
     Py_END_ALLOW_THREADS;
     leave(self);
-    if (status) return ff_python_raise(&error);
-    Py_RETURN_NONE;
+    return nothing_or(status, &error);
 }
 
 typedef int write_text(ffload_loader *own, const char **json, ffload_error *error);
@@ -232,8 +291,7 @@ static PyObject *loader_restore(PyObject *self, PyObject *args) {
     status = ffload_loader_restore(own, json, &error);
     Py_END_ALLOW_THREADS;
     leave(self);
-    if (status) return ff_python_raise(&error);
-    Py_RETURN_NONE;
+    return nothing_or(status, &error);
 }
 
 /* (wait_ns, fill_ns, samples, batches, blocks) */
@@ -286,7 +344,10 @@ int ff_python_add_loader(PyObject *module) {
     static PyMethodDef methods[] = {
         {"next", loader_next, METH_VARARGS, "(names): Tensors of the next batch, or None."},
         {"enqueue_into", loader_enqueue_into, METH_VARARGS,
-         "(places, stream): whether there was a batch."},
+         "(places, stream): writes the next batch; whether there was one."},
+        {"begin", loader_begin, METH_O, "(stream): begins the next batch; whether there is one."},
+        {"write", loader_write, METH_VARARGS, "(places, stream): writes the batch that was begun."},
+        {"end", loader_end, METH_O, "(stream): ends it."},
         {"seek", loader_seek, METH_VARARGS, "(epoch, position)"},
         {"state", loader_state, METH_NOARGS, "Where it is, as JSON."},
         {"restore", loader_restore, METH_VARARGS, "(json): continues there."},

@@ -13,7 +13,7 @@ from .dataset import Dataset, Path, unescape
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    from .memory import Memory
+    from .memory import Memory, Static
 
 
 class BatchInfo(NamedTuple):
@@ -101,10 +101,11 @@ class Loader:
             raise UsageError("epochs=%d: it is 0 or more" % epochs)
         self._epochs = epochs
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
-        self._own = _ffload.Loader(self.dataset.handle, {name: _text(value) for name, value in options.items()
+        #: The library's; its batches are taken by iterating alone.
+        self.own = _ffload.Loader(self.dataset.handle, {name: _text(value) for name, value in options.items()
                                                          if value is not None})
         self._process = os.getpid()
-        self._about: Dict[str, Any] = json.loads(self._own.describe())
+        self._about: Dict[str, Any] = json.loads(self.own.describe())
         self._on_gpu = self._about["device"] != "cpu"
         self._pad = last_batch == "pad"
         self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], label, self._pad, samples)
@@ -118,62 +119,87 @@ class Loader:
 
     def __len__(self) -> int:
         """Batches of an epoch from its start; with cuts, parts of batches."""
-        return len(self._own)
+        return len(self.own)
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
         goes on elsewhere."""
+        return self.iterate(self._gpu_batches() if self._on_gpu else self._host_batches())
+
+    def iterate(self, take: Callable[[], Any]) -> Iterator[Any]:
+        """What take() returns, once a batch, which it takes of the library's loader."""
         self._turn += 1
         if not self._stands:
-            self._own.seek(self._epoch, 0)
+            self.own.seek(self._epoch, 0)
             self._stands = True
         if self._began is None:
             self._began = time.monotonic()
-        return self._iterate(self._turn, self._gpu_batches() if self._on_gpu else self._host_batches())
+        return self._steps(self._turn, take)
 
-    def _iterate(self, turn: int, take: Callable[[], Any]) -> Iterator[Any]:
-        own, epochs = self._own, self._epochs
-        while True:
+    def _steps(self, turn: int, take: Callable[[], Any]) -> Iterator[Any]:
+        own, epochs = self.own, self._epochs or -1
+        while epochs != 0:
             if turn != self._turn:
                 raise UsageError("the loader is iterated elsewhere, which ended this iteration")
             batch = take()
             if own.last:
-                self._epoch, self._stands = own.info[0] + 1, True
                 epochs -= 1
-                yield batch
-                if epochs == 0:
-                    return
-            else:
-                if self._stands:
-                    self._epoch, self._stands = own.info[0] + 1, False
-                yield batch
+            if own.last or self._stands:
+                self.note()
+            yield batch
+
+    def note(self) -> None:
+        """That a batch was taken: the next iteration begins with the epoch after it."""
+        self._epoch, self._stands = self.own.info[0] + 1, self.own.last
 
     def _host_batches(self) -> Callable[[], Any]:
         names, arrange, convert, take = (self._parts.names, self._parts.arrange, converter(kind_of(self._as)),
-                                         self._own.next)
+                                         self.own.next)
         return lambda: arrange([convert(tensor) for tensor in take(names)])  # type: ignore[union-attr]
 
     def _gpu_batches(self) -> Callable[[], Any]:
-        memory = self._memory()
-        arrange, own, rows, pad = self._parts.arrange, self._own, self._about["rows"], self._pad
+        memory, arrange, own, pad = self.memory(), self.arrange, self.own, self._pad
 
         def take() -> Any:
             tensors, places = memory.take()
             own.enqueue_into(places, memory.stream())
-            count = own.info[3]
+            rows, count = own.info[4], own.info[3]
             return arrange(tensors if pad or count == rows else [tensor[:count] for tensor in tensors])
         return take
 
-    def _memory(self) -> Memory:
+    def memory(self) -> Memory:
+        """Of its GPU, for batches."""
         from .memory import Memory
         return Memory(kind_of(self._as), self._about, self._parts.names)
+
+    @property
+    def arrange(self) -> Callable[[List[Any]], Tuple[Any, ...]]:
+        """What makes of a batch's tensors what an iteration gives."""
+        return self._parts.arrange
+
+    def static(self) -> Static:
+        """Fixed tensors on the GPU that each batch is written to, for training steps captured as a CUDA graph:
+
+            static = loader.static()
+            images, labels = static.batch
+            with torch.cuda.graph(graph):
+                static.enqueue()            # writes the next batch
+                ...                         # the step, which reads images and labels
+            for info in static:             # an epoch, as `for batch in loader`
+                graph.replay()
+
+        UsageError of a loader on the CPU."""
+        if not self._on_gpu:
+            raise UsageError("static() of a loader on the CPU; wanted device=\"cuda\"")
+        from .memory import Static
+        return Static(self)
 
     # ---- where it is --------------------------------------------------------------------------
 
     @property
     def batch(self) -> BatchInfo:
         """Of the batch given last."""
-        return BatchInfo(*self._own.info)
+        return BatchInfo(*self.own.info)
 
     @property
     def epoch(self) -> int:
@@ -187,27 +213,27 @@ class Loader:
         if epoch == self._epoch and self._stands:
             return
         self._turn += 1
-        self._own.seek(epoch, 0)
+        self.own.seek(epoch, 0)
         self._epoch, self._stands = epoch, True
 
     def state_dict(self) -> Dict[str, Any]:
         """Where the loader is: what is needed to go on with the batch after the last one given. Few small numbers."""
-        state: Dict[str, Any] = json.loads(self._own.state())
+        state: Dict[str, Any] = json.loads(self.own.state())
         return state
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on there, in the next iteration. UsageError where the state is of other batches, by its seed, order,
         batch size or samples. Rank, world, cuts, augmentation and workers may be others."""
-        self._own.restore(json.dumps(state))
+        self.own.restore(json.dumps(state))
         self._turn += 1
-        self._epoch, self._stands = json.loads(self._own.state())["epoch"], True
+        self._epoch, self._stands = json.loads(self.own.state())["epoch"], True
 
     # ---- about it -----------------------------------------------------------------------------
 
     def stats(self) -> Dict[str, float]:
         """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
         fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them."""
-        wait, fill, samples, batches, blocks = self._own.stats()
+        wait, fill, samples, batches, blocks = self.own.stats()
         seconds = time.monotonic() - self._began if self._began is not None else 0.0
         return {"wait_seconds": wait / 1e9, "wait_share": wait / 1e9 / seconds if seconds > 0 else 0.0,
                 "fill_seconds": fill / 1e9, "samples": samples, "batches": batches, "blocks": blocks}
@@ -220,7 +246,7 @@ class Loader:
     def close(self) -> None:
         """Ends its threads. Batches stay as they are."""
         self._turn += 1
-        self._own.close()
+        self.own.close()
 
     def __enter__(self) -> Loader:
         return self

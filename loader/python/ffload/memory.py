@@ -1,12 +1,16 @@
 """Memory of a GPU that batches are made in: torch's own, which knows which streams use it."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from .dataset import unescape
 from .errors import UsageError
 
-Place = Tuple[bytes, int, int, int, int, Tuple[int, ...], Tuple[int, ...]]
+if TYPE_CHECKING:
+    from ._ffload import Place
+    from .loader import BatchInfo, Loader
+
 # dtype: (DLPack's code, bits, torch's name)
 DTYPES = {"f32": (2, 32, "float32"), "f16": (2, 16, "float16"), "bf16": (4, 16, "bfloat16"), "u8": (1, 8, "uint8"),
           "u16": (1, 16, "uint16"), "i32": (0, 32, "int32"), "i64": (0, 64, "int64")}
@@ -40,3 +44,43 @@ class Memory:
     def stream(self) -> int:
         """The current one."""
         return int(self._torch.cuda.current_stream(self._device).cuda_stream)
+
+    def is_capturing(self) -> bool:
+        """Whether work in the current stream is recorded."""
+        return bool(self._torch.cuda.is_current_stream_capturing())
+
+
+class Static:
+    """Fixed tensors on the GPU that each batch of a loader is written to (Loader.static). Incomplete batches have rows
+    that only pad, of class -1."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader, self._memory = loader, loader.memory()
+        tensors, self._places = self._memory.take()
+        #: As an iteration of the loader gives it; always these tensors.
+        self.batch: Tuple[Any, ...] = loader.arrange(tensors)
+        # Kernels are loaded here: a capture must not do that. The batch is not given, so none is lost.
+        self._begin()
+        loader.own.write(self._places, self._memory.stream())
+
+    def _begin(self) -> BatchInfo:
+        self._loader.own.begin(self._memory.stream())
+        return self._loader.batch
+
+    def enqueue(self) -> None:
+        """Writes the next batch; in a capture, the one that `for info in static` is at when the graph is replayed."""
+        if self._memory.is_capturing():
+            self._loader.own.write(self._places, self._memory.stream())
+            return
+        self._begin()
+        self._loader.own.write(self._places, self._memory.stream())
+        self._loader.own.end(self._memory.stream())
+        self._loader.note()
+
+    def __iter__(self) -> Iterator[BatchInfo]:
+        """An epoch, or the loader's `epochs`: what is known of each batch, which one replay writes."""
+        for info in self._loader.iterate(self._begin):
+            try:
+                yield info
+            finally:
+                self._loader.own.end(self._memory.stream())

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""ffload.Loader on a simulated GPU, whose streams sometimes wait: batches in a consumer's tensors and in its captured graphs are
+those of the CPU. torch's part is played by a stand-in, whose device memory is NumPy's. TAP."""
+import ctypes
+import os
+import sys
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import finish, make_set, raises  # noqa: E402
+import tap  # noqa: E402
+
+LIBRARY = os.path.join(tap.BUILD, "sim", "libffload.so.0")
+if not os.path.exists(LIBRARY):
+    tap.skip("loaders on a simulated GPU", "no simulated library was built")
+    finish()
+os.environ.setdefault("FF_SIM_DELAY_NS", "200000")
+# The extension takes the library that is loaded already by that name.
+sim = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
+import numpy  # noqa: E402
+import ffload  # noqa: E402
+
+sim.ffload_sim_create.restype = sim.ffload_sim_stream.restype = ctypes.c_void_p
+card = ctypes.c_void_p(sim.ffload_sim_create(1))
+stream = sim.ffload_sim_stream(card)
+made, capturing = [], False
+
+
+class Tensor(numpy.ndarray):
+    def data_ptr(self):
+        return self.ctypes.data
+
+
+def empty_strided(shape, strides, dtype, device):
+    """Filled with what no batch has."""
+    assert str(device) == "cuda:1"
+    kind = numpy.dtype({"bfloat16": "uint16"}.get(dtype, dtype))
+    memory = numpy.full(max(1, int(numpy.prod(shape))) * kind.itemsize, 0xa5, numpy.uint8)
+    made.append(memory)
+    return numpy.lib.stride_tricks.as_strided(memory.view(kind), shape, [stride * kind.itemsize for stride in strides]).view(Tensor)
+
+
+class Device:
+    def __init__(self, text):
+        self.text, self.index = text, int(text.split(":")[1])
+
+    def __str__(self):
+        return self.text
+
+
+def play_torch():
+    torch = types.ModuleType("torch")
+    torch.empty_strided, torch.device = empty_strided, Device
+    for name in ("float32", "float16", "bfloat16", "uint8", "uint16", "int32", "int64"):
+        setattr(torch, name, name)
+    torch.cuda = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=stream),
+                                       is_current_stream_capturing=lambda: capturing)
+    dlpack = types.ModuleType("torch.utils.dlpack")
+    dlpack.from_dlpack = None
+    sys.modules.update({"torch": torch, "torch.utils": types.ModuleType("torch.utils"), "torch.utils.dlpack": dlpack})
+
+
+play_torch()
+SET = make_set("set", "--count", 150, "--height", 8, "--width", 8, "--fields", "label,soft")
+U8 = make_set("u8", "--count", 60, "--height", 8, "--width", 8, "--dtype", "u8")
+
+
+def flat(batch):
+    """The parts of a batch one after another."""
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if not isinstance(batch, (tuple, list)):
+        return [numpy.array(batch)]
+    return [part for one in batch for part in flat(one)]
+
+
+def same(found, wanted):
+    return len(found) == len(wanted) > 0 and all(
+        len(one) == len(other) and all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(one, other)) for one, other in zip(found, wanted))
+
+
+def done():
+    assert sim.ffload_sim_synchronize(card) == 0
+
+
+def on_gpu(path, batch, **words):
+    return ffload.Loader(path, batch, device="cuda:1", as_="torch", **words)
+
+
+def on_cpu(path, batch, **words):
+    return [flat(one) for one in ffload.Loader(path, batch, as_="numpy", **words)]
+
+
+# ---- batches in the consumer's memory ----
+CASES = [dict(augment="crop=2,flip"), dict(augment="crop=2,flip", layout="contiguous"), dict(augment="mixup=0.4", samples=True), dict(last_batch="keep", samples=True),
+         dict(last_batch="pad", label="soft,label"), dict(dtype="f16", augment="rrc=6,flip"), dict(rank=1, world=2, augment="cutmix", label="soft,label")]
+for placement in ("resident", "stream", "host"):
+    for words in CASES:
+        loader = on_gpu(SET, 16, placement=placement, epochs=2, **words)
+        kept = list(loader)  # all enqueued before one is looked at
+        done()
+        wanted = on_cpu(SET, 16, epochs=2, **words)
+        tap.ok(same([flat(batch) for batch in kept], wanted), "%s %s: as on the CPU" % (placement, words), (len(kept), len(wanted)))
+loader = on_gpu(U8, 16)
+tap.ok(loader.describe()["placement"] == "resident" and "cuda:1" in repr(loader), "auto is resident where the set fits", loader.describe())
+tap.ok(type(next(iter(loader))[0]) is Tensor and next(iter(loader))[0].strides == (768, 4, 96, 12), "in the consumer's tensors, channels_last by default")
+done()
+
+# ---- epochs and states ----
+loader, plain = on_gpu(SET, 16), ffload.Loader(SET, 16, as_="numpy")
+two = [list(loader), list(loader)]
+done()
+want = [[flat(batch) for batch in plain], [flat(batch) for batch in plain]]
+tap.ok(all(same([flat(batch) for batch in one], other) for one, other in zip(two, want)), "each `for` is the next epoch")
+loader.set_epoch(0)
+steps = iter(loader)
+next(steps), next(steps)
+state = loader.state_dict()
+going = on_gpu(SET, 16, placement="stream")
+going.load_state_dict(state)
+rest = list(going)
+done()
+tap.ok(same([flat(batch) for batch in rest], want[0][2:]) and state["position"] == 32, "resumed in an epoch, in another placement")
+tap.ok(loader.stats()["batches"] >= 20, "stats", loader.stats())
+
+# ---- a captured graph ----
+for placement in ("resident", "stream", "host"):
+    loader = on_gpu(SET, 16, augment="crop=2,flip", placement=placement)
+    static = loader.static()
+    assert sim.ffload_sim_begin(card) == 0
+    capturing = True
+    static.enqueue()
+    capturing = False
+    assert sim.ffload_sim_end(card) == 0
+    want = on_cpu(SET, 16, augment="crop=2,flip", epochs=2)
+    found, infos = [], []
+    for _ in range(2):
+        for info in static:
+            assert sim.ffload_sim_launch(card) == 0
+            done()
+            found.append(flat(static.batch))
+            infos.append(info)
+    tap.ok(same(found, want), "%s: replays of a captured graph write the batches of two epochs" % placement)
+    tap.ok([info.epoch for info in infos] == [0] * 9 + [1] * 9 and infos[8].last and infos[3].number == 3 and loader.epoch == 2, "%s: which each is" % placement)
+    loader.set_epoch(1)
+    found = []
+    for info in static:
+        assert sim.ffload_sim_launch(card) == 0
+        done()
+        found.append(flat(static.batch))
+        if len(found) == 4:
+            break
+    tap.ok(same(found, want[9:13]) and loader.state_dict()["position"] == 64, "%s: after set_epoch; a break loses no batch" % placement, loader.state_dict())
+loader = on_gpu(SET, 16, augment="crop=2,flip")
+static, found = loader.static(), []
+for _ in range(9):
+    static.enqueue()
+    done()
+    found.append(flat(static.batch))
+tap.ok(same(found, want[:9]) and loader.epoch == 1, "enqueue without a capture writes one after another")
+
+# ---- what it refuses ----
+tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 16).static(), "on the CPU"), "static() on the CPU")
+tap.ok(any(raises(kind, lambda: ffload.Loader(SET, 16, device="cuda:7")) for kind in (ffload.Error, ffload.UsageError)), "a card that there is not")
+loader = on_gpu(SET, 16)
+tap.ok(raises(ffload.UsageError, lambda: loader.own.enqueue_into(((b"images", 64, 0, 2, 32, (16, 3, 8, 8), (192, 1, 24, 3)),), stream), "cuda:1"), "memory of another card")
+tap.ok(raises(ffload.UsageError, lambda: loader.own.enqueue_into(((b"pixels", 64, 1, 2, 32, (1,), (1,)),), stream), "pixels"), "a tensor that there is not")
+tap.ok(raises(ffload.UsageError, lambda: loader.own.write((), stream)) and raises(ffload.UsageError, lambda: loader.own.end(stream)), "write and end without begin")
+tap.ok(raises(ffload.UsageError, lambda: loader.own.next((b"images",))), "a batch in the host's memory")
+loader.close()
+tap.ok(raises(ffload.UsageError, lambda: next(iter(loader)), "closed"), "after close")
+finish()
