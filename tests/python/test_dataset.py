@@ -212,6 +212,9 @@ else:
     tap.ok(isinstance(image, torch.Tensor) and image.dtype == torch.float16 and (image.numpy() == numpy.asarray(plain.view(9))).all(), "torch, where it is imported")
     half = ffload.Dataset(os.path.join(PLACE, "of-bf16", "train"))
     tap.ok(half[1][0].dtype == torch.bfloat16 and half[1][0].view(torch.int16).numpy().tobytes() == half.handle.sample(1).tobytes(), "bf16 goes to torch as bf16")
+    wide = ffload.Dataset(os.path.join(PLACE, "of-u16", "train"))
+    image, raw = wide[3][0], numpy.frombuffer(wide.handle.sample(3).tobytes(), numpy.uint16)
+    tap.ok(image.flatten().tolist() == raw.tolist() and raw.max() > 32767 and image.shape == wide.shape, "u16, which not every torch has", (image.dtype, raw.max()))
     for method in ("fork", "spawn"):
         found = python(WORKERS, plain.path, method)
         tap.ok(found.returncode == 0, "a DataLoader's workers by %s" % method, found.stderr)

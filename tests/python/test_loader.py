@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from package import PLACE, finish, make_set, python, raises  # noqa: E402
@@ -71,6 +72,9 @@ keep = epoch(ffload.Loader(SET, 16, last_batch="keep", samples=True))
 tap.ok([len(batch[1]) for batch in keep] == [16] * 6 + [4] and sorted(n for batch in keep for n in batch[2]) == list(range(100)), "last_batch keep: each sample once")
 pad = epoch(ffload.Loader(SET, 16, last_batch="pad"))
 tap.ok(pad[-1][0].shape[0] == 16 and pad[-1][2].tolist() == [1] * 4 + [0] * 12 and (pad[-1][1][4:] == -1).all() and not pad[-1][0][4:].any(), "last_batch pad")
+
+images, labels, weight, numbers = list(ffload.Loader(SET, 16, last_batch="pad", samples=True))[-1]
+tap.ok(weight.dtype == numpy.float32 and numbers.dtype == numpy.int64 and (numbers[4:] == -1).all() and sorted(numbers[:4]) == sorted(keep[-1][2]), "and with samples=True: weight, then numbers")
 
 # ---- kept batches ----
 keeping = ffload.Loader(SET, 16, epochs=20, workers=2, **WORDS)
@@ -226,6 +230,23 @@ pair = [threading.Thread(target=take) for _ in range(2)]
 [thread.start() for thread in pair]
 [thread.join(60) for thread in pair]
 tap.ok(sorted(outcomes) == ["UsageError: the loader is used from two threads at once", "a batch"], "two threads at once", outcomes)
+ticks, ticking = [0, 0], [True]
+
+
+def tick():
+    while ticking[0]:
+        ticks[0] += 1
+        time.sleep(0.001)
+
+
+ticker = threading.Thread(target=tick)
+ticker.start()
+began = time.monotonic()
+slow.own.next((b"images",))
+ticks[1], seconds = ticks[0], time.monotonic() - began
+ticking[0] = False
+ticker.join()
+tap.ok(ticks[1] > seconds * 100, "other threads run while a batch is made", (ticks, seconds))
 waiting = threading.Thread(target=take)
 waiting.start()
 slow.close()
