@@ -155,7 +155,7 @@ tap.ok(not wrong and not os.path.exists("stopped"), "its exception stops the pac
 # Long enough for lines: slow compression.
 values = os.path.abspath("slow.npy")
 SLOW = "dict(compress='zstd:19', jobs=1, shard_size='1M', array_layout='chw')"
-subprocess.run([sys.executable, "-c", "import numpy; numpy.save('slow.npy', numpy.random.RandomState(0).randint(0, 99, (6000, 3, 32, 32), 'u1'))"], check=True)
+subprocess.run([sys.executable, "-c", "import numpy; numpy.save('slow.npy', numpy.random.RandomState(0).randint(0, 99, (9000, 3, 32, 32), 'u1'))"], check=True)
 PACK = "import ffload; ffload.pack('slow.npy', %r, mean=(0.2,)*3, std=(0.1,)*3, **" + SLOW + "%s)"
 
 
@@ -182,7 +182,7 @@ def bar_of(text, fake="", terminal=True, term="xterm", columns=100):
 def is_bar(code, shown):
     lines = shown.split("\r")
     return code == 0 and len(lines) > 6 and "\n" not in shown and not lines[-1] and not lines[-2].strip() and all(
-        re.fullmatch(r"packing: +\d+%\|#* *\| \d+/6000 \[00:\d\d<(\?|\d\d:\d\d), [\d.]+ items/s\] *", line) for line in lines[1:-2])
+        re.fullmatch(r"packing: +\d+%\|#* *\| \d+/9000 \[00:\d\d<(\?|\d\d:\d\d), [\d.]+ items/s\] *", line) for line in lines[1:-2])
 
 
 NOTEBOOK = ("import sys, types; sys.modules['IPython'] = types.SimpleNamespace("
@@ -228,9 +228,21 @@ going = False
 thread.join()
 tap.ok(counted > 100 * seconds, "other threads go on", "%d in %.2f s" % (counted, seconds))
 
-process = python("try:\n %s\nexcept KeyboardInterrupt: print('answered', flush=True)" % (PACK % ("stopped", "")), start_new_session=True)
-child = child_of(process)
-time.sleep(0.7)
+ANSWERS = "try:\n %s\nexcept KeyboardInterrupt: print('answered', flush=True)"
+
+
+def packing(out, text):
+    """Python and its ffpack, which has written its first shard."""
+    process = python(text % (PACK % (out, "")), start_new_session=True)
+    child = child_of(process)
+    while not os.path.isdir(out + ".partial") or not any(name.endswith(".ffs") for name in os.listdir(out + ".partial")):
+        time.sleep(0.005)
+        if process.poll() is not None:
+            raise RuntimeError("it ended before: %s" % (process.communicate(),))
+    return process, child
+
+
+process, child = packing("stopped", ANSWERS)
 began = time.monotonic()
 os.kill(process.pid, signal.SIGINT)
 said = process.communicate(timeout=20)
@@ -241,24 +253,34 @@ again = ffload.pack("slow.npy", "stopped", mean=(0.2,) * 3, std=(0.1,) * 3, prog
 ours, wanted = tap.files_of("stopped"), tap.files_of("threads")
 tap.ok(again["splits"][0]["continued"] > 0 and ours == wanted, "and the same call continues, to the same bytes", again["splits"][0])
 
-process = python(PACK % ("killed_out", ""))
-child = child_of(process)
-time.sleep(0.3)
+process, child = packing("killed_out", "%s")
 process.kill()
 process.communicate()
 tap.ok(ended(child, 5) and not os.path.exists("killed_out"), "where Python is killed, ffpack ends, too")
 
-# Of a group, as a terminal sends it: ffpack must not get it twice.
-process = python("try:\n %s\nexcept KeyboardInterrupt: print('answered', flush=True)" % (PACK % ("group", "")), start_new_session=True)
-child = child_of(process)
-time.sleep(0.7)
-os.killpg(process.pid, signal.SIGINT)
-said = process.communicate(timeout=20)
-tap.ok(said[0] == b"answered\n" and os.path.isdir("group.partial"), "Ctrl-C in a terminal, too", said)
+# A second signal would end ffpack at once: it gets one, from Python, also where a terminal sends it to all of a group.
+open("counting", "w").write("""#!%s
+import os, signal, time
+signal.signal(signal.SIGINT, lambda *_: open("counted", "a").write("INT "))
+open("counting.began", "w").close()
+while not os.path.exists("counted"):
+    time.sleep(0.01)
+time.sleep(0.5)
+os._exit(130)
+""" % sys.executable)
+os.chmod("counting", 0o755)
+for name, send in [("in a terminal", os.killpg), ("in a notebook", os.kill)]:
+    process = python(ANSWERS % ("import ffload.programs as p; p.find = lambda name: './counting'; " + PACK % ("group", "")), start_new_session=True)
+    while not os.path.exists("counting.began") and process.poll() is None:
+        time.sleep(0.01)
+    send(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=20)[0]
+    counted = open("counted").read() if os.path.exists("counted") else ""
+    tap.ok(said == b"answered\n" and counted == "INT ", "Ctrl-C %s: ffpack gets one signal" % name, [said, counted])
+    os.remove("counting.began")
+    os.remove("counted")
 
-process = python("try:\n %s\nexcept ffload.Error as error: print(type(error).__name__, error)" % (PACK % ("stopped2", "")))
-child = child_of(process)
-time.sleep(0.7)
+process, child = packing("stopped2", "try:\n %s\nexcept ffload.Error as error: print(type(error).__name__, error)")
 os.kill(child, signal.SIGTERM)
 said = process.communicate(timeout=20)[0].decode()
 tap.ok(said.startswith("Error stopped by SIGTERM; ") and said.endswith(", and the same call continues\n"),
