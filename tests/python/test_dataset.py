@@ -125,7 +125,7 @@ except ffload.BadData as error:
     tap.ok(len(error.problems) >= 1 and str(error) in error.problems[0] + str(error), "which lists the problems", error.problems)
 seen = []
 plain.verify(lambda done, total: seen.append((done, total)))
-tap.ok(seen and seen[-1][0] <= seen[-1][1], "verify of a good one says how far it is", seen[-3:])
+tap.ok(seen and seen[-1][0] == seen[-1][1] > 100 * 384, "verify of a good one says how far it is", seen[-3:])
 os.truncate(os.path.join(broken, shard), 8192)
 tap.ok(any(raises(kind, lambda: bad[90], shard) for kind in (OSError, ffload.BadData)), "a shard that shrank while it is open")
 

@@ -222,7 +222,7 @@ class Dataset:
     def verify(self, progress: Optional[Callable[[int, int], Any]] = None, threads: int = 0) -> None:
         """Checks every byte, as `ffinspect --verify` does: any changed bit is found.
 
-        progress(done, total) is called with bytes some times a second; threads: how many, 0 = as many as there are
+        progress(done, total) is called with bytes some times a second, and at the end; threads: how many, 0 = as many as there are
         processors. BadData with the first problem; its attribute `problems` has all of them."""
         state = _Verification()
         worker = threading.Thread(target=state.run, args=(self.handle, threads), name="ffload verify")
@@ -235,6 +235,8 @@ class Dataset:
         finally:
             state.stop = True
             worker.join()
+        if progress is not None:
+            progress(state.done, state.total)
         if state.error is not None:
             if isinstance(state.error, BadData):
                 state.error.problems = state.problems
