@@ -19,8 +19,8 @@ def resident():
         return sum(int(line.split()[1]) for line in file if line.startswith("Pss_Anon") or line.startswith("Private_Dirty"))
 
 
-def flat(name, step, count, most_kib=1024):
-    """The memory of the first tenth is that of the last, to most_kib; a leak of 100 bytes in each of 10,000 would be seen."""
+def flat(name, step, count, most_kib=256):
+    """The memory of the first tenth is that of the last, to most_kib; a leak of 30 bytes in each of 10,000 would be seen."""
     for _ in range(count // 10):
         step()
     gc.collect()
@@ -58,6 +58,6 @@ def wrong():
 
 flat("exceptions", wrong, BATCHES // 2)
 flat("sets", lambda: ffload.Dataset(SET, as_="numpy")[0], BATCHES // 5)
-flat("loaders", lambda: next(iter(ffload.Loader(SET, 50, workers=1))), BATCHES // 20, 2048)
+flat("loaders", lambda: next(iter(ffload.Loader(SET, 50, workers=1))), BATCHES // 20, 1024)
 flat("states", lambda: dataset.describe() and ffload.Loader(dataset, 50, workers=0).state_dict(), BATCHES // 20)
 finish()

@@ -287,9 +287,12 @@ process = start("import types\nwriter.options += ['--compress=zstd:19', '--jobs=
 while not any(name.startswith("images") for one in left("killed") if ".spool-" in one and os.path.exists(one + "/packing")
               for name in os.listdir(one + "/data")):
     time.sleep(0.01)
-time.sleep(0.3)
-with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
-    packer = int(file.read())
+children = ""
+while not children:
+    time.sleep(0.05)
+    with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
+        children = file.read()
+packer = int(children)
 os.kill(packer, signal.SIGSTOP)
 process.kill()
 process.wait()

@@ -6,7 +6,7 @@ from . import programs
 USAGE = "python -m ffload %s ARGUMENTS..." % "|".join(programs.NAMES)
 
 
-def main():
+def main() -> int:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in programs.NAMES:
         programs.run(name, sys.argv[2:])

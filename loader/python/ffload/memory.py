@@ -8,7 +8,7 @@ from .dataset import unescape
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    from ._ffload import Place
+    from ._ffload import _Place as Place
     from .loader import BatchInfo, Loader
 
 # dtype: (DLPack's code, bits, torch's name)
@@ -47,7 +47,8 @@ class Memory:
 
     def is_capturing(self) -> bool:
         """Whether work in the current stream is recorded."""
-        return bool(self._torch.cuda.is_current_stream_capturing())
+        cuda: Any = self._torch.cuda
+        return bool(cuda.is_current_stream_capturing())
 
 
 class Static:

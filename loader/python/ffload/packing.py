@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
 from . import programs, progress as shown
 from .arrays import dtype_name
 from .errors import BadData, Error, UsageError
+
+if TYPE_CHECKING:
+    import subprocess
 
 TAKEN = ("output", "json", "progress", "help", "version", "describe")
 SIZES = ("resize", "center_crop")
@@ -17,7 +20,7 @@ Path = Union[str, "os.PathLike[str]"]
 Progress = Union[None, bool, Callable[[int, Optional[int]], object]]
 
 
-def text_of(name, value):
+def text_of(name: str, value: Any) -> str:
     """The text of an option's value: lists become A,B,C, a pair for a size HxW, a dict NAME=VALUE,NAME=VALUE."""
     if name == "dtype":
         return dtype_name(value)
@@ -34,7 +37,7 @@ def text_of(name, value):
     raise UsageError("%s: %r is no text, number, list or dict" % (name, value))
 
 
-def command_line(options):
+def command_line(options: Dict[str, Any]) -> List[str]:
     """The arguments for options by name: True is a flag that is set; False and None are not given."""
     arguments = []
     for name, value in options.items():
@@ -48,7 +51,7 @@ def command_line(options):
     return arguments
 
 
-def write_names(classes, path):
+def write_names(classes: Iterable[Any], path: str) -> None:
     """Class names as the file that --classes reads."""
     names = [str(name) for name in classes]
     for name in names:
@@ -61,7 +64,7 @@ def write_names(classes, path):
         file.writelines(name + "\n" for name in names)
 
 
-def failure(code, sentence, continues):
+def failure(code: int, sentence: Optional[str], continues: bool) -> Exception:
     """The exception for an exit code; `continues`: whether the same call goes on with what is kept."""
     if code < 0 or not sentence:
         name = signal.Signals(-code).name if code < 0 else "exit code %d" % code
@@ -76,19 +79,19 @@ class Listener:
     """What a running ffpack says: events on stdout, of which the last is the summary, sentences on stderr, of which
     the last is the reason of a failure and others are warnings."""
 
-    def __init__(self, bar):
+    def __init__(self, bar: shown.Silent) -> None:
         self.bar = bar
-        self.summary = None
-        self.sentence = None
+        self.summary: Optional[Dict[str, Any]] = None
+        self.sentence: Optional[str] = None
         self.rest = {1: b"", 2: b""}
 
-    def take(self, stream, data):
+    def take(self, stream: int, data: bytes) -> None:
         *lines, self.rest[stream] = (self.rest[stream] + data).split(b"\n")
         for line in lines:
             text = line.decode("utf-8", "surrogateescape")
             (self.take_event if stream == 1 else self.take_sentence)(text)
 
-    def take_event(self, text):
+    def take_event(self, text: str) -> None:
         event = shown.parse(text)
         if event is None:
             return
@@ -96,11 +99,11 @@ class Listener:
             self.summary = event
         self.bar.event(event)
 
-    def take_sentence(self, text):
+    def take_sentence(self, text: str) -> None:
         self.warn()
         self.sentence = text[len("ffpack: "):] if text.startswith("ffpack: ") else text
 
-    def warn(self):
+    def warn(self) -> None:
         """Passes the sentence on that proved not to be the last."""
         if self.sentence is None:
             return
@@ -110,11 +113,12 @@ class Listener:
         self.sentence = None
 
 
-def listen(process, listener):
+def listen(process: subprocess.Popen[bytes], listener: Listener) -> None:
     import selectors
     with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ, 1)
-        selector.register(process.stderr, selectors.EVENT_READ, 2)
+        for number, stream in ((1, process.stdout), (2, process.stderr)):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, number)
         while selector.get_map():
             for key, _ in selector.select():
                 data = os.read(key.fd, 65536)
@@ -124,7 +128,8 @@ def listen(process, listener):
                     selector.unregister(key.fileobj)
 
 
-def run(arguments, progress=None, keep_open=(), continues=True):
+def run(arguments: List[str], progress: Progress = None, keep_open: Sequence[int] = (),
+        continues: bool = True) -> Dict[str, Any]:
     """Runs ffpack; its summary. On Ctrl-C, or an exception of the progress's function, it stops as by Ctrl-C."""
     import subprocess
     bar = shown.of(progress)
@@ -146,17 +151,18 @@ def run(arguments, progress=None, keep_open=(), continues=True):
         raise
     finally:
         bar.clear()
-        process.stdout.close()
-        process.stderr.close()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if code:
         raise failure(code, listener.sentence, continues)
     listener.warn()
-    return listener.summary
+    return listener.summary or {}
 
 
-def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **options: Any) -> dict[str, Any]:
+def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **options: Any) -> Dict[str, Any]:
     """Packs a dataset as the program ffpack does, and returns its summary.
 
     source: a folder, archive, list or array that ffpack can pack (`python -m ffload ffpack --help` lists the kinds).

@@ -1,13 +1,16 @@
 """The programs that come with the package, ffpack, ffinspect and fftrain: where they are, and how they are started
 in place of this process, so that name, arguments, signals and exit code are theirs."""
+from __future__ import annotations
+
 import glob
 import os
 import sys
+from typing import Dict, List
 
 NAMES = ("ffpack", "ffinspect", "fftrain")
 
 
-def find(name):
+def find(name: str) -> str:
     """The path of a program: in the package (bin), or of a checkout's build, two folders above the package."""
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in (os.path.join(here, "bin"), os.path.dirname(os.path.dirname(here))):
@@ -18,15 +21,15 @@ def find(name):
     raise Error("%s is not in %s: the package is not complete, install it anew" % (name, os.path.join(here, "bin")))
 
 
-def cuda_folders():
+def cuda_folders() -> List[str]:
     """The folders of this environment's nvidia-* packages that hold libraries, in the order of sys.path."""
-    found = []
+    found: List[str] = []
     for place in sys.path:
         found += sorted(glob.glob(os.path.join(glob.escape(os.path.abspath(place)), "nvidia", "*", "lib")))
     return [folder for folder in dict.fromkeys(found) if ":" not in folder]
 
 
-def environment():
+def environment() -> Dict[str, str]:
     """The environment for a program: FFPACK_CUDA_PATH also names cuda_folders(), since a program that is started by
     its path is told of no virtual environment."""
     folders = [folder for folder in os.environ.get("FFPACK_CUDA_PATH", "").split(":") if folder]
@@ -34,7 +37,7 @@ def environment():
     return {**os.environ, "FFPACK_CUDA_PATH": ":".join(folders)} if folders else dict(os.environ)
 
 
-def run(name, arguments):
+def run(name: str, arguments: List[str]) -> None:
     """Replaces this process by a program; returns only by an exception. `arguments`: a list, without the name."""
     import signal
     path = find(name)
@@ -47,13 +50,13 @@ def run(name, arguments):
     os.execve(path, [path, *arguments], environment())
 
 
-def ffpack():
+def ffpack() -> None:
     run("ffpack", sys.argv[1:])
 
 
-def ffinspect():
+def ffinspect() -> None:
     run("ffinspect", sys.argv[1:])
 
 
-def fftrain():
+def fftrain() -> None:
     run("fftrain", sys.argv[1:])

@@ -1,59 +1,63 @@
 """How far a program is, told by its lines of JSON: a bar in a terminal and in a notebook, lines elsewhere."""
+from __future__ import annotations
+
 import os
 import sys
 import time
+from typing import Any, Callable, Dict, Optional, Tuple
 
+Event = Dict[str, Any]
 BAR, SECONDS_BETWEEN_LINES = 20, 30
 
 
-def in_notebook():
+def in_notebook() -> bool:
     """Whether this runs in a kernel of Jupyter, whose stderr is no terminal but can rewrite a line."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None
 
 
-def clock(seconds):
-    minutes, seconds = divmod(int(seconds), 60)
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return "%d:%02d:%02d" % (hours, minutes, seconds) if hours else "%02d:%02d" % (minutes, seconds)
+    return "%d:%02d:%02d" % (hours, minutes, rest) if hours else "%02d:%02d" % (minutes, rest)
 
 
 class Silent:
     """Shows nothing."""
 
-    def event(self, event):
+    def event(self, event: Event) -> None:
         pass
 
-    def clear(self):
+    def clear(self) -> None:
         pass
 
 
 class Called(Silent):
     """Calls a function of (done, total) instead; total is None where it is not known."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[int, Optional[int]], object]) -> None:
         self.function = function
-        self.last = None
+        self.last: Optional[Tuple[int, Optional[int]]] = None
 
-    def event(self, event):
+    def event(self, event: Event) -> None:
         if event["event"] == "progress":
             self.last = event["done"], event["total"]
             self.function(*self.last)
         elif self.last and self.last[0] != self.last[1]:
-            self.function(self.last[1], self.last[1])
+            self.function(self.last[1] or 0, self.last[1])
 
 
 class Line(Silent):
     """Writes to sys.stderr: a bar that rewrites its line, or a line every half minute."""
 
-    def __init__(self, rewrites):
+    def __init__(self, rewrites: bool) -> None:
         self.rewrites = rewrites
         self.width = 0
-        self.what = None
+        self.what: Optional[str] = None
         self.began = self.told = 0.0
 
-    def text(self, event, seconds):
+    def text(self, event: Event, seconds: float) -> str:
         done, total, unit = event["done"], event["total"], event["unit"]
         rate = done / seconds if seconds > 0 else 0
         speed = "%.0f %s/s" % (rate, unit) if rate >= 10 else "%.2f %s/s" % (rate, unit)
@@ -65,7 +69,7 @@ class Line(Silent):
         return "%s: %3.0f%%%s %d/%d [%s<%s, %s]" % (event["what"], share * 100, bar, done, total, clock(seconds),
                                                     left, speed)
 
-    def event(self, event):
+    def event(self, event: Event) -> None:
         if event["event"] != "progress":
             return
         now = time.monotonic()
@@ -77,7 +81,7 @@ class Line(Silent):
         self.told = now
         self.write(self.text(event, now - self.began))
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         if not self.rewrites:
             sys.stderr.write(text + "\n")
         else:
@@ -91,14 +95,14 @@ class Line(Silent):
             self.width = len(text)
         sys.stderr.flush()
 
-    def clear(self):
+    def clear(self) -> None:
         if self.rewrites and self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             sys.stderr.flush()
             self.width = 0
 
 
-def of(progress):
+def of(progress: Any) -> Silent:
     """What shows it, by the argument `progress` of ffload.pack."""
     if callable(progress):
         return Called(progress)
@@ -113,7 +117,7 @@ def of(progress):
     return Line(rewrites=in_notebook() or sys.stderr.isatty() and not dumb)
 
 
-def parse(line):
+def parse(line: str) -> Optional[Event]:
     """The event in a line of the program's stdout, or None."""
     import json
     try:

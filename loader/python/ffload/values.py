@@ -1,7 +1,10 @@
 """The values of any array as bytes, without NumPy: by the buffer protocol (NumPy, array.array), by
 __array_interface__ (PIL's images, ffload's tensors), by DLPack (PyTorch and others)."""
+from __future__ import annotations
+
 import ctypes
 import sys
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from .errors import UsageError
 
@@ -10,6 +13,7 @@ LETTERS = {"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I"
            "q": "i8", "Q": "u8", "e": "f2", "f": "f4", "d": "f8"}
 OWN = "<" if sys.byteorder == "little" else ">"
 CPU, PINNED = 1, 3
+Read = Tuple[bytes, Tuple[int, ...], str]
 
 
 class Device(ctypes.Structure):
@@ -24,11 +28,11 @@ class Tensor(ctypes.Structure):
                 ("offset", ctypes.c_uint64)]
 
 
-def typed(letter, size):
+def typed(letter: str, size: int) -> str:
     return ("|" if size == 1 else OWN) + "%s%d" % (letter, size)
 
 
-def rows(address, shape, strides, size):
+def rows(address: int, shape: Sequence[int], strides: Optional[Sequence[int]], size: int) -> bytes:
     """The bytes of an array at `address` in the order of its axes; strides in bytes, None = without gaps."""
     count = 1
     for length in shape:
@@ -47,7 +51,8 @@ def rows(address, shape, strides, size):
     low = sum((length - 1) * step for length, step in zip(shape, steps) if step < 0)
     high = sum((length - 1) * step for length, step in zip(shape, steps) if step > 0)
     memory = (ctypes.c_char * ((high - low + 1) * size)).from_address(address + low * size)
-    values = memoryview(memory).cast("B").cast({1: "B", 2: "H", 4: "I", 8: "Q"}[size])
+    whole: Any = memoryview(memory).cast("B")
+    values = whole.cast({1: "B", 2: "H", 4: "I", 8: "Q"}[size])
     starts = [-low]
     for length, step in zip(shape[:-1], steps[:-1]):
         starts = [start + i * step for start in starts for i in range(length)]
@@ -61,18 +66,19 @@ def rows(address, shape, strides, size):
     return b"".join(parts)
 
 
-def from_interface(found):
+def from_interface(value: Any, found: Dict[str, Any]) -> Read:
+    """Data that is None is the object's own buffer, as the interface has it."""
     shape, name, data = tuple(found["shape"]), found["typestr"], found.get("data")
     if name[1] not in "buif" or not name[2:].isdigit():
         raise UsageError("an array of type %s, wanted numbers" % name)
     size = int(name[2:])
     if isinstance(data, tuple):
         return rows(data[0], shape, found.get("strides"), size), shape, name
-    data = memoryview(data)
-    return data.cast("B")[found.get("offset", 0):].tobytes(), shape, name
+    view: memoryview = memoryview(value if data is None else data)
+    return view.cast("B")[found.get("offset", 0):].tobytes(), shape, name
 
 
-def from_dlpack(value):
+def from_dlpack(value: Any) -> Read:
     device = value.__dlpack_device__()
     if device[0] not in (CPU, PINNED):
         raise UsageError("an array in the memory of a GPU: copy it to the host's, by .cpu() or what is like it")
@@ -91,16 +97,16 @@ def from_dlpack(value):
     return data, shape, typed(letter, size)
 
 
-def from_buffer(view):
+def from_buffer(view: memoryview) -> Read:
     order, letter = (view.format[0], view.format[1:]) if view.format[:1] in ("<", ">", "=", "@", "!") else ("@", view.format)
     if letter not in LETTERS:
         raise UsageError("an array of type %s, wanted numbers" % view.format)
     name = LETTERS[letter][0] + str(view.itemsize)
     order = {"=": OWN, "@": OWN, "!": ">"}.get(order, order)
-    return view.tobytes(), view.shape, ("|" if view.itemsize == 1 else order) + name
+    return view.tobytes(), tuple(view.shape or ()), ("|" if view.itemsize == 1 else order) + name
 
 
-def read(value):
+def read(value: Any) -> Read:
     """(bytes, shape, type) of an array: bytes in the order of the axes, the last the fastest; the type in NumPy's
     words: "|u1", "<f4". UsageError for what is no array, or one of a GPU."""
     try:
@@ -111,8 +117,8 @@ def read(value):
         return from_buffer(view)
     found = getattr(value, "__array_interface__", None)
     if isinstance(found, dict):
-        return from_interface(found)
-    why = None
+        return from_interface(value, found)
+    why: Optional[Exception] = None
     if hasattr(value, "__dlpack__"):
         try:
             return from_dlpack(value)
