@@ -33,6 +33,9 @@ def flat(name, step, count, most_kib=256):
     print("# %+d KiB" % (after - before))
 
 
+before, kept = resident(), [bytes(1000) for _ in range(1000)]
+tap.ok(resident() - before > 700, "1000 KB that are kept are seen", "%d KiB" % (resident() - before))
+del kept
 for kind in ("numpy", "dlpack", "torch"):
     try:
         __import__(kind) if kind != "dlpack" else None
