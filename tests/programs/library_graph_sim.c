@@ -152,6 +152,9 @@ static bool seeks(const char *placement) {
     const char *state;
     begin_step(&one, placement, "epochs 0");
     bool good = steps(&one, 3);
+    wait_for(stream);
+    device->table->recording_destroy(device, one.recording);
+    one.recording = record(&one, &one.to); /* while none is begun */
     must(ffload_loader_seek(one.loader, 1, 5 * BATCH, &failure), "seek");
     wanted_from(&one, 1, 5 * BATCH);
     good = good && steps(&one, EPOCH);
