@@ -1,7 +1,7 @@
-/* libffload's batches in memory of its own on a simulated GPU: those of ff_loader on the host, for
+/* libffload's batches in memory of its own on a GPU: those of ff_loader on the host, for
  * as long as they are kept, and whatever is still enqueued to read them when they are released.
  * Prints TAP.
- *   library_pool_sim SET [few]     few: on a GPU with little memory */
+ *   library_pool_sim [few]     few: on a simulated GPU with little memory */
 #include "tests/programs/library_sim.h"
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ static bool same_batch(const ffload_batch *batch, const ff_slot *slot) {
     for (int i = 0; i < (slot->mix ? TENSORS : UNMIXED); i++) {
         tensor[i] = tensor_of(batch, names[i]);
         good = good && tensor[i]->device.device_type == kDLCUDA &&
-               tensor[i]->device.device_id == CARD && tensor[i]->shape[0] == slot->count &&
+               tensor[i]->device.device_id == card && tensor[i]->shape[0] == slot->count &&
                (uintptr_t)tensor[i]->data % 64 == 0;
     }
     shown.rows = slot->count; /* the tensors have no rows that only pad */
@@ -106,7 +106,7 @@ static bool exported(void) {
     ffload_loader_destroy(&loader);
     wait_for(stream);
     const bool good = images->dl_tensor.device.device_type == kDLCUDA &&
-                      !memcmp(images->dl_tensor.data, slot->data, slot->rows * slot->row_bytes);
+                      is_there(&images->dl_tensor, slot->data, slot->rows * slot->row_bytes);
     if (pthread_create(&thread, NULL, delete_it, images) != 0) return false;
     pthread_join(thread, NULL);
     ff_loader_release(wanted, slot, NULL);
@@ -123,13 +123,13 @@ static bool read_later(bool in_others, int steps) {
     ff_loader *wanted = host_loader(BATCH, FF_CHW, 0, 0, 0);
     ff_slot *slot = next_slot(wanted);
     const uint64_t bytes = slot->rows * slot->row_bytes;
-    uint8_t *copies = malloc(bytes * (size_t)steps);
+    uint8_t *read = allocate(bytes * (uint64_t)steps);
     bool good = true;
     for (int i = 0; i < steps; i++) {
         ffload_batch *batch = next_on(loader);
         ff_stream *reader = in_others ? others[i % STREAMS] : stream;
         must(ffload_batch_use_on(batch, native(reader), &failure), "use_on");
-        must((int)device->table->copy(device, reader, copies + (size_t)i * bytes,
+        must((int)device->table->copy(device, reader, read + (size_t)i * bytes,
                                       tensor_of(batch, "images")->data, bytes, NULL),
              "copy");
         ffload_batch_release(&batch);
@@ -138,14 +138,15 @@ static bool read_later(bool in_others, int steps) {
     for (int i = 0; i < STREAMS; i++) wait_for(others[i]);
     wait_for(stream);
     for (int i = 0; i < steps; i++) {
-        good = good && !memcmp(copies + (size_t)i * bytes, slot->data, bytes);
+        const DLTensor copy = {.data = read + (size_t)i * bytes};
+        good = good && is_there(&copy, slot->data, bytes);
         ff_loader_release(wanted, slot, NULL);
         slot = next_slot(wanted);
     }
     ff_loader_release(wanted, slot, NULL);
     ffload_loader_destroy(&loader);
     ff_loader_destroy(&wanted);
-    free(copies);
+    device->table->release(device, read);
     return good;
 }
 
@@ -272,12 +273,12 @@ static void all_cases(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2) return 2;
-    if (argc > 2) setenv("FF_SIM_MEMORY", "400", 1);
-    open_all(argv[1]);
+    const bool few = argc > 1 && !strcmp(argv[1], "few");
+    if (few) setenv("FF_SIM_MEMORY", "400", 1);
+    if (!open_all()) return 0;
     for (int i = 0; i < STREAMS; i++)
         must((int)device->table->stream_create(device, &others[i], NULL), "stream");
-    if (argc > 2)
+    if (few)
         result(no_memory(), "without memory no batch is lost");
     else
         all_cases();
