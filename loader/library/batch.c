@@ -9,7 +9,8 @@ struct ffload_batch {
     atomic_size_t users; /* the caller, exported tensors */
     int process;
     ff_library_plan *plan;
-    ff_blocks *blocks; /* whose memory it is, and this is in */
+    ff_library_block *on_gpu; /* which its memory is of, and this is a record of; or NULL: */
+    ff_blocks *blocks;        /* whose memory it is, and this is in */
     uint8_t *block;
     ffload_batch_info info;
     ff_library_tensor tensor[]; /* [plan->count] */
@@ -52,6 +53,17 @@ static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t cou
     }
 }
 
+/* What all batches have, whose memory and info are known. */
+static void finish(ffload_batch *batch, ff_library_plan *plan, uint8_t *memory) {
+    const uint32_t rows = plan->pads ? batch->info.rows : batch->info.count;
+    atomic_init(&batch->users, 1);
+    batch->process = ff_library_process();
+    batch->plan = plan;
+    for (size_t i = 0; i < plan->count; i++)
+        ff_library_plan_describe(plan, i, rows, memory, &batch->tensor[i]);
+    ff_library_plan_retain(plan);
+}
+
 ff_status ff_library_batch_create(ffload_batch **out, ff_loader *loader, ff_slot *slot,
                                   ff_library_plan *plan, ff_error *error) {
     ff_blocks *blocks;
@@ -60,32 +72,39 @@ ff_status ff_library_batch_create(ffload_batch **out, ff_loader *loader, ff_slot
     FF_TRY(ff_loader_keep(loader, slot, &blocks, &block, error));
     uint8_t *bytes = block;
     ffload_batch *batch = (ffload_batch *)(void *)(bytes + plan->batch_offset);
-    atomic_init(&batch->users, 1);
-    batch->process = ff_library_process();
-    batch->plan = plan;
+    batch->on_gpu = NULL;
     batch->blocks = blocks;
     batch->block = bytes;
     batch->info = ff_library_batch_info(slot->rows, slot->count, slot->epoch, slot->last,
                                         slot->batch, slot->position, slot->global_count);
-    for (size_t i = 0; i < plan->count; i++)
-        ff_library_plan_describe(plan, i, plan->pads ? slot->rows : slot->count, bytes,
-                                 &batch->tensor[i]);
     fill_samples((int64_t *)(void *)(bytes + plan->samples_offset), slot);
     fill_pairs(plan, bytes, slot->count);
-    ff_library_plan_retain(plan);
+    finish(batch, plan, bytes);
     *out = batch;
     return FF_OK;
 }
 
+ffload_batch *ff_library_batch_on_gpu(ff_library_block *block, ff_library_plan *plan,
+                                      const ffload_batch_info *info) {
+    ffload_batch *batch = block->record;
+    batch->on_gpu = block;
+    batch->info = *info;
+    finish(batch, plan, block->memory);
+    return batch;
+}
+
 /* By any thread. In a child of the process the blocks' lock may be held by a thread that it does
- * not have: its copy of the block is freed instead. */
+ * not have: its copy of the block is freed instead; it has none of a GPU's memory. */
 static void release(void *context) {
     ffload_batch *batch = context;
     if (atomic_fetch_sub(&batch->users, 1) != 1) return;
+    const bool here = batch->process == ff_library_process();
     ff_library_plan_release(batch->plan);
-    if (batch->process == ff_library_process())
+    if (batch->on_gpu && here)
+        ff_library_pool_give(batch->on_gpu);
+    else if (!batch->on_gpu && here)
         ff_blocks_give(batch->blocks, batch->block);
-    else
+    else if (!batch->on_gpu)
         free(batch->block);
 }
 
@@ -125,4 +144,14 @@ int ffload_batch_export(ffload_batch *batch, const char *name, DLManagedTensorVe
                         ffload_error *error) {
     ff_error inner;
     return ff_library_end(export_tensor(batch, name, tensor, &inner), &inner, error);
+}
+
+static ff_status use_on(const ffload_batch *batch, ff_stream *stream, ff_error *error) {
+    FF_TRY(ff_library_check_process(batch->process, "the batch", error));
+    return batch->on_gpu ? ff_library_block_use(batch->on_gpu, stream, error) : FF_OK;
+}
+
+int ffload_batch_use_on(ffload_batch *batch, void *stream, ffload_error *error) {
+    ff_error inner;
+    return ff_library_end(use_on(batch, stream, &inner), &inner, error);
 }

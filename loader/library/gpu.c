@@ -14,9 +14,18 @@ static bool stops(void *context) {
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
 ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error) {
-    FF_TRY(ff_cuda_module_open(&gpu->module, ordinal, error));
-    FF_TRY(ff_cuda_module_table(gpu->module)->device_create(&gpu->device, ordinal, error));
-    return gpu->device->table->event_create(gpu->device, &gpu->done, false, error);
+    ff_cuda_module *module;
+    ff_device *device;
+    FF_TRY(ff_cuda_module_open(&module, ordinal, error));
+    const ff_status status = ff_cuda_module_table(module)->device_create(&device, ordinal, error);
+    if (status != FF_OK) {
+        ff_cuda_module_close(&module);
+        return status;
+    }
+    FF_TRY(ff_library_pool_create(&gpu->pool, module, device, error));
+    gpu->kernels = ff_cuda_module_table(module)->loader;
+    gpu->device = device;
+    return device->table->event_create(device, &gpu->done, false, error);
 }
 
 /* Nothing can be done about a failure here, or of the work that it waits for. */
@@ -25,15 +34,14 @@ void ff_library_gpu_close(ff_library_gpu *gpu) {
     if (gpu->batches) (void)gpu->device->table->event_synchronize(gpu->device, gpu->done, NULL);
     ff_batches_destroy(&gpu->batches);
     if (gpu->device) gpu->device->table->event_destroy(gpu->device, gpu->done);
-    ff_device_destroy(&gpu->device);
-    ff_cuda_module_close(&gpu->module);
-    gpu->done = NULL;
+    ff_library_pool_close(&gpu->pool);
+    *gpu = (ff_library_gpu){0};
 }
 
 ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *dataset,
                                const ff_library_settings *settings, ff_error *error) {
     ff_batches_options options = {.loader = settings->loader,
-                                  .kernels = ff_cuda_module_table(gpu->module)->loader,
+                                  .kernels = gpu->kernels,
                                   .placement = settings->placement,
                                   .reserve_bytes = settings->reserve_bytes,
                                   .quiet = true,
@@ -50,9 +58,8 @@ ff_status ff_library_gpu_seek(ff_library_gpu *gpu, const ff_sequence *sequence, 
     return FF_OK;
 }
 
-ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
-                              ff_dataset *dataset, const ff_library_settings *settings,
-                              ff_error *error) {
+ff_status ff_library_gpu_plan(ff_library_plan **plan, ff_library_gpu *gpu, ff_dataset *dataset,
+                              const ff_library_settings *settings, ff_error *error) {
     const ff_batch_buffers *buffers = ff_batches_buffers(gpu->batches);
     const ff_batches_info info = ff_batches_describe(gpu->batches);
     const ff_slot slot = {.data = buffers->data,
@@ -68,7 +75,9 @@ ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
                           .layout = settings->loader.layout};
     const uint64_t bytes =
         (uint64_t)((const uint8_t *)(const void *)buffers->params - (const uint8_t *)buffers->data);
-    return ff_library_plan_create_device(plan, &slot, bytes, dataset, settings, error);
+    FF_TRY(ff_library_plan_create_device(plan, &slot, bytes, dataset, settings, error));
+    ff_library_pool_set(gpu->pool, (*plan)->bytes, ff_library_batch_bytes((*plan)->count));
+    return FF_OK;
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -183,4 +192,36 @@ ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *pla
     if (!*info) return FF_OK;
     FF_TRY(enqueue(gpu, output, tensors->count, stream, error));
     return ff_library_gpu_end(gpu, stream, error);
+}
+
+static ff_status write_block(ff_library_gpu *gpu, const ff_library_plan *plan,
+                             ff_library_block *block, ff_error *error) {
+    ff_batch_output output[OUTPUTS_MOST];
+    size_t count = 0;
+    for (size_t i = 0; i < plan->count && count < OUTPUTS_MOST; i++)
+        if (!plan->tensor[i].again)
+            output[count++] =
+                output_of(gpu, plan, i, (uint8_t *)block->memory + plan->tensor[i].offset);
+    FF_TRY(enqueue(gpu, output, count, gpu->stream, error));
+    return ff_library_block_written(block, error);
+}
+
+ff_status ff_library_gpu_next(ff_library_gpu *gpu, const ff_library_plan *plan, ff_stream *stream,
+                              ff_library_block **out, const ff_batch_info **info, ff_error *error) {
+    ff_library_block *block;
+    *out = NULL;
+    *info = NULL;
+    FF_TRY(ff_library_gpu_begin(gpu, stream, error));
+    if (!gpu->begun) return FF_OK;
+    FF_TRY(ff_library_pool_take(gpu->pool, stream, &block, error));
+    const ff_batch_info *begun = gpu->begun;
+    ff_status status = write_block(gpu, plan, block, error);
+    if (status == FF_OK) status = ff_library_gpu_end(gpu, stream, error);
+    if (status != FF_OK) {
+        ff_library_pool_give(block);
+        return status;
+    }
+    *out = block;
+    *info = begun;
+    return FF_OK;
 }

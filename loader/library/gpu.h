@@ -3,13 +3,13 @@
 #define FF_LOADER_LIBRARY_GPU_H
 
 #include "loader/batches.h"
-#include "loader/cuda/module.h"
-#include "loader/library/plan.h"
+#include "loader/library/batch.h"
 #include "loader/sequence.h"
 
 /* Zeroed: none. A stream is CUDA's own, as the device table's is. */
 typedef struct ff_library_gpu {
-    ff_cuda_module *module;
+    ff_library_pool *pool; /* of blocks for batches; it owns the module and the device */
+    const struct ff_loader_kernels *kernels;
     ff_device *device;
     ff_event *done; /* after the last batch in its consumer's stream */
     ff_batches *batches;
@@ -37,7 +37,7 @@ FF_MUST_USE ff_status ff_library_gpu_seek(ff_library_gpu *gpu, const ff_sequence
                                           ff_error *error);
 
 /* The tensors of its batches; FF_USAGE where options are not possible on a GPU. */
-FF_MUST_USE ff_status ff_library_gpu_plan(ff_library_plan **plan, const ff_library_gpu *gpu,
+FF_MUST_USE ff_status ff_library_gpu_plan(ff_library_plan **plan, ff_library_gpu *gpu,
                                           ff_dataset *dataset, const ff_library_settings *settings,
                                           ff_error *error);
 
@@ -52,5 +52,10 @@ FF_MUST_USE ff_status ff_library_gpu_end(ff_library_gpu *gpu, ff_stream *stream,
 FF_MUST_USE ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_library_plan *plan,
                                              const ff_library_tensors *tensors, ff_stream *stream,
                                              const ff_batch_info **info, ff_error *error);
+
+/* The same into a block of the pool's, which the caller gives back. NULL after the last batch. */
+FF_MUST_USE ff_status ff_library_gpu_next(ff_library_gpu *gpu, const ff_library_plan *plan,
+                                          ff_stream *stream, ff_library_block **block,
+                                          const ff_batch_info **info, ff_error *error);
 
 #endif

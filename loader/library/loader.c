@@ -161,8 +161,8 @@ static ff_status await_batch(ffload_loader *loader, ff_error *error) {
 static ff_status next_batch(ffload_loader *loader, ffload_batch **batch, ff_error *error) {
     if (is_on_gpu(loader))
         return ff_fail(error, FF_USAGE,
-                       "this loader makes its batches on a GPU: ffload_loader_enqueue_into gives "
-                       "them");
+                       "this loader makes its batches on a GPU: ffload_loader_next_on and "
+                       "ffload_loader_enqueue_into give them");
     FF_TRY(await_batch(loader, error));
     if (!loader->slot) FF_TRY(ff_loader_acquire(loader->inner, &loader->slot, error));
     if (!loader->slot) return FF_OK;
@@ -275,6 +275,28 @@ int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
     return ff_library_end(status, &inner, error);
 }
 
+static ff_status next_on(ffload_loader *loader, ff_stream *stream, ffload_batch **batch,
+                         ff_error *error) {
+    ff_library_block *block;
+    const ff_batch_info *info;
+    FF_TRY(check_gpu(loader, error));
+    FF_TRY(await_batch(loader, error));
+    FF_TRY(ff_library_gpu_next(&loader->gpu, loader->plan, stream, &block, &info, error));
+    if (!info) return FF_OK;
+    pass(loader, info);
+    *batch = ff_library_batch_on_gpu(block, loader->plan, tell(loader, info));
+    return FF_OK;
+}
+
+int ffload_loader_next_on(ffload_loader *loader, void *stream, ffload_batch **batch,
+                          ffload_error *error) {
+    ff_error inner;
+    *batch = NULL;
+    ff_status status = ff_library_enter(loader, &inner);
+    if (status == FF_OK) status = ff_library_leave(loader, next_on(loader, stream, batch, &inner));
+    return ff_library_end(status, &inner, error);
+}
+
 /* ---- measuring ------------------------------------------------------------------------------ */
 
 static ff_status fill_stats(const ffload_loader *loader, ffload_stats *stats) {
@@ -284,7 +306,7 @@ static ff_status fill_stats(const ffload_loader *loader, ffload_stats *stats) {
     stats->fill_ns = from.fill_ns;
     stats->samples = from.samples;
     stats->batches = from.batches;
-    stats->blocks = from.blocks;
+    stats->blocks = is_on_gpu(loader) ? ff_library_pool_allocated(loader->gpu.pool) : from.blocks;
     return FF_OK;
 }
 

@@ -52,35 +52,56 @@ static void seeks(void **state) {
     set_remove(&set);
 }
 
-/* Seeks to any place at any time, also while batches are made, and with batches that are kept. */
+enum { WIDE = 48, WIDES = EPOCH * 16 / WIDE };
+
+/* Batches of 48 that take long, by some threads; `to`: what is in them, or NULL. */
+static ffload_loader *load_slow(ffload_dataset *dataset, const char *threads, uint64_t *to) {
+    char words[128];
+    snprintf(words, sizeof words, "batch_size %d epochs 0 augment rrc=32,flip workers %s", WIDE,
+             threads);
+    ffload_loader *loader = load(dataset, words);
+    for (int i = 0; to && i < WIDES; i++) {
+        ffload_batch *batch = next(loader);
+        to[i] = hash_of(batch);
+        ffload_batch_release(&batch);
+    }
+    return loader;
+}
+
+/* Seeks to any place at any time, also while batches are made, by threads or half by the consumer
+ * who was interrupted, and with batches that are kept. */
 static void seeks_anywhere(void **state) {
     (void)state;
-    static const char *const words[] = {"batch_size 16 epochs 0 workers 0",
-                                        "batch_size 16 epochs 0 workers 1 prefetch 2",
-                                        "batch_size 16 epochs 0 workers 3 prefetch 5"};
+    static const char *const threads[] = {"0", "1 prefetch 2", "3 prefetch 5"};
     set_spec set;
-    uint64_t hash[EPOCH];
+    uint64_t hash[EPOCH], wanted[WIDES];
     ffload_dataset *dataset = known_set(&set, hash);
+    ffload_loader *loader = load_slow(dataset, "0", wanted);
+    ffload_loader_destroy(&loader);
     for (int k = 0; k < 3; k++) {
         dice d = {.seed = 5 + (uint64_t)k};
-        ffload_loader *loader = load(dataset, words[k]);
-        ffload_batch *kept[3] = {NULL};
-        int number = 0, of_kept[3] = {0};
-        for (int i = 0; i < 300; i++) {
-            if (number == EPOCH || roll(&d, 3) == 0) {
-                number = (int)roll(&d, EPOCH);
-                if (roll(&d, 2)) usleep(roll(&d, 300));
-                assert_did(ffload_loader_seek(loader, 0, 16ul * (uint64_t)number, error));
+        ffload_batch *kept[2] = {NULL};
+        int number = 0, of_kept[2] = {0};
+        loader = load_slow(dataset, threads[k], NULL);
+        for (int i = 0; i < 200; i++) {
+            if (roll(&d, 2)) {
+                ffload_loader_interrupt(loader);
+                assert_refused(ffload_loader_next(loader, &kept[1], error), FFLOAD_INTERRUPTED, "");
             }
-            const uint32_t at = roll(&d, 3);
-            if (kept[at]) assert_int_equal(hash_of(kept[at]), hash[of_kept[at]]);
-            ffload_batch_release(&kept[at]);
-            kept[at] = next(loader);
-            of_kept[at] = number++;
-            assert_int_equal(hash_of(kept[at]), hash[of_kept[at]]);
+            if (number == WIDES || roll(&d, 2)) {
+                number = (int)roll(&d, WIDES);
+                usleep(roll(&d, 500));
+                assert_did(ffload_loader_seek(loader, 0, WIDE * (uint64_t)number, error));
+            }
+            kept[1] = next(loader);
+            if (kept[0]) assert_int_equal(hash_of(kept[0]), wanted[of_kept[0]]);
+            of_kept[1] = number++;
+            assert_int_equal(hash_of(kept[1]), wanted[of_kept[1]]);
+            ffload_batch_release(&kept[0]);
+            kept[0] = kept[1], of_kept[0] = of_kept[1];
         }
-        assert_true(stats_of(loader).blocks <= 5 + 4); /* a seek allocates none */
-        for (int i = 0; i < 3; i++) ffload_batch_release(&kept[i]);
+        assert_true(stats_of(loader).blocks <= 5 + 2); /* a seek allocates none */
+        ffload_batch_release(&kept[0]);
         ffload_loader_destroy(&loader);
     }
     ffload_dataset_close(&dataset);

@@ -76,7 +76,9 @@ GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(M
 # the module, as fftrain does.
 GPU_TESTS := $(if $(MODULES),$(patsubst tests/cuda/unit/%.c,$(BUILD)/gpu/%,$(shell grep -l kernel_helpers.h tests/cuda/unit/test_cuda_*.c)))
 GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step compute plan placements nccl))
-GPU_PROGRAMS += $(GPU_TESTS) $(GPU_MODULE_TESTS) $(if $(MODULES),$(BUILD)/gpu/gpu_library)
+# The library's programs for the simulated GPU, on the card.
+GPU_LIBRARY_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,library library_graph library_pool))
+GPU_PROGRAMS += $(GPU_TESTS) $(GPU_MODULE_TESTS) $(GPU_LIBRARY_TESTS) $(if $(MODULES),$(BUILD)/gpu/gpu_library)
 $(BUILD)/obj/gpu/%.o: %.c $(BUILD)/config.mk Makefile tools/build/cuda.mk
 	@mkdir -p $(@D)
 	$(CC) -Itests/gpu/tiny $(ALL_CFLAGS) -DFF_TESTS_ON_CARD -MMD -MP -c $< -o $@
@@ -86,6 +88,9 @@ $(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(BUILD)/libf
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
 GPU_ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 $(GPU_MODULE_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(GPU_ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
+$(GPU_LIBRARY_TESTS): $(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/programs/%_sim.o $(GPU_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 # Without the packer's libraries, which the tests' own of this needs.

@@ -44,8 +44,8 @@
  * any thread.
  *
  * Processes. Threads do not survive a fork: a child may release, close and destroy what it
- * inherited, and read the batches and tensors that it has; all other calls refuse (FFLOAD_USAGE).
- * It opens its own instead; the files' memory is shared by all.
+ * inherited, and read the batches and tensors in host memory that it has; all other calls refuse
+ * (FFLOAD_USAGE). It opens its own instead; the files' memory is shared by all.
  *
  * Signals. No handler is installed for any signal but SIGBUS, which the system sends to a thread
  * that reads a mapped file when the file shrinks or its disk fails. Where that happens in a read of
@@ -234,13 +234,14 @@ FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,
 /* Batches of an epoch from its start; with cuts, parts of batches. */
 FFLOAD_API uint64_t ffload_loader_length(const ffload_loader *loader);
 
-/* One batch in host memory, for as long as it is not released, also after its loader is gone. Its
- * memory is then used for another one: a loop that keeps no batch allocates nothing after the
- * start, but for a few bytes for each tensor that it exports. */
+/* One batch, in host memory or on a GPU, for as long as it is not released, also after its loader
+ * is gone. Its memory is then used for another one: a loop that keeps no batch allocates nothing
+ * after the start, but for a few bytes for each tensor that it exports. */
 typedef struct ffload_batch ffload_batch;
 
 /* Waits for the next batch; *batch = NULL after the last one of the last epoch. An error in making
- * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE. */
+ * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE;
+ * see ffload_loader_next_on. */
 FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error);
 
 /* Ends the wait of ffload_loader_next, or of the next call of it where none waits, with
@@ -312,10 +313,10 @@ FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTe
 
 /* ---- batches on a GPU ----------------------------------------------------------------------- */
 
-/* With device cuda a loader has no batches of its own: it writes the next one into memory that the
- * caller gives, names[i] into to[i]. names: any of a batch's tensors (ffload_batch_tensor).
- * to: tensors on the loader's device, of the dtype, shape and strides of a full batch
- * (ffload_loader_describe); rows after info.count are padding, with weight 0 and class -1.
+/* With device cuda a loader writes the next batch into memory that the caller gives, names[i] into
+ * to[i]. names: any of a batch's tensors (ffload_batch_tensor). to: tensors on the loader's device,
+ * of the dtype, shape and strides of a full batch (ffload_loader_describe); rows after info.count
+ * are padding, with weight 0 and class -1.
  *
  * All work is enqueued in `stream`, a cudaStream_t of the caller's, and the host waits for none of
  * it: what comes later in the stream sees the batch. With placement stream and host it waits, as
@@ -362,6 +363,29 @@ FFLOAD_API int ffload_loader_write(ffload_loader *loader, const char *const *nam
                                    const DLTensor *const *to, size_t count, void *stream,
                                    ffload_error *error);
 FFLOAD_API int ffload_loader_end(ffload_loader *loader, void *stream, ffload_error *error);
+
+/* For consumers that have no memory of their own for it: the next batch in memory of the loader's
+ * on its device, as ffload_loader_next gives it on the host, with its tensors of device kDLCUDA;
+ * *batch = NULL after the last one. The work that writes it is enqueued in `stream`, as by
+ * enqueue_into.
+ *
+ * The batch may be kept as long as the caller likes, also after the loader is gone. Once it is
+ * released, and the deleters of its tensors were called, its memory is used for another one, which
+ * is written after all work that is in `stream` by then: so what was enqueued in `stream` to read
+ * the batch reads it, also when it runs only after the release, and the host waits for nothing.
+ * That holds for other streams that are named to ffload_batch_use_on; in one that is not, what
+ * reads the batch must be done when it is released. A loop that keeps no batch allocates nothing
+ * after the start. After the loader's end a release frees the memory, which waits for the device.
+ */
+FFLOAD_API int ffload_loader_next_on(ffload_loader *loader, void *stream, ffload_batch **batch,
+                                     ffload_error *error);
+
+/* Lets work in `stream` use a batch on a GPU: what is enqueued there later sees the batch,
+ * whichever stream it was written in, and its memory is used for another one only after what
+ * `stream` has by then. For example in __dlpack__(stream), for the consumer's. By any thread; the
+ * stream lives as long as the loader. Of a batch on the host: nothing. FFLOAD_USAGE where the
+ * stream is in a capture. */
+FFLOAD_API int ffload_batch_use_on(ffload_batch *batch, void *stream, ffload_error *error);
 
 #ifdef __cplusplus
 }

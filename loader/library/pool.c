@@ -1,0 +1,212 @@
+#include "loader/library/pool.h"
+
+#include "format/base/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { UNUSED_MOST = 8, STREAMS_FIRST = 4 };
+
+struct ff_library_pool {
+    pthread_mutex_t mutex;
+    ff_cuda_module *module;
+    ff_device *device;
+    uint64_t bytes, record_bytes, allocated;
+    uint64_t taken;                       /* blocks and calls that the pool outlives */
+    ff_library_block *first, **last_next; /* that have none, in the order in which they came back */
+    uint32_t unused;
+    bool closed;
+};
+
+/* ---- the pool ------------------------------------------------------------------------------- */
+
+static void destroy(ff_library_pool *pool) {
+    pthread_mutex_destroy(&pool->mutex);
+    ff_device_destroy(&pool->device);
+    ff_cuda_module_close(&pool->module);
+    free(pool);
+}
+
+ff_status ff_library_pool_create(ff_library_pool **out, ff_cuda_module *module, ff_device *device,
+                                 ff_error *error) {
+    ff_library_pool *pool;
+    const ff_status status = ff_alloc(&pool, 1, sizeof *pool, "a loader's batches", error);
+    *out = pool;
+    if (status != FF_OK) {
+        ff_device_destroy(&device);
+        ff_cuda_module_close(&module);
+        return status;
+    }
+    pthread_mutex_init(&pool->mutex, NULL);
+    pool->module = module;
+    pool->device = device;
+    pool->last_next = &pool->first;
+    return FF_OK;
+}
+
+void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_bytes) {
+    pool->bytes = bytes;
+    pool->record_bytes = record_bytes;
+}
+
+/* The device frees memory only once its work is done. */
+static void free_block(ff_library_pool *pool, ff_library_block *block) {
+    pool->device->table->event_destroy(pool->device, block->event);
+    pool->device->table->release(pool->device, block->memory);
+    free(block->stream);
+    free(block->record);
+    free(block);
+}
+
+/* The last to leave a closed pool ends it. */
+static void leave(ff_library_pool *pool) {
+    pthread_mutex_lock(&pool->mutex);
+    const bool last = !--pool->taken && pool->closed;
+    pthread_mutex_unlock(&pool->mutex);
+    if (last) destroy(pool);
+}
+
+void ff_library_pool_close(ff_library_pool **out) {
+    ff_library_pool *pool = *out;
+    if (!pool) return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->closed = true;
+    pool->taken++;
+    ff_library_block *block = pool->first;
+    pthread_mutex_unlock(&pool->mutex);
+    for (ff_library_block *next; block; block = next) {
+        next = block->next;
+        free_block(pool, block);
+    }
+    leave(pool);
+    *out = NULL;
+}
+
+uint64_t ff_library_pool_allocated(ff_library_pool *pool) {
+    pthread_mutex_lock(&pool->mutex);
+    const uint64_t allocated = pool->allocated;
+    pthread_mutex_unlock(&pool->mutex);
+    return allocated;
+}
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+static ff_status allocate(ff_library_pool *pool, ff_library_block **out, ff_error *error) {
+    const ff_device_table *table = pool->device->table;
+    ff_library_block *block;
+    ff_status status;
+    FF_TRY(ff_alloc(&block, 1, sizeof *block, "a batch", error));
+    block->pool = pool;
+    FF_TRY_DONE(ff_alloc(&block->record, pool->record_bytes, 1, "a batch", error));
+    FF_TRY_DONE(
+        ff_alloc(&block->stream, STREAMS_FIRST, sizeof(ff_stream *), "a batch's streams", error));
+    block->room = STREAMS_FIRST;
+    FF_TRY_DONE(table->event_create(pool->device, &block->event, false, error));
+    status = table->allocate(pool->device, &block->memory, pool->bytes, "a batch", error);
+done:
+    if (status == FF_OK)
+        *out = block;
+    else
+        free_block(pool, block);
+    return status;
+}
+
+/* Whether a stream can wait for all that is enqueued to use the block: not where that stands in a
+ * capture. */
+static bool can_wait(const ff_library_block *block, const ff_stream *stream) {
+    ff_device *device = block->pool->device;
+    for (size_t i = 0; i < block->streams; i++)
+        if (block->stream[i] != stream && device->table->capturing(device, block->stream[i]))
+            return false;
+    return true;
+}
+
+/* The first of those that nobody owns, which was given back the longest time ago. */
+static ff_library_block *pick(ff_library_pool *pool, const ff_stream *stream) {
+    ff_library_block **at = &pool->first, *block;
+    while (*at && !can_wait(*at, stream)) at = &(*at)->next;
+    block = *at;
+    if (!block) return NULL;
+    *at = block->next;
+    if (!*at) pool->last_next = at;
+    pool->unused--;
+    return block;
+}
+
+static ff_status wait_for_users(const ff_library_block *block, ff_stream *stream, ff_error *error) {
+    ff_device *device = block->pool->device;
+    for (size_t i = 0; i < block->streams; i++) {
+        if (block->stream[i] == stream) continue;
+        FF_TRY(device->table->event_record(device, block->event, block->stream[i], error));
+        FF_TRY(device->table->stream_wait(device, stream, block->event, error));
+    }
+    return FF_OK;
+}
+
+ff_status ff_library_pool_take(ff_library_pool *pool, ff_stream *stream, ff_library_block **out,
+                               ff_error *error) {
+    *out = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    ff_library_block *block = pick(pool, stream);
+    pool->taken++;
+    pool->allocated += !block;
+    pthread_mutex_unlock(&pool->mutex);
+    const bool fresh = !block;
+    ff_status status = fresh ? allocate(pool, &block, error) : wait_for_users(block, stream, error);
+    if (status != FF_OK) {
+        if (fresh)
+            leave(pool);
+        else
+            ff_library_pool_give(block);
+        return status;
+    }
+    block->stream[0] = stream;
+    block->streams = 1;
+    *out = block;
+    return FF_OK;
+}
+
+ff_status ff_library_block_written(ff_library_block *block, ff_error *error) {
+    ff_device *device = block->pool->device;
+    return device->table->event_record(device, block->event, block->stream[0], error);
+}
+
+/* With the lock held. */
+static ff_status use(ff_library_block *block, ff_stream *stream, ff_error *error) {
+    ff_device *device = block->pool->device;
+    for (size_t i = 0; i < block->streams; i++)
+        if (block->stream[i] == stream) return FF_OK;
+    if (device->table->capturing(device, stream))
+        return ff_fail(error, FF_USAGE, "the stream is in a capture, and cannot wait for a batch");
+    if (block->streams == block->room) {
+        ff_stream **more = realloc(block->stream, 2 * block->room * sizeof(ff_stream *));
+        if (!more) return ff_fail(error, FF_NO_MEMORY, "not enough memory for a batch's streams");
+        block->stream = more;
+        block->room *= 2;
+    }
+    FF_TRY(device->table->stream_wait(device, stream, block->event, error));
+    block->stream[block->streams++] = stream;
+    return FF_OK;
+}
+
+ff_status ff_library_block_use(ff_library_block *block, ff_stream *stream, ff_error *error) {
+    pthread_mutex_lock(&block->pool->mutex);
+    const ff_status status = use(block, stream, error);
+    pthread_mutex_unlock(&block->pool->mutex);
+    return status;
+}
+
+void ff_library_pool_give(ff_library_block *block) {
+    ff_library_pool *pool = block->pool;
+    pthread_mutex_lock(&pool->mutex);
+    const bool keeps = !pool->closed && pool->unused < UNUSED_MOST;
+    if (keeps) {
+        block->next = NULL;
+        *pool->last_next = block;
+        pool->last_next = &block->next;
+        pool->unused++;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    if (!keeps) free_block(pool, block);
+    leave(pool);
+}

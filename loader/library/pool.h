@@ -1,0 +1,50 @@
+/* Blocks of a GPU's memory, which batches are given in. Private to loader/library/.
+ *
+ * Life of a block: ff_library_pool_take -> its owner -> ff_library_pool_give. A block that is given
+ * back is used again, although work that reads it may still be enqueued: it remembers the streams
+ * in which it is used, and the stream for which it is taken next waits for what is in these by
+ * then; the host never does. The blocks outlive their creator, with the module and the device:
+ * after ff_library_pool_close the last one that is given back ends all. Thread rule: any thread, in
+ * the process that created it. */
+#ifndef FF_LOADER_LIBRARY_POOL_H
+#define FF_LOADER_LIBRARY_POOL_H
+
+#include "loader/cuda/module.h"
+#include "loader/device/device.h"
+
+typedef struct ff_library_pool ff_library_pool;
+
+typedef struct ff_library_block {
+    void *memory; /* the device's */
+    void *record; /* host memory for the owner's use, zeroed once */
+    ff_library_pool *pool;
+    struct ff_library_block *next; /* of those that nobody owns */
+    ff_event *event;               /* the owner's work, or that of a stream, up to here */
+    ff_stream **stream;            /* [streams]: in which it is used, the owner's first */
+    size_t streams, room;
+} ff_library_block;
+
+/* Takes over both, also on failure. */
+FF_MUST_USE ff_status ff_library_pool_create(ff_library_pool **pool, ff_cuda_module *module,
+                                             ff_device *device, ff_error *error);
+/* Of blocks to come: bytes of the device's memory, and of the record. Once, before the first. */
+void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_bytes);
+/* No more are taken. NULL is accepted; *pool = NULL. */
+void ff_library_pool_close(ff_library_pool **pool);
+
+/* A block whose content is undefined, for work in `stream`, which is in no capture. FF_NO_MEMORY.
+ */
+FF_MUST_USE ff_status ff_library_pool_take(ff_library_pool *pool, ff_stream *stream,
+                                           ff_library_block **block, ff_error *error);
+/* What is enqueued in its stream is what others wait for. */
+FF_MUST_USE ff_status ff_library_block_written(ff_library_block *block, ff_error *error);
+/* `stream` waits for that, and whoever takes the block next for `stream`. FF_USAGE in a capture. */
+FF_MUST_USE ff_status ff_library_block_use(ff_library_block *block, ff_stream *stream,
+                                           ff_error *error);
+/* May end the pool, where it is closed. */
+void ff_library_pool_give(ff_library_block *block);
+
+/* How many were allocated since the creation. */
+uint64_t ff_library_pool_allocated(ff_library_pool *pool);
+
+#endif
