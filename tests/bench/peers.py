@@ -1,10 +1,9 @@
 """FFCV and MosaicML Streaming on the same photographs: packing time, size on disk, random reads.
 
-Each peer gets a virtual environment of its own (from PyPI, over the system's torch), kept in PEERS_DIR
-(default: a temporary folder that is removed); where it cannot be made, the peer is skipped with the reason.
+Each peer has an environment of its own (environments.py); where it cannot be made, the peer is skipped with the reason.
 Photographs: FF_IMAGES (a folder of class folders; default: the 400 of ../shared), each COPIES (4) times.
 All store 224 x 224 RGB bytes (short side 256, centre 224) with as many processes or threads as there are
-cores, and then give batches of 64 in random order. Environment: BUILD, ROUNDS (3)."""
+cores, and then give batches of 64 in random order. Environment: BUILD, ROUNDS (3), PEERS_DIR."""
 import json
 import os
 import re
@@ -16,16 +15,14 @@ import tarfile
 import tempfile
 import time
 
+import environments
+
 BUILD = os.environ.get("BUILD", "build")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 COPIES = int(os.environ.get("COPIES", "4"))
 CORES = os.cpu_count()
 BATCH = 64
-PEERS = {  # numpy and opencv as the system's torch can use them
-    "ffcv": ["ffcv", "numpy<2", "opencv-python<4.12"],
-    "streaming": ["mosaicml-streaming", "numpy<2"],
-}
 
 
 # ---- inside a peer's environment: prints a JSON object -------------------------------------------
@@ -114,26 +111,6 @@ def run_streaming(folder, out):
 # ---- outside -------------------------------------------------------------------------------------
 
 
-def environment(name, kept):
-    """The peer's Python, or a reason why there is none."""
-    folder = os.path.join(kept, name)
-    python = os.path.join(folder, "bin", "python")
-    module = "ffcv.writer" if name == "ffcv" else "streaming"
-    check = [python, "-c", f"import {module}, torch, numpy; torch.from_numpy(numpy.zeros(1))"]
-    if os.path.exists(python) and subprocess.run(check, capture_output=True).returncode == 0:
-        return python, None
-    for command in ([sys.executable, "-m", "venv", "--system-site-packages", folder],
-                    [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEERS[name]], check):
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return None, str(error)
-        if done.returncode:
-            lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "rror" in line]
-            return None, (lines or ["pip failed"])[-1][:160]
-    return python, None
-
-
 def photographs(work):
     """A folder of class folders, every image COPIES times (by link)."""
     source = os.environ.get("FF_IMAGES")
@@ -176,21 +153,19 @@ def main():
         print(f"peers: skipped ({missing})")
         return
     work = tempfile.mkdtemp(prefix="ffpeers", dir=os.environ.get("BENCH_DIR"))
-    kept = os.environ.get("PEERS_DIR") or os.path.join(work, "venvs")
-    os.makedirs(kept, exist_ok=True)
     try:
         images = photographs(work)
         if not images:
             print("peers: skipped (no photographs; FF_IMAGES names a folder of them)")
             return
         pythons = {}
-        for name in PEERS:
-            pythons[name], reason = environment(name, kept)
+        for name in environments.PACKAGES:
+            pythons[name], reason = environments.python_of(name)
             if reason:
                 print(f"{name}: skipped ({reason})\n")
         results = {}
         for number in range(ROUNDS):
-            for name in ["ffpack u8", "ffpack f16", *PEERS]:
+            for name in ["ffpack u8", "ffpack f16", *environments.PACKAGES]:
                 out = os.path.join(work, f"out-{number}-{name.replace(' ', '-')}")
                 if name.startswith("ffpack"):
                     got = run_ours(images, out, name.split()[1])

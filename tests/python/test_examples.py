@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Each of loader/python/examples, run at a small size on images whose class is their colour: it learns them, counts every sample of the
+validation set once, and continues from a checkpoint as if it had never stopped. PyPI's JAX and Lightning: with PYTHON, a Python that
+has them. Prints TAP. Environment: BUILD, PYTHON."""
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import jobs  # noqa: E402
+import package  # noqa: E402
+import tap  # noqa: E402
+
+EXAMPLES = os.path.join(tap.ROOT, "loader", "python", "examples")
+CLASSES, TRAIN, VAL = {"blue": (110, 120, 150), "green": (110, 150, 120), "red": (150, 115, 115)}, 32, 11
+missing = [name for name in ("numpy", "PIL", "torch", "torchvision") if importlib.util.find_spec(name) is None]
+if missing:
+    tap.skip("examples", "the Python module %s is not installed" % missing[0])
+    tap.finish()
+
+
+def make_images(folder):
+    """Class folders below train and val: noise around the class's colour."""
+    import numpy
+    from PIL import Image
+    dice = numpy.random.RandomState(0)
+    for split, count in (("train", TRAIN), ("val", VAL)):
+        for name, colour in CLASSES.items():
+            os.makedirs(os.path.join(folder, split, name))
+            for i in range(count):
+                pixels = numpy.clip(dice.normal(colour, 60, (32, 32, 3)), 0, 255).astype("uint8")
+                Image.fromarray(pixels).save(os.path.join(folder, split, name, "%02d.png" % i))
+
+
+def run(name, *options, launcher=()):
+    """What the example prints; None, and why, where it failed."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "OMPI_", "RANK", "WORLD"))}
+    done = subprocess.run([*launcher, sys.executable, os.path.join(EXAMPLES, name), *map(str, options)], cwd=package.PLACE, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+                          env=dict(inherited, PYTHONPATH=package.FOLDER, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES=""))
+    if done.returncode:
+        print("# " + done.stderr.strip().replace("\n", "\n# "))
+    return done.stdout if done.returncode == 0 else ""
+
+
+def learns(name, example, *options, launcher=()):
+    """Its last accuracy is nearly 1, and one that all of the validation's samples, and no others, can have."""
+    said = run(example, *options, launcher=launcher)
+    found = [float(value) for value in re.findall(r"(?:accuracy|top-1) (\d\.\d+)", said)]
+    count = VAL * len(CLASSES)
+    whole = all(abs(value - round(value * count) / count) < 6e-5 for value in found)
+    tap.ok(found and found[-1] > 0.9 and whole, name, said)
+
+
+def needs(module, name):
+    if importlib.util.find_spec(module):
+        return True
+    tap.skip(name, "the Python module %s is not installed" % module)
+    return False
+
+
+def test_resume(data):
+    """The same losses, from the middle of the second epoch, as without a stop."""
+    options = ["--data", data, "--model", "resnet18", "--augment", "crop=4,flip,mixup", "--batch", 16, "--epochs", 3, "--lr", 0.01,
+               "--print-every", 1, "--warmup-epochs", 1]
+    whole = run("torchvision_script.py", *options, "--output", "whole")
+    first = run("torchvision_script.py", *options, "--output", "parts", "--max-steps", 9)
+    rest = run("torchvision_script.py", *options, "--output", "parts", "--resume", "parts/last.pt")
+    steps = [re.findall(r"^step (\d+) of \d+: loss (\S+),", said, re.M) for said in (whole, first, rest)]
+    tap.ok(len(steps[0]) == 3 * (TRAIN * len(CLASSES) // 16) and len(steps[1]) == 9 and steps[0] == steps[1] + steps[2],
+           "torchvision_script.py: after a stop in the middle of an epoch it continues with the same losses", str(steps))
+
+
+def main():
+    make_images(os.path.join(package.PLACE, "images"))
+    packed = ["--data", "packed", "--lr", 0.003]
+    learns("plain.py packs a folder and learns it", "plain.py", "--source", "images", "--resize", 32, "--center-crop", 32, "--batch", 16,
+           "--epochs", 4, *packed)
+    if jobs.has_torchrun():
+        learns("ddp.py: two ranks under torchrun", "ddp.py", *packed, "--batch", 16, "--epochs", 4, launcher=jobs.torchrun(2))
+    learns("torchvision_script.py learns", "torchvision_script.py", *packed, "--model", "resnet18", "--augment", "crop=4,flip", "--batch", 16,
+           "--epochs", 4, "--ema-decay", 0.8)
+    test_resume("packed")
+    learns("numpy_script.py learns", "numpy_script.py", "--data", "packed", "--batch", 16)
+    if needs("jax", "jax_script.py learns"):
+        learns("jax_script.py learns", "jax_script.py", "--data", "packed", "--batch", 16)
+    if needs("lightning", "lightning_script.py learns"):
+        learns("lightning_script.py learns", "lightning_script.py", *packed, "--batch", 16, "--epochs", 4)
+    shutil.rmtree(package.PLACE)
+    tap.finish()
+
+
+main()
