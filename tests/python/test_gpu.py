@@ -159,6 +159,50 @@ for _ in range(9):
     found.append(flat(static.batch))
 tap.ok(same(found, want[:9]) and loader.epoch == 1, "enqueue without a capture writes one after another")
 
+# ---- a pool, for libraries other than torch ----
+second = ctypes.c_void_p(sim.ffload_sim_create(1))
+other = sim.ffload_sim_stream(second)
+import ffload.memory  # noqa: E402
+ffload.memory.current_stream = lambda kind: stream
+
+
+def values(tensor):
+    """What NumPy sees of the memory, as if it were the host's."""
+    assert tensor.device == "cuda:1" and tensor.__dlpack_device__() == (2, 1)
+    about = dict(tensor.__cuda_array_interface__)
+    assert about.pop("stream") == stream
+    return numpy.array(numpy.asarray(types.SimpleNamespace(__array_interface__=about)))
+
+
+for placement in ("resident", "stream", "host"):
+    for words in (dict(augment="crop=2,flip"), dict(last_batch="keep", samples=True), dict(augment="mixup", label="soft,label", dtype="f16")):
+        loader = ffload.Loader(SET, 16, device="cuda:1", as_="dlpack", placement=placement, epochs=2, **words)
+        kept = list(loader)
+        done()
+
+        def parts(batch):
+            batch = list(batch.values()) if isinstance(batch, dict) else batch
+            return [values(batch)] if isinstance(batch, ffload.Tensor) else [part for one in batch for part in parts(one)]
+        tap.ok(same([parts(batch) for batch in kept], on_cpu(SET, 16, epochs=2, **words)), "%s %s: in a pool, all kept" % (placement, words))
+del kept
+loader = ffload.Loader(SET, 16, device="cuda:1", as_="dlpack", epochs=0)
+steps = iter(loader)
+for _ in range(10):
+    next(steps)
+blocks = loader.stats()["blocks"]
+for _ in range(200):
+    images, labels = next(steps)
+    images.__dlpack__(stream=other, max_version=(1, 0))
+    labels.__dlpack__(stream=-1)
+tap.ok(loader.stats()["blocks"] == blocks < 8, "a loop that keeps none allocates nothing after the start", (blocks, loader.stats()))
+assert sim.ffload_sim_begin(second) == 0
+tap.ok(raises(ffload.UsageError, lambda: images.__dlpack__(stream=other), "capture"), "not to a stream in a capture")
+assert sim.ffload_sim_end(second) == 0
+tap.ok(raises(BufferError, lambda: images.__dlpack__(copy=True, stream=-1)) and raises(ffload.UsageError, images.tobytes, "host") and
+       raises(AttributeError, lambda: images.__array_interface__), "its memory is not the host's")
+tap.ok(raises(ffload.UsageError, lambda: next(iter(ffload.Loader(SET, 16, device="cuda:1", as_="numpy"))), "NumPy"), "not as NumPy's arrays")
+tap.ok(raises(ffload.UsageError, ffload.Loader(SET, 16, device="cuda:1", as_="dlpack").static, "torch"), "fixed tensors are torch's")
+
 # ---- what it refuses ----
 tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 16).static(), "on the CPU"), "static() on the CPU")
 tap.ok(any(raises(kind, lambda: ffload.Loader(SET, 16, device="cuda:7")) for kind in (ffload.Error, ffload.UsageError)), "a card that there is not")

@@ -48,6 +48,11 @@ void ff_python_close(ff_python_handle *handle);
 /* A new ffload.Tensor, which takes over `managed`; NULL with an exception, and it is ended. */
 PyObject *ff_python_tensor(DLManagedTensorVersioned *managed);
 
+/* The same of a batch on a GPU, made in `stream`: others that its consumers name use it, too
+ * (ffload_batch_use_on). `managed` keeps the batch. */
+PyObject *ff_python_tensor_on(DLManagedTensorVersioned *managed, ffload_batch *batch,
+                              uintptr_t stream);
+
 /* The library's dataset of a Dataset, between enter and leave; NULL with an exception. */
 ff_python_handle *ff_python_dataset_handle(PyObject *dataset);
 

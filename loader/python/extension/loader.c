@@ -80,14 +80,17 @@ static Py_ssize_t texts_of(PyObject *tuple, const char *text[NAMES_MOST]) {
     return count;
 }
 
-static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssize_t count) {
+/* stream: of a batch on a GPU. */
+static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssize_t count,
+                            uintptr_t stream) {
     PyObject *tuple = PyTuple_New(count);
     for (Py_ssize_t i = 0; tuple && i < count; i++) {
         DLManagedTensorVersioned *managed;
         ffload_error error;
         PyObject *tensor = ffload_batch_export(batch, name[i], &managed, &error)
                                ? ff_python_raise(&error)
-                               : ff_python_tensor(managed);
+                           : stream ? ff_python_tensor_on(managed, batch, stream)
+                                    : ff_python_tensor(managed);
         if (!tensor || PyTuple_SetItem(tuple, i, tensor)) {
             Py_DECREF(tuple);
             tuple = NULL;
@@ -96,25 +99,29 @@ static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssi
     return tuple;
 }
 
-/* next(names): a Tensor of each, names being bytes; None after the last batch of all. */
+/* next(names, stream=0): a Tensor of each, names being bytes; None after the last batch of all. On
+ * a GPU the batch is made in that stream. */
 static PyObject *loader_next(PyObject *self, PyObject *args) {
     const char *name[NAMES_MOST];
     PyObject *names;
     ffload_batch *batch;
     ffload_error error;
-    if (!PyArg_ParseTuple(args, "O!:next", &PyTuple_Type, &names)) return NULL;
+    unsigned long long number = 0;
+    if (!PyArg_ParseTuple(args, "O!|K:next", &PyTuple_Type, &names, &number)) return NULL;
+    const uintptr_t stream = (uintptr_t)number;
     const Py_ssize_t count = texts_of(names, name);
     ffload_loader *own = count < 0 ? NULL : enter(self);
     if (!own) return NULL;
     int status;
     Py_BEGIN_ALLOW_THREADS;
-    status = ffload_loader_next(own, &batch, &error);
+    status = stream ? ffload_loader_next_on(own, (void *)stream, &batch, &error)
+                    : ffload_loader_next(own, &batch, &error);
     Py_END_ALLOW_THREADS;
     leave(self);
     if (status) return ff_python_raise(&error);
     if (!batch) Py_RETURN_NONE;
     ((loader *)self)->info = *ffload_batch_info_of(batch);
-    PyObject *tensors = tensors_of(batch, name, count);
+    PyObject *tensors = tensors_of(batch, name, count, stream);
     ffload_batch_release(&batch);
     return tensors;
 }
@@ -342,7 +349,8 @@ static PyObject *loader_info(PyObject *self, void *none) {
 
 int ff_python_add_loader(PyObject *module) {
     static PyMethodDef methods[] = {
-        {"next", loader_next, METH_VARARGS, "(names): Tensors of the next batch, or None."},
+        {"next", loader_next, METH_VARARGS,
+         "(names, stream=0): Tensors of the next batch, or None."},
         {"enqueue_into", loader_enqueue_into, METH_VARARGS,
          "(places, stream): writes the next batch; whether there was one."},
         {"begin", loader_begin, METH_O, "(stream): begins the next batch; whether there is one."},

@@ -11,6 +11,8 @@
 typedef struct shared {
     atomic_size_t users;
     DLManagedTensorVersioned *managed;
+    ffload_batch *batch; /* on a GPU: which `managed` keeps */
+    uintptr_t stream;    /* that it is made in */
 } shared;
 
 typedef struct tensor {
@@ -32,6 +34,8 @@ PyObject *ff_python_tensor(DLManagedTensorVersioned *managed) {
     if (self && own) {
         atomic_init(&own->users, 1);
         own->managed = managed;
+        own->batch = NULL;
+        own->stream = 0;
         return (PyObject *)self;
     }
     free(own);
@@ -42,6 +46,16 @@ PyObject *ff_python_tensor(DLManagedTensorVersioned *managed) {
     }
     managed->deleter(managed);
     return NULL;
+}
+
+PyObject *ff_python_tensor_on(DLManagedTensorVersioned *managed, ffload_batch *batch,
+                              uintptr_t stream) {
+    PyObject *self = ff_python_tensor(managed);
+    if (self) {
+        ((tensor *)self)->shared->batch = batch;
+        ((tensor *)self)->shared->stream = stream;
+    }
+    return self;
 }
 
 static void tensor_dealloc(PyObject *self) {
@@ -174,6 +188,20 @@ static int is_there(const DLTensor *dl, PyObject *dl_device) {
     return -1;
 }
 
+/* Lets work in a consumer's stream use the tensor: a number as DLPack has it, where None is CUDA's
+ * legacy default stream, whose handle is 1, and -1 one that needs no order. -1 with an exception.
+ */
+static int use_on(const shared *own, PyObject *stream) {
+    ffload_error error;
+    long long number = 1;
+    if (stream && stream != Py_None) number = PyLong_AsLongLong(stream);
+    if (PyErr_Occurred()) return -1;
+    if (!own->batch || number == -1) return 0;
+    if (!ffload_batch_use_on(own->batch, (void *)(uintptr_t)number, &error)) return 0;
+    ff_python_raise(&error);
+    return -1;
+}
+
 static PyObject *copied_capsule(PyObject *self, bool version) {
     if (dl_of(self)->device.device_type != kDLCPU) {
         PyErr_SetString(PyExc_BufferError, "only tensors in the memory of the host are copied");
@@ -197,6 +225,7 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *words) 
         return NULL;
     const int version = wants_version(max_version);
     if (version < 0 || is_there(dl_of(self), dl_device) < 0) return NULL;
+    if (use_on(((tensor *)self)->shared, stream) < 0) return NULL;
     if (copy && copy != Py_None && PyObject_IsTrue(copy)) return copied_capsule(self, version);
     if (version) return versioned(((tensor *)self)->shared);
     if (is_read_only(self)) {
@@ -293,7 +322,15 @@ static PyObject *tensor_array_interface(PyObject *self, void *none) {
 
 static PyObject *tensor_cuda_array_interface(PyObject *self, void *none) {
     (void)none;
-    return interface_of(self, kDLCUDA, "__cuda_array_interface__");
+    PyObject *found = interface_of(self, kDLCUDA, "__cuda_array_interface__");
+    PyObject *stream = found ? PyLong_FromVoidPtr((void *)((tensor *)self)->shared->stream) : NULL;
+    if (stream && PyDict_SetItemString(found, "stream", stream) == 0) {
+        Py_DECREF(stream);
+        return found;
+    }
+    Py_XDECREF(stream);
+    Py_XDECREF(found);
+    return NULL;
 }
 
 /* ---- methods -------------------------------------------------------------------------------- */

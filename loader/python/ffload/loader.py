@@ -75,8 +75,9 @@ class Loader:
     UsageError says which option does not fit, the others or the set; BadData and OSError as Dataset.
 
     A batch is the caller's for as long as it is kept; memory of those that are not is used again, so a loop that keeps
-    none allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream, and
-    the host waits for nothing. A loader is used by one thread at a time, and by the process that made it.
+    none allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream (for
+    other libraries in a pool of the loader's, whose memory follows the streams that take it), and the host waits for
+    nothing. A loader is used by one thread at a time, and by the process that made it.
     """
 
     def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Any = None, size: Any = None,
@@ -124,7 +125,9 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
         goes on elsewhere."""
-        return self.iterate(self._gpu_batches() if self._on_gpu else self._host_batches())
+        if not self._on_gpu:
+            return self.iterate(self._host_batches())
+        return self.iterate(self._torch_batches() if kind_of(self._as) == "torch" else self._pool_batches())
 
     def iterate(self, take: Callable[[], Any]) -> Iterator[Any]:
         """What take() returns, once a batch, which it takes of the library's loader."""
@@ -157,7 +160,16 @@ class Loader:
                                          self.own.next)
         return lambda: arrange([convert(tensor) for tensor in take(names)])  # type: ignore[union-attr]
 
-    def _gpu_batches(self) -> Callable[[], Any]:
+    def _pool_batches(self) -> Callable[[], Any]:
+        from .memory import current_stream
+        kind, names, arrange, take = kind_of(self._as), self._parts.names, self._parts.arrange, self.own.next
+        if kind == "numpy":
+            raise UsageError("as_=\"numpy\" with device=%r: NumPy's arrays are in the memory of the host" % (
+                self._about["device"],))
+        convert = converter(kind)
+        return lambda: arrange([convert(tensor) for tensor in take(names, current_stream(kind))])  # type: ignore[union-attr]
+
+    def _torch_batches(self) -> Callable[[], Any]:
         memory, arrange, own, pad = self.memory(), self.arrange, self.own, self._pad
 
         def take() -> Any:

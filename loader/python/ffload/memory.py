@@ -1,4 +1,4 @@
-"""Memory of a GPU that batches are made in: torch's own, which knows which streams use it."""
+"""Memory of a GPU that batches are made in, and the streams: torch's, which know each other."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,13 +16,25 @@ DTYPES = {"f32": (2, 32, "float32"), "f16": (2, 16, "float16"), "bf16": (4, 16, 
           "u16": (1, 16, "uint16"), "i32": (0, 32, "int32"), "i64": (0, 64, "int64")}
 
 
+# CUDA's legacy default stream, as a handle that is not 0.
+LEGACY = 1
+
+
+def current_stream(kind: str) -> int:
+    """In which batches of a pool are made: CuPy's current one, of others CUDA's legacy default stream."""
+    if kind == "cupy":
+        import cupy  # type: ignore[import-not-found,unused-ignore]
+        return int(cupy.cuda.get_current_stream().ptr) or LEGACY
+    return LEGACY
+
+
 class Memory:
     """Tensors of a loader's batches on its GPU, new ones for each batch: torch's allocator gives those that are not
     used any more again, in the order of the stream."""
 
     def __init__(self, kind: str, about: Dict[str, Any], names: Tuple[bytes, ...]) -> None:
         if kind != "torch":
-            raise UsageError("as_=%r with device=%r: batches on a GPU are torch's" % (kind, about["device"]))
+            raise UsageError("as_=%r: fixed tensors are torch's" % kind)
         import torch
         self._torch = torch
         self._device = torch.device(about["device"])
@@ -43,7 +55,7 @@ class Memory:
 
     def stream(self) -> int:
         """The current one."""
-        return int(self._torch.cuda.current_stream(self._device).cuda_stream)
+        return int(self._torch.cuda.current_stream(self._device).cuda_stream) or LEGACY
 
     def is_capturing(self) -> bool:
         """Whether work in the current stream is recorded."""
