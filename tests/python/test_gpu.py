@@ -196,6 +196,7 @@ for _ in range(200):
     labels.__dlpack__(stream=-1)
 tap.ok(loader.stats()["blocks"] == blocks < 8, "a loop that keeps none allocates nothing after the start", (blocks, loader.stats()))
 assert sim.ffload_sim_begin(second) == 0
+images, labels = next(steps)
 tap.ok(raises(ffload.UsageError, lambda: images.__dlpack__(stream=other), "capture"), "not to a stream in a capture")
 assert sim.ffload_sim_end(second) == 0
 tap.ok(raises(BufferError, lambda: images.__dlpack__(copy=True, stream=-1)) and raises(ffload.UsageError, images.tobytes, "host") and

@@ -58,6 +58,10 @@ tap.ok(same(epoch(two), second), "set_epoch")
 two.set_epoch(0)
 kept = [next(iter(two))]
 tap.ok(same([tuple(map(numpy.array, kept[0]))], first[:1]) and two.epoch == 1 and same(epoch(two), second), "after a break comes the next epoch")
+two.set_epoch(3)
+next(iter(two))
+two.set_epoch(4)
+tap.ok((two.state_dict()["epoch"], two.state_dict()["position"]) == (4, 0), "set_epoch counts at once")
 two.set_epoch(0)
 one, other = iter(two), None
 next(one)
