@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Memory stays as it is over 10,000 batches, samples, sets, loaders and exceptions. TAP."""
+import ctypes
 import gc
 import os
 import sys
@@ -14,27 +15,38 @@ SET = make_set("plain", "--count", 200, "--height", 32, "--width", 32)
 BATCHES = 1000 if tap.SANITIZE else 10000
 
 
-def resident():
+class Malloc(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+
+
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Malloc
+
+
+def used():
+    """(bytes that are allocated by malloc, blocks that are allocated by Python, KiB of memory)"""
+    gc.collect()
+    found = libc.mallinfo2()
     with open("/proc/self/smaps_rollup") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith("Pss_Anon") or line.startswith("Private_Dirty"))
+        private = sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
+    return found.uordblks + found.hblkhd, sys.getallocatedblocks(), private
 
 
-def flat(name, step, count, most_kib=256):
-    """The memory of the first tenth is that of the last, to most_kib; a leak of 30 bytes in each of 10,000 would be seen."""
+def flat(name, step, count, most_kib=512):
+    """After a tenth memory grows no more, but for what malloc keeps at hand (40,000 bytes)."""
     for _ in range(count // 10):
         step()
-    gc.collect()
-    before = resident()
+    before = used()
     for _ in range(count - count // 10):
         step()
-    gc.collect()
-    after = resident()
-    tap.ok(after - before < most_kib, "%s, %d times: memory grows by less than %d KiB" % (name, count, most_kib), "%d KiB" % (after - before))
-    print("# %+d KiB" % (after - before))
+    grown = [after - one for after, one in zip(used(), before)]
+    tap.ok((tap.SANITIZE or grown[0] < 40000) and grown[1] < max(count // 10, 100) and grown[2] < most_kib,
+           "%s, %d times: memory stays as it is" % (name, count), "%d bytes, %d blocks of Python, %d KiB" % tuple(grown))
+    print("# %+d bytes, %+d blocks of Python, %+d KiB" % tuple(grown))
 
 
-before, kept = resident(), [bytes(1000) for _ in range(1000)]
-tap.ok(resident() - before > 700, "1000 KB that are kept are seen", "%d KiB" % (resident() - before))
+before, kept = used(), [ctypes.create_string_buffer(1000) for _ in range(1000)]
+tap.ok(used()[0] - before[0] > 900000 and used()[1] - before[1] > 1000, "what is kept is seen", (before, used()))
 del kept
 for kind in ("numpy", "dlpack", "torch"):
     try:
@@ -61,6 +73,6 @@ def wrong():
 
 flat("exceptions", wrong, BATCHES // 2)
 flat("sets", lambda: ffload.Dataset(SET, as_="numpy")[0], BATCHES // 5)
-flat("loaders", lambda: next(iter(ffload.Loader(SET, 50, workers=1))), BATCHES // 20, 1024)
+flat("loaders", lambda: next(iter(ffload.Loader(SET, 50, workers=1))), BATCHES // 20)
 flat("states", lambda: dataset.describe() and ffload.Loader(dataset, 50, workers=0).state_dict(), BATCHES // 20)
 finish()
