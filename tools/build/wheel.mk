@@ -9,3 +9,9 @@ wheel: ## the Python package as a wheel for any Linux with glibc 2.34, with the 
 wheel-file: $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
 	@$(if $(EXTENSION),,echo "wheel: the extension is not built: Python.h is MISSING" >&2; exit 1)
 	@LIBARCHIVE=$$(tools/build/libarchive.sh build/libarchive || true) CUDA_FOLDERS="$(CUDA_FOLDERS)" PYTHON="$(PYTHON)" tools/build/wheel.sh $(BUILD) $(WHEEL_FOLDER) $(VERSION)
+
+.PHONY: test-python
+test-python: ## the wheel with PyPI's newest PyTorch and NumPy, and alone on every Python that is found (gigabytes)
+	@tools/build/deps.sh build test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) script-programs wheel-file
+	@BUILD="$(abspath $(BUILD))" "$(PYTHON)" tests/python/pypi.py $(WHEEL_FOLDER)/ffload-$(VERSION)-*.whl
