@@ -16,7 +16,7 @@ comma := ,
 .DEFAULT_GOAL := all
 
 # Targets that need no compiler or libraries, or make them look for these elsewhere.
-BARE  := help deps clean uninstall asan tsan fuzz bundle test-gpu bench-gpu
+BARE  := help deps clean uninstall asan tsan fuzz bundle wheel test-gpu bench-gpu
 GOALS := $(or $(MAKECMDGOALS),all)
 # What is installed for a target (deps.sh), before anything is looked for: what is missing then ends make at once.
 NEEDS_quickstart := build quickstart
@@ -212,6 +212,7 @@ fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
 
 include tools/build/install.mk
 include tools/build/bundle.mk
+include tools/build/wheel.mk
 
 clean: ## remove everything that was built
 	rm -rf build

@@ -87,6 +87,7 @@ static ff_status places_find(places *where, const char *program, ff_error *error
     FF_TRY(places_add_list(where, getenv("FFPACK_CUDA_PATH"), ':', "", error));
     FF_TRY(places_add_text(where, program, "", error));
     FF_TRY(places_add_text(where, program, "../lib", error));
+    FF_TRY(places_add_text(where, program, "../../nvidia/{*,}/lib", error));
     FF_TRY(places_add(where, "", 0, "", error));
     FF_TRY(places_add_text(where, "/usr/local", "cuda*/{lib64,lib}", error));
     FF_TRY(places_add_text(where, getenv("VIRTUAL_ENV"), WHEELS, error));

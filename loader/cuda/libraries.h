@@ -4,6 +4,8 @@
  * has it under the name of the CUDA version:
  *   FFPACK_CUDA_PATH (the environment's: folders, separated by colons)
  *   the program's folder, and its ../lib
+ *   nvidia-* wheels beside the package ffload, whose bin or lib it is, before others: PyTorch's in
+ *   the same process are these
  *   the system's libraries, as the dynamic linker finds them
  *   /usr/local/cuda/lib64 and its like
  *   nvidia-* wheels: of VIRTUAL_ENV, of CONDA_PREFIX, of each python3 in PATH, of the user

@@ -8,7 +8,8 @@
 # Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
 # FOLDER/share holds man pages, completions and documents where BUILD/share has them, and the licence
 # of every library (share/doc/licences). Copied into a PREFIX, FOLDER is installed there.
-# Environment: LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS.
+# Environment: LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS;
+# BUNDLE_LIBRARIES, other libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out.
 set -eu
 build=$1 folder=$2
 shift 2
@@ -41,6 +42,7 @@ licence() {
 }
 for program in "$@"; do cp "$build/$program" "$folder/bin/"; done
 [ ! -e "$build/libff_cuda.so" ] || cp "$build/libff_cuda.so" "$folder/lib/"
+for library in ${BUNDLE_LIBRARIES:-}; do cp -L "$build/$library" "$folder/lib/"; done
 
 # Every library that these need, and those need.
 # shellcheck disable=SC2046
@@ -52,7 +54,7 @@ LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$folde
         licence "$name" "$file"
     done
 # MPI is the target system's, as its mpirun is.
-[ ! -e "$build/libff_mpi.so" ] || cp "$build/libff_mpi.so" "$folder/lib/"
+[ "${BUNDLE_MPI:-1}" = 0 ] || [ ! -e "$build/libff_mpi.so" ] || cp "$build/libff_mpi.so" "$folder/lib/"
 if [ "${BUNDLE_CUDA:-0}" = 1 ]; then
     for place in ${CUDA_FOLDERS:-}; do
         for file in "$place"/lib{nvrtc,cublas,cudnn,nccl}*.so.*; do

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
-from . import _ffload, ranks
+from . import _ffload, programs, ranks
 from .arrays import converter, dtype_name, kind_of
 from .dataset import Dataset, Path, unescape
 from .errors import UsageError
@@ -102,6 +102,8 @@ class Loader:
             raise UsageError("epochs=%d: it is 0 or more" % epochs)
         self._epochs = epochs
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
+        if _text(device).startswith("cuda"):
+            programs.name_cuda_folders()
         #: The library's; its batches are taken by iterating alone.
         self.own = _ffload.Loader(self.dataset.handle, {name: _text(value) for name, value in options.items()
                                                          if value is not None})

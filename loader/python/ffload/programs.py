@@ -37,6 +37,12 @@ def environment() -> Dict[str, str]:
     return {**os.environ, "FFPACK_CUDA_PATH": ":".join(folders)} if folders else dict(os.environ)
 
 
+def name_cuda_folders() -> None:
+    """The same for the library in this process, before it opens a GPU: PyTorch's libraries are those of the environment,
+    and there should be one of each."""
+    os.environ.update(environment())
+
+
 def run(name: str, arguments: List[str]) -> None:
     """Replaces this process by a program; returns only by an exception. `arguments`: a list, without the name."""
     import signal

@@ -1,0 +1,222 @@
+#!/usr/bin/python3
+"""The wheel: what is in it, what it needs of a system, and that it packs, inspects, trains and loads in an empty
+environment without a compiler. It is made of the build that is tested, so its CUDA module has the architectures of that
+(make wheel has all). Prints TAP."""
+import base64
+import glob
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+for reason in (["libraries of sanitizers are not for wheels"] if tap.SANITIZE else
+               [] if os.path.exists(os.path.join(tap.BUILD, "python/ffload/_ffload.abi3.so")) else ["built without Python.h"]):
+    tap.skip("the wheel", reason)
+    tap.finish()
+work = tempfile.TemporaryDirectory()
+HERE = os.path.realpath(work.name)
+
+
+def run(*command, **more):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, **more)
+
+
+def make(folder):
+    """The path of a wheel that is made into the folder."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    done = run("make", "-s", "BUILD=" + tap.BUILD, "WHEEL_FOLDER=" + folder, "wheel-file", cwd=tap.ROOT, env=clean)
+    return (glob.glob(folder + "/*.whl") or [None])[0], done.stdout + done.stderr
+
+
+def version(text):
+    return tuple(map(int, text.split(".")))
+
+
+wheel, said = make(HERE + "/one")
+if not tap.ok(wheel is not None, "make wheel-file", said):
+    tap.finish()
+name = os.path.basename(wheel)
+archive = zipfile.ZipFile(wheel)
+files = {one.filename: archive.read(one) for one in archive.infolist()}
+number = run(os.path.join(tap.BUILD, "ffpack"), "--version").stdout.split()[1]
+info = "ffload-%s.dist-info/" % number
+
+# ---- its files
+tap.ok(name.startswith("ffload-%s-cp39-abi3-manylinux_" % number) and name.endswith("_x86_64.whl"), "its name", name)
+tap.ok(os.path.getsize(wheel) < 100e6, "less than 100 MB", os.path.getsize(wheel))
+again, said = make(HERE + "/two")
+tap.ok(again and open(again, "rb").read() == open(wheel, "rb").read(), "made again it has the same bytes", said)
+rows = [line.rsplit(",", 2) for line in files[info + "RECORD"].decode().splitlines()]
+wrong = [row for row in rows if row[0] != info + "RECORD" and row[1:] != [
+    "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(files.get(row[0], b"")).digest()).rstrip(b"=").decode(), str(len(files.get(row[0], b"")))]]
+tap.ok(not wrong and sorted(row[0] for row in rows) == sorted(files), "RECORD has each file's checksum", wrong)
+metadata = files[info + "METADATA"].decode()
+readme = open(os.path.join(tap.ROOT, "loader/python/README.md"), encoding="utf-8").read()
+tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and
+    "Requires-Dist" not in metadata, "METADATA: name, version, Python, no other packages, the page", metadata[:600])
+tap.ok("\nTag: %s\n" % name[len("ffload-%s-" % number):-4] in files[info + "WHEEL"].decode(), "WHEEL has the tag of its name")
+licences = {one[len(info + "licenses/"):] for one in files if one.startswith(info + "licenses/")}
+libraries = {os.path.basename(one) for one in files if one.startswith("ffload/lib/")}
+missing = [one for one in libraries if not one.startswith(("libff_", "libffload")) and one.split(".so")[0] not in licences]
+tap.ok("ffpack" in licences and len(libraries) > 10 and not missing, "the licence of each library", missing)
+listed = re.findall(r"^License-File: (.*)$", metadata, re.MULTILINE)
+tap.ok(set(listed) == licences, "which METADATA names", sorted(licences ^ set(listed)))
+nvidia = [one for one in files if re.search(r"lib(cu|nv|nccl|npp)", os.path.basename(one))]
+tap.ok(not nvidia, "nothing of NVIDIA's", nvidia)
+tap.ok(("libff_cuda.so" in libraries) == os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")), "the CUDA module, if it was built")
+wanted = ["ffload/share/ffpack/recipes/quickstart.txt", "ffload/py.typed", "ffload/_ffload.pyi",
+          *("ffload-%s.data/data/share/man/man1/%s.1" % (number, one) for one in ("ffpack", "ffinspect", "fftrain"))]
+tap.ok(all(one in files for one in wanted), "recipes, types and man pages", [one for one in wanted if one not in files])
+
+# ---- what it needs
+unpacked = HERE + "/unpacked"
+archive.extractall(unpacked)
+binaries = [os.path.join(unpacked, one) for one, data in files.items() if data[:4] == b"\x7fELF"]
+POLICY = {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "12.0.0"}
+promised = name.split("manylinux_")[1].split("_x86")[0].replace("_", ".")
+beyond, newest = [], (0,)
+for path in binaries:
+    for symbol, family, found in re.findall(r"\*UND\*.*?\(((\w+)_([0-9.]+))\)", run("objdump", "-T", path).stdout):
+        if family == "GLIBC":
+            newest = max(newest, version(found))
+        limit = promised if family == "GLIBC" else POLICY.get(family)
+        if limit and version(found) > version(limit):
+            beyond.append("%s: %s" % (os.path.relpath(path, unpacked), symbol))
+tap.ok(len(binaries) > 12 and not beyond and newest > (2, 30), "it needs no newer symbols than its tag promises", beyond)
+if os.path.exists(os.path.join(tap.ROOT, "build/libarchive/libarchive.so.13")) and re.search('^VERSION_ID="12"', open("/etc/os-release").read(), re.M):
+    tap.ok(promised == "2.34", "glibc 2.34 suffices", said)
+else:
+    tap.skip("glibc 2.34 suffices", "made here it needs %s: it is made on Debian 12, with its source packages" % promised)
+SYSTEM = r"(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux-x86-64)\.so"
+outside = []
+for path in binaries:
+    dynamic = run("readelf", "-d", path).stdout
+    place = os.path.dirname(path)
+    for found in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+        theirs = os.path.basename(path) == "libff_cuda.so" and re.match(r"lib(cudnn|cublas|cublasLt|nvrtc|nccl)\.so", found)
+        if not re.match(SYSTEM, found) and not theirs and found not in libraries:
+            outside.append("%s needs %s" % (os.path.relpath(path, unpacked), found))
+    runpath = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic)
+    wanted = {"bin": "$ORIGIN/../lib", "lib": "$ORIGIN", "ffload": "$ORIGIN/lib"}[os.path.basename(place)]
+    if runpath not in ([], [wanted]) or not runpath and not os.path.basename(path).startswith("lib"):
+        outside.append("%s: runpath %s" % (path, runpath))
+tap.ok(not outside, "every library that it uses is in it, or the system's", outside)
+tools = tap.environment("wheel-tools", "auditwheel", "pyelftools", "packaging")
+if tools is None:
+    tap.skip("auditwheel", "PyPI cannot be reached")
+else:
+    # Without the CUDA module: NVIDIA's libraries are those of no system and of no wheel of auditwheel's kind.
+    os.mkdir(HERE + "/plain")
+    with zipfile.ZipFile(HERE + "/plain/" + name, "w") as plain:
+        for one in archive.infolist():
+            data = files[one.filename]
+            if one.filename == info + "RECORD":
+                data = b"".join(line for line in data.splitlines(True) if b"libff_cuda.so" not in line)
+            if not one.filename.endswith("libff_cuda.so"):
+                plain.writestr(one, data)
+    done = run(tools, "-m", "auditwheel", "show", HERE + "/plain/" + name)
+    tags = re.findall(r'following platform tag: "(\w+)"', " ".join(done.stdout.split()))
+    tap.ok(tags == ["manylinux_%s_x86_64" % promised.replace(".", "_")], "auditwheel agrees", done.stdout + done.stderr)
+
+# ---- an empty environment
+place = HERE + "/venv"
+venv.create(place, with_pip=True)
+site = glob.glob(place + "/lib/python3*/site-packages")[0]
+before = set(tap.files_of(place))
+done = run(place + "/bin/python", "-m", "pip", "install", "--no-index", "--disable-pip-version-check", wheel)
+tap.ok(done.returncode == 0, "pip installs it", done.stdout + done.stderr)
+bare = {"PATH": place + "/bin", "HOME": HERE}  # no compiler, no other program
+
+
+def installed(*command, **more):
+    return run(place + "/bin/" + command[0], *command[1:], env={**bare, **more}, cwd=HERE)
+
+
+run(sys.executable, os.path.join(tap.ROOT, "tests/cli/make_inputs.py"), "cifar10", HERE + "/cifar", "40")
+done = installed("ffpack", "cifar", "-o", "packed", "--dtype", "u8")
+tap.ok(done.returncode == 0 and "200 items" in done.stdout, "ffpack packs", done.stdout + done.stderr)
+done = installed("ffinspect", "packed", "--verify")
+tap.ok(done.returncode == 0, "ffinspect verifies", done.stdout + done.stderr)
+done = installed("fftrain", "--data", "packed", "--recipe", "quickstart", "--epochs", "1", "--batch", "40", "--threads", "2")
+tap.ok(done.returncode == 0 and "Accuracy on packed/test" in done.stdout, "fftrain trains, by a recipe of its own", done.stdout + done.stderr)
+done = installed("python", "-m", "ffload", "fftrain", "--dry-run", "--data", "packed", "--model", "resnet18", "--json")
+tap.ok(done.returncode == 0 and '"oneDNN' in done.stdout or "onednn" in done.stdout.lower(), "python -m ffload fftrain, with oneDNN", done.stdout + done.stderr)
+done = installed("fftrain", "--data", "nowhere", "--model", "smallnet")
+tap.ok(done.returncode == 74 and done.stderr.count("\n") == 1, "its exit codes", done)
+LOAD = """
+import hashlib, sys, ffload
+assert ffload.__file__.startswith(sys.prefix), ffload.__file__
+digest = hashlib.sha256()
+for images, labels in ffload.Loader("packed/train", 32, augment="crop=4,flip", seed=3, as_="dlpack", dtype="f32", epochs=2):
+    for tensor in (images, labels):
+        from ffload import values
+        digest.update(values.read(tensor)[0])
+print(digest.hexdigest())
+"""
+WRITE = """
+import ffload
+summary = ffload.pack("cifar", "again", dtype="u8", progress=False)
+assert summary["splits"][0]["samples"] == 200
+with ffload.Writer("written", dtype="f32", classes=["a", "b"], progress=False) as writer:
+    for i in range(10):
+        writer.add(memoryview(bytes(range(48))).cast("B", (3, 4, 4)) if i < 0 else memoryview(bytes(range(75))).cast("B", (3, 5, 5)), i % 2)
+dataset = ffload.Dataset("written")
+print(len(dataset), dataset.classes, dataset.verify() or "")
+"""
+done = installed("python", "-c", LOAD)
+theirs = run(sys.executable, "-c", LOAD.replace("sys.prefix", repr(os.path.realpath(tap.BUILD))), cwd=HERE,
+             env={"PATH": os.environ["PATH"], "PYTHONPATH": os.path.join(os.path.realpath(tap.BUILD), "python")})
+tap.ok(done.returncode == 0 and len(done.stdout) == 65 and done.stdout == theirs.stdout, "the loader, without NumPy and PyTorch: the build's batches",
+    done.stderr + theirs.stderr)
+done = installed("python", "-c", WRITE)
+tap.ok(done.returncode == 0 and done.stdout.startswith("10 ['a', 'b']"), "ffload.pack and ffload.Writer", done.stderr + done.stdout)
+there = tap.files_of(HERE + "/again/train") == tap.files_of(HERE + "/packed/train")
+tap.ok(there, "the same bytes as ffpack's")
+TORCH = """
+import torch, ffload
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10))
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+first = last = None
+for images, labels in ffload.Loader("packed/train", 40, epochs=8, augment="crop=4"):
+    loss = torch.nn.functional.cross_entropy(net(images), labels)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    first, last = first or loss.item(), loss.item()
+print("trained", first > last, torch.__version__)
+"""
+torch = run(sys.executable, "-c", "import torch; print(torch.__path__[0])").stdout.strip()
+if torch:
+    with open(site + "/system.pth", "w") as file:
+        file.write(os.path.dirname(torch) + "\n")
+    done = installed("python", "-c", TORCH)
+    tap.ok(done.stdout.startswith("trained True"), "a loop of PyTorch", done.stdout + done.stderr)
+    os.remove(site + "/system.pth")
+else:
+    tap.skip("a loop of PyTorch", "this Python has none")
+
+# ---- NVIDIA's libraries
+if os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")):
+    cuda = re.search(r"^CUDA_VERSION := (\d+)", open(os.path.join(tap.BUILD, "config.mk")).read(), re.M).group(1)
+    os.makedirs(site + "/nvidia/cu/lib")
+    with open(site + "/nvidia/cu/lib/libnvrtc.so.%d" % (int(cuda) // 1000), "w") as file:
+        file.write("no library")
+    for folder in ("bin", "lib"):
+        done = run(tap.program("cuda_open"), site + "/ffload/" + folder, cuda, "-1", env={"PATH": "/nowhere", "HOME": HERE, "LD_DEBUG": "files"})
+        tried = re.findall(r"file=(\S*libnvrtc\.so\S*) \[0\];  dynamically loaded", done.stdout + done.stderr)
+        tap.ok(tried[:1] == [site + "/ffload/" + folder + "/../../nvidia/cu/lib/libnvrtc.so.%d" % (int(cuda) // 1000)],
+            "NVIDIA's libraries are searched beside the package first: %s" % folder, tried)
+    run("rm", "-r", site + "/nvidia")
+else:
+    tap.skip("NVIDIA's libraries are searched beside the package", "built without CUDA")
+
+done = run(place + "/bin/python", "-m", "pip", "uninstall", "-y", "--disable-pip-version-check", "ffload")
+left = [one for one in set(tap.files_of(place)) - before if "__pycache__" not in one]
+tap.ok(done.returncode == 0 and not left, "pip uninstalls it", left[:10])
+tap.finish()

@@ -1,0 +1,17 @@
+# make wheel: the Python package with programs, library, CUDA module and the libraries that these use, as one file for
+# pip; of a build of its own, in which the CUDA module has code for every architecture.
+WHEEL_FOLDER ?= $(BUILD)/wheel
+.PHONY: wheel wheel-file
+wheel: ## the Python package as a wheel for any Linux with glibc 2.34, with the CUDA module for all cards
+	@tools/build/deps.sh build bundle
+	@$(MAKE) --no-print-directory -s -j$$(nproc) BUILD=$(BUILD)/wheel-all CUDA_ARCHS=all MPI=0 WHEEL_FOLDER=$(BUILD) wheel-file
+# One of this build, with the architectures that it has.
+wheel-file: $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
+	@$(if $(EXTENSION),,echo "wheel: the extension is not built: Python.h is MISSING" >&2; exit 1)
+	@LIBARCHIVE=$$(tools/build/libarchive.sh build/libarchive || true) CUDA_FOLDERS="$(CUDA_FOLDERS)" PYTHON="$(PYTHON)" tools/build/wheel.sh $(BUILD) $(WHEEL_FOLDER) $(VERSION)
+
+.PHONY: test-python
+test-python: ## the wheel with PyPI's newest PyTorch and NumPy, and alone on every Python that is found (gigabytes)
+	@tools/build/deps.sh build test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) script-programs wheel-file
+	@BUILD="$(abspath $(BUILD))" "$(PYTHON)" tests/python/pypi.py $(WHEEL_FOLDER)/ffload-$(VERSION)-*.whl
