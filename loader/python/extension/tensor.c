@@ -1,27 +1,17 @@
 /* ffload.Tensor: memory of the library's that other libraries use without a copy, by DLPack, or by
  * NumPy's and CuPy's array interfaces. */
-#include "loader/python/extension/extension.h"
+#include "loader/python/extension/tensor.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a Tensor and all that it gave out share. It ends with the last of them, in any thread, with
- * or without Python's lock. */
-typedef struct shared {
-    atomic_size_t users;
-    DLManagedTensorVersioned *managed;
-    ffload_batch *batch; /* on a GPU: which `managed` keeps */
-    uintptr_t stream;    /* that it is made in */
-} shared;
-
 typedef struct tensor {
-    PyObject_HEAD shared *shared;
+    PyObject_HEAD ff_python_shared *shared;
 } tensor;
 
 static PyTypeObject *tensor_type;
 
-static void release(shared *own) {
+void ff_python_shared_release(ff_python_shared *own) {
     if (atomic_fetch_sub(&own->users, 1) != 1) return;
     if (own->managed->deleter) own->managed->deleter(own->managed);
     free(own);
@@ -29,7 +19,7 @@ static void release(shared *own) {
 
 PyObject *ff_python_tensor(DLManagedTensorVersioned *managed) {
     tensor *self = PyObject_New(tensor, tensor_type);
-    shared *own = malloc(sizeof *own);
+    ff_python_shared *own = malloc(sizeof *own);
     if (self) self->shared = own;
     if (self && own) {
         atomic_init(&own->users, 1);
@@ -52,195 +42,41 @@ PyObject *ff_python_tensor_on(DLManagedTensorVersioned *managed, ffload_batch *b
                               uintptr_t stream) {
     PyObject *self = ff_python_tensor(managed);
     if (self) {
-        ((tensor *)self)->shared->batch = batch;
-        ((tensor *)self)->shared->stream = stream;
+        ff_python_shared_of(self)->batch = batch;
+        ff_python_shared_of(self)->stream = stream;
     }
     return self;
 }
 
+ff_python_shared *ff_python_shared_of(PyObject *self) {
+    return ((tensor *)self)->shared;
+}
+
 static void tensor_dealloc(PyObject *self) {
-    shared *own = ((tensor *)self)->shared;
-    if (own) release(own);
+    ff_python_shared *own = ff_python_shared_of(self);
+    if (own) ff_python_shared_release(own);
     ff_python_free(self);
 }
 
 static const DLTensor *dl_of(PyObject *self) {
-    return &((tensor *)self)->shared->managed->dl_tensor;
+    return &ff_python_shared_of(self)->managed->dl_tensor;
 }
 
 static bool is_read_only(PyObject *self) {
-    return ((tensor *)self)->shared->managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    return ff_python_shared_of(self)->managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
 }
-
-/* ---- copies --------------------------------------------------------------------------------- */
 
 static uint64_t element_bytes(const DLTensor *dl) {
     return dl->dtype.bits / 8;
 }
 
-/* Bytes from the first element to the last: tensors of the library are dense, in whatever order of
- * their axes, so this is all of it. */
-static uint64_t span_bytes(const DLTensor *dl) {
+uint64_t ff_python_span_bytes(const DLTensor *dl) {
     uint64_t last = 0;
     for (int i = 0; i < dl->ndim; i++) {
         if (dl->shape[i] == 0) return 0;
         last += (uint64_t)(dl->shape[i] - 1) * (uint64_t)dl->strides[i];
     }
     return (last + 1) * element_bytes(dl);
-}
-
-static void end_copy(DLManagedTensorVersioned *managed) {
-    free(managed);
-}
-
-/* One block: the struct, shape, strides, and the values, 64 B aligned. */
-static DLManagedTensorVersioned *copy_of(const DLTensor *dl) {
-    const size_t numbers = (size_t)dl->ndim * sizeof *dl->shape;
-    const size_t head = (sizeof(DLManagedTensorVersioned) + 2 * numbers + 63) / 64 * 64;
-    const size_t bytes = (size_t)span_bytes(dl);
-    uint8_t *block = aligned_alloc(64, head + (bytes + 63) / 64 * 64);
-    if (!block) return NULL;
-    DLManagedTensorVersioned *copy = (DLManagedTensorVersioned *)(void *)block;
-    int64_t *shape = (int64_t *)(void *)(block + sizeof *copy);
-    memcpy(shape, dl->shape, numbers);
-    memcpy(shape + dl->ndim, dl->strides, numbers);
-    memcpy(block + head, (const uint8_t *)dl->data + dl->byte_offset, bytes);
-    *copy = (DLManagedTensorVersioned){
-        .version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
-        .deleter = end_copy,
-        .flags = DLPACK_FLAG_BITMASK_IS_COPIED,
-        .dl_tensor = *dl};
-    copy->dl_tensor.shape = shape;
-    copy->dl_tensor.strides = shape + dl->ndim;
-    copy->dl_tensor.data = block + head;
-    copy->dl_tensor.byte_offset = 0;
-    return copy;
-}
-
-/* ---- DLPack --------------------------------------------------------------------------------- */
-
-typedef struct given {
-    DLManagedTensorVersioned managed; /* first: its consumer's pointer */
-    shared *shared;
-} given;
-
-typedef struct given_old {
-    DLManagedTensor managed;
-    shared *shared;
-} given_old;
-
-static void end_given(DLManagedTensorVersioned *managed) {
-    release(((given *)(void *)managed)->shared);
-    free(managed);
-}
-
-static void end_given_old(DLManagedTensor *managed) {
-    release(((given_old *)(void *)managed)->shared);
-    free(managed);
-}
-
-/* A capsule that nobody consumed has its first name still. */
-static void end_capsule(PyObject *capsule) {
-    if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
-        end_given(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-    if (PyCapsule_IsValid(capsule, "dltensor"))
-        end_given_old(PyCapsule_GetPointer(capsule, "dltensor"));
-}
-
-static PyObject *versioned(shared *own) {
-    given *out = malloc(sizeof *out);
-    if (!out) return PyErr_NoMemory();
-    *out = (given){.managed = *own->managed, .shared = own};
-    out->managed.manager_ctx = NULL;
-    out->managed.deleter = end_given;
-    atomic_fetch_add(&own->users, 1);
-    PyObject *capsule = PyCapsule_New(out, "dltensor_versioned", end_capsule);
-    if (!capsule) end_given(&out->managed);
-    return capsule;
-}
-
-static PyObject *unversioned(shared *own) {
-    given_old *out = malloc(sizeof *out);
-    if (!out) return PyErr_NoMemory();
-    *out = (given_old){.managed = {.dl_tensor = own->managed->dl_tensor, .deleter = end_given_old},
-                       .shared = own};
-    atomic_fetch_add(&own->users, 1);
-    PyObject *capsule = PyCapsule_New(out, "dltensor", end_capsule);
-    if (!capsule) end_given_old(&out->managed);
-    return capsule;
-}
-
-/* 1 where max_version, a pair or None, allows version 1; -1 with an exception. */
-static int wants_version(PyObject *max_version) {
-    int major, minor;
-    if (!max_version || max_version == Py_None) return 0;
-    if (!PyArg_ParseTuple(max_version, "ii", &major, &minor)) return -1;
-    return major >= 1;
-}
-
-/* 1 where dl_device, a pair or None, is this tensor's; -1 with an exception. */
-static int is_there(const DLTensor *dl, PyObject *dl_device) {
-    int type, id;
-    if (!dl_device || dl_device == Py_None) return 1;
-    if (!PyArg_ParseTuple(dl_device, "ii", &type, &id)) return -1;
-    if (type == (int)dl->device.device_type && id == dl->device.device_id) return 1;
-    PyErr_SetString(PyExc_BufferError, "the tensor is on another device, and is not copied to one");
-    return -1;
-}
-
-/* Lets work in a consumer's stream use the tensor: a number as DLPack has it, where None is CUDA's
- * legacy default stream, whose handle is 1, and -1 one that needs no order. -1 with an exception.
- */
-static int use_on(const shared *own, PyObject *stream) {
-    ffload_error error;
-    long long number = 1;
-    if (stream && stream != Py_None) number = PyLong_AsLongLong(stream);
-    if (PyErr_Occurred()) return -1;
-    if (!own->batch || number == -1) return 0;
-    if (!ffload_batch_use_on(own->batch, (void *)(uintptr_t)number, &error)) return 0;
-    ff_python_raise(&error);
-    return -1;
-}
-
-static PyObject *copied_capsule(PyObject *self, bool version) {
-    if (dl_of(self)->device.device_type != kDLCPU) {
-        PyErr_SetString(PyExc_BufferError, "only tensors in the memory of the host are copied");
-        return NULL;
-    }
-    DLManagedTensorVersioned *copy = copy_of(dl_of(self));
-    if (!copy) return PyErr_NoMemory();
-    PyObject *copied = ff_python_tensor(copy);
-    if (!copied) return NULL;
-    shared *own = ((tensor *)copied)->shared;
-    PyObject *capsule = version ? versioned(own) : unversioned(own);
-    Py_DECREF(copied);
-    return capsule;
-}
-
-static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *words) {
-    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-    PyObject *stream = NULL, *max_version = NULL, *dl_device = NULL, *copy = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, words, "|$OOOO:__dlpack__", names, &stream, &max_version,
-                                     &dl_device, &copy))
-        return NULL;
-    const int version = wants_version(max_version);
-    if (version < 0 || is_there(dl_of(self), dl_device) < 0) return NULL;
-    if (use_on(((tensor *)self)->shared, stream) < 0) return NULL;
-    if (copy && copy != Py_None && PyObject_IsTrue(copy)) return copied_capsule(self, version);
-    if (version) return versioned(((tensor *)self)->shared);
-    if (is_read_only(self)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the memory is read-only, which this consumer cannot be told; take a copy "
-                        "(Dataset[i]), or NumPy's view (numpy.asarray)");
-        return NULL;
-    }
-    return unversioned(((tensor *)self)->shared);
-}
-
-static PyObject *tensor_dlpack_device(PyObject *self, PyObject *none) {
-    (void)none;
-    const DLDevice device = dl_of(self)->device;
-    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
 /* ---- attributes ----------------------------------------------------------------------------- */
@@ -255,6 +91,12 @@ static PyObject *numbers(const int64_t *value, int count, int64_t unit) {
         }
     }
     return tuple;
+}
+
+static PyObject *tensor_dlpack_device(PyObject *self, PyObject *none) {
+    (void)none;
+    const DLDevice device = dl_of(self)->device;
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
 static PyObject *tensor_shape(PyObject *self, void *none) {
@@ -284,7 +126,7 @@ static PyObject *tensor_device(PyObject *self, void *none) {
 
 static PyObject *tensor_nbytes(PyObject *self, void *none) {
     (void)none;
-    return PyLong_FromUnsignedLongLong(span_bytes(dl_of(self)));
+    return PyLong_FromUnsignedLongLong(ff_python_span_bytes(dl_of(self)));
 }
 
 static PyObject *tensor_read_only(PyObject *self, void *none) {
@@ -323,7 +165,7 @@ static PyObject *tensor_array_interface(PyObject *self, void *none) {
 static PyObject *tensor_cuda_array_interface(PyObject *self, void *none) {
     (void)none;
     PyObject *found = interface_of(self, kDLCUDA, "__cuda_array_interface__");
-    PyObject *stream = found ? PyLong_FromVoidPtr((void *)((tensor *)self)->shared->stream) : NULL;
+    PyObject *stream = found ? PyLong_FromVoidPtr((void *)ff_python_shared_of(self)->stream) : NULL;
     if (stream && PyDict_SetItemString(found, "stream", stream) == 0) {
         Py_DECREF(stream);
         return found;
@@ -352,7 +194,7 @@ static PyObject *tensor_tobytes(PyObject *self, PyObject *none) {
     const DLTensor *dl = dl_of(self);
     if (dl->device.device_type != kDLCPU)
         return ff_python_usage("the tensor is not in the memory of the host");
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)span_bytes(dl));
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)ff_python_span_bytes(dl));
     if (bytes)
         pack(dl, 0, (const uint8_t *)dl->data + dl->byte_offset,
              (uint8_t *)PyBytes_AsString(bytes));
@@ -387,7 +229,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *words)
 
 int ff_python_add_tensor(PyObject *module) {
     static PyMethodDef methods[] = {
-        {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+        {"__dlpack__", (PyCFunction)(void (*)(void))ff_python_dlpack, METH_VARARGS | METH_KEYWORDS,
          "A DLPack capsule: versioned where max_version allows it."},
         {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "(device type, device id)."},
         {"tobytes", tensor_tobytes, METH_NOARGS, "The values in row-major order, as bytes."},

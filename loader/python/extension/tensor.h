@@ -1,0 +1,30 @@
+/* What tensor.c and dlpack.c share: the memory of a Tensor. Private to loader/python/extension/. */
+#ifndef FF_LOADER_PYTHON_TENSOR_H
+#define FF_LOADER_PYTHON_TENSOR_H
+
+#include "loader/python/extension/extension.h"
+
+#include <stdatomic.h>
+
+/* What a Tensor and all that it gave out share. It ends with the last of them, in any thread, with
+ * or without Python's lock. */
+typedef struct ff_python_shared {
+    atomic_size_t users;
+    DLManagedTensorVersioned *managed;
+    ffload_batch *batch; /* on a GPU: which `managed` keeps */
+    uintptr_t stream;    /* that it is made in */
+} ff_python_shared;
+
+void ff_python_shared_release(ff_python_shared *own);
+
+/* Of a Tensor, as long as it lives. */
+ff_python_shared *ff_python_shared_of(PyObject *tensor);
+
+/* Bytes from the first element to the last: tensors of the library are dense, in whatever order of
+ * their axes, so this is all of it. */
+uint64_t ff_python_span_bytes(const DLTensor *dl);
+
+/* Tensor.__dlpack__: a method with keywords. */
+PyObject *ff_python_dlpack(PyObject *self, PyObject *args, PyObject *words);
+
+#endif
