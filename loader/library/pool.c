@@ -49,10 +49,15 @@ void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_
     pool->record_bytes = record_bytes;
 }
 
-/* The device frees memory only once its work is done. */
+/* Waits for all that uses it; there is nobody to report a failure to. */
 static void free_block(ff_library_pool *pool, ff_library_block *block) {
-    pool->device->table->event_destroy(pool->device, block->event);
-    pool->device->table->release(pool->device, block->memory);
+    const ff_device_table *table = pool->device->table;
+    for (size_t i = 0; i < block->streams; i++)
+        if (!table->capturing(pool->device, block->stream[i]) &&
+            table->event_record(pool->device, block->event, block->stream[i], NULL) == FF_OK)
+            (void)table->event_synchronize(pool->device, block->event, NULL);
+    table->event_destroy(pool->device, block->event);
+    table->release(pool->device, block->memory);
     free(block->stream);
     free(block->record);
     free(block);

@@ -16,13 +16,13 @@
 
 enum { TENSORS = 6, UNMIXED = 4, SAMPLES = 150 };
 
-static int count, failed;
+static int results, failed;
 static ffload_error failure;
 
 static inline void result(bool good, const char *name) {
-    count++;
+    results++;
     failed += !good;
-    printf("%sok %d - %s\n", good ? "" : "not ", count, name);
+    printf("%sok %d - %s\n", good ? "" : "not ", results, name);
     if (!good) printf("# %s\n", failure.message);
     failure.message[0] = 0;
 }
@@ -79,7 +79,7 @@ static inline int close_all(void) {
     ff_dataset_close(&plain);
     packed_remove_folder(spec.folder);
     free(spec.folder);
-    printf("1..%d\n", count);
+    printf("1..%d\n", results);
     return failed != 0;
 }
 

@@ -88,7 +88,7 @@ static void seeks_anywhere(void **state) {
                 ffload_loader_interrupt(loader);
                 assert_refused(ffload_loader_next(loader, &kept[1], error), FFLOAD_INTERRUPTED, "");
             }
-            if (number == WIDES || roll(&d, 2)) {
+            for (uint32_t more = number == WIDES ? 1 : roll(&d, 4); more > 0; more--) {
                 number = (int)roll(&d, WIDES);
                 usleep(roll(&d, 500));
                 assert_did(ffload_loader_seek(loader, 0, WIDE * (uint64_t)number, error));

@@ -370,21 +370,20 @@ FFLOAD_API int ffload_loader_end(ffload_loader *loader, void *stream, ffload_err
  * enqueue_into.
  *
  * The batch may be kept as long as the caller likes, also after the loader is gone. Once it is
- * released, and the deleters of its tensors were called, its memory is used for another one, which
- * is written after all work that is in `stream` by then: so what was enqueued in `stream` to read
- * the batch reads it, also when it runs only after the release, and the host waits for nothing.
- * That holds for other streams that are named to ffload_batch_use_on; in one that is not, what
- * reads the batch must be done when it is released. A loop that keeps no batch allocates nothing
- * after the start. After the loader's end a release frees the memory, which waits for the device.
- */
+ * released, and the deleters of its tensors were called, its memory is used for a later batch,
+ * although work that reads it may still be enqueued: the later one is written only after what is by
+ * then enqueued in the stream of this call and in those named to ffload_batch_use_on, and the host
+ * waits for nothing. Work in any other stream must be done when the batch is released. All these
+ * streams live as long as the loader and the batch. A loop that keeps no batch allocates nothing
+ * after the start. A release after the loader's end waits for what is enqueued in them, and frees
+ * the memory. */
 FFLOAD_API int ffload_loader_next_on(ffload_loader *loader, void *stream, ffload_batch **batch,
                                      ffload_error *error);
 
 /* Lets work in `stream` use a batch on a GPU: what is enqueued there later sees the batch,
  * whichever stream it was written in, and its memory is used for another one only after what
- * `stream` has by then. For example in __dlpack__(stream), for the consumer's. By any thread; the
- * stream lives as long as the loader. Of a batch on the host: nothing. FFLOAD_USAGE where the
- * stream is in a capture. */
+ * `stream` has by then. For example in __dlpack__(stream), for the consumer's. By any thread. Of a
+ * batch on the host: nothing. FFLOAD_USAGE where the stream is in a capture. */
 FFLOAD_API int ffload_batch_use_on(ffload_batch *batch, void *stream, ffload_error *error);
 
 #ifdef __cplusplus
