@@ -242,15 +242,15 @@ def packing(out, text):
     return process, child
 
 
-process, child = packing("stopped", ANSWERS)
+process, child = packing("signalled", ANSWERS)
 began = time.monotonic()
 os.kill(process.pid, signal.SIGINT)
 said = process.communicate(timeout=20)
 tap.ok(said[0] == b"answered\n" and ended(child, 0.1), "Ctrl-C is a KeyboardInterrupt, and ends ffpack", said)
-shards = len([name for name in os.listdir("stopped.partial") if name.endswith(".ffs")]) if os.path.isdir("stopped.partial") else 0
-tap.ok(not os.path.exists("stopped") and shards > 0, "what is whole is kept", shards)
-again = ffload.pack("slow.npy", "stopped", mean=(0.2,) * 3, std=(0.1,) * 3, progress=False, **eval(SLOW))
-ours, wanted = tap.files_of("stopped"), tap.files_of("threads")
+shards = len([name for name in os.listdir("signalled.partial") if name.endswith(".ffs")]) if os.path.isdir("signalled.partial") else 0
+tap.ok(not os.path.exists("signalled") and shards > 0, "what is whole is kept", shards)
+again = ffload.pack("slow.npy", "signalled", mean=(0.2,) * 3, std=(0.1,) * 3, progress=False, **eval(SLOW))
+ours, wanted = tap.files_of("signalled"), tap.files_of("threads")
 tap.ok(again["splits"][0]["continued"] > 0 and ours == wanted, "and the same call continues, to the same bytes", again["splits"][0])
 
 process, child = packing("killed_out", "%s")
