@@ -4,8 +4,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { UNUSED_MOST = 8, STREAMS_FIRST = 4 };
+enum { UNUSED_MOST = 8, USERS_FIRST = 4 };
 
 struct ff_library_pool {
     pthread_mutex_t mutex;
@@ -52,13 +53,15 @@ void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_
 /* Waits for all that uses it; there is nobody to report a failure to. */
 static void free_block(ff_library_pool *pool, ff_library_block *block) {
     const ff_device_table *table = pool->device->table;
-    for (size_t i = 0; i < block->streams; i++)
-        if (!table->capturing(pool->device, block->stream[i]) &&
-            table->event_record(pool->device, block->event, block->stream[i], NULL) == FF_OK)
-            (void)table->event_synchronize(pool->device, block->event, NULL);
-    table->event_destroy(pool->device, block->event);
+    for (size_t i = 0; i < block->users; i++)
+        if (!table->capturing(pool->device, block->user[i].stream) &&
+            table->event_record(pool->device, block->user[i].event, block->user[i].stream, NULL) ==
+                FF_OK)
+            (void)table->event_synchronize(pool->device, block->user[i].event, NULL);
+    for (size_t i = 0; i < block->room; i++)
+        table->event_destroy(pool->device, block->user[i].event);
     table->release(pool->device, block->memory);
-    free(block->stream);
+    free(block->user);
     free(block->record);
     free(block);
 }
@@ -104,9 +107,9 @@ static ff_status allocate(ff_library_pool *pool, ff_library_block **out, ff_erro
     block->pool = pool;
     FF_TRY_DONE(ff_alloc(&block->record, pool->record_bytes, 1, "a batch", error));
     FF_TRY_DONE(
-        ff_alloc(&block->stream, STREAMS_FIRST, sizeof(ff_stream *), "a batch's streams", error));
-    block->room = STREAMS_FIRST;
-    FF_TRY_DONE(table->event_create(pool->device, &block->event, false, error));
+        ff_alloc(&block->user, USERS_FIRST, sizeof *block->user, "a batch's streams", error));
+    block->room = USERS_FIRST;
+    FF_TRY_DONE(table->event_create(pool->device, &block->user[0].event, false, error));
     status = table->allocate(pool->device, &block->memory, pool->bytes, "a batch", error);
 done:
     if (status == FF_OK)
@@ -120,8 +123,9 @@ done:
  * capture. */
 static bool can_wait(const ff_library_block *block, const ff_stream *stream) {
     ff_device *device = block->pool->device;
-    for (size_t i = 0; i < block->streams; i++)
-        if (block->stream[i] != stream && device->table->capturing(device, block->stream[i]))
+    for (size_t i = 0; i < block->users; i++)
+        if (block->user[i].stream != stream &&
+            device->table->capturing(device, block->user[i].stream))
             return false;
     return true;
 }
@@ -140,10 +144,11 @@ static ff_library_block *pick(ff_library_pool *pool, const ff_stream *stream) {
 
 static ff_status wait_for_users(const ff_library_block *block, ff_stream *stream, ff_error *error) {
     ff_device *device = block->pool->device;
-    for (size_t i = 0; i < block->streams; i++) {
-        if (block->stream[i] == stream) continue;
-        FF_TRY(device->table->event_record(device, block->event, block->stream[i], error));
-        FF_TRY(device->table->stream_wait(device, stream, block->event, error));
+    for (size_t i = 0; i < block->users; i++) {
+        const ff_library_user *user = &block->user[i];
+        if (user->stream == stream) continue;
+        FF_TRY(device->table->event_record(device, user->event, user->stream, error));
+        FF_TRY(device->table->stream_wait(device, stream, user->event, error));
     }
     return FF_OK;
 }
@@ -165,32 +170,40 @@ ff_status ff_library_pool_take(ff_library_pool *pool, ff_stream *stream, ff_libr
             ff_library_pool_give(block);
         return status;
     }
-    block->stream[0] = stream;
-    block->streams = 1;
+    block->user[0].stream = stream;
+    block->users = 1;
     *out = block;
     return FF_OK;
 }
 
 ff_status ff_library_block_written(ff_library_block *block, ff_error *error) {
     ff_device *device = block->pool->device;
-    return device->table->event_record(device, block->event, block->stream[0], error);
+    return device->table->event_record(device, block->user[0].event, block->user[0].stream, error);
+}
+
+static ff_status make_room(ff_library_block *block, ff_error *error) {
+    if (block->users < block->room) return FF_OK;
+    ff_library_user *more = realloc(block->user, 2 * block->room * sizeof *more);
+    if (!more) return ff_fail(error, FF_NO_MEMORY, "not enough memory for a batch's streams");
+    memset(more + block->room, 0, block->room * sizeof *more);
+    block->user = more;
+    block->room *= 2;
+    return FF_OK;
 }
 
 /* With the lock held. */
 static ff_status use(ff_library_block *block, ff_stream *stream, ff_error *error) {
     ff_device *device = block->pool->device;
-    for (size_t i = 0; i < block->streams; i++)
-        if (block->stream[i] == stream) return FF_OK;
+    for (size_t i = 0; i < block->users; i++)
+        if (block->user[i].stream == stream) return FF_OK;
     if (device->table->capturing(device, stream))
         return ff_fail(error, FF_USAGE, "the stream is in a capture, and cannot wait for a batch");
-    if (block->streams == block->room) {
-        ff_stream **more = realloc(block->stream, 2 * block->room * sizeof(ff_stream *));
-        if (!more) return ff_fail(error, FF_NO_MEMORY, "not enough memory for a batch's streams");
-        block->stream = more;
-        block->room *= 2;
-    }
-    FF_TRY(device->table->stream_wait(device, stream, block->event, error));
-    block->stream[block->streams++] = stream;
+    FF_TRY(make_room(block, error));
+    ff_library_user *user = &block->user[block->users];
+    if (!user->event) FF_TRY(device->table->event_create(device, &user->event, false, error));
+    FF_TRY(device->table->stream_wait(device, stream, block->user[0].event, error));
+    user->stream = stream;
+    block->users++;
     return FF_OK;
 }
 

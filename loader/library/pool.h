@@ -14,14 +14,20 @@
 
 typedef struct ff_library_pool ff_library_pool;
 
+/* A stream in which a block is used, and an event for the work in it. Each has its own event, as
+ * those of an event that is recorded in several streams need not be reached in their order. */
+typedef struct ff_library_user {
+    ff_stream *stream;
+    ff_event *event; /* NULL: not made yet */
+} ff_library_user;
+
 typedef struct ff_library_block {
     void *memory; /* the device's */
     void *record; /* host memory for the owner's use, zeroed once */
     ff_library_pool *pool;
     struct ff_library_block *next; /* of those that nobody owns */
-    ff_event *event;               /* the owner's work, or that of a stream, up to here */
-    ff_stream **stream;            /* [streams]: in which it is used, the owner's first */
-    size_t streams, room;
+    ff_library_user *user;         /* [users], the owner first; [room] */
+    size_t users, room;
 } ff_library_block;
 
 /* Takes over both, also on failure. */

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BATCH = 16, EPOCH = 10, KEPT_MOST = 64, STREAMS = 3 };
+enum { BATCH = 16, EPOCH = 10, KEPT_MOST = 64, STREAMS = 6 };
 
 static ff_stream *others[STREAMS]; /* of consumers */
 
@@ -117,29 +117,33 @@ static bool exported(void) {
 /* ---- released ------------------------------------------------------------------------------- */
 
 /* Each batch is released as soon as its reader, a copy, is enqueued: in the loader's stream, or in
- * one of others in turn. None is allocated later on, and every copy is of its own batch. */
+ * in all of others. None is allocated later on, and every copy is of its own batch. */
 static bool read_later(bool in_others, int steps) {
     ffload_loader *loader = load("batch_size 16 placement resident epochs 0");
     ff_loader *wanted = host_loader(BATCH, FF_CHW, 0, 0, 0);
     ff_slot *slot = next_slot(wanted);
     const uint64_t bytes = slot->rows * slot->row_bytes;
-    uint8_t *read = allocate(bytes * (uint64_t)steps);
+    uint8_t *read = allocate(STREAMS * bytes * (uint64_t)steps);
     bool good = true;
     for (int i = 0; i < steps; i++) {
         ffload_batch *batch = next_on(loader);
-        ff_stream *reader = in_others ? others[i % STREAMS] : stream;
-        must(ffload_batch_use_on(batch, native(reader), &failure), "use_on");
-        must((int)device->table->copy(device, reader, read + (size_t)i * bytes,
-                                      tensor_of(batch, "images")->data, bytes, NULL),
-             "copy");
+        for (int k = 0; k < STREAMS; k++) {
+            ff_stream *reader = in_others ? others[(i + k) % STREAMS] : stream;
+            must(ffload_batch_use_on(batch, native(reader), &failure), "use_on");
+            must((int)device->table->copy(device, reader, read + (size_t)(STREAMS * i + k) * bytes,
+                                          tensor_of(batch, "images")->data, bytes, NULL),
+                 "copy");
+        }
         ffload_batch_release(&batch);
     }
     good = blocks_of(loader) == 1;
     for (int i = 0; i < STREAMS; i++) wait_for(others[i]);
     wait_for(stream);
     for (int i = 0; i < steps; i++) {
-        const DLTensor copy = {.data = read + (size_t)i * bytes};
-        good = good && is_there(&copy, slot->data, bytes);
+        for (int k = 0; k < STREAMS; k++) {
+            const DLTensor copy = {.data = read + (size_t)(STREAMS * i + k) * bytes};
+            good = good && is_there(&copy, slot->data, bytes);
+        }
         ff_loader_release(wanted, slot, NULL);
         slot = next_slot(wanted);
     }
