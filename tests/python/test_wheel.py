@@ -94,6 +94,14 @@ if os.path.exists(os.path.join(tap.ROOT, "build/libarchive/libarchive.so.13")) a
     tap.ok(promised == "2.34", "glibc 2.34 suffices", said)
 else:
     tap.skip("glibc 2.34 suffices", "made here it needs %s: it is made on Debian 12, with its source packages" % promised)
+here = run("getconf", "GNU_LIBC_VERSION").stdout.split()[1]
+os.makedirs(HERE + "/newer/ffload")
+with open(HERE + "/newer/ffload/library.so", "wb") as file:  # a binary that is of the system's glibc
+    file.write(open(re.search(r"(/\S*/libc\.so\.6)", open("/proc/self/maps").read()).group(1), "rb").read())
+done = run(sys.executable, os.path.join(tap.ROOT, "tools/build/wheel.py"), HERE + "/newer", HERE, number, os.path.join(tap.ROOT, "loader/python/README.md"))
+wanted = "manylinux_%d_%d_" % max(version(here), (2, 34))
+tap.ok(wanted in done.stdout and ("needs glibc " + here in done.stderr) == (version(here) > (2, 34)), "a newer glibc is in the tag, and is said",
+    done.stdout + done.stderr)
 SYSTEM = r"(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux-x86-64)\.so"
 outside = []
 for path in binaries:
