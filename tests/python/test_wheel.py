@@ -79,14 +79,14 @@ tap.ok(all(one in files for one in wanted), "recipes, types and man pages", [one
 unpacked = HERE + "/unpacked"
 archive.extractall(unpacked)
 binaries = [os.path.join(unpacked, one) for one, data in files.items() if data[:4] == b"\x7fELF"]
-POLICY = {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "12.0.0"}
+POLICY = {"GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "12.0.0"}
 promised = name.split("manylinux_")[1].split("_x86")[0].replace("_", ".")
 beyond, newest = [], (0,)
 for path in binaries:
     for symbol, family, found in re.findall(r"\*UND\*.*?\(((\w+)_([0-9.]+))\)", run("objdump", "-T", path).stdout):
         if family == "GLIBC":
             newest = max(newest, version(found))
-        limit = promised if family == "GLIBC" else POLICY.get(family)
+        limit = promised if family == "GLIBC" else POLICY.get(family) if promised == "2.34" else None
         if limit and version(found) > version(limit):
             beyond.append("%s: %s" % (os.path.relpath(path, unpacked), symbol))
 tap.ok(len(binaries) > 12 and not beyond and newest > (2, 30), "it needs no newer symbols than its tag promises", beyond)
@@ -94,6 +94,14 @@ if os.path.exists(os.path.join(tap.ROOT, "build/libarchive/libarchive.so.13")) a
     tap.ok(promised == "2.34", "glibc 2.34 suffices", said)
 else:
     tap.skip("glibc 2.34 suffices", "made here it needs %s: it is made on Debian 12, with its source packages" % promised)
+here = run("getconf", "GNU_LIBC_VERSION").stdout.split()[1]
+os.makedirs(HERE + "/newer/ffload")
+with open(HERE + "/newer/ffload/library.so", "wb") as file:  # a binary that is of the system's glibc
+    file.write(open(re.search(r"(/\S*/libc\.so\.6)", open("/proc/self/maps").read()).group(1), "rb").read())
+done = run(sys.executable, os.path.join(tap.ROOT, "tools/build/wheel.py"), HERE + "/newer", HERE, number, os.path.join(tap.ROOT, "loader/python/README.md"))
+wanted = "manylinux_%d_%d_" % max(version(here), (2, 34))
+tap.ok(wanted in done.stdout and ("needs glibc " + here in done.stderr) == (version(here) > (2, 34)), "a newer glibc is in the tag, and is said",
+    done.stdout + done.stderr)
 SYSTEM = r"(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux-x86-64)\.so"
 outside = []
 for path in binaries:
@@ -109,8 +117,8 @@ for path in binaries:
         outside.append("%s: runpath %s" % (path, runpath))
 tap.ok(not outside, "every library that it uses is in it, or the system's", outside)
 tools = tap.environment("wheel-tools", "auditwheel", "pyelftools", "packaging")
-if tools is None:
-    tap.skip("auditwheel", "PyPI cannot be reached")
+if tools is None or promised != "2.34":
+    tap.skip("auditwheel", "PyPI cannot be reached" if tools is None else "it knows not every tag")
 else:
     # Without the CUDA module: NVIDIA's libraries are those of no system and of no wheel of auditwheel's kind.
     os.mkdir(HERE + "/plain")

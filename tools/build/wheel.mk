@@ -13,5 +13,5 @@ wheel-file: $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
 .PHONY: test-python
 test-python: ## the wheel with PyPI's newest PyTorch and NumPy, and alone on every Python that is found (gigabytes)
 	@tools/build/deps.sh build test
-	@$(MAKE) --no-print-directory -s -j$$(nproc) script-programs wheel-file
+	@$(MAKE) --no-print-directory -s -j$$(nproc) $(BUILD)/tests/cuda_open wheel-file
 	@BUILD="$(abspath $(BUILD))" "$(PYTHON)" tests/python/pypi.py $(WHEEL_FOLDER)/ffload-$(VERSION)-*.whl
