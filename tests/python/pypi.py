@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""make test-python: a wheel with the newest PyTorch and NumPy of PyPI, and alone on every Python from 3.9 on that is
-found (in PATH, or by pyenv). Usage: pypi.py WHEEL; the environments stay in BUILD/test-python. Prints TAP."""
+"""make test-python: a wheel with the newest PyTorch and NumPy of PyPI, and the examples with these, Lightning and JAX;
+the wheel alone on every Python from 3.9 on that is found (in PATH, or by pyenv). Usage: pypi.py WHEEL; the environments
+stay in BUILD/test-python. Prints TAP."""
 import glob
 import os
 import re
@@ -95,12 +96,16 @@ for minor, path in found.items():
     digests.add(done and done.stdout)
 tap.ok(len(digests) == 1, "all have the same batches", sorted(map(str, digests)))
 newest = max((minor for minor, path in found.items() if path and minor <= 13), default=None)
-python, said = environment(found[newest], "torch", "torch", "numpy") if newest else (None, "no Python was found")
+PACKAGES = ("torch", "numpy", "torchvision", "pillow", "lightning", "jax")
+python, said = environment(found[newest], "torch", *PACKAGES) if newest else (None, "no Python was found")
 if python is None:
     tap.skip("PyTorch of PyPI", said.strip().splitlines()[-1])
 else:
     done = run(python, "-c", TORCH, cwd=work.name, env=bare)
     tap.ok(done.returncode == 0 and done.stdout.strip().endswith("True"), "PyTorch of PyPI: " + done.stdout.strip(), done.stderr)
+    for name in ("test_examples.py", "test_migration.py"):
+        done = run(python, os.path.join(tap.ROOT, "tests/python", name), env=dict(os.environ, BUILD=tap.BUILD))
+        tap.ok(done.returncode == 0, name + " with PyPI's packages", [line for line in done.stdout.splitlines() if line[:3] != "ok "] + done.stderr.splitlines())
     folders = run(python, "-c", "from ffload import programs; print(programs.cuda_folders())").stdout
     cuda = re.search(r"^CUDA_VERSION := (\d+)", open(os.path.join(tap.BUILD, "config.mk")).read(), re.M)
     site = glob.glob(os.path.join(tap.BUILD, "test-python/torch/lib/python3*/site-packages"))[0]
