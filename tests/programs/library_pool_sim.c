@@ -116,8 +116,8 @@ static bool exported(void) {
 
 /* ---- released ------------------------------------------------------------------------------- */
 
-/* Each batch is released as soon as its reader, a copy, is enqueued: in the loader's stream, or in
- * in all of others. None is allocated later on, and every copy is of its own batch. */
+/* Each batch is released as soon as its readers, copies, are enqueued: in the loader's stream, or
+ * in all the others. None is allocated later on, and every copy is of its own batch. */
 static bool read_later(bool in_others, int steps) {
     ffload_loader *loader = load("batch_size 16 placement resident epochs 0");
     ff_loader *wanted = host_loader(BATCH, FF_CHW, 0, 0, 0);
