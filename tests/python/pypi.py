@@ -117,4 +117,15 @@ else:
         used = re.findall(r"file=(\S*lib(?:cudnn|cublas|nvrtc)\.so\S*) \[0\];  generating link map", done.stdout + done.stderr)
         tap.ok("opened: CUDA" in done.stdout + done.stderr and len(used) >= 3 and all("/nvidia/" in one for one in used),
             "the CUDA module opens with its nvidia-* packages", used)
+    stubs = glob.glob(os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/**/stubs/libcuda.so", recursive=True)
+    stand_in = stubs and run(os.path.join(tap.ROOT, "tests/gpu/fake_driver"), stubs[0], work.name + "/driver").returncode == 0
+    if not has or not stand_in:
+        tap.skip("fftrain compiles engines with them", "there is no stand-in for the driver, or it is of another CUDA")
+    else:  # started by its path, in no environment: it must be told of the packages
+        done = run(os.path.join(os.path.dirname(python), "fftrain"), "--dry-run", "--device-json", os.path.join(tap.ROOT, "tests/gpu/sm_90_h200.json"), "--data",
+                   "packed", "--model", "resnet18", "--precision", "bf16", "--batch", "64", cwd=work.name,
+                   env={"HOME": work.name, "LD_LIBRARY_PATH": work.name + "/driver", "LD_DEBUG": "files"})
+        used = re.findall(r"file=(/\S*lib(?:cudnn|cublas|nvrtc)\S*\.so\S*) \[0\];  generating link map", done.stderr)
+        engines = re.search(r"^engines +of (\d+) convolutions", done.stdout, re.MULTILINE)
+        tap.ok(done.returncode == 0 and engines and used and all(one.startswith(site) for one in used), "fftrain compiles engines with them", used or done.stderr[-1000:])
 tap.finish()
