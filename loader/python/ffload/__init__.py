@@ -11,12 +11,27 @@ Datasets are packed once, by the program ffpack, by ffload.pack or by ffload.Wri
 (seed, epoch, sample), and where it comes on (seed, epoch, position), on nothing else: batches are the same bits for any
 number of threads and ranks, after a resume, on the CPU and the GPU, and in the trainer fftrain.
 """
+from typing import TYPE_CHECKING, Any
+
 from ._ffload import Tensor, version as __version__
 from .dataset import Dataset
 from .errors import BadData, Error, UsageError
 from .loader import BatchInfo, Loader
-from .packing import pack
-from .writer import Writer
+
+if TYPE_CHECKING:
+    from .packing import pack
+    from .writer import Writer
 
 __all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "Tensor", "UsageError", "Writer", "__version__",
            "pack"]
+
+
+def __getattr__(name: str) -> Any:
+    """What packs is imported when it is used first: training needs none of it."""
+    if name == "pack":
+        from .packing import pack
+        return pack
+    if name == "Writer":
+        from .writer import Writer
+        return Writer
+    raise AttributeError("module 'ffload' has no attribute %r" % name)
