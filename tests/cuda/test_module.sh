@@ -130,7 +130,7 @@ library other/libcuda.so.1 other
 opens "a libcuda.so.1 that is none" 1 "libcuda.so.1 is no NVIDIA driver: it lacks cuInit" LD_LIBRARY_PATH=other prog $cuda 0
 opens "an ordinal past the last" 2 "cuda:2: there are 2 CUDA devices here, counted from 0" LD_LIBRARY_PATH=good prog $cuda 2
 
-where="$scratch/prog/../lib, the system's libraries, /usr/local/cuda*/{lib64,lib}"
+where="$scratch/prog/../lib, $scratch/prog/../../nvidia/{*,}/lib, the system's libraries, /usr/local/cuda*/{lib64,lib}"
 opens "no libraries" 1 "NVRTC (libnvrtc.so.$major) was not found in: some/where, $scratch/prog, $where;FFPACK_CUDA_PATH may name its folder" \
     "LD_LIBRARY_PATH=good FFPACK_CUDA_PATH=some/where" "$scratch/prog" $cuda 0
 mkdir part; cp libs/libnvrtc* libs/libcublas* part
