@@ -1,6 +1,7 @@
 """Shared by the tests of the Python package: the package as it was built, and small packed sets."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 
+# A shell's background jobs ignore it, and so would all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 FOLDER = os.path.join(tap.BUILD, "python")
 if not os.path.exists(os.path.join(FOLDER, "ffload", "_ffload.abi3.so")):
     tap.skip("the Python package", "built without Python.h")
