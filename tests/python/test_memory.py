@@ -73,6 +73,6 @@ def wrong():
 
 flat("exceptions", wrong, BATCHES // 2)
 flat("sets", lambda: ffload.Dataset(SET, as_="numpy")[0], BATCHES // 5)
-flat("loaders", lambda: next(iter(ffload.Loader(SET, 50, workers=1))), BATCHES // 20, 2048)
+flat("loaders", lambda: next(iter(ffload.Loader(SET, 50, workers=1))), BATCHES // 20, 8192)  # a thread has an arena of malloc, which stays
 flat("states", lambda: dataset.describe() and ffload.Loader(dataset, 50, workers=0).state_dict(), BATCHES // 20)
 finish()
