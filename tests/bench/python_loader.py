@@ -45,11 +45,25 @@ def arrays(size):
     return os.path.abspath(folder)
 
 
+def files(size):
+    """JPEG files, smooth as photographs are, in a folder of each class; made once."""
+    import numpy
+    from PIL import Image
+    folder = "files-" + size
+    if not os.path.exists(folder):
+        dice = numpy.random.RandomState(0)
+        for i in range(IMAGES[size][0]):
+            os.makedirs(f"{folder}/{i % 10}", exist_ok=True)
+            small = Image.fromarray(dice.randint(0, 256, (24, 32, 3), "uint8"))
+            small.resize(IMAGES[size][:0:-1], Image.BICUBIC).save(f"{folder}/{i % 10}/{i}.jpg", quality=90)
+    return os.path.abspath(folder)
+
+
 def packed(size, dtype):
     """The same images, packed: f16, normalized, or u8."""
     out = f"packed-{size}-{dtype}"
     if not os.path.exists(out):
-        layout = "hwc" if dtype == "u8" else "chw"
+        layout = "hwc" if dtype == "u8" and size != "photographs" else "chw"
         call(BUILD + "/ffpack", arrays(size), "-o", out, "--dtype", dtype, "--layout", layout, "--mean", MEAN, "--std", STD)
     return os.path.abspath(out)
 
@@ -72,8 +86,11 @@ def script(python, seconds, **options):
 def ours(case, workers, batch=256):
     size, augment, dtype = case
     stored = "u8" if dtype == "u8" or augment == "rrc" else "f16"
+    # Random resized crops are compared with those of torchvision: contiguous images, 64 a batch.
+    if augment == "rrc":
+        batch = 64
     return script(sys.executable, 1, side="ffload", data=packed(size, stored), batch=batch, workers=workers, augment=augment, dtype=dtype,
-                  ahead=AHEAD)
+                  ahead=AHEAD, layout="contiguous" if augment == "rrc" else "channels_last")
 
 
 def library(case, workers):
@@ -89,7 +106,7 @@ def peer(name, python, case, workers):
     if name == "ffcv":
         return script(python, 1, side=name, data=written(name, python, size), batch=256, workers=workers, augment=augment, dtype=dtype,
                       ahead=5)
-    data = arrays(size) if name == "torchvision" else written(name, python, size)
+    data = arrays(size) if name == "torchvision" else files(size) if name == "files" else written(name, python, size)
     return script(python, 2, side=name, data=data, batch=256 if size == "32" else 64, workers=workers, augment=augment, dtype=dtype,
                   ahead=2 * workers)
 
@@ -124,18 +141,19 @@ def against_library():
                   f"{rounds.ratio(rates, 'Python', 'C'):.3f} | 0.95 | {others:.2f} |", flush=True)
 
 
-NAMES = {"ffcv": "FFCV", "torchvision": "torchvision's DataLoader", "streaming": "MosaicML Streaming's"}
+NAMES = {"ffcv": "FFCV", "torchvision": "torchvision's DataLoader", "streaming": "MosaicML Streaming's",
+         "files": "torchvision's DataLoader, ImageFolder"}
 CASES = [ # size, augmentation, dtype of the batches, {peer: goal}
     ("32", "crop", "f32", {"ffcv": 3, "torchvision": 50, "streaming": 10}),
     ("32", "crop", "u8", {"ffcv": 3}),
     ("224", "crop", "f32", {"ffcv": 3, "streaming": 10}),
     ("224", "crop", "u8", {"ffcv": 3}),
-    ("photographs", "rrc", "f32", {"ffcv": None, "torchvision": 12}),
+    ("photographs", "rrc", "f32", {"ffcv": None, "torchvision": 12, "files": 12}),
 ]
 
 
 def peers():
-    pythons = {"ffload": sys.executable, "torchvision": sys.executable}
+    pythons = {"ffload": sys.executable, "torchvision": sys.executable, "files": sys.executable}
     for name in environments.PACKAGES:
         pythons[name], reason = environments.python_of(name)
         if reason:

@@ -19,7 +19,8 @@ def ffload_batches(options):
     import torch  # noqa: F401  batches are its tensors
     import ffload
     augment = {"crop": "crop=4,flip", "rrc": "rrc=224,flip"}[options["augment"]]
-    return ffload.Loader(options["data"], options["batch"], augment=augment, dtype=options["dtype"], workers=options["workers"], epochs=0)
+    return ffload.Loader(options["data"], options["batch"], augment=augment, dtype=options["dtype"], workers=options["workers"], epochs=0,
+                         layout=options.get("layout"))
 
 
 class Arrays:
@@ -66,6 +67,15 @@ def data_loader(data, options, shuffle):
     workers = options["workers"]
     return endless(torch.utils.data.DataLoader(data, options["batch"], shuffle=shuffle, drop_last=True, num_workers=workers,
                                                persistent_workers=workers > 0))
+
+
+def files_batches(options):
+    """The usual script of photographs: files in folders, decoded by Pillow."""
+    import torch
+    from torchvision import datasets, transforms
+    torch.set_num_threads(1)
+    return data_loader(datasets.ImageFolder(options["data"], transforms.Compose([
+        transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])), options, True)
 
 
 def torchvision_batches(options):

@@ -47,14 +47,16 @@ def _from_dlpack(module: str) -> Convert:
 def _torch_converter() -> Convert:
     import torch
     from torch.utils.dlpack import from_dlpack
-    knows_u16 = hasattr(torch, "uint16")
 
     def convert(tensor: Tensor) -> Any:
-        if not knows_u16 and tensor.dtype == "u16":
-            values = torch.frombuffer(bytearray(tensor.tobytes()), dtype=torch.int16)
-            return (values.to(torch.int32) & 0xffff).reshape(tensor.shape)
-        # A capsule is taken at once; an object would be asked for its device and stream first.
-        return from_dlpack(tensor.__dlpack__())
+        try:
+            # A capsule is taken at once; an object would be asked for its device and stream first.
+            return from_dlpack(tensor.__dlpack__())
+        except RuntimeError:
+            if tensor.dtype != "u16" or hasattr(torch, "uint16"):
+                raise
+        values = torch.frombuffer(bytearray(tensor.tobytes()), dtype=torch.int16)
+        return (values.to(torch.int32) & 0xffff).reshape(tensor.shape)
     return convert
 
 

@@ -147,9 +147,9 @@ class Loader:
             if turn != self._turn:
                 raise UsageError("the loader is iterated elsewhere, which ended this iteration")
             batch = take()
-            if own.last:
-                epochs -= 1
-            if own.last or self._stands:
+            last = own.last
+            epochs -= last
+            if last or self._stands:
                 self.note()
             yield batch
 
