@@ -1,10 +1,6 @@
 /* _ffload.Dataset: a packed split. The package's Dataset gives it Python's manners. */
 #include "loader/python/extension/extension.h"
 
-typedef struct dataset {
-    PyObject_HEAD ff_python_handle handle;
-} dataset;
-
 static PyTypeObject *dataset_type;
 
 static void end_dataset(void *object) {
@@ -22,7 +18,7 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *words
                                      &path, &PyDict_Type, &dict))
         return NULL;
     ffload_options *options = ff_python_options(dict);
-    dataset *self = NULL;
+    PyObject *self = NULL;
     if (!options) goto done;
     int status;
     Py_BEGIN_ALLOW_THREADS;
@@ -32,34 +28,27 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *words
         ff_python_raise(&error);
         goto done;
     }
-    self = (dataset *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (self)
-        self->handle = (ff_python_handle){.object = set, .end = end_dataset};
-    else
-        ffload_dataset_close(&set);
+    self = ff_python_own(type, set, end_dataset);
 done:
     ffload_options_destroy(&options);
     Py_XDECREF(path);
-    return (PyObject *)self;
+    return self;
 }
 
-static void dataset_dealloc(PyObject *self) {
-    ff_python_close(&((dataset *)self)->handle);
-    ff_python_free(self);
-}
-
-ff_python_handle *ff_python_dataset_handle(PyObject *self) {
-    if (PyObject_TypeCheck(self, dataset_type)) return &((dataset *)self)->handle;
+bool ff_python_is_dataset(PyObject *object) {
+    if (PyObject_TypeCheck(object, dataset_type)) return true;
     PyErr_SetString(PyExc_TypeError, "this is no dataset");
-    return NULL;
+    return false;
 }
 
 static ffload_dataset *enter(PyObject *self) {
-    return ff_python_enter(&((dataset *)self)->handle, "dataset");
+    return ff_python_enter(self, "dataset");
 }
 
-static void leave(PyObject *self) {
-    ff_python_leave(&((dataset *)self)->handle);
+/* The same, for sample number *i. */
+static ffload_dataset *enter_at(PyObject *self, PyObject *number, uint64_t *i) {
+    *i = PyLong_AsUnsignedLongLong(number);
+    return PyErr_Occurred() ? NULL : enter(self);
 }
 
 /* ---- samples -------------------------------------------------------------------------------- */
@@ -70,15 +59,14 @@ typedef int read_sample(ffload_dataset *set, uint64_t number, DLManagedTensorVer
 static PyObject *read_by(PyObject *self, PyObject *number, read_sample *read) {
     DLManagedTensorVersioned *managed;
     ffload_error error;
-    const uint64_t i = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return NULL;
-    ffload_dataset *set = enter(self);
+    uint64_t i;
+    ffload_dataset *set = enter_at(self, number, &i);
     if (!set) return NULL;
     int status;
     Py_BEGIN_ALLOW_THREADS;
     status = read(set, i, &managed, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     return status ? ff_python_raise(&error) : ff_python_tensor(managed);
 }
 
@@ -112,7 +100,7 @@ static PyObject *dataset_label(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS;
     status = ffload_dataset_label(set, i, field, &managed, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     return status ? ff_python_raise(&error) : label_value(managed);
 }
 
@@ -120,15 +108,14 @@ static PyObject *dataset_key(PyObject *self, PyObject *number) {
     char key[FFLOAD_KEY_MOST];
     size_t bytes;
     ffload_error error;
-    const uint64_t i = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return NULL;
-    ffload_dataset *set = enter(self);
+    uint64_t i;
+    ffload_dataset *set = enter_at(self, number, &i);
     if (!set) return NULL;
     int status;
     Py_BEGIN_ALLOW_THREADS;
     status = ffload_dataset_key(set, i, key, &bytes, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     return status ? ff_python_raise(&error) : PyBytes_FromStringAndSize(key, (Py_ssize_t)bytes);
 }
 
@@ -145,7 +132,7 @@ static PyObject *dataset_describe(PyObject *self, PyObject *none) {
     status = ffload_dataset_describe(set, &json, &error);
     Py_END_ALLOW_THREADS;
     PyObject *text = status ? ff_python_raise(&error) : PyUnicode_FromString(json);
-    leave(self);
+    ff_python_leave(self);
     return text;
 }
 
@@ -176,22 +163,21 @@ static PyObject *dataset_verify(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS;
     status = ffload_dataset_verify(set, threads, report, progress, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     if (status) return ff_python_raise(&error);
     Py_RETURN_NONE;
 }
 
 static PyObject *dataset_close(PyObject *self, PyObject *none) {
     (void)none;
-    ff_python_close(&((dataset *)self)->handle);
-    Py_RETURN_NONE;
+    return ff_python_close(self);
 }
 
 static Py_ssize_t dataset_length(PyObject *self) {
     ffload_dataset *set = enter(self);
     if (!set) return -1;
     const uint64_t count = ffload_dataset_count(set);
-    leave(self);
+    ff_python_leave(self);
     return (Py_ssize_t)count;
 }
 
@@ -205,11 +191,11 @@ int ff_python_add_dataset(PyObject *module) {
         {"verify", dataset_verify, METH_VARARGS, "(threads, progress): checks every byte."},
         {"close", dataset_close, METH_NOARGS, "Closes it once no call is in it."},
         {0}};
-    static PyType_Slot slots[] = {{Py_tp_doc, "A packed split."},   {Py_tp_new, dataset_new},
-                                  {Py_tp_dealloc, dataset_dealloc}, {Py_tp_methods, methods},
-                                  {Py_sq_length, dataset_length},   {0, NULL}};
+    static PyType_Slot slots[] = {{Py_tp_doc, "A packed split."},    {Py_tp_new, dataset_new},
+                                  {Py_tp_dealloc, ff_python_disown}, {Py_tp_methods, methods},
+                                  {Py_sq_length, dataset_length},    {0, NULL}};
     static PyType_Spec spec = {.name = "ffload._ffload.Dataset",
-                               .basicsize = sizeof(dataset),
+                               .basicsize = sizeof(ff_python_owner),
                                .flags = Py_TPFLAGS_DEFAULT,
                                .slots = slots};
     dataset_type = ff_python_add_type(module, "Dataset", &spec);

@@ -37,11 +37,22 @@ typedef struct ff_python_handle {
     void (*end)(void *object); /* without Python's lock */
 } ff_python_handle;
 
-/* The object, until leave; NULL with ffload.UsageError, "the NAME is closed". */
-void *ff_python_enter(ff_python_handle *handle, const char *name);
-void ff_python_leave(ff_python_handle *handle);
-/* Ends the object, at once or when the last call leaves. */
-void ff_python_close(ff_python_handle *handle);
+/* What objects of Python with a handle begin with. */
+typedef struct ff_python_owner {
+    PyObject_HEAD ff_python_handle handle;
+} ff_python_owner;
+
+/* A new object of such a type, which takes over `object`; NULL with an exception, and it is
+ * ended. */
+PyObject *ff_python_own(PyTypeObject *type, void *object, void (*end)(void *object));
+/* Of such a type: Py_tp_dealloc. */
+void ff_python_disown(PyObject *self);
+
+/* The library's object, until leave; NULL with ffload.UsageError, "the NAME is closed". */
+void *ff_python_enter(PyObject *self, const char *name);
+void ff_python_leave(PyObject *self);
+/* Ends the library's object, at once or when the last call leaves. Returns None. */
+PyObject *ff_python_close(PyObject *self);
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
@@ -53,8 +64,8 @@ PyObject *ff_python_tensor(DLManagedTensorVersioned *managed);
 PyObject *ff_python_tensor_on(DLManagedTensorVersioned *managed, ffload_batch *batch,
                               uintptr_t stream);
 
-/* The library's dataset of a Dataset, between enter and leave; NULL with an exception. */
-ff_python_handle *ff_python_dataset_handle(PyObject *dataset);
+/* Whether it is a Dataset; false with an exception. */
+bool ff_python_is_dataset(PyObject *object);
 
 /* Adds a type to the module. -1 with an exception. */
 int ff_python_add_tensor(PyObject *module);

@@ -7,7 +7,7 @@
 enum { NAMES_MOST = 160 };
 
 typedef struct loader {
-    PyObject_HEAD ff_python_handle handle;
+    ff_python_owner owner;
     ffload_batch_info info; /* of the last batch given */
 } loader;
 
@@ -27,41 +27,27 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *words)
     if (!PyArg_ParseTupleAndKeywords(args, words, "OO!:Loader", names, &dataset, &PyDict_Type,
                                      &dict))
         return NULL;
-    ff_python_handle *handle = ff_python_dataset_handle(dataset);
-    ffload_options *options = handle ? ff_python_options(dict) : NULL;
-    ffload_dataset *set = options ? ff_python_enter(handle, "dataset") : NULL;
-    int status = FFLOAD_USAGE;
-    loader *self = NULL;
+    ffload_options *options = ff_python_is_dataset(dataset) ? ff_python_options(dict) : NULL;
+    ffload_dataset *set = options ? ff_python_enter(dataset, "dataset") : NULL;
+    int status;
+    PyObject *self = NULL;
     if (!set) goto done;
     Py_BEGIN_ALLOW_THREADS;
     status = ffload_loader_create(&own, set, options, &error);
     Py_END_ALLOW_THREADS;
-    ff_python_leave(handle);
+    ff_python_leave(dataset);
     if (status) {
         ff_python_raise(&error);
         goto done;
     }
-    self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (self)
-        self->handle = (ff_python_handle){.object = own, .end = end_loader};
-    else
-        ffload_loader_destroy(&own);
+    self = ff_python_own(type, own, end_loader);
 done:
     ffload_options_destroy(&options);
-    return (PyObject *)self;
-}
-
-static void loader_dealloc(PyObject *self) {
-    ff_python_close(&((loader *)self)->handle);
-    ff_python_free(self);
+    return self;
 }
 
 static ffload_loader *enter(PyObject *self) {
-    return ff_python_enter(&((loader *)self)->handle, "loader");
-}
-
-static void leave(PyObject *self) {
-    ff_python_leave(&((loader *)self)->handle);
+    return ff_python_enter(self, "loader");
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -117,7 +103,7 @@ static PyObject *loader_next(PyObject *self, PyObject *args) {
     status = stream ? ffload_loader_next_on(own, (void *)stream, &batch, &error)
                     : ffload_loader_next(own, &batch, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     if (status) return ff_python_raise(&error);
     if (!batch) Py_RETURN_NONE;
     ((loader *)self)->info = *ffload_batch_info_of(batch);
@@ -201,7 +187,7 @@ static PyObject *loader_enqueue_into(PyObject *self, PyObject *args) {
         ffload_loader_enqueue_into(own, to.name, to.dl, (size_t)to.count, stream, &info, &error);
     Py_END_ALLOW_THREADS;
     PyObject *good = status ? ff_python_raise(&error) : whether(self, info);
-    leave(self);
+    ff_python_leave(self);
     return good;
 }
 
@@ -217,7 +203,7 @@ static PyObject *loader_begin(PyObject *self, PyObject *address) {
     status = ffload_loader_begin(own, stream, &info, &error);
     Py_END_ALLOW_THREADS;
     PyObject *good = status ? ff_python_raise(&error) : whether(self, info);
-    leave(self);
+    ff_python_leave(self);
     return good;
 }
 
@@ -233,7 +219,7 @@ static PyObject *loader_write(PyObject *self, PyObject *args) {
     ffload_loader *own = read_places(args, &to, &stream) ? enter(self) : NULL;
     if (!own) return NULL;
     const int status = ffload_loader_write(own, to.name, to.dl, (size_t)to.count, stream, &error);
-    leave(self);
+    ff_python_leave(self);
     return nothing_or(status, &error);
 }
 
@@ -243,7 +229,7 @@ static PyObject *loader_end(PyObject *self, PyObject *address) {
     ffload_loader *own = PyErr_Occurred() ? NULL : enter(self);
     if (!own) return NULL;
     const int status = ffload_loader_end(own, stream, &error);
-    leave(self);
+    ff_python_leave(self);
     return nothing_or(status, &error);
 }
 
@@ -260,7 +246,7 @@ static PyObject *loader_seek(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS;
     status = ffload_loader_seek(own, epoch, position, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     return nothing_or(status, &error);
 }
 
@@ -273,7 +259,7 @@ static PyObject *text_by(PyObject *self, write_text *write) {
     if (!own) return NULL;
     PyObject *text =
         write(own, &json, &error) ? ff_python_raise(&error) : PyUnicode_FromString(json);
-    leave(self);
+    ff_python_leave(self);
     return text;
 }
 
@@ -297,7 +283,7 @@ static PyObject *loader_restore(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS;
     status = ffload_loader_restore(own, json, &error);
     Py_END_ALLOW_THREADS;
-    leave(self);
+    ff_python_leave(self);
     return nothing_or(status, &error);
 }
 
@@ -309,7 +295,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *none) {
     ffload_loader *own = enter(self);
     if (!own) return NULL;
     const int status = ffload_loader_stats(own, &stats, &error);
-    leave(self);
+    ff_python_leave(self);
     if (status) return ff_python_raise(&error);
     return Py_BuildValue("(KKKKK)", (unsigned long long)stats.wait_ns,
                          (unsigned long long)stats.fill_ns, (unsigned long long)stats.samples,
@@ -317,19 +303,18 @@ static PyObject *loader_stats(PyObject *self, PyObject *none) {
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *none) {
-    ff_python_handle *handle = &((loader *)self)->handle;
+    const ff_python_handle *handle = &((loader *)self)->owner.handle;
     (void)none;
     /* Ends the wait of another thread. */
     if (handle->object && handle->calls) ffload_loader_interrupt(handle->object);
-    ff_python_close(handle);
-    Py_RETURN_NONE;
+    return ff_python_close(self);
 }
 
 static Py_ssize_t loader_length(PyObject *self) {
     ffload_loader *own = enter(self);
     if (!own) return -1;
     const uint64_t length = ffload_loader_length(own);
-    leave(self);
+    ff_python_leave(self);
     return (Py_ssize_t)length;
 }
 
@@ -370,7 +355,7 @@ int ff_python_add_loader(PyObject *module) {
         {0}};
     static PyType_Slot slots[] = {{Py_tp_doc, "Batches of a dataset."},
                                   {Py_tp_new, loader_new},
-                                  {Py_tp_dealloc, loader_dealloc},
+                                  {Py_tp_dealloc, ff_python_disown},
                                   {Py_tp_methods, methods},
                                   {Py_tp_getset, attributes},
                                   {Py_sq_length, loader_length},

@@ -39,7 +39,12 @@ int ff_python_check(void *context) {
 
 /* ---- handles -------------------------------------------------------------------------------- */
 
-void *ff_python_enter(ff_python_handle *handle, const char *name) {
+static ff_python_handle *handle_of(PyObject *self) {
+    return &((ff_python_owner *)self)->handle;
+}
+
+void *ff_python_enter(PyObject *self, const char *name) {
+    ff_python_handle *handle = handle_of(self);
     if (!handle->object || handle->closing) {
         PyErr_Format(usage_type, "the %s is closed", name);
         return NULL;
@@ -57,13 +62,31 @@ static void end(ff_python_handle *handle) {
     PyEval_RestoreThread(thread);
 }
 
-void ff_python_leave(ff_python_handle *handle) {
+void ff_python_leave(PyObject *self) {
+    ff_python_handle *handle = handle_of(self);
     if (--handle->calls == 0 && handle->closing) end(handle);
 }
 
-void ff_python_close(ff_python_handle *handle) {
+PyObject *ff_python_close(PyObject *self) {
+    ff_python_handle *handle = handle_of(self);
     handle->closing = true;
     if (handle->calls == 0) end(handle);
+    Py_RETURN_NONE;
+}
+
+PyObject *ff_python_own(PyTypeObject *type, void *object, void (*end_object)(void *object)) {
+    PyObject *self = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self)
+        *handle_of(self) = (ff_python_handle){.object = object, .end = end_object};
+    else
+        end_object(object);
+    return self;
+}
+
+void ff_python_disown(PyObject *self) {
+    ff_python_handle *handle = handle_of(self);
+    if (handle->object) end(handle);
+    ff_python_free(self);
 }
 
 /* ---- types ---------------------------------------------------------------------------------- */

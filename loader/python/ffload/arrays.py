@@ -1,6 +1,7 @@
 """The library's tensors as those of the array library that the caller uses."""
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from typing import Any, Callable, Optional
@@ -24,6 +25,7 @@ def kind_of(as_: Optional[str]) -> str:
     return as_
 
 
+@functools.lru_cache(maxsize=None)
 def converter(kind: str) -> Convert:
     """What makes a tensor of the library one of that kind, without a copy; but where torch has no u16, one of i32."""
     try:

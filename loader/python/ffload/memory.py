@@ -39,18 +39,21 @@ class Memory:
         self._torch = torch
         self._device = torch.device(about["device"])
         known = {unescape(tensor["name"]).encode(errors="surrogateescape"): tensor for tensor in about["tensors"]}
-        self._specs = [(name, known[name]) for name in names]
+        ordinal = self._device.index
+        # Of each tensor: its name, what torch makes it of, and what the library is told besides its address.
+        self._specs = []
+        for name in names:
+            shape, strides = tuple(known[name]["shape"]), tuple(known[name]["strides"])
+            code, bits, dtype = DTYPES[known[name]["dtype"]]
+            self._specs.append((name, shape, strides, getattr(torch, dtype), (ordinal, code, bits, shape, strides)))
 
     def take(self) -> Tuple[List[Any], Tuple[Place, ...]]:
         """Tensors for one batch, and where they are."""
-        torch, tensors, places = self._torch, [], []
-        for name, spec in self._specs:
-            code, bits, dtype = DTYPES[spec["dtype"]]
-            tensor = torch.empty_strided(spec["shape"], spec["strides"], dtype=getattr(torch, dtype),
-                                         device=self._device)
+        empty, tensors, places = self._torch.empty_strided, [], []
+        for name, shape, strides, dtype, more in self._specs:
+            tensor = empty(shape, strides, dtype=dtype, device=self._device)
             tensors.append(tensor)
-            places.append((name, tensor.data_ptr(), self._device.index, code, bits, tuple(spec["shape"]),
-                           tuple(spec["strides"])))
+            places.append((name, tensor.data_ptr(), *more))
         return tensors, tuple(places)
 
     def stream(self) -> int:
