@@ -3,13 +3,27 @@ BUILD    ?= build
 # A path from here, so that the objects have one name each, in their dependencies too.
 override BUILD := $(patsubst $(CURDIR)/%,%,$(BUILD))
 $(CURDIR)/%: % ; @:
-CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
-PYTHON   ?= /usr/bin/python3
+# What make is started with; given values hold for later calls, too, until others are given or `make clean`.
+-include $(BUILD)/settings.mk
+SETTINGS := CC CXX PYTHON CPPFLAGS CFLAGS LDFLAGS DNNL DNNL_ROOT CUDA CUDA_HOME CUDA_ROOT CUDA_ARCHS MPI MPICC PKG_CONFIG_PATH
+GIVEN    := $(foreach name,$(SETTINGS),$(if $(filter undefined default,$(origin $(name))),$(if $(filter undefined,$(origin kept_$(name))),,$(name)),$(name)))
+setting   = $(if $(filter undefined default,$(origin $(1))),$(if $(filter undefined,$(origin kept_$(1))),$(2),$(kept_$(1))),$($(1)))
+CC         := $(call setting,CC,gcc)
+CXX        := $(call setting,CXX,g++)
+PYTHON     := $(call setting,PYTHON,/usr/bin/python3)
+CPPFLAGS   := $(call setting,CPPFLAGS)
+CFLAGS     := $(call setting,CFLAGS,-O3 -g)
+LDFLAGS    := $(call setting,LDFLAGS)
+DNNL       := $(call setting,DNNL,auto)
+DNNL_ROOT  := $(call setting,DNNL_ROOT)
+CUDA       := $(call setting,CUDA,auto)
+CUDA_HOME  := $(call setting,CUDA_HOME)
+CUDA_ROOT  := $(call setting,CUDA_ROOT)
+CUDA_ARCHS := $(call setting,CUDA_ARCHS,auto)
+MPI        := $(call setting,MPI,auto)
+MPICC      := $(call setting,MPICC)
+PKG_CONFIG_PATH := $(call setting,PKG_CONFIG_PATH)
 SANITIZE ?=
-DNNL     ?= auto
-CUDA     ?= auto
-MPI      ?= auto
-CUDA_ARCHS ?= auto
 PREFIX   ?= /usr/local
 
 comma := ,
@@ -27,16 +41,23 @@ NEEDS := $(sort $(foreach goal,$(GOALS),$(NEEDS_$(goal))))
 ifeq ($(MAKE_RESTARTS)$(findstring n,$(firstword -$(MAKEFLAGS))),)
 $(if $(NEEDS),$(shell tools/build/deps.sh $(NEEDS) >&2))
 endif
+quoted = '$(subst ','\'',$(1))'
+# What was found: looked for again where something may have changed. `make install` takes it as it was for the
+# build: root's environment may be another.
 ifneq ($(filter-out $(BARE),$(GOALS)),)
--include $(BUILD)/config.mk
+ifneq ($(filter-out install,$(GOALS))$(if $(wildcard $(BUILD)/config.mk),,none),)
+$(shell $(foreach name,$(SETTINGS),$(name)=$(call quoted,$($(name)))) SETTINGS="$(SETTINGS)" GIVEN="$(GIVEN)" tools/build/config.sh $(BUILD))
+refused := $(file <$(BUILD)/config.refused)
+$(if $(refused),$(error $(refused)))
+endif
+include $(BUILD)/config.mk
+$(if $(LIBS_CMOCKA),,$(if $(filter test check test-long test-programs bench,$(GOALS)),$(error Not built: the tests need cmocka, which is MISSING: libcmocka-dev (Debian, Ubuntu), libcmocka-devel (Fedora, RHEL), cmocka (conda))))
 endif
 
 WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2
 # No fused multiply-add where the source has two operations: the exact transforms and the
 # equality of instruction-set clones depend on it.
-CFLAGS   ?= -O3 -g
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Iloader/library/include $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
-TRAIN_CFLAGS := $(LIBS_OPENMP)
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Iloader/library/include $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS)
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
 LDLIBS_LOADER := $(LIBS_PNG) $(LDLIBS_FORMAT) -ldl
 LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LDLIBS_LOADER) $(LIBS_OPENMP)
@@ -74,7 +95,6 @@ FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
 # What only the tests link: stand-ins for what a GPU's libraries do.
 TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cuda/sim/*.c)))
 # CUDA kernels on the CPU, for tests: every .cu as C++ with the simulator. Needs no CUDA toolkit.
-CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cuda/sim $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CXXFLAGS) -g1 -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
 CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu tests/cuda/sim/*.cu tests/cuda/sim/*.cc))
 CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
@@ -96,23 +116,20 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile tools/build/*.mk
 	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  SANITIZE=list  PREFIX=dir  PYTHON=path"
 	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)  MPI=auto|0|1"
-
-$(BUILD)/config.mk: tools/build/probe.sh tools/build/probe_cuda.sh
-	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" MPI="$(MPI)" PYTHON="$(PYTHON)" tools/build/probe.sh $@
+	@echo "           Values that are given hold for later calls, too, until others are given or make clean."
 
 programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(PYTHON_PACKAGE) ## build ffpack, ffinspect, fftrain, libffload and the Python package into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test lint
 
-$(BUILD)/obj/train/%.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
-# Tests compile in a third of the time; what they test is compiled as ever.
-$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/cuda/unit/%.o: ALL_CFLAGS += -O1 -g1
-$(BUILD)/obj/%.o: %.c $(BUILD)/config.mk Makefile
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags/c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
-# One archive a layer; a program links the layers it may use.
+# One archive a layer; a program links the layers it may use. Where layers need each other, in a group.
+inputs  = $(filter %.o %.a,$^)
+grouped = $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 $(BUILD)/libff_format.a: $(FORMAT_OBJECTS)
 $(BUILD)/libff_loader.a: $(LOADER_OBJECTS)
 $(BUILD)/libff_train.a: $(TRAIN_OBJECTS)
@@ -124,20 +141,20 @@ $(BUILD)/%.a:
 	@ar rcs $@ $^
 
 $(BUILD)/ffpack: $(BUILD)/obj/tools/ffpack/main.o $(BUILD)/libffpack.a $(BUILD)/libff_format.a
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LDLIBS_FFPACK) -lm
 $(BUILD)/ffinspect: $(BUILD)/obj/tools/ffinspect/main.o $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFINSPECT) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LDLIBS_FFINSPECT) -lm
 $(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LDLIBS_TRAIN) -lm
 
 # Never unloaded: its threads and its handler of SIGBUS stay.
-LIBRARY_LINK = $(CC) -shared $(ALL_LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@.$(LIBRARY_NUMBER) -Wl,-soname,libffload.so.$(LIBRARY_NUMBER) \
+LIBRARY_LINK = $(CC) -shared $(ALL_LDFLAGS) $(inputs) -o $@.$(LIBRARY_NUMBER) -Wl,-soname,libffload.so.$(LIBRARY_NUMBER) \
 	-Wl,--version-script=$(LIBRARY_MAP) -Wl,-z,nodelete $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) -Wl,--as-needed $(LIBS_JANSSON) $(LDLIBS_LOADER) -lm
 $(LIBRARY): $(filter $(BUILD)/obj/loader/library/%,$(LOADER_OBJECTS)) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a $(LIBRARY_MAP)
 	$(LIBRARY_LINK)
 	@ln -sf $(@F).$(LIBRARY_NUMBER) $@
 
-$(BUILD)/obj/cudasim/%.o: % $(BUILD)/config.mk Makefile
+$(BUILD)/obj/cudasim/%.o: % $(BUILD)/flags/cxx
 	@mkdir -p $(@D)
 	$(CXX) $(CUDASIM_CXXFLAGS) -MMD -MP -c -x c++ $< -o $@
 # The simulator tells ThreadSanitizer itself what orders the threads of a block.
@@ -147,38 +164,36 @@ LAYERS   := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loade
 ARCHIVES := $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(LAYERS)
 $(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/cuda/unit/test_%.o $(LAYERS) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CXX) $(ALL_LDFLAGS) $(grouped) -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(TOOL_TESTS): $(BUILD)/libffpack.a $(BUILD)/libffinspect.a
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(LAYERS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(grouped) -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 # fftrain, and other programs whose name ends so, on the simulated GPU.
-$(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
 $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CXX) $(ALL_LDFLAGS) $(grouped) -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 # libffload on the simulated GPU, in place of the one that the Python package links.
 SIM_LIBRARY := $(BUILD)/sim/libffload.so.$(LIBRARY_NUMBER)
 $(SIM_LIBRARY): $(filter $(BUILD)/obj/loader/library/%,$(LOADER_OBJECTS)) $(BUILD)/obj/tests/cuda/sim/streams/streams.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(LAYERS) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
-	$(CXX) -shared $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) -Wl,-z,nodelete $(LDLIBS_TRAIN) -lm
+	$(CXX) -shared $(ALL_LDFLAGS) $(grouped) -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) -Wl,-z,nodelete $(LDLIBS_TRAIN) -lm
 # NCCL's stand-in, for the programs beside it.
 NCCL_SIM := $(BUILD)/tests/libnccl.so.2 $(BUILD)/sim/libnccl.so.2
 $(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
-	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed $(LDLIBS_LOADER)
-$(BUILD)/obj/tests/cuda/unit/test_nccl_library.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
+	$(CC) -shared $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed $(LDLIBS_LOADER)
 $(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_cuda_ranks $(BUILD)/tests/test_nccl_library $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(wildcard tests/programs/*_sim.c)): $(BUILD)/tests/libnccl.so.2
 $(BUILD)/tests/fftrain_delay: ALL_LDFLAGS += -Wl,--wrap=ff_comm_processes_create
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/%.so: tests/shims/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared $(WARNINGS) $< -o $@ -ldl
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< $(inputs) -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 
 # What the scripts of tests/ run, and with it the tests that are programs.
 script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) $(SIM_LIBRARY)
@@ -210,6 +225,7 @@ fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
 	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs BUILD=build/asan SANITIZE=address,undefined
 	@BUILD=build/asan tests/fuzz/run
 
+include tools/build/flags.mk
 include tools/build/install.mk
 include tools/build/bundle.mk
 include tools/build/wheel.mk

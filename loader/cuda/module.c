@@ -28,11 +28,11 @@ static ff_status open_module(const ff_cuda_table **table, const char *path, int 
     if (!found)
         return ff_fail(error, FF_FAILED, "%s is not the CUDA module: it has no %s", path,
                        FF_CUDA_EXPORT);
-    if (found->build != FF_CUDA_HEADERS || found->cuda != cuda)
+    if (found->build != FF_HEADERS || found->cuda != cuda)
         return ff_fail(error, FF_FAILED,
                        "%s is of another build: found headers %u with CUDA %d, wanted headers %u "
                        "with CUDA %d; run make, which builds program and module",
-                       path, found->build, found->cuda, FF_CUDA_HEADERS, cuda);
+                       path, found->build, found->cuda, FF_HEADERS, cuda);
     *table = found;
     return FF_OK;
 }

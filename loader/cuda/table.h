@@ -29,7 +29,7 @@ struct ff_train_cuda;     /* train/cuda/exports.h: compute table, planner */
 /* Every entry is required. Thread rule: any thread. */
 typedef struct ff_cuda_table {
     /* These two never move: they are checked before the rest is used. `build` is the Makefile's
-     * checksum of all headers of the layers, FF_CUDA_HEADERS: when any struct changes, the module
+     * checksum of all headers of the layers, FF_HEADERS: when any struct changes, the module
      * is refused until it is rebuilt. */
     uint32_t build;
     int cuda;          /* the toolkit it was built with: 13000 */

@@ -203,7 +203,7 @@ if ! /sbin/ldconfig -p 2>/dev/null | grep -q 'libnvidia-ml\.so\.1'; then
 fi
 
 # ---- what was really built
-checksum() { make -C "$top" -s --no-print-directory -pn BUILD=nowhere help 2>/dev/null | sed -n 's/^CUDA_HEADERS := //p'; }
+checksum() { make -C "$top" -s --no-print-directory -pn BUILD=nowhere help 2>/dev/null | sed -n 's/^HEADERS_CHECKSUM := //p'; }
 if [ "$(checksum)" = "$headers" ]; then ok "the program's checksum is that of the headers"; else
     not_ok "the program's checksum is that of the headers"; echo "# $(checksum), built with $headers"; fi
 if [ -e "$build/libff_cuda.so" ]; then

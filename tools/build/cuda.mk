@@ -26,47 +26,30 @@ CUDA_NEWEST  := $(lastword $(CUDA_BUILT))
 CUDA_GENCODE := $(foreach a,$(CUDA_BUILT),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
 NVCC_FLAGS   := -std=c++17 -O3 -lineinfo -I. $(CPPFLAGS_CUDA) $(CUDA_GENCODE) -Xfatbin -compress-all -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
 
-ifneq ($(HAVE_CUDA),)
-$(BUILD)/obj/loader/cuda/%.o $(BUILD)/obj/train/cuda/%.o $(BUILD)/obj/tests/programs/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) -DFF_CUDA_RELEASE='"$(CUDA_RELEASE)"' -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"'
-endif
-# Another list of architectures rebuilds everything.
-$(BUILD)/cuda.archs: always
-	@mkdir -p $(@D)
-	@echo "$(CUDA_BUILT)" | cmp -s - $@ || echo "$(CUDA_BUILT)" >$@
-.PHONY: always
-
 # Program and module share their headers; each contains their checksum, so that a module of
 # other headers is refused (loader/cuda/table.h).
-CUDA_HEADERS := $(shell cat $(sort $(shell find format loader train -name '*.h')) | cksum | cut -d' ' -f1)U
-$(BUILD)/cuda.headers: always
-	@mkdir -p $(@D)
-	@echo "$(CUDA_HEADERS)" | cmp -s - $@ || echo "$(CUDA_HEADERS)" >$@
-CUDA_IDENTIFIED := $(BUILD)/obj/loader/cuda/module.o $(BUILD)/obj/train/cuda/exports.o
-$(CUDA_IDENTIFIED): $(BUILD)/cuda.headers
-$(CUDA_IDENTIFIED): ALL_CFLAGS += -DFF_CUDA_HEADERS=$(CUDA_HEADERS)
+HEADERS_CHECKSUM := $(shell cat $(sort $(shell find format loader train -name '*.h')) | cksum | cut -d' ' -f1)U
 
 # The loader's results are exact, so its kernels have no fused multiply-add either.
-$(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += -fmad=false
+NVCC_EXACT := -fmad=false
+$(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += $(NVCC_EXACT)
 # PTX and ptxas' output for each kernel stay next to the object, for tests/cuda/test_ptx.sh.
-$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/config.mk $(BUILD)/cuda.archs Makefile tools/build/cuda.mk
+$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/flags/nvcc
 	@mkdir -p $(@D)
 	@rm -rf $(@:.o=.keep) && mkdir $(@:.o=.keep)
 	@$(NVCC) $(NVCC_FLAGS) -Xptxas -v -keep -keep-dir $(@:.o=.keep) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ >$(@:.o=.log) 2>&1 || { cat $(@:.o=.log); exit 1; }
 	@grep -vE '^$$|^ptxas info|^ *[0-9]+ bytes stack frame' $(@:.o=.log) || true
 	@find $(@:.o=.keep) -type f ! -name '*.ptx' -delete
 
-$(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES)): $(BUILD)/cuda.archs
-
 # No undefined symbols: all are in its archives, or in libraries named for the dynamic linker.
 $(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
+	$(CC) -shared $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
 
 # Tests of C that includes the toolkit's headers, over stand-ins for its libraries.
 CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/test_device_cuda)
-$(BUILD)/obj/tests/cuda/test_device_cuda.o $(BUILD)/obj/tests/cuda/fake_cudart.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
 $(CUDA_UNIT_PROGRAMS): $(addprefix $(BUILD)/obj/,tests/cuda/test_device_cuda.o tests/cuda/fake_cudart.o loader/cuda/device_cuda.o) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CMOCKA) $(LDLIBS_LOADER)
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LIBS_CMOCKA) $(LDLIBS_LOADER)
 
 # Programs for a machine with a card: gpu-check stands alone; those of C open the module.
 GPU_SOURCES  := $(sort $(wildcard tests/gpu/*.c))
@@ -79,24 +62,24 @@ GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step com
 # The library's programs for the simulated GPU, on the card.
 GPU_LIBRARY_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,library library_graph library_pool library_calls))
 GPU_PROGRAMS += $(GPU_TESTS) $(GPU_MODULE_TESTS) $(GPU_LIBRARY_TESTS) $(if $(MODULES),$(BUILD)/gpu/gpu_library)
-$(BUILD)/obj/gpu/%.o: %.c $(BUILD)/config.mk Makefile tools/build/cuda.mk
+$(BUILD)/obj/gpu/%.o: %.c $(BUILD)/flags/c $(BUILD)/flags/gpu
 	@mkdir -p $(@D)
-	$(CC) -Itests/gpu/tiny $(ALL_CFLAGS) -DFF_TESTS_ON_CARD -MMD -MP -c $< -o $@
+	$(CC) $(FLAGS_gpu) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(BUILD)/libff_cuda_kernels.a: $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(BUILD)/obj/loader/cuda/device_cuda.o
 $(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(BUILD)/libff_cuda_kernels.a $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,--as-needed $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
 GPU_ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 $(GPU_MODULE_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(GPU_ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 $(GPU_LIBRARY_TESTS): $(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/programs/%_sim.o $(GPU_ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 # Without the packer's libraries, which the tests' own of this needs.
 $(BUILD)/gpu/gpu_library: $(BUILD)/obj/tests/programs/gpu_library.o $(GPU_ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 
 # What opens the module, with a simulated GPU in its place: the card's programs rehearsed without one.
 SIM_TESTS := $(patsubst $(BUILD)/gpu/%,$(BUILD)/sim/%,$(GPU_MODULE_TESTS))
@@ -108,21 +91,21 @@ $(filter-out %/gpu_library,$(SIM_OTHERS)): $(BUILD)/sim/%: $(BUILD)/obj/tests/gp
 $(filter %/gpu_library,$(SIM_OTHERS)): $(BUILD)/obj/tests/programs/gpu_library.o $(SIM_ARCHIVES)
 $(SIM_TESTS) $(SIM_OTHERS):
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_TRAIN) -lm
+	$(CXX) $(ALL_LDFLAGS) $(grouped) -o $@ $(LDLIBS_TRAIN) -lm
 
 .PHONY: test-gpu bench-gpu
 test-gpu: ## the kernels' tests and whole steps on a card (SANITIZER=memcheck|racecheck); skips where there is none
 	@tools/build/deps.sh build
-	@$(MAKE) --no-print-directory -s -j$$(nproc) $(BUILD)/config.mk gpu-programs
+	@$(MAKE) --no-print-directory -s -j$$(nproc) gpu-programs
 	@BUILD="$(BUILD)" tests/gpu/run || [ $$? = 77 ]
 bench-gpu: ## measure the kernels on a card; skips where there is none
 	@tools/build/deps.sh build
-	@$(MAKE) --no-print-directory -s -j$$(nproc) $(BUILD)/config.mk gpu-programs
+	@$(MAKE) --no-print-directory -s -j$$(nproc) gpu-programs
 	@BUILD="$(BUILD)" tests/gpu/run --bench || [ $$? = 77 ]
 .PHONY: gpu-programs
 gpu-programs: $(MODULES) $(if $(MODULES),$(GPU_PROGRAMS))
 $(BUILD)/gpu/%: $(BUILD)/obj/tests/gpu/%.o $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 $(BUILD)/gpu-check: $(BUILD)/obj/cuda/tests/gpu/gpu_check.o
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CUDART)
+	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LIBS_CUDART)

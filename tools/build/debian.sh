@@ -1,32 +1,58 @@
 #!/bin/bash
-# Runs a command (default: make test) on a copy of the tracked and the new files, in a chroot of another
-# Debian. Usage: debian.sh SUITE [COMMAND...]; SUITE is debootstrap's: bookworm (12), trixie (13).
-# Needs root and debootstrap; the chroot is kept and reused, in FFPACK_CHROOTS
-# (/var/tmp/ffpack-chroots), 3 GB. Exit code: the command's.
+# Runs a command (default: .ci/steps, the README's commands and all tests) on a copy of this checkout, in a
+# chroot of a Debian that has git and make and nothing else. Usage: debian.sh [--fresh] SUITE [COMMAND...];
+# SUITE is debootstrap's: bookworm (12), trixie (13). Needs root; installs debootstrap. The chroot is kept
+# and used again, in FFPACK_CHROOTS (/var/tmp/ffpack-chroots), 8 GB; --fresh makes one that the command
+# alone has. A CUDA toolkit of this machine is there to be read, and shared/ beside the checkout.
+# Exit code: the command's.
 set -u
 fail() { echo "debian: $*" >&2; exit 1; }
+fresh=''
+[ "${1:-}" != --fresh ] || { fresh=1; shift; }
 [ $# -ge 1 ] || fail "name the suite: debian.sh trixie [COMMAND...]"
 suite=$1
 shift
-[ $# -gt 0 ] || set -- make test CUDA=0
+[ $# -gt 0 ] || set -- .ci/steps
 [ "$(id -u)" = 0 ] || fail "a chroot needs root: sudo $0 $suite"
-command -v debootstrap >/dev/null || fail "debootstrap is not here: apt-get install debootstrap"
+export DEBIAN_FRONTEND=noninteractive
+command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends debootstrap >/dev/null; } ||
+    fail "debootstrap cannot be installed"
 cd "$(dirname "$0")/../.." || exit 1
-root=${FFPACK_CHROOTS:-/var/tmp/ffpack-chroots}/$suite
+chroots=${FFPACK_CHROOTS:-/var/tmp/ffpack-chroots}
+root=$chroots/$suite
+[ -z "$fresh" ] || root=$chroots/$suite.$$
+trap '[ -z "$fresh" ] || rm -rf --one-file-system "$root" "$root.log"' EXIT
+trap 'exit 130' INT TERM
 if [ ! -e "$root/.made" ]; then
     mkdir -p "$root"
-    debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$root" >"$root.log" 2>&1 ||
-        fail "debootstrap failed: $root.log"
+    debootstrap --variant=minbase --include=make,git "$suite" "$root" >"$root.log" 2>&1 ||
+        fail "debootstrap failed: $(tail -n 3 "$root.log")"
     touch "$root/.made"
 fi
+# How this machine reaches the network: names, certificates, settings of pip.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null' EXIT
-trap 'exit 130' INT TERM
-mount -t proc proc "$root/proc" || fail "$root/proc cannot be mounted"
-mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev" || fail "$root/dev cannot be mounted"
+for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$root$file"; done
 mkdir -p "$root/root/ffpack"
-# Build outputs there stay; files deleted here are deleted there.
+# What was built there stays; files deleted here are deleted there.
 (cd "$root/root/ffpack" && find . -mindepth 1 -maxdepth 1 ! -name build ! -name quickstart -exec rm -rf {} +)
+git clone -q --no-checkout . "$root/root/clone" && mv "$root/root/clone/.git" "$root/root/ffpack/" && rmdir "$root/root/clone" || fail "git clone failed"
 git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C "$root/root/ffpack"
-chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" \
-    sh -c 'cd /root/ffpack && exec "$@"' sh "$@"
+git -C "$root/root/ffpack" reset -q
+# In namespaces of its own: what it mounts and starts ends with it, however it ends.
+inside() {
+    reads() { # FOLDER PLACE: the folder, there, to be read
+        mkdir -p "$root$2" && mount --bind "$1" "$root$2" && mount -o remount,bind,ro "$root$2" || fail "$root$2 cannot be mounted"
+    }
+    local toolkit
+    for toolkit in /usr/local/cuda*; do
+        [ ! -d "$toolkit" ] || [ -n "${FFPACK_WITHOUT_CUDA:-}" ] || reads "$(realpath "$toolkit")" "$toolkit"
+    done
+    [ ! -d ../shared ] || reads "$(realpath ../shared)" /root/shared
+    mount -t proc proc "$root/proc" || fail "$root/proc cannot be mounted"
+    mount --rbind /dev "$root/dev" || fail "$root/dev cannot be mounted"
+    exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" \
+        sh -c 'cd /root/ffpack && exec "$@"' sh "$@"
+}
+export root
+export -f fail inside
+unshare --mount --propagation private --pid --fork --kill-child bash -c 'inside "$@"' bash "$@"

@@ -6,10 +6,5 @@ HAVE_MPI :=
 endif
 MPI_MODULE := $(if $(HAVE_MPI),$(BUILD)/libff_mpi.so)
 
-# Program and module share their headers, as with the CUDA module.
-MPI_IDENTIFIED := $(BUILD)/obj/train/comm/mpi.o $(BUILD)/obj/train/comm/mpi_module.o
-$(MPI_IDENTIFIED): $(BUILD)/cuda.headers
-$(MPI_IDENTIFIED): ALL_CFLAGS += -DFF_MPI_HEADERS=$(CUDA_HEADERS)
-$(BUILD)/obj/train/comm/mpi_module.o: ALL_CFLAGS += $(filter -I%,$(FLAGS_MPI))
 $(BUILD)/libff_mpi.so: $(BUILD)/obj/train/comm/mpi_module.o $(BUILD)/libff_train.a $(BUILD)/libff_format.a
-	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_mpi.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(FLAGS_MPI)
+	$(CC) -shared $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,-soname,libff_mpi.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(FLAGS_MPI)

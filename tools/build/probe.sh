@@ -1,9 +1,9 @@
 #!/bin/bash
 # Finds compiler and libraries by compiling and linking a probe for each; writes make variables to
 # the file $1 and says on stderr what it found, and what is missing with the packages that have it.
-# If something required is missing, $1 is a makefile that removes itself and ends make with a
-# message: make's own would hide it. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH,
-# DNNL (auto|0|1), DNNL_ROOT, MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
+# Where something required is missing, $1 is the message with which make ends, and the exit code 1.
+# Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH, DNNL (auto|0|1), DNNL_ROOT,
+# MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
 set -u
 out=$1 here=$(dirname "$0")
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -78,18 +78,11 @@ refuse() {
         names="$names $(package "$one" $column)"
         case "$conda " in *" $(package "$one" conda) "*) ;; *) conda="$conda $(package "$one" conda)" ;; esac
     done
-    mkdir -p "$(dirname "$out")"
-    {
-        echo "\$(shell rm -f $out)"
-        echo "define ff_refusal"
-        if [ -n "$1" ]; then echo "Not built: $1"; else
-            echo "Not built, for what is MISSING above. As root: $install$names"
-            echo "Without root: conda create -p deps -c conda-forge$conda; conda activate ./deps; make CPPFLAGS=-I\$\$CONDA_PREFIX/include LDFLAGS=\"-L\$\$CONDA_PREFIX/lib -Wl,-rpath,\$\$CONDA_PREFIX/lib\""
-        fi
-        echo "endef"
-        echo '$(error $(ff_refusal))'
-    } >"$out"
-    exit 0
+    if [ -n "$1" ]; then echo "Not built: $1"; else
+        echo "Not built, for what is MISSING above. As root: $install$names"
+        echo "Without root: conda create -p deps -c conda-forge$conda; conda activate ./deps; make CPPFLAGS=-I\$CONDA_PREFIX/include LDFLAGS=\"-L\$CONDA_PREFIX/lib -Wl,-rpath,\$CONDA_PREFIX/lib\""
+    fi >"$out"
+    exit 1
 }
 
 echo "probing for libraries with $cc:" >&2
@@ -132,7 +125,7 @@ elif try '#include <dnnl.h>' 'dnnl_version()->major' "$dnnl_flags" && runs; then
     echo "  oneDNN: found, version $status.x ($dnnl_flags)" >&2
     echo "HAVE_DNNL := 1" >>"$scratch/mk"
     echo "LIBS_DNNL := $dnnl_flags" >>"$scratch/mk"
-    [ -n "${DNNL_ROOT:-}" ] && echo "CPPFLAGS_FOUND += -I$DNNL_ROOT/include" >>"$scratch/mk"
+    echo "CPPFLAGS_DNNL := -DFF_HAVE_DNNL=$status ${DNNL_ROOT:+-I$DNNL_ROOT/include}" >>"$scratch/mk"
 elif [ "${DNNL:-auto}" = 1 ]; then
     echo "  oneDNN: MISSING ($reason), and DNNL=1 insists: $(packages libdnnl-dev)" >&2
     missing+=(libdnnl-dev)
@@ -172,13 +165,10 @@ if try '#include <stdarg.h>
 #include <cmocka.h>' '(cmocka_set_message_output(CM_OUTPUT_TAP), 0)' '-lcmocka' cmocka; then
     echo "  cmocka: found (unit tests)" >&2
     echo "LIBS_CMOCKA := $libs" >>"$scratch/mk"
-    [ -z "$cppflags" ] || echo "CPPFLAGS_FOUND += $cppflags" >>"$scratch/mk"
+    echo "CPPFLAGS_CMOCKA := $cppflags" >>"$scratch/mk"
 else
     echo "  cmocka: not found ($reason); 'make test' alone needs it: $(packages libcmocka-dev)" >&2
 fi
 [ ${#missing[@]} -eq 0 ] || refuse ''
 [ -z "${insisted:-}" ] || refuse 'CUDA=1 insists on what is MISSING above; CUDA=auto builds without.'
-# A later make without these flags uses them again.
-[ -z "${CPPFLAGS:-}" ] || echo "CPPFLAGS ?= ${CPPFLAGS//\$/\$\$}" >>"$scratch/mk"
-[ -z "${LDFLAGS:-}" ] || echo "LDFLAGS ?= ${LDFLAGS//\$/\$\$}" >>"$scratch/mk"
-mkdir -p "$(dirname "$out")" && cp "$scratch/mk" "$out"
+cp "$scratch/mk" "$out"

@@ -6,7 +6,6 @@ PYTHON_OBJECTS := $(PYTHON_SOURCES:%.c=$(BUILD)/obj/%.o)
 EXTENSION      := $(if $(FLAGS_PYTHON),$(BUILD)/python/ffload/_ffload.abi3.so)
 PYTHON_PACKAGE := $(if $(EXTENSION),$(EXTENSION) $(PYTHON_MODULES:loader/python/%=$(BUILD)/python/%))
 
-$(PYTHON_OBJECTS): ALL_CFLAGS += $(FLAGS_PYTHON)
 # Beside it, or in the build folder; Python itself has what else it uses.
 $(EXTENSION): $(PYTHON_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)

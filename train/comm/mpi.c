@@ -59,7 +59,7 @@ static ff_status open_module(const ff_mpi_table **mpi, ff_error *error) {
     ff_mpi_export *get;
     *(void **)&get = dlsym(handle, FF_MPI_EXPORT);
     const ff_mpi_table *found = get ? get() : NULL;
-    if (!found || found->headers != FF_MPI_HEADERS)
+    if (!found || found->headers != FF_HEADERS)
         return ff_fail(
             error, FF_FAILED,
             "libff_mpi.so is of another build; run make, which builds program and module");

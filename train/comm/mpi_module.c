@@ -164,7 +164,7 @@ static void module_finish(void) {
 __attribute__((visibility("default"))) const ff_mpi_table *ff_mpi_module(void);
 const ff_mpi_table *ff_mpi_module(void) {
     static const ff_mpi_table table = {
-        .headers = FF_MPI_HEADERS,
+        .headers = FF_HEADERS,
         .start = module_start,
         .exchange = module_exchange,
         .abort = module_abort,

@@ -14,7 +14,7 @@ static const struct ff_train_cuda train = {
 };
 
 static const ff_cuda_table table = {
-    .build = FF_CUDA_HEADERS,
+    .build = FF_HEADERS,
     .cuda = FF_CUDA_VERSION,
     .built = "CUDA " FF_CUDA_RELEASE " for sm " FF_CUDA_BUILT,
     .device_count = ff_device_cuda_count,

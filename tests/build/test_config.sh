@@ -1,0 +1,99 @@
+#!/bin/bash
+# What make found is looked for again where something changed, and only then; what is not concerned is not
+# compiled again. Libraries come and go in a folder of headers of the test's own; objects are touched, not
+# compiled. TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+unset CPPFLAGS CFLAGS LDFLAGS PKG_CONFIG_PATH MAKEFLAGS MAKELEVEL MFLAGS DNNL DNNL_ROOT CUDA_HOME CUDA_ROOT CC CXX
+scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
+build=$scratch/build headers=$scratch/headers
+count=0
+result() { # GOOD NAME
+    count=$((count + 1))
+    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; tail -n 20 "$scratch/said" | cut -c1-200 | sed "s/^/# /"; fi
+}
+# A compiler that counts its calls, and sees the headers of this folder in place of the system's.
+mkdir "$headers"
+hide() { local name; for name in "$@"; do rm "$headers/$name"; done; }
+show() { local name; for name in "$@"; do ln -s "$(ls -d "/usr/include/$name" "/usr/include/$(gcc -print-multiarch)/$name" 2>/dev/null | head -1)" "$headers/$name"; done; }
+for file in /usr/include/* "/usr/include/$(gcc -print-multiarch)"/*; do ln -sfn "$file" "$headers/"; done
+printf '#!/bin/sh\necho >>%s\nexec gcc -nostdinc -isystem %s "$@" -isystem %s\n' "$scratch/calls" "$(gcc -print-file-name=include)" "$headers" >"$scratch/cc"
+chmod +x "$scratch/cc"
+makes() { # CODE ARGUMENT...: make's exit code
+    local code=$1; shift
+    : >"$scratch/calls"
+    make --no-print-directory BUILD="$build" CUDA=0 "$@" >"$scratch/said" 2>&1
+    [ $? = "$code" ]
+}
+calls() { wc -l <"$scratch/calls"; }
+# What make would compile, as it stands: the sources.
+compiles() { makes 0 -n programs "$@" && { grep -oE -- '-c [^ ]+\.(c|cu|cc) ' "$scratch/said"; true; } | sort -u >"$scratch/compiled"; }
+touched() { # every object and program, as if it had been built now
+    find format loader train tools tests -type d | sed "s|^|$build/obj/|" | xargs mkdir -p && mkdir -p "$build/python/ffload" "$build/share/ffpack/recipes" &&
+        makes 0 -t programs
+}
+
+hide cmocka.h
+makes 0 -n programs CC="$scratch/cc" MPI=0 && ! grep -q LIBS_CMOCKA "$build/config.mk" && [ "$(calls)" -gt 10 ]
+result $? "the first make looks for everything"
+makes 0 -n programs && [ "$(calls)" = 0 ]
+result $? "a second looks for nothing, with the compiler of the first"
+touched && compiles && [ ! -s "$scratch/compiled" ]
+result $? "all is built"
+
+show cmocka.h
+compiles && [ "$(calls)" -gt 10 ] && grep -q '^LIBS_CMOCKA := -lcmocka' "$build/config.mk"
+result $? "a library that was installed is found"
+grep -q 'looked for again' "$scratch/said" && grep -q 'cmocka: found' "$scratch/said" && ! grep -q 'zlib' "$scratch/said"
+result $? "only what is new is said"
+[ ! -s "$scratch/compiled" ]
+result $? "what does not use it is not compiled again"
+makes 0 "$build/obj/tests/unit/test_dtype.o" && touch "$headers" && makes 0 -n "$build/obj/tests/unit/test_dtype.o" && [ "$(calls)" -gt 10 ] && ! grep -q test_dtype.c "$scratch/said"
+result $? "a folder that changed without a library that is used: looked at again, not compiled again"
+
+hide spng.h
+makes 2 programs && grep -q 'libspng: MISSING (no header spng.h)' "$scratch/said" && grep -q 'As root: .* install libspng-dev' "$scratch/said"
+result $? "a library that was removed is missed by name"
+makes 2 programs && grep -q 'libspng: MISSING' "$scratch/said"
+result $? "and again by the next make"
+show spng.h
+compiles && [ ! -s "$scratch/compiled" ]
+result $? "installed again, nothing is compiled"
+
+hide dnnl.h
+compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled" && grep -q 'oneDNN: not found' "$scratch/said"
+result $? "without oneDNN what calls it is compiled, and nothing else"
+grep -q -- '-o [^ ]*/fftrain' "$scratch/said" && ! grep -- '-o [^ ]*/fftrain ' "$scratch/said" | grep -q -- -ldnnl
+result $? "and fftrain is linked without it"
+touched && show dnnl.h && compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled"
+result $? "with it again, too"
+
+# ---- settings ----
+mkdir -p "$scratch/own"
+printf 'Name: spng\nDescription: x\nVersion: 1\nCflags: -DBY_PKG_CONFIG\nLibs: -lspng\n' >"$scratch/own/spng.pc"
+compiles PKG_CONFIG_PATH="$scratch/own" && grep -q 'DBY_PKG_CONFIG' "$build/config.mk"
+result $? "another PKG_CONFIG_PATH is looked at"
+compiles && grep -q 'DBY_PKG_CONFIG' "$build/config.mk" && [ "$(calls)" = 0 ]
+result $? "and kept without being given"
+compiles PKG_CONFIG_PATH= && ! grep -q 'DBY_PKG_CONFIG' "$build/config.mk"
+result $? "until it is given empty"
+cp "$scratch/cc" "$scratch/cc2"
+compiles CC="$scratch/cc2" && [ "$(calls)" -gt 10 ] && [ "$(wc -l <"$scratch/compiled")" -gt 300 ]
+result $? "another compiler looks and compiles anew"
+touched && compiles && [ ! -s "$scratch/compiled" ]
+result $? "once"
+makes 0 -n programs CUDA=auto CUDA_HOME="$scratch/toolkit" && [ "$(calls)" -gt 10 ]
+result $? "another CUDA_HOME is looked at"
+compiles DNNL=0 && ! grep -q HAVE_DNNL "$build/config.mk" && compiles && ! grep -q HAVE_DNNL "$build/config.mk"
+result $? "an option holds for later calls"
+compiles DNNL=auto && grep -q HAVE_DNNL "$build/config.mk"
+result $? "until another is given"
+makes 2 -n programs DNNL=1 DNNL_ROOT=/nowhere CPPFLAGS=-Ddnnl_version=no_such_function && compiles && grep -q HAVE_DNNL "$build/config.mk"
+result $? "options that were refused are not kept"
+
+# ---- install ----
+hide spng.h
+makes 0 -n install PREFIX="$scratch/to" && [ "$(calls)" = 0 ]
+result $? "make install takes what was found for the build"
+show spng.h
+echo "1..$count"

@@ -1,0 +1,87 @@
+#!/bin/bash
+# Looks for the libraries where something may have changed since it last looked, and only then: the
+# settings of make, the programs that PATH names, the folders that compilers and pkg-config search.
+# Usage: config.sh BUILD. Writes BUILD/config.mk (make variables), or BUILD/config.refused (the
+# sentence with which make ends). Environment: the variables named in SETTINGS, with their values;
+# GIVEN names those that somebody set, which BUILD/settings.mk keeps for later calls of make.
+set -u
+build=$1 here=$(dirname "$0")
+mkdir -p "$build/flags"
+cc=${CC%% *}
+
+# ---- what the result depends on ----
+settings() {
+    local name
+    for name in $SETTINGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG_LIBDIR; do
+        printf '%s=%s\n' "$name" "${!name-}"
+    done
+    tools
+}
+tools() {
+    local tool
+    for tool in "$cc" "${CXX%% *}" pkg-config "${MPICC:-mpicc}" nvcc "$PYTHON"; do command -v "$tool"; done
+}
+# Installing or removing a library changes a folder in which it, or its folder, lies.
+folders() {
+    $CC -E -v -x c /dev/null 2>&1 | sed -n '/^#include </,/^End of search/ s/^ //p'
+    $CC -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr : '\n'
+    pkg-config --variable pc_path pkg-config 2>/dev/null | tr : '\n'
+    # shellcheck disable=SC2086
+    printf '%s\n' ${CPPFLAGS:-} ${LDFLAGS:-} | sed -nE 's/^-[IL]//; /^\//p'
+    printf '%s\n' "${PKG_CONFIG_PATH:-}" "${PKG_CONFIG_LIBDIR:-}" "${CPATH:-}" "${LIBRARY_PATH:-}" | tr : '\n'
+    # cc1 lies beside its libraries; a compiler without it has only some of its languages.
+    dirname "$("$cc" -print-prog-name=cc1plus 2>/dev/null)"
+    "$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null
+    echo /usr/local
+    local place more
+    for place in ${DNNL_ROOT:+"$DNNL_ROOT"} ${CUDA_HOME:+"$CUDA_HOME"} ${CUDA_ROOT:+"$CUDA_ROOT" "$CUDA_ROOT"/nvidia "$CUDA_ROOT"/nvidia/*} /usr/local/cuda*; do
+        for more in '' /bin /include /lib /lib64 /targets/*/include /targets/*/lib; do echo "$place$more"; done
+    done
+}
+scripts=("$0" "$here/probe.sh" "$here/probe_cuda.sh")
+# stat leaves out what does not exist; that there is none is what is remembered then.
+current() {
+    settings
+    local places=()
+    mapfile -t places <"$build/config.folders"
+    tools | sort -u | xargs stat -L -c '%n %y' "${scripts[@]}" "${places[@]}" 2>/dev/null
+}
+quiet=''
+if [ -e "$build/config.mk" ] && [ -e "$build/config.folders" ] && [ -e "$build/config.seen" ]; then
+    now=$(current)
+    [ "$now" != "$(cat "$build/config.seen")" ] || exit 0
+    quiet=1
+fi
+
+# ---- looking again ----
+new=$build/config.new.$$
+trap 'rm -f "$new" "$new".*' EXIT
+folders | grep '^/' | sort -u >"$new.folders"
+mv "$new.folders" "$build/config.folders"
+current >"$new.seen"
+if [ -z "$quiet" ]; then
+    "$here/probe.sh" "$new" 2>&1 | tee "$new.log" >&2
+    code=${PIPESTATUS[0]}
+else
+    "$here/probe.sh" "$new" >"$new.log" 2>&1
+    code=$?
+    # Only what is new is said.
+    changes=$(grep -vxFf "$build/config.log" "$new.log" 2>/dev/null)
+    [ -z "$changes" ] || printf 'libraries were looked for again:\n%s\n' "$changes" >&2
+fi
+if [ "$code" -ne 0 ]; then
+    # The next call looks again.
+    rm -f "$build/config.mk" "$build/config.seen"
+    printf '%s' "$(cat "$new")" >"$build/config.refused" # without the last newline, which make's message would show
+    exit 0
+fi
+# A later make without these settings takes them again, as CPPFLAGS of the first one.
+for name in $GIVEN; do
+    value=${!name//\$/\$\$}
+    printf 'kept_%s := %s\n' "$name" "${value//#/\\#}"
+done >"$new.settings"
+mv "$new.settings" "$build/settings.mk"
+mv "$new.log" "$build/config.log"
+mv "$new" "$build/config.mk"
+mv "$new.seen" "$build/config.seen"
+rm -f "$build/config.refused"
