@@ -291,7 +291,10 @@ def until(happened):
 
 def is_over(spool):
     """Whether neither its Writer nor its ffpack lives."""
-    handle = os.open(spool, os.O_RDONLY)
+    try:
+        handle = os.open(spool, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
