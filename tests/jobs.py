@@ -52,7 +52,7 @@ class Job:
         self.code = self.process.returncode
         self.seconds = time.monotonic() - self.began
         self.left = []
-        for _ in range(40):  # a launcher may end a moment before its ranks
+        for _ in range(400):  # a launcher may end a moment before its ranks
             self.left = list(find(self.tag))
             if not self.left:
                 break
@@ -63,7 +63,7 @@ class Job:
 
     def ranks(self, count):
         """[process of each rank], once they run."""
-        for _ in range(1000):
+        for _ in range(6000):
             found = {}
             for process, variables in find(self.tag).items():
                 for name in RANK:

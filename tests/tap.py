@@ -46,7 +46,7 @@ def limit_memory():
 
 
 def run(arguments, limited=False):
-    return subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+    return subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600,
                           preexec_fn=limit_memory if limited and not SANITIZE else None)
 
 

@@ -26,7 +26,7 @@ def finish():
 
 def run(*arguments):
     done = subprocess.run([FFPACK, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=120)
+                          timeout=600)
     return done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace")
 
 

@@ -390,7 +390,7 @@ ln -s "$PWD/alone/fftrain" elsewhere/ft
 for how in alone/fftrain elsewhere/ft fftrain; do
     env -u OMP_WAIT_POLICY PATH="alone:$PATH" "$how" --data tiny "${small[@]}" --epochs 100000 --quiet >stdout 2>stderr &
     child=$!
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         name=$(cat /proc/$child/comm) # which it sets again after it has started itself again
         [ "$(tr '\0' '\n' 2>/dev/null <"/proc/$child/environ" | grep -c ^GOMP_SPINCOUNT=)" = 1 ] && [ "$name" = fftrain ] && break
         sleep 0.05

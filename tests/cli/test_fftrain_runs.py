@@ -202,7 +202,7 @@ tap.ok(done.returncode == 0 and os.path.exists("stopped/checkpoints/step-50") an
 make("many", "--count", 30000, "--height", 12, "--width", 12, "--statistics")
 SLOW = [*COMMON, "--val", "many", "--epochs", 2]
 fftrain(*SLOW, "--out", "slow")
-for attempt in range(8):
+for attempt in range(50):
     run = "slow-%d" % attempt
     process = subprocess.Popen([FFTRAIN, *map(str, SLOW), "--out", run, "--checkpoint-every", "1 step"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)

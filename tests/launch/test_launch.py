@@ -198,14 +198,14 @@ def torchrun_starts():
     if importlib.util.find_spec("torch") is None:
         tap.skip("torchrun", "the Python module torch is not installed")
         return
-    # In place of fftrain: says its numbers and words; the ranks of the first round fail after a while, as those of a
-    # job that lost one do.
+    # In place of fftrain: says its numbers and words; the ranks of the first round fail when all have
+    # begun, as those of a job that lost one do.
     stand_in = os.path.join(folder, "stand-in")
     os.mkdir(stand_in)
     with open(os.path.join(stand_in, "fftrain"), "w") as file:
         file.write('''#!/bin/sh
 echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE at ${MASTER_ADDR:+address} ${MASTER_PORT:+port}: $*" >>"$SAID"
-if [ -n "$FAILS" ] && [ ! -e "$4" ]; then sleep 2; : >"$4"; exit 1; fi
+if [ -n "$FAILS" ] && [ ! -e "$4" ]; then until [ "$(wc -l <"$SAID")" -ge "$WORLD_SIZE" ]; do sleep 0.1; done; : >"$4"; exit 1; fi
 ''')
     os.chmod(os.path.join(stand_in, "fftrain"), 0o755)
     # This torchrun, without what PyTorch 1.13 reads wrongly under Python 3.11: that nothing is redirected.

@@ -54,17 +54,17 @@ left() { (unset SLURM_CONF; grep -lsz "^SLURM_CONF=$cluster/" /proc/[0-9]*/envir
 none_left() { [ -z "$(left)" ]; }
 stop() {
     scancel --full --user="$user" 2>/dev/null
-    for _ in $(seq 50); do [ -z "$(squeue -h 2>/dev/null)" ] && break; sleep 0.2; done
+    for _ in $(seq 300); do [ -z "$(squeue -h 2>/dev/null)" ] && break; sleep 0.2; done
     for ((i = ${#daemons[@]} - 1; i >= 0; i--)); do kill "${daemons[i]}" 2>/dev/null; done
     wait "${daemons[@]}" 2>/dev/null
     daemons=()
 }
 trap 'stop; rm -rf "$scratch"' EXIT
 start munged -F -S "$cluster/munge.socket" --key-file "$cluster/key" --log-file "$cluster/munged.log" --pid-file "$cluster/munged.pid" --seed-file "$cluster/seed"
-for _ in $(seq 50); do [ -S "$cluster/munge.socket" ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ -S "$cluster/munge.socket" ] && break; sleep 0.1; done
 start slurmctld -D
 start slurmd -D
-for _ in $(seq 150); do [ "$(sinfo -h -o %t 2>/dev/null)" = idle ] && break; sleep 0.2; done
+for _ in $(seq 600); do [ "$(sinfo -h -o %t 2>/dev/null)" = idle ] && break; sleep 0.2; done
 if [ "$(sinfo -h -o %t 2>/dev/null)" != idle ]; then
     not_ok "SLURM starts"; squeue 2>&1 | sed 's/^/# /'; tail -n 5 "$cluster"/*.log | sed 's/^/# /'; finish
 fi
@@ -74,7 +74,7 @@ cd "$scratch" || exit 1
 mkdir bin && for program in ffpack ffinspect fftrain; do ln -s "$(realpath "${BUILD:-build}")/$program" bin/; done
 export PATH=$scratch/bin:$PATH OMP_NUM_THREADS=1
 # until SECONDS COMMAND...
-until_() { local end=$((SECONDS + $1)); shift; until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.3; done; }
+until_() { local end=$((SECONDS + 5 * $1)); shift; until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.3; done; }
 no_jobs() { local jobs; jobs=$(squeue -h) && [ -z "$jobs" ]; }
 submit() { sbatch --parsable --cpus-per-task=1 "$@"; }
 show() { tail -n 5 ./*.log 2>/dev/null | sed 's/^/# /'; }

@@ -30,7 +30,7 @@ def make_set(name, *options):
     return os.path.join(path, "train")
 
 
-def python(text, *arguments, environment=None, timeout=60):
+def python(text, *arguments, environment=None, timeout=600):
     """Another Python with the package, which runs this text."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "RANK", "WORLD"))}
     return subprocess.run([sys.executable, "-c", text, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

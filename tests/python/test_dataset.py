@@ -163,7 +163,7 @@ threads = [threading.Thread(target=read_until_closed) for _ in range(3)]
 [thread.start() for thread in threads]
 time.sleep(0.05)
 closing.close()
-[thread.join(10) for thread in threads]
+[thread.join(60) for thread in threads]
 tap.ok(errors == ["the dataset is closed"] * 3, "closed while they read: each is told", errors)
 
 # ---- processes ----

@@ -245,12 +245,12 @@ def tick():
 
 ticker = threading.Thread(target=tick)
 ticker.start()
-began = time.monotonic()
+began = ticks[0]
 slow.own.next((b"images",))
-ticks[1], seconds = ticks[0], time.monotonic() - began
+ticks[1] = ticks[0] - began
 ticking[0] = False
 ticker.join()
-tap.ok(ticks[1] > seconds * 100, "other threads run while a batch is made", (ticks, seconds))
+tap.ok(ticks[1] > 10, "other threads run while a batch is made", ticks)
 waiting = threading.Thread(target=take)
 waiting.start()
 slow.close()

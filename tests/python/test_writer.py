@@ -2,8 +2,10 @@
 """ffload.Writer: arrays and labels of every kind give the bytes that ffpack gives for the same arrays in files; what
 does not fit is refused, and nothing appears where the block raises or the process is killed. Prints TAP."""
 import array
+import fcntl
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,11 +256,16 @@ except LookupError:
     pass
 tap.ok(len(spools) == 1 and not left("raised") and not os.path.exists("raised"), "a block that raises leaves nothing", left("raised"))
 KILLED = """
-import ffload, os, sys, time
+import ffload, os, signal, sys, time
 writer = ffload.Writer("killed", progress=False)
 for i in range(3000):
     writer.add(memoryview(os.urandom(3072)).cast("B", (3, 32, 32)), 0)
 %s
+"""
+PACK = """
+writer.options += ['--compress=zstd:19', '--jobs=1', '--shard-size=1M']
+said = []
+writer.progress = lambda *_: said or said.append(print('packs', flush=True))
 """
 
 
@@ -266,7 +273,38 @@ def start(text):
     return subprocess.Popen([sys.executable, "-c", KILLED % text], env=PATH, stdout=subprocess.PIPE)
 
 
-process = start("print('ready', flush=True)\ntime.sleep(60)")
+def start_packing(text="writer.close()"):
+    """A process that packs slowly, and its ffpack, which is at work: the one before it only looked at a sample."""
+    process = start(PACK + text)
+    assert process.stdout.readline() == b"packs\n"
+    with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
+        return process, int(file.read())
+
+
+def until(happened):
+    """The bound only ends a test that hangs."""
+    end = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def is_over(spool):
+    """Whether neither its Writer nor its ffpack lives."""
+    try:
+        handle = os.open(spool, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+
+
+process = start("print('ready', flush=True)\ntime.sleep(600)")
 process.stdout.readline()
 one = left("killed")
 other = ffload.Writer("killed", progress=False)
@@ -275,24 +313,14 @@ other.abort()
 process.kill()
 process.wait()
 tap.ok(one == left("killed") and len(one) == 1 and not os.path.exists("killed"), "a kill leaves its samples beside OUT, and no OUT", left("killed"))
-# While ffpack is at work, too: slow compression.
-process = start("import types\nwriter.options += ['--compress=zstd:19', '--jobs=1', '--shard-size=1M']\nwriter.close()")
-while not os.path.exists("killed.partial") or not any(name.endswith(".ffs") for name in os.listdir("killed.partial")):
-    time.sleep(0.01)
+# While ffpack is at work, too: slow compression. It ends since nobody hears what it says.
+process, _ = start_packing()
+until(lambda: any(name.endswith(".ffs") for name in os.listdir("killed.partial")))
 process.kill()
 process.wait()
-time.sleep(1)
+until(lambda: is_over(left("killed")[1]))
 tap.ok(not os.path.exists("killed") and os.path.exists("killed.partial"), "one while ffpack packs, too", left("killed"))
-process = start("import types\nwriter.options += ['--compress=zstd:19', '--jobs=1', '--shard-size=1M']\nwriter.close()")
-while not any(name.startswith("images") for one in left("killed") if ".spool-" in one and os.path.exists(one + "/packing")
-              for name in os.listdir(one + "/data")):
-    time.sleep(0.01)
-children = ""
-while not children:
-    time.sleep(0.05)
-    with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
-        children = file.read()
-packer = int(children)
+process, packer = start_packing()
 os.kill(packer, signal.SIGSTOP)
 process.kill()
 process.wait()
@@ -304,11 +332,24 @@ except ffload.UsageError as error:
     said = str(error)
 tap.ok("killed.partial" in said and len(before) == 2 and left("killed") == before, "samples that a packer still reads are not removed", [said, before, left("killed")])
 os.kill(packer, signal.SIGCONT)
-time.sleep(1)
+until(lambda: is_over(before[-1]))
 with ffload.Writer("killed", progress=False) as writer:
     tap.ok(len(left("killed")) == 1, "the next Writer of OUT removes what they left", left("killed"))
     writer.add(U8[0], 0)
 tap.ok(os.path.exists("killed/index.ffx") and not left("killed"), "and succeeds", left("killed"))
+shutil.rmtree("killed")
+other = ffload.Writer("killed", progress=False)
+other.add(U8[0], 0)
+process, packer = start_packing()
+os.kill(packer, signal.SIGSTOP)
+try:
+    other.close()
+    said = "it packed"
+except ffload.UsageError as error:
+    said = str(error)
+os.kill(packer, signal.SIGCONT)
+tap.ok(process.wait() == 0 and "another ffpack is writing there" in said and len(ffload.Dataset("killed")) == 3000 and not left("killed"),
+    "of two Writers the later one to end takes nothing away", [said, process.returncode, left("killed")])
 os.mkdir("mine.partial")
 os.mkdir("mine.spool-1")
 try:
@@ -316,13 +357,23 @@ try:
     tap.ok(False, "another's unfinished packing")
 except ffload.UsageError as error:
     tap.ok("mine.partial" in str(error) and left("mine") == ["mine.partial"], "another's unfinished packing is not touched", error)
-process = start("writer.options += ['--compress=zstd:19', '--jobs=1', '--shard-size=1M']\n"
-                "try:\n writer.close()\nexcept KeyboardInterrupt:\n print(os.path.exists('killed.partial'), flush=True)")
-subprocess.run(["rm", "-r", "killed"], check=True)
-while not os.path.exists("killed.partial"):
-    time.sleep(0.01)
+INTERRUPTED = "try:\n writer.close()\nexcept KeyboardInterrupt:\n print(os.path.exists('killed.partial'), flush=True)"
+shutil.rmtree("killed")
+process, _ = start_packing(INTERRUPTED)
 process.send_signal(signal.SIGINT)
 tap.ok(process.communicate()[0] == b"False\n" and not left("killed") and not os.path.exists("killed"), "Ctrl-C at the end leaves nothing", left("killed"))
+# It comes while Popen still waits for its child, which is ffpack already.
+process = start(PACK + """
+read = os.read
+def late(*what):
+    while not os.path.exists("killed.partial/shard-000000.ffs"):
+        time.sleep(0.005)
+    os.read = read
+    signal.raise_signal(signal.SIGINT)
+    return read(*what)
+os.read = late
+""" + INTERRUPTED)
+tap.ok(process.communicate()[0] == b"False\n" and not left("killed") and not os.path.exists("killed"), "nor does Ctrl-C as ffpack begins", left("killed"))
 process = start("sys.exit(0) if os.fork() == 0 else os.wait()\nwriter.add(memoryview(bytes(3072)).cast('B', (3, 32, 32)), 0)\nwriter.close()")
 process.communicate()
 tap.ok(len(ffload.Dataset("killed")) == 3001 and not left("killed"), "a fork that ends takes nothing away", left("killed"))

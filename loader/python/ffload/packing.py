@@ -128,17 +128,42 @@ def listen(process: subprocess.Popen[bytes], listener: Listener) -> None:
                     selector.unregister(key.fileobj)
 
 
+def hold_interrupt() -> Callable[[], None]:
+    """Ctrl-C arrives when what this returns is called. It would end Popen after that started ffpack, and nobody would
+    stop ffpack."""
+    before = signal.getsignal(signal.SIGINT)
+    came: List[Any] = []
+    if not callable(before):
+        return lambda: None
+    try:
+        signal.signal(signal.SIGINT, lambda *call: came.append(call))
+    except ValueError:  # signals arrive in the main thread alone
+        return lambda: None
+
+    def release() -> None:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came.pop())
+    return release
+
+
 def run(arguments: List[str], progress: Progress = None, keep_open: Sequence[int] = (),
         continues: bool = True) -> Dict[str, Any]:
     """Runs ffpack; its summary. On Ctrl-C, or an exception of the progress's function, it stops as by Ctrl-C."""
     import subprocess
     bar = shown.of(progress)
     listener = Listener(bar)
-    # A session of its own, so that Ctrl-C in a terminal, as in a notebook, reaches Python alone, which passes it on.
-    process = subprocess.Popen([programs.find("ffpack"), "--json", "--progress", "json", *arguments], bufsize=0,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               start_new_session=True, pass_fds=keep_open)
+    command = [programs.find("ffpack"), "--json", "--progress", "json", *arguments]
+    release = hold_interrupt()
     try:
+        # A session of its own, so that Ctrl-C in a terminal, as in a notebook, reaches Python alone, which passes it on.
+        process = subprocess.Popen(command, bufsize=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, start_new_session=True, pass_fds=keep_open)
+    except BaseException:
+        release()
+        raise
+    try:
+        release()
         listen(process, listener)
         code = process.wait()
     except BaseException:

@@ -194,6 +194,18 @@ def remove_spool(path: str, partial: str, lock: int, process: int) -> None:
     import shutil
     if os.getpid() == process:
         if os.path.exists(os.path.join(path, PACKING)):
-            shutil.rmtree(partial, ignore_errors=True)
+            remove_partial(partial)
         shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)
+
+
+def remove_partial(partial: str) -> None:
+    """An ffpack at work locks it: that of another Writer of the same OUT, since this one's has ended."""
+    import shutil
+    try:
+        lock = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    if take_lock(lock):
+        shutil.rmtree(partial, ignore_errors=True)
     os.close(lock)
