@@ -1,4 +1,5 @@
 """Shared by the tests of ranks: jobs and single ranks as processes, what they said and what is left of them."""
+import concurrent.futures
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHERS.matc
 RANK = (b"FFTRAIN_RANK", b"OMPI_COMM_WORLD_RANK", b"RANK")
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+PORTS = set()  # that free_port has returned
 
 
 def find(tag):
@@ -81,9 +83,21 @@ class Job:
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """A port that nobody waits at, another one each time: who is given one may be slow to take it."""
+    while True:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        if port not in PORTS:
+            PORTS.add(port)
+            return port
+
+
+def side_by_side(tests):
+    """Runs functions whose jobs mostly wait, some at a time."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for running in [pool.submit(test) for test in tests]:
+            running.result()
 
 
 def variables_of(rank, size, port, address="127.0.0.1", run="x"):

@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD", os.path.join(ROOT, "build"))
@@ -13,25 +14,28 @@ SHORT = os.environ.get("TEST_LENGTH") != "long"
 LONG = os.environ.get("TEST_LENGTH") != "test"
 count = 0
 failed = 0
+lock = threading.Lock()
 
 
 def ok(condition, name, detail=""):
     """detail: text, or a list of lines, of which a failure shows 20."""
     global count, failed
-    count += 1
-    print("%sok %d - %s" % ("" if condition else "not ", count, name))
-    if not condition:
-        failed += 1
-        for line in (detail if isinstance(detail, list) else str(detail).splitlines())[:20]:
-            print("#", line)
-    sys.stdout.flush()
+    with lock:
+        count += 1
+        print("%sok %d - %s" % ("" if condition else "not ", count, name))
+        if not condition:
+            failed += 1
+            for line in (detail if isinstance(detail, list) else str(detail).splitlines())[:20]:
+                print("#", line)
+        sys.stdout.flush()
     return condition
 
 
 def skip(name, reason):
     global count
-    count += 1
-    print("ok %d - %s # SKIP %s" % (count, name, reason))
+    with lock:
+        count += 1
+        print("ok %d - %s # SKIP %s" % (count, name, reason))
 
 
 def finish():

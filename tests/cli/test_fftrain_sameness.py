@@ -3,7 +3,8 @@
 same parameters and losses and evaluate every sample once; a run goes on in the middle of an epoch with another number of ranks. On the
 CPU, and on simulated GPUs (fftrain_sim with a stand-in for NCCL) whose streams and collectives wait at random. Prints TAP, and the table.
 
-The net has no batch norm, whose statistics are of a rank's samples: test_fftrain_sync.py has those of all ranks."""
+No net normalizes by a batch, whose statistics are of a rank's samples (test_fftrain_sync.py has those of all ranks): smallnet's norms are
+frozen, and vgg11 has none. Every row is of smallnet; some are also of vgg11, whose gradients are several buckets."""
 import concurrent.futures
 import glob
 import os
@@ -21,23 +22,25 @@ PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
 STEPS = 20
 NUMBERS = 1, 2, 3, 4, 8
-RUN = ["--model", "vgg11", "--stem", "cifar", "--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002, "--augment",
-       "crop=4,flip", "--schedule", "constant", "--warmup", 0]
+SMALLNET, VGG = (16, ["--model", "smallnet", "--freeze", "norm"]), (32, ["--model", "vgg11", "--stem", "cifar"])  # sides of images, nets
+RUN = ["--epochs", 1, "--threads", 1, "--seed", 3, "--dropout", 0.3, "--lr", 0.002, "--augment", "crop=4,flip", "--schedule", "constant",
+       "--warmup", 0]
 UNEVEN = ["--dp-balance", "2,3,3"]
 
 
 class Device:
-    """Runs of one step of `batch` samples, of 20 steps of `small` and of 4 with checkpoints."""
+    """Runs of a net: of one step of `batch` samples, of 20 steps of `small` and of 4 with checkpoints."""
 
-    def __init__(self, name, program, batch, small, tested, options, alone, **environment):
+    def __init__(self, name, program, net, batch, small, tested, options, alone, **environment):
         self.name, self.program, self.tested, self.alone = name, program, tested, alone
         self.environment = dict(os.environ, OMP_WAIT_POLICY="passive", **environment)
+        side, model = net
         for place, count in ("one", batch), ("four", 4 * small), ("twenty", STEPS * small - 1 - small // 4):
             os.makedirs("%s/%s" % (name, place))
-            make("%s/%s/train" % (name, place), "--count", count, "--height", 32, "--width", 32, "--statistics")
-        make(name + "/one/test", "--count", tested, "--height", 32, "--width", 32, "--statistics")
-        options = [*RUN, *options]
-        self.one = ["--data", name + "/one", *options, "--batch", batch, "--lr", 0.1]  # moves the parameters by 3e-3
+            make("%s/%s/train" % (name, place), "--count", count, "--height", side, "--width", side, "--statistics")
+        make(name + "/one/test", "--count", tested, "--height", side, "--width", side, "--statistics")
+        options = [*RUN, *model, *options]
+        self.one = ["--data", name + "/one", *options, "--batch", batch, "--lr", 0.1]  # moves the parameters by more than 3e-3
         self.twenty = ["--data", name + "/twenty/train", *options, "--batch", small, "--last-batch", "keep", "--hash-every", 1]
         self.four = ["--data", name + "/four/train", *options, "--batch", small, "--hash-every", 1, "--checkpoint-every", "2 steps"]
 
@@ -62,8 +65,8 @@ class Device:
         equal: splits with the same bits."""
         runs = {"alone": ([*self.one, *self.alone], ()), **{name: ([*self.one, *how], before) for name, (how, before, _) in splits.items()}}
         if not tap.SANITIZE:
-            runs["alone-20"] = [*self.twenty, *self.alone], ()
-            runs["alone-4"] = [*self.four, *self.alone], ()
+            runs.update({"alone-20": ([*self.twenty, *self.alone], ())} if long else {})
+            runs.update({"alone-4": ([*self.four, *self.alone], ())} if changes else {})
             runs.update({name + "-20": ([*self.twenty, *splits[name][0]], splits[name][1]) for name in long})
             runs.update({begun + "-4": ([*self.four, *splits[begun][0]], splits[begun][1]) for begun, _ in changes if begun != "alone"})
         done = self.all(runs)
@@ -106,29 +109,39 @@ class Device:
             tap.ok(found <= 1e-5 and len(losses(name)) == 4, "%s: %s goes on in its epoch with %s" % (self.name, begun, other), (found, on.stderr))
 
 
-cpu = Device("cpu", os.path.join(tap.BUILD, "fftrain"), 24, 24, 50, [], [])
+def rows(table, *names):
+    return {name: table[name] for name in names}
+
+
+FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 table = {**{"dp-%d" % n: (["--dp", "%dxcpu" % n], (), "threads") for n in (2, 3, 4)},
          "dp-233": (["--dp", "3xcpu", *UNEVEN], (), "threads"),
          **{"ranks-%d" % n: (["--ranks", n], (), "processes" if n > 1 else None) for n in NUMBERS}}
 bits = [("dp-2", "ranks-2"), ("dp-3", "ranks-3"), ("alone", "ranks-1")]
 more = ["dp-2", "dp-233", "ranks-3", "ranks-8"]
 goes_on = [("alone", "ranks-2"), ("ranks-2", "dp-3"), ("dp-233", "alone"), ("dp-3", "ranks-8")]
+real = ["dp-2", "dp-233", "ranks-2"]
 if shutil.which("mpirun") and not tap.SANITIZE:
     table.update({"mpi-%d" % n: ([], (*MPIRUN, n), "mpi" if n > 1 else None) for n in NUMBERS})
     bits += [("dp-2", "mpi-2"), ("ranks-8", "mpi-8")]
     more += ["mpi-2", "mpi-8"]
     goes_on += [("mpi-2", "mpi-3"), ("ranks-2", "mpi-4")]
+    real += ["mpi-2"]
 else:
     tap.skip("ranks of MPI", "mpirun is not installed")
-cpu.table(table, more, goes_on, bits)
+Device("cpu", FFTRAIN, SMALLNET, 24, 24, 50, [], []).table(table, more, goes_on, bits)
+Device("cpu-vgg11", FFTRAIN, VGG, 24, 8, 10, [], []).table(rows(table, *real), ["dp-233"], [], [pair for pair in bits if set(pair) <= set(real)])
 
-gpu = Device("gpu", tap.program("fftrain_sim"), 8, 4, 10, ["--precision", "f32", "--tune", 0, "--no-warm-up"], ["--device", "cuda:0"],
-             LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_CARDS="8", FF_SIM_DELAY_NS="300000", FF_NCCL_SIM_DELAY_NS="300000")
+SIMULATED = ["--precision", "f32", "--tune", 0, "--no-warm-up"], ["--device", "cuda:0"]
+ENVIRONMENT = {"LD_LIBRARY_PATH": os.path.join(tap.BUILD, "tests"), "FF_SIM_CARDS": "8", "FF_SIM_DELAY_NS": "300000",
+               "FF_NCCL_SIM_DELAY_NS": "300000"}
 table = {**{"dp-%d" % n: (["--dp", ",".join(map(str, range(n)))], (), "nccl") for n in (2, 3, 4)},
          "dp-233": (["--dp", "0,1,2", *UNEVEN], (), "nccl"), "dp-shared": (["--dp", "2x0"], (), "threads"),
          **{"ranks-%d" % n: (["--ranks", n], (), "nccl" if n > 1 else None) for n in NUMBERS},
          "shared-2": (["--ranks", 2, "--device", "cuda:0"], (), "processes")}
-gpu.table(table, ["dp-233", "ranks-2", "shared-2"], [("alone", "ranks-2"), ("ranks-2", "dp-3"), ("dp-233", "alone")], [])
+Device("gpu", tap.program("fftrain_sim"), SMALLNET, 8, 4, 10, *SIMULATED, **ENVIRONMENT).table(
+    table, ["dp-233", "ranks-2", "shared-2"], [("alone", "ranks-2"), ("ranks-2", "dp-3"), ("dp-233", "alone")], [])
+Device("gpu-vgg11", tap.program("fftrain_sim"), VGG, 8, 4, 4, *SIMULATED, **ENVIRONMENT).table(rows(table, "dp-233", "shared-2"), [], [], [])
 
 shutil.rmtree(PLACE)
 tap.finish()

@@ -141,13 +141,17 @@ def by_hand(name, sides, run, augment):
     return found
 
 
+os.mkdir("few")
 make("big", "--count", 160, "--splits", "train,test", "--height", 36, "--width", 40, "--statistics")
-RUN = ["--device", "cpu", "--threads", 1, "--epochs", 4, "--warmup", 0, "--checkpoint-every", "epoch", "--keep", 10, "--quiet"]
-BIG = [*RUN, "--data", "big", "--batch", 24, "--accumulate", 2, "--last-batch", "keep"]
-for model, sides, run in [("smallnet", [16, 24, 16, 32], [*BIG, "--lr", 0.01, "--label-smoothing", 0.1]),
-                          ("resnet18", [24, 20, 32, 24], [*BIG, "--freeze", "layer1.*", "--ema", 0.9]),
-                          ("mobilenet_v2", [16, 32, 24, 32], [*BIG, "--optimizer", "adamw"])]:
-    run = [*run, "--model", model]
+for split, count in ("train", 20), ("test", 10):
+    make("few/" + split, "--count", count, "--height", 36, "--width", 40, "--statistics")
+RUN = ["--device", "cpu", "--threads", 1, "--epochs", 4, "--warmup", 0, "--checkpoint-every", "epoch", "--keep", 10, "--quiet",
+       "--accumulate", 2, "--last-batch", "keep"]
+FEW = ["--data", "few", "--batch", 12]
+for model, sides, run in [("smallnet", [16, 24, 16, 32], ["--data", "big", "--batch", 24, "--lr", 0.01, "--label-smoothing", 0.1]),
+                          ("resnet18", [24, 20, 32, 24], [*FEW, "--freeze", "layer1.*", "--ema", 0.9]),
+                          ("mobilenet_v2", [16, 32, 24, 32], [*FEW, "--optimizer", "adamw"])]:
+    run = [*RUN, *run, "--model", model]
     augment = "rrc=%d,flip,mixup=0.2"
     done = fftrain(*run, "--augment", augment % max(sides), "--sizes", by_epoch(sides), "--out", model)
     if not tap.ok(done.returncode == 0, model + ": a run of sizes by epoch", done.stderr):
@@ -212,7 +216,7 @@ for step in 1, steps // 4 - 1, steps // 4 + 1, steps // 2 - 1, steps - 2:
 
 # ---- on a GPU that is simulated
 
-SIM = ["--data", "big", "--model", "smallnet", "--threads", 1, "--epochs", 3, "--batch", 24, "--last-batch", "keep", "--augment", "crop=2,flip,cutout=4",
+SIM = [*FEW, "--model", "smallnet", "--threads", 1, "--epochs", 3, "--last-batch", "keep", "--augment", "crop=2,flip,cutout=4",
        "--sizes", "0:16,1:24,2:36", "--warmup", 0, "--lr", 0.004, "--quiet"]
 found = {}
 for name, more in [("cpu", ["--device", "cpu"]), ("resident", ["--placement", "resident"]), ("stream", ["--placement", "stream"]),

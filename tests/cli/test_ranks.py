@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from jobs import HOST, MPIRUN, Job, find, free_port, has_torchrun, torchrun, variables_of  # noqa: E402
+from jobs import HOST, MPIRUN, Job, find, free_port, has_torchrun, side_by_side, torchrun, variables_of  # noqa: E402
 
 JOB = tap.program("rank_job")
 SLOW = 10 if tap.SANITIZE else 1
@@ -26,6 +26,22 @@ def start(*arguments, before=(), variables=None):
 def alone(rank, size, port, *arguments, **where):
     """One rank, with the variables of a torchrun."""
     return start(*arguments, variables=variables_of(rank, size, port, **where))
+
+
+def met(job):
+    """Waits until rank 0 says that all ranks have met."""
+    while not re.search("ranks after|^$", job.process.stdout.readline()):
+        pass
+
+
+def connect(port):
+    """To rank 0, once it waits there."""
+    for _ in range(500 * SLOW):
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    raise TimeoutError("nobody waits at port %d" % port)
 
 
 def check(job, name, code, seconds, *patterns, where="err"):
@@ -93,7 +109,7 @@ def test_comings():
 
     port = free_port()
     jobs = [alone(rank, 2, port, "--steps", 400, *short) for rank in range(2)]
-    time.sleep(0.5 * SLOW)
+    met(jobs[0])
     check(alone(1, 2, port, *short), "a rank that comes twice when the job has begun is refused", 1, BOUND,
           "rank 1 comes twice: .*; the job has begun")
     for job in jobs:
@@ -124,11 +140,10 @@ def test_strangers():
     """What connects to rank 0 and is no rank."""
     port = free_port()
     jobs = [alone(0, 2, port, "--timeout", 5 * SLOW)]
-    time.sleep(0.3 * SLOW)
     strangers = []
     for data in (b"GET / HTTP/1.0\r\n\r\n", b"", message(5, b"not a greeting"), message(1, b"short"),
                  struct.pack("<IIQ", 0x31636666, 1, 1 << 62), os.urandom(4000)):
-        stranger = socket.create_connection(("127.0.0.1", port))
+        stranger = connect(port)
         stranger.sendall(data)
         strangers.append(stranger)
     time.sleep(0.2 * SLOW)
@@ -140,8 +155,7 @@ def test_strangers():
 
     port = free_port()
     job = alone(0, 2, port, "--timeout", 5 * SLOW)
-    time.sleep(0.3 * SLOW)
-    with socket.create_connection(("127.0.0.1", port)) as rank:
+    with connect(port) as rank:
         rank.settimeout(10)
         rank.sendall(message(1, struct.pack("<III", 1, 2, 77) + b"h\0" b"9.9\0" b"torchrun x %d\0" % (port - 1)))
         answer = rank.recv(4096)
@@ -204,8 +218,8 @@ def test_kills():
         number = dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
         job = start("--ranks", count, "--steps", 100000, "--timeout", 2 * SLOW, "--pause", dice.choice((0, 1, 20)))
         ranks = job.ranks(count)
-        while ranks and job.process.stdout.readline()[:3] not in ("fft", ""):
-            pass
+        if ranks:
+            met(job)
         time.sleep(dice.random() * 0.3)
         if not ranks:
             bad.append("%d: no ranks" % i)
@@ -238,16 +252,22 @@ def test_launcher(name, before, skip_reason):
               r"rank_job: rank 2 \(host %s, process \d+\) %s" % (HOST, sentence))
 
 
-def launchers():
+def test_torchrun():
     test_launcher("torchrun", torchrun(3), "" if has_torchrun() else "torch is not installed")
+
+
+def test_mpirun():
     test_launcher("mpirun", [*MPIRUN, "3"], "" if shutil.which("mpirun") else "mpirun is not installed")
+
+
+def test_two_launchers():
     variables = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "h",
                  "MASTER_PORT": "9"}
     check(start("--ranks", 2, variables=variables), "--ranks within another launcher's job is refused", 2, BOUND,
           "--ranks 2: torchrun has started this process as rank 1 of 2")
 
 
-for test in test_starts, test_faults, test_comings, test_strangers, test_signals, test_kills, launchers:
-    if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
-        test()
+TESTS = [test_torchrun, test_faults, test_signals, test_comings, test_kills, test_starts, test_strangers, test_mpirun,
+         test_two_launchers]  # the longest first
+side_by_side(test for test in TESTS if len(sys.argv) < 2 or test.__name__ in sys.argv[1:])
 tap.finish()
