@@ -102,15 +102,15 @@ def kill(name, place, arguments, kills, left_out=0):
 def main():
     kills = int(os.environ.get("FF_KILLS", "200"))
     work = tempfile.mkdtemp(prefix="ffkill")
-    make_source(f"{work}/source", 12000)
-    kill("IDX", f"{work}/place", [f"{work}/source", "--shard-size", "2M"], kills)
+    make_source(f"{work}/source", 3000)
+    kill("IDX", f"{work}/place", [f"{work}/source", "--shard-size", "512K"], kills)
     kill("IDX as u8, counted while it is packed", f"{work}/place8",
-         [f"{work}/source", "--dtype", "u8", "--shard-size", "512K"], kills // 2)
+         [f"{work}/source", "--dtype", "u8", "--shard-size", "128K"], kills // 2)
     archive = f"{work}/images.tar.gz"
-    if make_archive(archive, 1200):
+    if make_archive(archive, 300):
         kill("a .tar.gz of splits, some images left out, zstd", f"{work}/place2",
-             [archive, "--on-error", "skip", "--compress", "zstd", "--shard-size", "256K", "--resize", "32x32"],
-             kills // 3, 1200 // 50)
+             [archive, "--on-error", "skip", "--compress", "zstd", "--shard-size", "64K", "--resize", "32x32"],
+             kills // 3, 300 // 50)
     else:
         tap.skip("a .tar.gz", "this Python has no numpy and PIL")
     shutil.rmtree(work)
