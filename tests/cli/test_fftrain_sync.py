@@ -12,18 +12,18 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import numpy  # noqa: E402
+import runs  # noqa: E402
 import tap  # noqa: E402
 from jobs import MPIRUN  # noqa: E402
 from runs import distance, losses, make, same, tensors  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_GRAPHS="1")
+runs.ENVIRONMENT.update(LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_GRAPHS="1")
 
 
-def fftrain(name, *arguments, before=(), program=os.path.join(tap.BUILD, "fftrain")):
-    return subprocess.run([*map(str, before), program, *map(str, arguments), "--out", name], capture_output=True, text=True, timeout=300,
-                          env=ENVIRONMENT)
+def fftrain(name, *arguments, **how):
+    return runs.fftrain(*arguments, "--out", name, **how)
 
 
 def check(name, alone, done):
@@ -121,7 +121,7 @@ else:
 
 # ---- on simulated GPUs
 
-GPU = {"program": tap.program("fftrain_sim")}
+GPU = {"program": runs.SIMULATED}
 for net, more in ("smallnet", []), ("mobilenet_v2", ["--no-warm-up"]):
     RUN = ["--data", "gpu", "--model", net, "--batch", 8, "--epochs", 1, "--augment", "flip", *PLAIN, "--precision", "f32", "--lr", 2e-4,
            "--tune", 0, *more]
