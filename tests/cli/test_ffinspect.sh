@@ -1,6 +1,7 @@
 #!/bin/bash
 # ffinspect from outside: what it prints and writes, compared with other programs' view of the same
 # files, and its answers to bad input. TAP. Environment: BUILD, PYTHON.
+# Needs: ffinspect tests/make_set
 set -u
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-/usr/bin/python3}
 case "$BUILD" in /*) ;; *) BUILD=$PWD/$BUILD ;; esac

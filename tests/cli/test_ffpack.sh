@@ -1,6 +1,7 @@
 #!/bin/bash
 # What ffpack packs from its sources: splits, keys, order, values, options, summary; the same bytes
 # for any number of jobs.
+# Needs: ffpack
 . "$(dirname "$0")/ffpack_lib.sh"
 cd "$scratch" || exit 1
 for kind in idx idx_gz cifar10 cifar100 folder same splits; do make_input $kind in_$kind 12; done

@@ -1,5 +1,6 @@
 """ffinspect --verify finds each of 10,000 random single-bit flips in a packed set, half of them in a
 compressed one; a tenth of them in the short part. TAP. Environment: FF_FLIPS (10000)."""
+# Needs: ffpack ffinspect
 import concurrent.futures
 import os
 import random

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Opening the CUDA module without a GPU: the message for everything that may be missing, and where
 # libraries are looked for, with stand-ins for drivers, libraries and modules. TAP.
+# Needs: tests/cuda_open tests/nvml_read tests/fake_nvml.so
 set -u
 build=$(realpath "${BUILD:-build}") top=$PWD
 open=$build/tests/cuda_open

@@ -57,6 +57,13 @@ gives "a program older than its source is built again" 1 "0 passed, 1 failed, 0 
 rm -f "$scratch/scripts.built"
 "$scratch/tests/run" good.sh >"$said" && [ -s "$scratch/scripts.built" ]
 result $? "and what the scripts run"
+printf '%s\n' 'build/tests/%: ; mkdir -p $(@D) && echo $@ >>needed.built' 'python-package: ; echo $@ >>needed.built' >>"$scratch/Makefile"
+script needs.sh '# Needs: tests/one python-package tests/two
+echo ok 1; echo 1..1'
+rm "$scratch/scripts.built"
+"$scratch/tests/run" needs.sh >"$said" && [ ! -e "$scratch/scripts.built" ] &&
+    [ "$(sort "$scratch/needed.built" | paste -sd' ')" = "build/tests/one build/tests/two python-package" ]
+result $? "or what a script says that it needs"
 printf '%s\n' 'build/tests/%: tests/unit/%.c' '	false' >"$scratch/Makefile"
 rm -f "$scratch/build/tests/test_skips"
 gives "a program that cannot be built" 1 "tests/run: not built" test_skips
@@ -139,6 +146,15 @@ grep -lE '\btap\.(SHORT|LONG)\b|(^|if |[;&|!] *)(short|long)( *[;&|]|$)' tests/*
     grep -v '^suite/test_run.sh$' | while read -r name; do grep -q "^$name \(test\|long\)$" "$scratch/test" || echo "$name has one length"; done >"$said"
 [ ! -s "$said" ]
 result $? "and no other test does"
+# Programs as scripts name them: program("NAME"), and tests/NAME below the build folder.
+for script in $(grep -l '^# Needs: ' tests/*/test_*.{sh,py}); do
+    needs=" $(sed -n 's/^# Needs: //p' "$script") "
+    for program in $(grep -ohE '\bprogram\("[a-z_]+|(\$build|\$BUILD|\$\{BUILD:-build\})"?/(tests/)?[a-z_]+' "$script" | sed -E 's/.*\("/tests\//;s/^[^/]*\///'); do
+        case $needs in *" $program "*) ;; *) echo "$script: $program" ;; esac
+    done
+done >"$said"
+[ ! -s "$said" ]
+result $? "a script that says what it needs names all the programs that it runs"
 sort "$scratch/check" | comm -23 - <(sort "$scratch/test") >"$said" && [ ! -s "$said" ]
 result $? "make check is part of make test"
 finish
