@@ -146,10 +146,11 @@ grep -lE '\btap\.(SHORT|LONG)\b|(^|if |[;&|!] *)(short|long)( *[;&|]|$)' tests/*
     grep -v '^suite/test_run.sh$' | while read -r name; do grep -q "^$name \(test\|long\)$" "$scratch/test" || echo "$name has one length"; done >"$said"
 [ ! -s "$said" ]
 result $? "and no other test does"
-# Programs as scripts name them: program("NAME"), and tests/NAME below the build folder.
+# Programs as scripts name them: tap.program("NAME"), $build/tests/NAME, $build/ffpack, os.path.join(tap.BUILD, "ffpack").
 for script in $(grep -l '^# Needs: ' tests/*/test_*.{sh,py}); do
     needs=" $(sed -n 's/^# Needs: //p' "$script") "
-    for program in $(grep -ohE '\bprogram\("[a-z_]+|(\$build|\$BUILD|\$\{BUILD:-build\})"?/(tests/)?[a-z_]+' "$script" | sed -E 's/.*\("/tests\//;s/^[^/]*\///'); do
+    for program in $(grep -oiE '\bprogram\("[a-z_.]+|build\}?"?/tests/[a-z_.]+|build(\}?"?/|[},]* "?/?)ff(pack|inspect|train)\b' "$script" |
+        sed -E 's/.*\("/tests\//;s/.*\/tests/tests/;s/.*[^a-z](ff[a-z]*)$/\1/'); do
         case $needs in *" $program "*) ;; *) echo "$script: $program" ;; esac
     done
 done >"$said"
