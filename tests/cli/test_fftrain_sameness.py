@@ -4,7 +4,8 @@ same parameters and losses and evaluate every sample once; a run goes on in the 
 CPU, and on simulated GPUs (fftrain_sim with a stand-in for NCCL) whose streams and collectives wait at random. Prints TAP, and the table.
 
 No net normalizes by a batch, whose statistics are of a rank's samples (test_fftrain_sync.py has those of all ranks): smallnet's norms are
-frozen, and vgg11 has none. Every row is of smallnet; some are also of vgg11, whose gradients are several buckets."""
+frozen, and vgg11 has none. Every row is of smallnet; some are also of vgg11, whose gradients are several
+buckets. The short part is smallnet on the CPU."""
 import concurrent.futures
 import glob
 import os
@@ -124,9 +125,13 @@ if shutil.which("mpirun") and not tap.SANITIZE:
     more += ["mpi-2", "mpi-8"]
     goes_on += [("mpi-2", "mpi-3"), ("ranks-2", "mpi-4")]
     real += ["mpi-2"]
-else:
+elif tap.SHORT:
     tap.skip("ranks of MPI", "mpirun is not installed")
-Device("cpu", FFTRAIN, SMALLNET, 24, 24, 50, [], []).table(table, more, goes_on, bits)
+if tap.SHORT:
+    Device("cpu", FFTRAIN, SMALLNET, 24, 24, 50, [], []).table(table, more, goes_on, bits)
+if not tap.LONG:
+    shutil.rmtree(PLACE)
+    tap.finish()
 Device("cpu-vgg11", FFTRAIN, VGG, 24, 8, 10, [], []).table(rows(table, *real), ["dp-233"], [], [pair for pair in bits if set(pair) <= set(real)])
 
 ON_GPU = ["--precision", "f32", "--tune", 0, "--no-warm-up"], ["--device", "cuda:0"]
