@@ -24,6 +24,7 @@ MPI        := $(call setting,MPI,auto)
 MPICC      := $(call setting,MPICC)
 PKG_CONFIG_PATH := $(call setting,PKG_CONFIG_PATH)
 SANITIZE ?=
+LENGTH   ?= test
 PREFIX   ?= /usr/local
 
 comma := ,
@@ -35,6 +36,7 @@ GOALS := $(or $(MAKECMDGOALS),all)
 # What is installed for a target (deps.sh), before anything is looked for: what is missing then ends make at once.
 NEEDS_quickstart := build quickstart
 NEEDS_test       := build quickstart test lint
+NEEDS_test-long  := $(NEEDS_test)
 NEEDS_bench      := build quickstart test
 NEEDS_lint       := build lint
 NEEDS := $(sort $(foreach goal,$(GOALS),$(NEEDS_$(goal))))
@@ -106,7 +108,7 @@ LIBRARY_NUMBER := 0
 LIBRARY_MAP    := loader/library/ffload.map
 include tools/build/python.mk
 
-.PHONY: all help deps programs clean test test-programs script-programs quickstart lint asan tsan bench fuzz bundle
+.PHONY: all help deps programs clean check test test-long test-programs script-programs quickstart lint asan tsan bench fuzz bundle
 .DELETE_ON_ERROR:
 
 all: programs
@@ -199,15 +201,22 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) $(SIM_LIBRARY)
 test-programs: script-programs $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(CUDA_UNIT_PROGRAMS)
 
-test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
-	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs
-	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" tests/run
+BUILD_ALL := @$(MAKE) --no-print-directory -s -j$$(nproc) programs
+RUN_TESTS := @BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" tests/run --length
+check: ## build what it needs, and run the quick tests: under 2 minutes on two cores; installs nothing
+	$(RUN_TESTS) check
+test: ## install what is missing, build, and run the tests of every promise: under 10 minutes
+	$(BUILD_ALL)
+	$(RUN_TESTS) $(LENGTH)
+test-long: ## all tests that "make test" leaves out (all: make test LENGTH=all); last line "N passed, N failed, N skipped"
+	$(BUILD_ALL)
+	$(RUN_TESTS) long
 
-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory test BUILD=build/asan SANITIZE=address,undefined
+asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory test LENGTH=all BUILD=build/asan SANITIZE=address,undefined
 
-tsan: ## the tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory test BUILD=build/tsan SANITIZE=thread
+tsan: ## every test under ThreadSanitizer
+	@$(MAKE) --no-print-directory test LENGTH=all BUILD=build/tsan SANITIZE=thread
 
 lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses, stale faults
 	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh

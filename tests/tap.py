@@ -9,6 +9,9 @@ import threading
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD", os.path.join(ROOT, "build"))
 SANITIZE = os.environ.get("SANITIZE", "")
+# Which parts a test with two parts runs (tests/lengths); without tests/run both.
+SHORT = os.environ.get("TEST_LENGTH") != "long"
+LONG = os.environ.get("TEST_LENGTH") != "test"
 count = 0
 failed = 0
 lock = threading.Lock()

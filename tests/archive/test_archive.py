@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Image folders inside archives: the same set as from the unpacked folder, for every kind of archive; and
 malicious archives."""
+# Needs: ffpack ffinspect
 import gzip
 import io
 import os

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Arrays of every kind, shape and element type against NumPy and torchvision: every value compared. NPY, NPZ,
 folders of NPY, IDX."""
+# Needs: ffpack
 import gzip
 import itertools
 import os

@@ -3,41 +3,35 @@
 # man pages and completions have the programs' own options; make uninstall leaves no file. TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS DESTDIR PREFIX
 build=${BUILD:-build}
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
-count=0
-result() { # GOOD NAME
-    count=$((count + 1))
-    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; sed 's/^/# /' "$scratch/said"; fi
-}
-skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
-makes() { make -s BUILD="$build" SANITIZE="${SANITIZE:-}" "$@" >"$scratch/said" 2>&1; }
+makes() { make -s BUILD="$build" SANITIZE="${SANITIZE:-}" "$@" >"$said" 2>&1; }
 clean() { env -i PATH=/usr/bin:/bin HOME="$scratch" "$@"; }
 here=$scratch/there/prefix
 
 makes install PREFIX="$here"
 result $? "make install into a folder of one's own"
-grep -qF "export PATH=\"$here/bin:\$PATH\"" "$scratch/said"
+grep -qF "export PATH=\"$here/bin:\$PATH\"" "$said"
 result $? "it says that PATH lacks it"
-PATH="$here/bin:$PATH" makes install PREFIX="$here" && ! grep -q 'export PATH' "$scratch/said"
+PATH="$here/bin:$PATH" makes install PREFIX="$here" && ! grep -q 'export PATH' "$said"
 result $? "and does not where PATH has it"
 [ "$(find "$here" -type f -path '*/bin/*' -printf '%m\n' | sort -u)" = 755 ] && [ "$(find "$here" -type f ! -path '*/bin/*' -printf '%m\n' | sort -u)" = 644 ]
 result $? "all can read it, and run the programs"
-"$build/tests/make_set" "$scratch/set" --splits train,test --count 64 --height 8 --width 8 --statistics >"$scratch/said" || exit 1
+"$build/tests/make_set" "$scratch/set" --splits train,test --count 64 --height 8 --width 8 --statistics >"$said" || exit 1
 { for program in ffpack ffinspect fftrain; do clean "$here/bin/$program" --version || exit 1; done
     clean "$here/bin/ffinspect" "$scratch/set/train" --npy "$scratch/x.npy" &&
         clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
-        clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
+        clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$said" 2>&1
 result $? "all three run from there, fftrain with a recipe"
-diff -r tools/launch "$here/share/ffpack/launch" >"$scratch/said"
+diff -r tools/launch "$here/share/ffpack/launch" >"$said"
 result $? "job files are in share/ffpack/launch"
 if [ -e "$build/libff_cuda.so" ]; then
     cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
     result $? "the CUDA module is in lib"
     # The module is found; the driver is missing, or with one a device: --device cuda says which.
-    clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda >"$scratch/said" 2>&1
-    ! grep -qE 'the (CUDA )?module' "$scratch/said"
+    clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda >"$said" 2>&1
+    ! grep -qE 'the (CUDA )?module' "$said"
     result $? "fftrain finds it there"
 else
     echo old >"$scratch/old" && install -D "$scratch/old" "$here/lib/libff_cuda.so" && makes install PREFIX="$here" && [ ! -e "$here/lib/libff_cuda.so" ]
@@ -54,25 +48,25 @@ for program in ffpack ffinspect fftrain; do
     if command -v groff >/dev/null; then groff -man -ww -Tutf8 "$page" 2>&1 >/dev/null | head -5; fi
     # It has no date.
     if command -v mandoc >/dev/null; then mandoc -Tlint -Wwarning "$page" | grep -v 'missing date' | head -5; fi
-done >"$scratch/said"
+done >"$said"
 if command -v groff >/dev/null || command -v mandoc >/dev/null; then
-    [ ! -s "$scratch/said" ]
+    [ ! -s "$said" ]
     result $? "groff and mandoc find no fault with the man pages"
 else skip "groff and mandoc find no fault with the man pages" "neither is here"; fi
 read_page() { if command -v mandoc >/dev/null; then mandoc -Tascii -Owidth=200 "$1" | sed 's/.\x08//g'; else groff -man -Tascii -P-cbou -rLL=200n "$1"; fi; }
 if command -v groff >/dev/null || command -v mandoc >/dev/null; then
-    : >"$scratch/said"
+    : >"$said"
     for program in ffpack ffinspect fftrain; do
         read_page "$here/share/man/man1/$program.1" >"$scratch/page"
         case $program in ffpack) commands="merge append repair" ;; fftrain) commands="evaluate predict export report lr-find diff replay measure-net" ;; *) commands= ;; esac
         for command in '' $commands; do
             "$here/bin/$program" $command --help | grep -oE '^ +(-., )?--[a-z][a-z0-9-]*' | sed 's/.*--/--/' | while read -r option; do
                 grep -qE -- "^ +(-., )?$option( |$)" "$scratch/page" || echo "$program $command: $option is not in the man page"
-            done >>"$scratch/said"
+            done >>"$said"
         done
-        grep -qx 'EXIT STATUS' "$scratch/page" && grep -qx 'EXAMPLES' "$scratch/page" || echo "$program: no exit status or examples" >>"$scratch/said"
+        grep -qx 'EXIT STATUS' "$scratch/page" && grep -qx 'EXAMPLES' "$scratch/page" || echo "$program: no exit status or examples" >>"$said"
     done
-    [ ! -s "$scratch/said" ]
+    [ ! -s "$said" ]
     result $? "every option is in its man page, and so are examples and exit codes"
 else skip "every option is in its man page" "neither groff nor mandoc is here"; fi
 
@@ -89,7 +83,7 @@ bash_completes() {
 complete_function() { sed -n 's/^complete -F \([^ ]*\) .*/\1/p' "$here/share/bash-completion/completions/${1%% *}"; }
 offers() { # LINE WANTED
     local got; got=$("$completes" "$1" 2>&1)
-    echo "$1: '$got', wanted '$2'" >"$scratch/said"
+    echo "$1: '$got', wanted '$2'" >"$said"
     [ "$got" = "$2" ]
     result $? "$shell offers for '$1': $2"
 }
@@ -143,12 +137,12 @@ fi
 # ---- staging and removing ----
 makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ] && [ ! -e "$here/share/ffpack" ]
 result $? "make uninstall leaves no file, and no folder of ours"
-makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$scratch/said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
+makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
 result $? "DESTDIR stages"
 makes uninstall DESTDIR="$scratch/stage" PREFIX=/opt/ff && [ -z "$(find "$scratch/stage" -type f)" ]
 result $? "and is removed"
 if makes install PREFIX=/proc/nowhere; then result 1 "a PREFIX that cannot be written is refused"; else
-    grep -qF 'install: /proc/nowhere cannot be written: sudo make install, or make install PREFIX=$HOME/.local' "$scratch/said"
+    grep -qF 'install: /proc/nowhere cannot be written: sudo make install, or make install PREFIX=$HOME/.local' "$said"
     result $? "a PREFIX that cannot be written is refused"
 fi
-echo "1..$count"
+finish

@@ -4,13 +4,8 @@
 # TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 unset CPPFLAGS CFLAGS LDFLAGS PKG_CONFIG_PATH MAKEFLAGS MAKELEVEL MFLAGS DNNL DNNL_ROOT
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
-count=0
-result() { # GOOD NAME
-    count=$((count + 1))
-    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; sed 's/^/# /' "$scratch/said"; fi
-}
 # A compiler for which the headers named are not installed.
 without() {
     local name=$1 file header; shift
@@ -23,11 +18,11 @@ without() {
 # makes CODE ARGUMENT...: make's exit code
 makes() {
     local code=$1; shift
-    make -s BUILD="$scratch/build" CUDA=0 CFLAGS=-O0 "$@" >"$scratch/said" 2>&1
+    make -s BUILD="$scratch/build" CUDA=0 CFLAGS=-O0 "$@" >"$said" 2>&1
     [ $? = "$code" ]
 }
-says() { grep -qE -- "$1" "$scratch/said"; }
-ends() { tail -n 1 "$scratch/said" | grep -qE -- "$1"; }
+says() { grep -qE -- "$1" "$said"; }
+ends() { tail -n 1 "$said" | grep -qE -- "$1"; }
 
 makes 2 CC=no-such-compiler && says 'C compiler: MISSING \(.*no-such-compiler: (command )?not found\): gcc \(Debian' && ! says libjpeg:
 result $? "a missing compiler is called that, and nothing else is"
@@ -60,7 +55,7 @@ mkdir -p "$own/include" "$own/lib/pkgconfig"
 cp -L "$scratch/libc"/{spng,jansson,jansson_config,jpeglib}.h "$own/include"
 echo 'int of_ones_own = 1;' | gcc -shared -fPIC -x c - -o "$own/lib/libofonesown.so"
 makes 0 CC="$scratch/some-cc" CPPFLAGS="-I$own/include" LDFLAGS="-L$own/lib -lofonesown -Wl,-rpath,$own/lib" "$scratch/build/ffinspect" &&
-    "$scratch/build/ffinspect" --version >>"$scratch/said" && readelf -d "$scratch/build/ffinspect" | grep -q "RUNPATH.*$own/lib"
+    "$scratch/build/ffinspect" --version >>"$said" && readelf -d "$scratch/build/ffinspect" | grep -q "RUNPATH.*$own/lib"
 result $? "CPPFLAGS and LDFLAGS are taken by the probes and by the build"
 rm "$scratch/build/obj/tools/ffinspect/npy.o" "$scratch/build/obj/tools/ffinspect/document.o" &&
     makes 0 CC="$scratch/some-cc" "$scratch/build/ffinspect" && readelf -d "$scratch/build/ffinspect" | grep -q "RUNPATH.*$own/lib"
@@ -69,4 +64,4 @@ rm -r "$scratch/build"
 printf 'Name: spng\nDescription: x\nVersion: 1\nCflags: -I%s -DBY_PKG_CONFIG\nLibs: -L%s -lspng -lofonesown\n' "$own/include" "$own/lib" >"$own/lib/pkgconfig/spng.pc"
 makes 2 CC="$scratch/some-cc" PKG_CONFIG_PATH="$own/lib/pkgconfig" && says "libspng: found \(-I$own/include -DBY_PKG_CONFIG -L$own/lib -lspng -lofonesown -Wl,-rpath,$own/lib\)"
 result $? "PKG_CONFIG_PATH is, too, and what lies there is found when programs run"
-echo "1..$count"
+finish

@@ -3,29 +3,24 @@
 # a C and a C++ program; which names it has, and what it does to the process that loads it. TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS DESTDIR PREFIX
 build=${BUILD:-build}
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
-count=0
-result() { # GOOD NAME
-    count=$((count + 1))
-    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; sed 's/^/# /' "$scratch/said"; fi
-}
 here=$scratch/there/prefix library=$here/lib/libffload.so.0
-make -s BUILD="$build" SANITIZE="${SANITIZE:-}" install PREFIX="$here" >"$scratch/said" 2>&1
+make -s BUILD="$build" SANITIZE="${SANITIZE:-}" install PREFIX="$here" >"$said" 2>&1
 result $? "make install"
 
 # ---- names ----
-[ "$(readlink "$here/lib/libffload.so")" = libffload.so.0 ] && readelf -d "$library" >"$scratch/said" && grep -q 'SONAME.*\[libffload\.so\.0\]' "$scratch/said" && grep -q NODELETE "$scratch/said"
+[ "$(readlink "$here/lib/libffload.so")" = libffload.so.0 ] && readelf -d "$library" >"$said" && grep -q 'SONAME.*\[libffload\.so\.0\]' "$said" && grep -q NODELETE "$said"
 result $? "its soname is libffload.so.0, and it stays once it is loaded"
-! grep NEEDED "$scratch/said" | grep -qvE 'lib(jansson|xxhash|zstd|c|m|pthread|dl|asan|tsan|ubsan|gcc_s|stdc\+\+)\.so|ld-linux'
+! grep NEEDED "$said" | grep -qvE 'lib(jansson|xxhash|zstd|c|m|pthread|dl|asan|tsan|ubsan|gcc_s|stdc\+\+)\.so|ld-linux'
 result $? "it needs no library of images, training or CUDA"
 nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | sort >"$scratch/exported"
 sed -n 's/^FFLOAD_API .*[ *]\(ffload_[a-z_]*\)(.*/\1@@FFLOAD_0/p' "$here/include/ffload/ffload.h" | sort >"$scratch/declared"
-diff "$scratch/declared" "$scratch/exported" >"$scratch/said" && [ "$(wc -l <"$scratch/declared")" -gt 20 ]
+diff "$scratch/declared" "$scratch/exported" >"$said" && [ "$(wc -l <"$scratch/declared")" -gt 20 ]
 result $? "its functions are those of the header, with a version"
-nm -D --defined-only "$library" | awk '$2 != "T" && $3 != "FFLOAD_0"' >"$scratch/said"
-[ ! -s "$scratch/said" ]
+nm -D --defined-only "$library" | awk '$2 != "T" && $3 != "FFLOAD_0"' >"$said"
+[ ! -s "$said" ]
 result $? "and it has no other names"
 
 # ---- programs ----
@@ -33,8 +28,8 @@ flags() { PKG_CONFIG_PATH=$here/lib/pkgconfig pkg-config "$@" ffload; }
 sanitize=${SANITIZE:+-fsanitize=$SANITIZE}
 [ "$(flags --modversion)" = "$("$build/ffpack" --version | awk '{ print $2 }')" ]
 result $? "pkg-config knows its version"
-c() { "${CC:-gcc}" -Wall -Wextra -Werror -pedantic $sanitize "$@" $(flags --cflags --libs) -Wl,-rpath,"$here/lib" >"$scratch/said" 2>&1; }
-cxx() { "${CXX:-g++}" -Wall -Wextra -Werror -pedantic $sanitize "$@" $(flags --cflags --libs) -Wl,-rpath,"$here/lib" >"$scratch/said" 2>&1; }
+c() { "${CC:-gcc}" -Wall -Wextra -Werror -pedantic $sanitize "$@" $(flags --cflags --libs) -Wl,-rpath,"$here/lib" >"$said" 2>&1; }
+cxx() { "${CXX:-g++}" -Wall -Wextra -Werror -pedantic $sanitize "$@" $(flags --cflags --libs) -Wl,-rpath,"$here/lib" >"$said" 2>&1; }
 examples=$here/share/doc/ffpack/examples
 c -std=c99 "$examples/batches.c" -o "$scratch/c"
 result $? "the example in C compiles"
@@ -42,10 +37,10 @@ cxx -std=c++17 "$examples/batches.cc" -o "$scratch/c++"
 result $? "the one in C++, too"
 echo '#include <ffload/ffload.h>' >"$scratch/alone.c" && c -std=c99 -c "$scratch/alone.c" -o "$scratch/alone.o" && cxx -std=c++11 -x c++ -c "$scratch/alone.c" -o "$scratch/alone.o"
 result $? "the header alone is C99 and C++11"
-"$build/tests/make_set" "$scratch/set" --splits train,test --count 100 --height 8 --width 8 --statistics >"$scratch/said" || exit 1
+"$build/tests/make_set" "$scratch/set" --splits train,test --count 100 --height 8 --width 8 --statistics >"$said" || exit 1
 set=$scratch/set/train
-"$scratch/c" "$set" >"$scratch/c.out" 2>"$scratch/said" && [ ! -s "$scratch/said" ] && "$build/tests/dump_batches" "$set" 16 "$(wc -l <"$scratch/c.out")" crop=2,flip >"$scratch/batches" &&
-    "${PYTHON:-/usr/bin/python3}" - "$scratch/c.out" "$scratch/batches" >"$scratch/said" 2>&1 <<'PYTHON'
+"$scratch/c" "$set" >"$scratch/c.out" 2>"$said" && [ ! -s "$said" ] && "$build/tests/dump_batches" "$set" 16 "$(wc -l <"$scratch/c.out")" crop=2,flip >"$scratch/batches" &&
+    "${PYTHON:-/usr/bin/python3}" - "$scratch/c.out" "$scratch/batches" >"$said" 2>&1 <<'PYTHON'
 import re, struct, sys
 lines, batches = open(sys.argv[1]).read().splitlines(), open(sys.argv[2], "rb").read()
 size = len(batches) // len(lines)
@@ -57,11 +52,11 @@ for i, line in enumerate(lines):
     assert line == "16 images, the first is of class %d and begins with %g" % (label, first), (i, line, label, first)
 PYTHON
 result $? "it prints the loader's batches, and nothing else"
-"$scratch/c++" "$set" >"$scratch/c++.out" 2>"$scratch/said" && cmp "$scratch/c.out" "$scratch/c++.out" >>"$scratch/said"
+"$scratch/c++" "$set" >"$scratch/c++.out" 2>"$said" && cmp "$scratch/c.out" "$scratch/c++.out" >>"$said"
 result $? "and so does the one in C++"
 for one in c c++; do
-    "$scratch/$one" "$scratch/set" >"$scratch/out" 2>"$scratch/said"
-    [ $? = 1 ] && [ ! -s "$scratch/out" ] && [ "$(wc -l <"$scratch/said")" = 1 ] && grep -qF "$scratch/set" "$scratch/said" && grep -qF 'train' "$scratch/said"
+    "$scratch/$one" "$scratch/set" >"$scratch/out" 2>"$said"
+    [ $? = 1 ] && [ ! -s "$scratch/out" ] && [ "$(wc -l <"$said")" = 1 ] && grep -qF "$scratch/set" "$said" && grep -qF 'train' "$said"
     result $? "a folder of splits is refused, naming them ($one)"
 done
 
@@ -137,8 +132,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 C
-"$scratch/c" "$set" >/dev/null && "${CC:-gcc}" -Wall -Wextra $sanitize "$scratch/guest.c" $(flags --cflags) -ldl -pthread -o "$scratch/guest" >"$scratch/said" 2>&1 &&
-    ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_sigbus=0:detect_leaks=0 "$scratch/guest" "$library" "$set" "$set/shard-000000.ffs" >"$scratch/said" 2>&1
+"$scratch/c" "$set" >/dev/null && "${CC:-gcc}" -Wall -Wextra $sanitize "$scratch/guest.c" $(flags --cflags) -ldl -pthread -o "$scratch/guest" >"$said" 2>&1 &&
+    ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_sigbus=0:detect_leaks=0 "$scratch/guest" "$library" "$set" "$set/shard-000000.ffs" >"$said" 2>&1
 result $? "a program's own SIGBUS is its own handler's, the library's are errors; no other signal is touched; dlclose is harmless"
 cat >"$scratch/gpu.c" <<'C'
 #include <ffload/ffload.h>
@@ -160,7 +155,7 @@ int main(int argc, char **argv) {
     return 0;
 }
 C
-c -std=c99 "$scratch/gpu.c" -o "$scratch/gpu" && "$scratch/gpu" "$scratch/set/test" >"$scratch/said" 2>&1 && [ "$(wc -l <"$scratch/said")" = 1 ] &&
-    if [ -e "$build/libff_cuda.so" ]; then ! grep -qE 'the (CUDA )?module|built without' "$scratch/said"; else grep -q '^1 .*built without CUDA' "$scratch/said"; fi
+c -std=c99 "$scratch/gpu.c" -o "$scratch/gpu" && "$scratch/gpu" "$scratch/set/test" >"$said" 2>&1 && [ "$(wc -l <"$said")" = 1 ] &&
+    if [ -e "$build/libff_cuda.so" ]; then ! grep -qE 'the (CUDA )?module|built without' "$said"; else grep -q '^1 .*built without CUDA' "$said"; fi
 result $? "it finds the CUDA module beside itself, and says in one sentence what is missing for a GPU"
-echo "1..$count"
+finish

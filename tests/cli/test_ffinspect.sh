@@ -1,25 +1,20 @@
 #!/bin/bash
 # ffinspect from outside: what it prints and writes, compared with other programs' view of the same
 # files, and its answers to bad input. TAP. Environment: BUILD, PYTHON.
+# Needs: ffinspect tests/make_set
 set -u
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-/usr/bin/python3}
 case "$BUILD" in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 ffinspect=$BUILD/ffinspect make_set=$BUILD/tests/make_set
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/../tap.sh"
+work=$scratch
 cd "$work" || exit 1
-number=0 failed=0
-result() { # result 0|1 NAME
-    number=$((number + 1))
-    if [ "$1" -eq 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; failed=1; fi
-}
-skip() { number=$((number + 1)); echo "ok $number - $1 # SKIP $2"; }
-show() { sed 's/^/# /' out err | head -20; }
 # expect NAME CODE PATTERN ARGUMENT...: exit code, and PATTERN (extended) in standard output or error
 expect() {
     local name=$1 code=$2 pattern=$3 found; shift 3
     timeout 60 "$ffinspect" "$@" >out 2>err; found=$?
     if [ $found -eq "$code" ] && cat out err | grep -qE -- "$pattern"; then result 0 "$name"; else
-        result 1 "$name"; echo "# exit $found, wanted $code and /$pattern/"; show
+        verdict "exit $found, wanted $code and /$pattern/" "$name" out err
     fi
 }
 # refused NAME CODE PATTERN ARGUMENT...: one message on standard error, nothing on standard output
@@ -28,7 +23,7 @@ refused() {
     timeout 60 "$ffinspect" "$@" >out 2>err; found=$?
     if [ $found -eq "$code" ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] && grep -qE -- "^ffinspect: .*$pattern" err
     then result 0 "$name"; else
-        result 1 "$name"; echo "# exit $found, wanted $code and one sentence with /$pattern/"; show
+        verdict "exit $found, wanted $code and one sentence with /$pattern/" "$name" out err
     fi
 }
 make() { "$make_set" "$@" >made 2>&1 || { result 1 "make_set $*"; sed 's/^/# /' made; exit 1; }; }
@@ -449,5 +444,5 @@ make huge --count 40 --dtype u8 --channels 1 --height 2 --width 2 --fields ''
 expect "a set without labels" 0 'label +none' huge
 expect "--help" 0 'Exit codes: 0 done' --help
 expect "--version" 0 '^ffinspect [0-9]' --version
-echo "1..$number"
+finish
 exit $failed

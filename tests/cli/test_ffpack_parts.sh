@@ -29,7 +29,7 @@ same() {
         [ -e whole.skipped.tsv ] && ! cmp whole.skipped.tsv m.skipped.tsv && { problem="$n: other lists of left-out items"; break; }
         [ -e m.skipped.tsv ] && ! [ -e whole.skipped.tsv ] && { problem="$n: a list too many"; break; }
     done
-    if [ -z "$problem" ]; then ok "$name"; else not_ok "$name"; echo "# $problem"; fi
+    verdict "$problem" "$name"
 }
 same "two splits in 1, 2, 3, 5 and 17 parts" in_idx --shard-size 4K
 same "an image folder" in_folder --shard-size 20K "${fixed[@]}"

@@ -31,7 +31,7 @@ restores() {
         grep -q 'broken: rebuilt index.ffx' said || { problem="$how: $(cat said)"; break; }
         diff -r "$set" broken >said || { problem="$how: $(cat said)"; break; }
     done
-    if [ -z "$problem" ]; then ok "$name"; else not_ok "$name"; echo "# $problem"; fi
+    verdict "$problem" "$name"
 }
 "$ffpack" first -o plain "${fixed[@]}" >/dev/null 2>&1
 restores "a plain set" plain
@@ -45,7 +45,7 @@ for golden in "$root"/tests/golden/v*/*; do
         rm -rf broken; cp -r "$(dirname "$index")" broken; rm broken/index.ffx
         if ! "$ffpack" repair broken >said 2>&1 || ! diff -r "$(dirname "$index")" broken >>said; then problem=$(cat said); fi
     done < <(find "$golden" -name index.ffx)
-    if [ -z "$problem" ]; then ok "golden ${golden#*golden/}"; else not_ok "golden ${golden#*golden/}"; echo "# $problem"; fi
+    verdict "$problem" "golden ${golden#*golden/}"
 done
 "$ffpack" in_idx -o two --shard-size 4K >/dev/null; cp -r two two.old
 stat -c '%i %Y' two/*/* >before
@@ -83,7 +83,7 @@ loses() {
         grep -qF -- "$pattern" said || problem="$problem; no '$pattern' in $(cat said)"
     done
     diff -r "$dir" judged >/dev/null || problem="$problem; something changed"
-    if [ -z "$problem" ]; then ok "$name"; else not_ok "$name"; echo "# $problem"; fi
+    verdict "$problem" "$name"
 }
 rm -rf lost; cp -r plain lost; rm lost/index.ffx lost/shard-000001.ffs
 loses "a missing shard" "lost/shard-000001.ffs is missing: positions;which are items" lost

@@ -3,32 +3,16 @@
 # exit code. The sets come from make_set and from ffpack on tiny IDX files.
 fftrain=${BUILD:-build}/fftrain ffpack=${BUILD:-build}/ffpack make_set=${BUILD:-build}/tests/make_set
 python=${PYTHON:-/usr/bin/python3}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+. "$(dirname "$0")/../tap.sh"
 cd "$scratch" || exit 1
-count=0
-ok() { count=$((count + 1)); echo "ok $count - $1"; }
-not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
-skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
-# check NAME COMMAND...: passes where the command succeeds
-check() {
-    local name=$1; shift
-    if "$@" >log 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' log; fi
-}
 # judge NAME CODE 'PATTERN;PATTERN' GOT: one message in stderr that holds every pattern
 judge() {
-    local name=$1 code=$2 patterns=$3 got=$4 problem="" pattern
+    local name=$1 code=$2 patterns=$3 got=$4 problem=""
     [ "$got" -eq "$code" ] || problem="exit code $got, wanted $code"
     [ "$(wc -l <stderr)" -eq 1 ] || problem="$problem; not one line on stderr"
     grep -q '^fftrain: ' stderr || problem="$problem; no 'fftrain: '"
-    while [ -n "$patterns" ]; do
-        pattern=${patterns%%;*}
-        if [ "$pattern" = "$patterns" ]; then patterns=""; else patterns=${patterns#*;}; fi
-        grep -qF -- "$pattern" stderr || problem="$problem; no '$pattern'"
-    done
-    if [ -z "$problem" ]; then ok "$name"; else
-        not_ok "$name"; echo "# ${problem#; }"; sed 's/^/# /' stderr
-    fi
+    problem+=$(lacks "$patterns" <stderr)
+    verdict "$problem" "$name" stderr
 }
 # refuses NAME CODE PATTERNS ARGUMENT...
 refuses() {
@@ -559,4 +543,4 @@ done
 make specials --count 64 --height 12 --width 12 --statistics --specials
 refuses "NaN in the data" 1 "the training loss is NaN at the first step (epoch 1, learning rate;specials holds NaN or infinite values: samples" --data specials "${small[@]}"
 refuses "a loss that explodes" 1 "the training loss became;step;epoch;learning rate;is the first that is not finite;lower --lr (it is 1e+06)" --data tiny "${small[@]}" --lr 1e6 --warmup 0 --weight-decay 10 --epochs 100
-echo "1..$count"
+finish

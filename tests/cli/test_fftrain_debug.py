@@ -6,14 +6,15 @@ import os
 import random
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runs  # noqa: E402
 import tap  # noqa: E402
+from runs import FFTRAIN, SIMULATED, fftrain, stored  # noqa: E402
 
 try:
     import numpy
@@ -24,15 +25,10 @@ except ImportError as missing:
 rng = random.Random(int(os.environ.get("FF_SEED", "7")))
 place = tempfile.mkdtemp()
 os.chdir(place)
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 FFPACK = os.path.join(tap.BUILD, "ffpack")
-SIMULATED = tap.program("fftrain_sim")
-environment = dict(os.environ, OMP_NUM_THREADS="2")
+runs.ENVIRONMENT["OMP_NUM_THREADS"] = "2"
+environment = dict(os.environ, **runs.ENVIRONMENT)
 COUNT, BATCH, BAD = 120, 20, 37
-
-
-def fftrain(*arguments, program=FFTRAIN):
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=environment)
 
 
 def make(name, change=None):
@@ -57,11 +53,7 @@ def order(seed=0):
 
 def tensors(path):
     """{name: bytes} of f32 tensors."""
-    data = open(path, "rb").read()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
-    return {name: data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]]
-            for name, one in header.items() if name != "__metadata__" and one["dtype"] == "F32"}
+    return {name: data for name, (dtype, _, data) in stored(path)[0].items() if dtype == "F32"}
 
 
 def all_finite(run):

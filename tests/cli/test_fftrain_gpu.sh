@@ -3,24 +3,14 @@
 # placement, with and without recordings; and refused options.
 sim=${BUILD:-build}/tests/fftrain_sim fftrain=${BUILD:-build}/fftrain make_set=${BUILD:-build}/tests/make_set
 python=${PYTHON:-/usr/bin/python3}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+. "$(dirname "$0")/../tap.sh"
 cd "$scratch" || exit 1
-count=0
-ok() { count=$((count + 1)); echo "ok $count - $1"; }
-not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
-check() {
-    local name=$1; shift
-    if "$@" >log 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' log; fi
-}
 # refuses NAME CODE PATTERN PROGRAM ARGUMENT...: one message on stderr that holds the pattern
 refuses() {
     local name=$1 code=$2 pattern=$3; shift 3
     "$@" >stdout 2>stderr
-    local got=$?
-    if [ $got -eq "$code" ] && [ "$(wc -l <stderr)" -eq 1 ] && grep -qF -- "$pattern" stderr; then ok "$name"; else
-        not_ok "$name"; echo "# exit code $got"; sed 's/^/# /' stderr
-    fi
+    [ $? -eq "$code" ] && [ "$(wc -l <stderr)" -eq 1 ] && grep -qF -- "$pattern" stderr
+    result $? "$name" stderr
 }
 "$make_set" set --splits train,test --count 90 --height 8 --width 8 --statistics >log || exit 1
 common=(--data set --model smallnet --threads 1 --epochs 2 --batch 14 --augment flip,crop=1,cutout=2 --lr 0.004 --seed 3)
@@ -258,4 +248,4 @@ refuses "a placement on the CPU" 2 "placements are for GPUs; the CPU maps the se
 refuses "a placement of another kind" 2 "'moon' is none of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon
 refuses "a CPU implementation on a GPU" 2 "excludes --device cuda" "$sim" "${common[@]}" --device cuda --compute reference
 refuses "a loss scale where none is needed" 2 "f32 needs no scale" "$sim" "${common[@]}" --device cuda --precision f32 --loss-scale 8
-echo "1..$count"
+finish

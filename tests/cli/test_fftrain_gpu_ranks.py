@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 
@@ -17,8 +16,7 @@ from runs import apart, starts  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_CARDS="4",
-                   FF_SIM_DELAY_NS="300000", FF_NCCL_SIM_DELAY_NS="300000")
+runs.ENVIRONMENT.update(LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_CARDS="4", FF_SIM_DELAY_NS="300000", FF_NCCL_SIM_DELAY_NS="300000")
 
 
 def make(name, count):
@@ -26,8 +24,7 @@ def make(name, count):
 
 
 def fftrain(*arguments, **environment):
-    return subprocess.run([tap.program("fftrain_sim"), *map(str, arguments)], capture_output=True, text=True, timeout=300,
-                          env={**ENVIRONMENT, **environment})
+    return runs.fftrain(*arguments, program=runs.SIMULATED, **environment)
 
 
 BATCH = 8
@@ -66,7 +63,7 @@ for name, u in ("f16", 2 ** -11), ("bf16", 2 ** -8):  # the bound: test_fftrain_
 os.mkdir("nvml")
 shutil.copy(tap.program("fake_nvml.so"), "nvml/libnvidia-ml.so.1")
 small = fftrain("--data", "one", "--model", "smallnet", "--batch", BATCH, "--tune", 0, "--dp", "0,1", "--dp-balance", "1,3", "--epochs", 1, "--out",
-                "cards", CUDA_VISIBLE_DEVICES="2,0", LD_LIBRARY_PATH="nvml:" + ENVIRONMENT["LD_LIBRARY_PATH"])
+                "cards", CUDA_VISIBLE_DEVICES="2,0", LD_LIBRARY_PATH="nvml:" + runs.ENVIRONMENT["LD_LIBRARY_PATH"])
 ranks = starts("cards")[0]["ranks"] if small.returncode == 0 else []
 tap.ok([(one["host"], one["samples"]) for one in ranks] == [(socket.gethostname(), 2), (socket.gethostname(), 6)], "each rank's host and samples are in the log",
        (ranks, small.stderr))

@@ -9,36 +9,18 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runs  # noqa: E402
 import tap  # noqa: E402
+from runs import FFTRAIN, fftrain, make, refused, stored_bytes  # noqa: E402
 
 place = tempfile.mkdtemp()
 os.chdir(place)
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
-environment = dict(os.environ, OMP_NUM_THREADS="2")
-
-
-def fftrain(*arguments, program=FFTRAIN):
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=environment)
-
-
-def make(name, *arguments):
-    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
-
-
-def refused(name, code, words, *arguments):
-    done = fftrain(*arguments)
-    lines = done.stderr.splitlines()
-    tap.ok(done.returncode == code and lines and all(word in lines[-1] for word in words), name,
-           "exit code %d\n%s" % (done.returncode, done.stderr))
+runs.ENVIRONMENT["OMP_NUM_THREADS"] = "2"
 
 
 def tensors(run):
     """{name: bytes} of the newest checkpoint."""
-    data = open(run + "/checkpoints/last/model.safetensors", "rb").read()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
-    return {name: data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]]
-            for name, one in header.items() if name != "__metadata__"}
+    return stored_bytes(run + "/checkpoints/last/model.safetensors")
 
 
 make("set", "--count", 200, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics")

@@ -15,10 +15,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 from jobs import HOST, MPIRUN, Job, free_port, has_torchrun, side_by_side, torchrun, variables_of  # noqa: E402
+from runs import ENVIRONMENT, FFTRAIN, make  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 SLOW = 10 if tap.SANITIZE else 1
 TIMEOUT = 3 * SLOW  # of a silent rank
 BOUND = TIMEOUT + 10 * SLOW
@@ -26,13 +26,7 @@ SEED = int(os.environ.get("FF_SEED", "0")) or random.randrange(1 << 30)
 print("# FF_SEED=%d" % SEED)
 RUN = ["--model", "smallnet", "--batch", 20, "--epochs", 5, "--augment", "crop=2,flip", "--threads", 1, "--quiet", "--checkpoint-every", "2 steps",
        "--keep", 2, "--rank-timeout", TIMEOUT]
-ENVIRONMENT = {"OMP_WAIT_POLICY": "passive"}
 SHARED = ("/dev/shm", "/run/lock")
-
-
-def make(name, *arguments):
-    done = tap.run([tap.program("make_set"), name, *map(str, arguments)])
-    assert done.returncode == 0, done.stderr
 
 
 def bits(run):

@@ -11,16 +11,10 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from runs import apart, epochs, make, same  # noqa: E402
+from runs import ENVIRONMENT, FFTRAIN, apart, epochs, fftrain, make, same  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
-
-
-def fftrain(*arguments):
-    return subprocess.run([FFTRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
 
 
 BATCH, STEPS, EPOCHS = 24, 20, 16
@@ -73,7 +67,7 @@ if not tap.SANITIZE:
     LONG = ["--data", "many/train", *RUN, "--epochs", EPOCHS, "--lr", 0.0005, "--last-batch", "keep", "--hash-every", 1]
     fftrain(*LONG, "--dp", "cpu,cpu", "--out", "whole")
     stopped = subprocess.Popen([FFTRAIN, *map(str, LONG), "--ranks", "2", "--out", "stopped"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=ENVIRONMENT)
+                               text=True, env={**os.environ, **ENVIRONMENT})
     while stopped.poll() is None and not (os.path.exists("stopped/hashes.jsonl") and open("stopped/hashes.jsonl").read().count("loss") > STEPS):
         time.sleep(0.01)
     stopped.send_signal(signal.SIGTERM)

@@ -4,34 +4,17 @@ other ranks; what is refused. Prints TAP."""
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 from jobs import MPIRUN  # noqa: E402
-from runs import make  # noqa: E402
+from runs import fftrain, make, stored_bytes  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
 HAS_MPI = shutil.which("mpirun") and not tap.SANITIZE
-
-
-def fftrain(*arguments, before=()):
-    return subprocess.run([*map(str, before), FFTRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
-
-
-def tensors(path):
-    """Of every tensor of a file its bytes: parameters, running statistics and counts, or the optimizer's state."""
-    with open(path, "rb") as file:
-        data = file.read()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__")
-    return {name: data[8 + size:][slice(*one["data_offsets"])] for name, one in header.items()}
 
 
 def lines(run, name, *keys):
@@ -43,7 +26,7 @@ def lines(run, name, *keys):
 def result(run):
     """All that must not depend on how batches are split. Losses of the epochs are sums over all steps."""
     last = run + "/checkpoints/last/"
-    return [tensors(last + "model.safetensors"), tensors(last + "state.safetensors"),
+    return [stored_bytes(last + "model.safetensors"), stored_bytes(last + "state.safetensors"),
             lines(run, "log", "epoch", "train_loss", "train_accuracy", "val_accuracy"), lines(run, "hashes", "step", "loss", "parameters")]
 
 

@@ -14,7 +14,9 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runs  # noqa: E402
 import tap  # noqa: E402
+from runs import FFTRAIN, SIMULATED, fftrain, make, refused, stored  # noqa: E402
 
 try:
     import xxhash
@@ -25,34 +27,8 @@ except ImportError as missing:
 rng = random.Random(int(os.environ.get("FF_SEED", "5")))
 place = tempfile.mkdtemp()
 os.chdir(place)
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
-SIMULATED = tap.program("fftrain_sim")
-environment = dict(os.environ, OMP_NUM_THREADS="2")
-
-
-def fftrain(*arguments, program=FFTRAIN):
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=environment)
-
-
-def make(name, *arguments):
-    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
-
-
-def refused(name, code, words, *arguments):
-    done = fftrain(*arguments)
-    lines = done.stderr.splitlines()
-    tap.ok(done.returncode == code and lines and all(word in lines[-1] for word in words), name,
-           "exit code %d\n%s" % (done.returncode, done.stderr))
-
-
-def tensors(path):
-    """{name: (dtype, shape, bytes)} in the order of the file, and its metadata."""
-    data = open(path, "rb").read()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
-    texts = header.pop("__metadata__", {})
-    return {name: (one["dtype"], one["shape"], data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]])
-            for name, one in header.items()}, texts
+runs.ENVIRONMENT["OMP_NUM_THREADS"] = "2"
+environment = dict(os.environ, **runs.ENVIRONMENT)
 
 
 make("set", "--count", 200, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics")
@@ -95,8 +71,8 @@ tap.ok(not os.path.exists("runs") or not os.listdir("runs"), "--out none, dry ru
 
 # ---- the files
 
-model, texts = tensors("whole/checkpoints/last/model.safetensors")
-state, facts = tensors("whole/checkpoints/last/state.safetensors")
+model, texts = stored("whole/checkpoints/last/model.safetensors")
+state, facts = stored("whole/checkpoints/last/state.safetensors")
 trained = [name for name in model if not name.endswith(("running_mean", "running_var", "num_batches_tracked"))]
 tap.ok(list(state) == ["momentum_buffer." + name for name in trained] and
        all(state["momentum_buffer." + name][:2] == model[name][:2] for name in trained),
@@ -121,7 +97,7 @@ def same(run):
     """The same weights and optimizer's state; times and epochs in progress are texts."""
     if not os.path.exists("%s/checkpoints/%s" % (run, LAST)):
         return False
-    return last_of(run) == reference[0] and tensors("%s/checkpoints/%s/state.safetensors" % (run, LAST))[0] == state
+    return last_of(run) == reference[0] and stored("%s/checkpoints/%s/state.safetensors" % (run, LAST))[0] == state
 
 
 count = int(os.environ.get("FF_KILLS", "6"))
@@ -166,7 +142,7 @@ MORE = ["--optimizer", "lamb", "--ema", 0.9, "--accumulate", 2, "--clip-norm", 1
 fftrain(*COMMON, *MORE, "--out", "more")
 code, said = stopped("more-stopped", *COMMON, *MORE, after=7)
 done = fftrain("--resume", "more-stopped", "--quiet")
-files = [tensors("%s/checkpoints/%s/%s.safetensors" % (run, LAST, part))[0] for part in ("model", "state") for run in ("more", "more-stopped")]
+files = [stored("%s/checkpoints/%s/%s.safetensors" % (run, LAST, part))[0] for part in ("model", "state") for run in ("more", "more-stopped")]
 names = {name.split(".")[0] for name in files[2]}
 tap.ok(code == 75 and files[0] == files[1] and files[2] == files[3] and names == {"exp_avg", "exp_avg_sq", "momentum_buffer", "ema"},
        "with LAMB and SGD, an average, micro-batches and clipping, too", (said, done.stderr, names))
@@ -211,7 +187,7 @@ for attempt in range(50):
     time.sleep(0.02 * attempt)
     process.send_signal(signal.SIGTERM)
     process.wait()
-    at = json.loads(tensors(run + "/checkpoints/last/state.safetensors")[1]["ffpack.state"])
+    at = json.loads(stored(run + "/checkpoints/last/state.safetensors")[1]["ffpack.state"])
     if at["totals.steps"] == 10 and at["epoch.samples"] > 0:
         break
 done = fftrain("--resume", run, "--quiet")
@@ -226,7 +202,7 @@ if os.path.exists(SIMULATED):
         fftrain(*gpu, placement, "--out", "gpu-" + placement, program=SIMULATED)
         code, said = stopped("gpu-stopped-" + placement, *gpu, placement, program=SIMULATED, after=4)
         done = fftrain("--resume", "gpu-stopped-" + placement, "--quiet", program=SIMULATED)
-        files = [tensors("%s-%s/checkpoints/step-10/%s.safetensors" % (name, placement, part))[0]
+        files = [stored("%s-%s/checkpoints/step-10/%s.safetensors" % (name, placement, part))[0]
                  if os.path.exists("%s-%s/checkpoints/step-10" % (name, placement)) else name
                  for part in ("model", "state") for name in ("gpu", "gpu-stopped")]
         tap.ok(code == 75 and done.returncode == 0 and files[0] == files[1] and files[2] == files[3],
@@ -297,8 +273,8 @@ else:
 # ---- weights
 
 done = fftrain(*COMMON, "--out", "fresh", "--weights", "whole/checkpoints/best", "--lr", 0, "--epochs", 1)
-start = tensors("whole/checkpoints/best/model.safetensors")[0]
-after = tensors("fresh/checkpoints/last/model.safetensors")[0]
+start = stored("whole/checkpoints/best/model.safetensors")[0]
+after = stored("fresh/checkpoints/last/model.safetensors")[0]
 tap.ok(done.returncode == 0 and all(start[name] == after[name] for name in trained), "--weights of a checkpoint", done.stderr)
 make("classes", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--classes", 3)
 done = fftrain("--data", "classes", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "whole/checkpoints/best", "--any-normalization", "-n")
@@ -318,7 +294,7 @@ for name, more in (("thawed", []), ("frozen", ["--freeze", "body"])):
     done = fftrain("--data", "set", "--val", "set/test", "--val-every", 0, "--model", "resnet18", "--batch", 40, "--epochs", 6, "--out", name, *more)
     spent.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began)
 fftrain("--data", "set", "--model", "resnet18", "--batch", 40, "--epochs", 1, "--lr", 0, "--weight-decay", 0, "--out", "initial", "--quiet")
-one, other = (tensors(name + "/checkpoints/last/model.safetensors")[0] for name in ("initial", "frozen"))
+one, other = (stored(name + "/checkpoints/last/model.safetensors")[0] for name in ("initial", "frozen"))
 same_ones = {key for key in one if one[key] == other[key]}
 tap.ok("body: frozen" in done.stdout and {key for key in one if not key.endswith(("running_mean", "running_var", "tracked"))} - same_ones ==
        {"fc.weight", "fc.bias"}, "--freeze body: all but the head stay as they are", done.stdout)

@@ -4,19 +4,19 @@ same parameters and losses and evaluate every sample once; a run goes on in the 
 CPU, and on simulated GPUs (fftrain_sim with a stand-in for NCCL) whose streams and collectives wait at random. Prints TAP, and the table.
 
 No net normalizes by a batch, whose statistics are of a rank's samples (test_fftrain_sync.py has those of all ranks): smallnet's norms are
-frozen, and vgg11 has none. Every row is of smallnet; some are also of vgg11, whose gradients are several buckets."""
+frozen, and vgg11 has none. Every row is of smallnet; some are also of vgg11, whose gradients are several
+buckets. The short part is smallnet on the CPU."""
 import concurrent.futures
 import glob
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 from jobs import MPIRUN  # noqa: E402
-from runs import apart, epochs, losses, make, same, starts  # noqa: E402
+from runs import FFTRAIN, SIMULATED, apart, epochs, fftrain, losses, make, same, starts  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
@@ -33,7 +33,7 @@ class Device:
 
     def __init__(self, name, program, net, batch, small, tested, options, alone, **environment):
         self.name, self.program, self.tested, self.alone = name, program, tested, alone
-        self.environment = dict(os.environ, OMP_WAIT_POLICY="passive", **environment)
+        self.environment = environment
         side, model = net
         for place, count in ("one", batch), ("four", 4 * small), ("twenty", STEPS * small - 1 - small // 4):
             os.makedirs("%s/%s" % (name, place))
@@ -45,8 +45,7 @@ class Device:
         self.four = ["--data", name + "/four/train", *options, "--batch", small, "--hash-every", 1, "--checkpoint-every", "2 steps"]
 
     def fftrain(self, *arguments, before=()):
-        return subprocess.run([*map(str, before), self.program, *map(str, arguments)], capture_output=True, text=True, timeout=300,
-                              env=self.environment)
+        return fftrain(*arguments, program=self.program, before=before, **self.environment)
 
     def all(self, runs):
         """{name: (arguments, launcher)}: two at a time."""
@@ -113,7 +112,6 @@ def rows(table, *names):
     return {name: table[name] for name in names}
 
 
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
 table = {**{"dp-%d" % n: (["--dp", "%dxcpu" % n], (), "threads") for n in (2, 3, 4)},
          "dp-233": (["--dp", "3xcpu", *UNEVEN], (), "threads"),
          **{"ranks-%d" % n: (["--ranks", n], (), "processes" if n > 1 else None) for n in NUMBERS}}
@@ -127,21 +125,25 @@ if shutil.which("mpirun") and not tap.SANITIZE:
     more += ["mpi-2", "mpi-8"]
     goes_on += [("mpi-2", "mpi-3"), ("ranks-2", "mpi-4")]
     real += ["mpi-2"]
-else:
+elif tap.SHORT:
     tap.skip("ranks of MPI", "mpirun is not installed")
-Device("cpu", FFTRAIN, SMALLNET, 24, 24, 50, [], []).table(table, more, goes_on, bits)
+if tap.SHORT:
+    Device("cpu", FFTRAIN, SMALLNET, 24, 24, 50, [], []).table(table, more, goes_on, bits)
+if not tap.LONG:
+    shutil.rmtree(PLACE)
+    tap.finish()
 Device("cpu-vgg11", FFTRAIN, VGG, 24, 8, 10, [], []).table(rows(table, *real), ["dp-233"], [], [pair for pair in bits if set(pair) <= set(real)])
 
-SIMULATED = ["--precision", "f32", "--tune", 0, "--no-warm-up"], ["--device", "cuda:0"]
+ON_GPU = ["--precision", "f32", "--tune", 0, "--no-warm-up"], ["--device", "cuda:0"]
 ENVIRONMENT = {"LD_LIBRARY_PATH": os.path.join(tap.BUILD, "tests"), "FF_SIM_CARDS": "8", "FF_SIM_DELAY_NS": "300000",
                "FF_NCCL_SIM_DELAY_NS": "300000"}
 table = {**{"dp-%d" % n: (["--dp", ",".join(map(str, range(n)))], (), "nccl") for n in (2, 3, 4)},
          "dp-233": (["--dp", "0,1,2", *UNEVEN], (), "nccl"), "dp-shared": (["--dp", "2x0"], (), "threads"),
          **{"ranks-%d" % n: (["--ranks", n], (), "nccl" if n > 1 else None) for n in NUMBERS},
          "shared-2": (["--ranks", 2, "--device", "cuda:0"], (), "processes")}
-Device("gpu", tap.program("fftrain_sim"), SMALLNET, 8, 4, 10, *SIMULATED, **ENVIRONMENT).table(
+Device("gpu", SIMULATED, SMALLNET, 8, 4, 10, *ON_GPU, **ENVIRONMENT).table(
     table, ["dp-233", "ranks-2", "shared-2"], [("alone", "ranks-2"), ("ranks-2", "dp-3"), ("dp-233", "alone")], [])
-Device("gpu-vgg11", tap.program("fftrain_sim"), VGG, 8, 4, 4, *SIMULATED, **ENVIRONMENT).table(rows(table, "dp-233", "shared-2"), [], [], [])
+Device("gpu-vgg11", SIMULATED, VGG, 8, 4, 4, *ON_GPU, **ENVIRONMENT).table(rows(table, "dp-233", "shared-2"), [], [], [])
 
 shutil.rmtree(PLACE)
 tap.finish()

@@ -6,16 +6,16 @@ import os
 import re
 import resource
 import struct
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runs  # noqa: E402
 import tap  # noqa: E402
+from runs import FFTRAIN, SIMULATED, make  # noqa: E402
 
 os.chdir(tempfile.mkdtemp())
-FFTRAIN = os.path.join(tap.BUILD, "fftrain")
-SIMULATED = tap.program("fftrain_sim")
+runs.ENVIRONMENT["OMP_NUM_THREADS"] = "2"
 
 
 def fftrain(*arguments, program=FFTRAIN, addresses=None, memory=None):
@@ -23,13 +23,7 @@ def fftrain(*arguments, program=FFTRAIN, addresses=None, memory=None):
     def limit():
         if addresses:
             resource.setrlimit(resource.RLIMIT_AS, (addresses << 20, addresses << 20))
-    environment = dict(os.environ, OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive", **({"FF_SIM_MEMORY": str(memory)} if memory else {}))
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300,
-                          env=environment, preexec_fn=limit)
-
-
-def make(name, *arguments):
-    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
+    return runs.fftrain(*arguments, program=program, limit=limit, **({"FF_SIM_MEMORY": str(memory)} if memory else {}))
 
 
 def plan(*arguments, **how):

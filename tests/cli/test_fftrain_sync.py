@@ -12,18 +12,18 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import numpy  # noqa: E402
+import runs  # noqa: E402
 import tap  # noqa: E402
 from jobs import MPIRUN  # noqa: E402
 from runs import distance, losses, make, same, tensors  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
-ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_GRAPHS="1")
+runs.ENVIRONMENT.update(LD_LIBRARY_PATH=os.path.join(tap.BUILD, "tests"), FF_SIM_GRAPHS="1")
 
 
-def fftrain(name, *arguments, before=(), program=os.path.join(tap.BUILD, "fftrain")):
-    return subprocess.run([*map(str, before), program, *map(str, arguments), "--out", name], capture_output=True, text=True, timeout=300,
-                          env=ENVIRONMENT)
+def fftrain(name, *arguments, **how):
+    return runs.fftrain(*arguments, "--out", name, **how)
 
 
 def check(name, alone, done):
@@ -55,12 +55,13 @@ SPLITS = [("dp-2", ["--dp", "cpu,cpu"], ()), ("dp-3", ["--dp", "cpu,cpu,cpu"], (
           ("dp-233", UNEVEN, ()), *(("ranks-%d" % n, ["--ranks", n], ()) for n in (1, 2, 3, 4, 8))]
 if shutil.which("mpirun") and not tap.SANITIZE:
     SPLITS += [("mpi-%d" % n, [], (*MPIRUN, n)) for n in (1, 2, 4)]
-else:
+elif tap.SHORT:
     tap.skip("ranks of MPI", "mpirun is not installed")
 
 # ---- on the CPU
 
-for net, stem, few, slow in ("mobilenet_v2", "cifar", 2e-4, 1e-7), ("smallnet", "auto", 0.01, 1e-3):
+NETS = tap.LONG * [("mobilenet_v2", "cifar", 2e-4, 1e-7)] + tap.SHORT * [("smallnet", "auto", 0.01, 1e-3)]
+for net, stem, few, slow in NETS:
     RUN = ["--model", net, "--stem", stem, "--batch", BATCH, "--epochs", 1, "--augment", "crop=2,flip", *PLAIN]
     ONE = ["--data", "one", *RUN, "--lr", few]
     TWENTY = ["--data", "many/train", *RUN, "--lr", slow, "--last-batch", "keep", "--hash-every", 1]
@@ -79,16 +80,20 @@ for net, stem, few, slow in ("mobilenet_v2", "cifar", 2e-4, 1e-7), ("smallnet", 
         tap.ok(same(net + "-dp-2", net + "-mpi-2"), net + ": replicas and ranks of MPI: the same bits")
     tap.ok(same(alone, net + "-ranks-1"), net + ": nothing changes for one rank")
 
-fftrain("own-20", *TWENTY, "--dp", "cpu,cpu")
-tap.ok(max(abs(a - b) for a, b in zip(losses("smallnet-alone-20"), losses("own-20"))) > 1e-2, "without it each rank has statistics of its own")
-PARTS = ["--data", "one", *RUN, "--lr", 0.01, "--accumulate", 2]
-fftrain("parts-alone", *PARTS)
-check("parts", "parts-alone", fftrain("parts", *PARTS, "--sync-bn", *UNEVEN))
-MIXED = ["--data", "one", *RUN, "--lr", 0.01, "--augment", "flip,mixup", "--compute", "reference"]
-fftrain("mixed-alone", *MIXED)
-check("mixed", "mixed-alone", fftrain("mixed", *MIXED, "--sync-bn", *UNEVEN))
-done = fftrain("none", *ONE, "--sync-bn", *UNEVEN, "-n")
-tap.ok(done.returncode == 0 and "activations" in done.stdout, "a dry run", done.stderr)
+if tap.SHORT:
+    fftrain("own-20", *TWENTY, "--dp", "cpu,cpu")
+    tap.ok(max(abs(a - b) for a, b in zip(losses("smallnet-alone-20"), losses("own-20"))) > 1e-2, "without it each rank has statistics of its own")
+    PARTS = ["--data", "one", *RUN, "--lr", 0.01, "--accumulate", 2]
+    fftrain("parts-alone", *PARTS)
+    check("parts", "parts-alone", fftrain("parts", *PARTS, "--sync-bn", *UNEVEN))
+    MIXED = ["--data", "one", *RUN, "--lr", 0.01, "--augment", "flip,mixup", "--compute", "reference"]
+    fftrain("mixed-alone", *MIXED)
+    check("mixed", "mixed-alone", fftrain("mixed", *MIXED, "--sync-bn", *UNEVEN))
+    done = fftrain("none", *ONE, "--sync-bn", *UNEVEN, "-n")
+    tap.ok(done.returncode == 0 and "activations" in done.stdout, "a dry run", done.stderr)
+if not tap.LONG:
+    shutil.rmtree(PLACE)
+    tap.finish()
 
 # ---- torch, with the whole batch
 
@@ -121,7 +126,7 @@ else:
 
 # ---- on simulated GPUs
 
-GPU = {"program": tap.program("fftrain_sim")}
+GPU = {"program": runs.SIMULATED}
 for net, more in ("smallnet", []), ("mobilenet_v2", ["--no-warm-up"]):
     RUN = ["--data", "gpu", "--model", net, "--batch", 8, "--epochs", 1, "--augment", "flip", *PLAIN, "--precision", "f32", "--lr", 2e-4,
            "--tune", 0, *more]

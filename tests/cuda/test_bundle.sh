@@ -5,22 +5,18 @@
 set -u
 shopt -s lastpipe # so that the checks at the ends of pipes count
 build=$(realpath "${BUILD:-build}")
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
-count=0
-ok() { count=$((count + 1)); echo "ok $count - $1"; }
-not_ok() { count=$((count + 1)); echo "not ok $count - $1"; sed 's/^/# /'; }
-skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
+. "$(dirname "$0")/../tap.sh"
 # empty NAME: passes where standard input is empty
-empty() { if ! grep . >"$scratch/log"; then ok "$1"; else not_ok "$1" <"$scratch/log"; fi; }
+empty() { ! grep . >"$scratch/log"; result $? "$1" "$scratch/log"; }
 for reason in "${SANITIZE:+libraries of sanitizers are not for bundles}" "$(command -v patchelf >/dev/null || echo patchelf is not here)"; do
-    if [ -n "$reason" ]; then skip "a bundle" "$reason"; echo "1..1"; exit 0; fi
+    [ -z "$reason" ] || skip_all "a bundle" "$reason"
 done
 programs=(ffpack ffinspect fftrain)
 [ -e "$build/gpu-check" ] && programs+=(gpu-check)
-make -s BUILD="${BUILD:-build}" shared >"$scratch/log" 2>&1 || not_ok "man pages and completions are made" <"$scratch/log"
+make -s BUILD="${BUILD:-build}" shared >"$scratch/log" 2>&1 || not_ok "man pages and completions are made" "$scratch/log"
 LIBARCHIVE=$(tools/build/libarchive.sh "$build/libarchive" 2>"$scratch/no-libarchive") || LIBARCHIVE=
 export LIBARCHIVE
-tools/build/bundle.sh "$build" "$scratch/made/ffpack" "${programs[@]}" >"$scratch/said" 2>&1 || not_ok "a bundle is made" <"$scratch/said"
+tools/build/bundle.sh "$build" "$scratch/made/ffpack" "${programs[@]}" >"$scratch/said" 2>&1 || not_ok "a bundle is made" "$said"
 mv "$scratch/made" "$scratch/moved"
 folder=$scratch/moved/ffpack
 cd "$scratch" || exit 1
@@ -85,4 +81,4 @@ if [ -e "$folder/lib/libff_cuda.so" ]; then
 else
     skip "the CUDA module opens" "there is no module: built without CUDA"
 fi
-echo "1..$count"
+finish

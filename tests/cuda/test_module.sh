@@ -1,34 +1,25 @@
 #!/bin/bash
 # Opening the CUDA module without a GPU: the message for everything that may be missing, and where
 # libraries are looked for, with stand-ins for drivers, libraries and modules. TAP.
+# Needs: tests/cuda_open tests/nvml_read tests/fake_nvml.so
 set -u
 build=$(realpath "${BUILD:-build}") top=$PWD
 open=$build/tests/cuda_open
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
+. "$(dirname "$0")/../tap.sh"
 cd "$scratch" || exit 1
-count=0
-ok() { count=$((count + 1)); echo "ok $count - $1"; }
-not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
-skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
 
 # opens NAME CODE 'PATTERN;PATTERN' 'VARIABLES' ARGUMENT...: what $program says in an environment of
 # only those variables
 program=$open
 opens() {
-    local name=$1 code=$2 patterns=$3 environment=$4 problem="" pattern; shift 4
+    local name=$1 code=$2 patterns=$3 environment=$4 problem=""; shift 4
     # shellcheck disable=SC2086
     env -i PATH=/nowhere HOME=/nowhere ${ASAN_OPTIONS:+ASAN_OPTIONS=$ASAN_OPTIONS} \
         ${TSAN_OPTIONS:+TSAN_OPTIONS=$TSAN_OPTIONS} $environment "$program" "$@" >said 2>&1
     local got=$?
     [ $got -eq "$code" ] || problem="exit code $got, wanted $code"
-    while [ -n "$patterns" ]; do
-        pattern=${patterns%%;*}
-        if [ "$pattern" = "$patterns" ]; then patterns=""; else patterns=${patterns#*;}; fi
-        tr '\n' ' ' <said | grep -qF -- "$pattern" || problem="$problem; no '$pattern'"
-    done
-    if [ -z "$problem" ]; then ok "$name"; else
-        not_ok "$name"; echo "# ${problem#; }"; sed 's/^/# /' said
-    fi
+    problem+=$(tr '\n' ' ' <said | lacks "$patterns")
+    verdict "$problem" "$name" said
 }
 
 # A CUDA version without libraries on this machine, so that only the stand-ins are found.
@@ -41,8 +32,7 @@ for candidate in 12 13; do
     fi
 done
 if [ -z "$cuda" ]; then
-    skip "opening the CUDA module" "this machine has the libraries of CUDA 12 and 13, which hide the test's"
-    echo "1..$count"; exit 0
+    skip_all "opening the CUDA module" "this machine has the libraries of CUDA 12 and 13, which hide the test's"
 fi
 oldest=525; [ "$major" = 13 ] && oldest=580
 
@@ -204,21 +194,21 @@ fi
 
 # ---- what was really built
 checksum() { make -C "$top" -s --no-print-directory -pn BUILD=nowhere help 2>/dev/null | sed -n 's/^HEADERS_CHECKSUM := //p'; }
-if [ "$(checksum)" = "$headers" ]; then ok "the program's checksum is that of the headers"; else
-    not_ok "the program's checksum is that of the headers"; echo "# $(checksum), built with $headers"; fi
+echo "$(checksum), built with $headers" >said
+[ "$(checksum)" = "$headers" ]
+result $? "the program's checksum is that of the headers"
 if [ -e "$build/libff_cuda.so" ]; then
-    exports=$(nm -D --defined-only "$build/libff_cuda.so" | awk '{ print $3 }')
-    if [ "$exports" = ff_cuda_module ]; then ok "the module exports one function"; else
-        not_ok "the module exports one function"; echo "# it exports ${exports//$'\n'/ }"; fi
+    nm -D --defined-only "$build/libff_cuda.so" | awk '{ print $3 }' >said
+    [ "$(cat said)" = ff_cuda_module ]
+    result $? "the module exports one function"
     needed=$(readelf -d "$build/libff_cuda.so" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
-    if ! grep -qE 'libcuda\.so|libcudart|nvidia-ml' <<<"$needed"; then ok "the module needs no driver and carries the runtime"; else
-        not_ok "the module needs no driver and carries the runtime"; echo "# it needs ${needed//$'\n'/ }"; fi
+    verdict "$(grep -E 'libcuda\.so|libcudart|nvidia-ml' <<<"$needed")" "the module needs no driver and carries the runtime"
     env -i PATH="$PATH" "$open" "$build" "$(sed -n 's/^CUDA_VERSION := //p' "$build/config.mk")" -1 >said 2>&1; code=$?
     if [ $code -eq 0 ] && grep -q '^opened: CUDA.*; it is whole' said; then ok "the module opens"
     elif grep -q 'was not found' said; then skip "the module opens" "$(cat said)"
-    else not_ok "the module opens"; sed 's/^/# /' said; fi
+    else not_ok "the module opens" said; fi
 else
     for name in "the module exports one function" "the module needs no driver and carries the runtime" "the module opens"; do
         skip "$name" "there is no module: built without CUDA"; done
 fi
-echo "1..$count"
+finish

@@ -2,25 +2,20 @@
 # What the build says of CUDA: switched off, a toolkit that is too old, one that lacks parts; with
 # CUDA=auto it continues without, with CUDA=1 it stops. TAP.
 set -u
-scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
-count=0
-ok() { count=$((count + 1)); echo "ok $count - $1"; }
-not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
-skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
+. "$(dirname "$0")/../tap.sh"
 # probes NAME CODE PATTERN VARIABLE...: what the probe says
 probes() {
     local name=$1 code=$2 pattern=$3 problem="" got; shift 3
     : >"$scratch/mk"
-    env -u CUDA_HOME -u CUDA_ROOT CC="${CC:-gcc}" "$@" tools/build/probe_cuda.sh "$scratch/mk" >"$scratch/said" 2>&1
+    env -u CUDA_HOME -u CUDA_ROOT CC="${CC:-gcc}" "$@" tools/build/probe_cuda.sh "$scratch/mk" >"$said" 2>&1
     got=$?
     [ $got -eq "$code" ] || problem="exit code $got, wanted $code"
-    grep -qF -- "$pattern" "$scratch/said" || problem="$problem; no '$pattern'"
+    problem+=$(lacks "$pattern" <"$said")
     case "$pattern" in
         "CUDA: found"*) ;; # and it may lack cuDNN
         *) ! grep -q '^HAVE_CUDA' "$scratch/mk" || problem="$problem; HAVE_CUDA is set" ;;
     esac
-    if [ -z "$problem" ]; then ok "$name"; else
-        not_ok "$name"; echo "# ${problem#; }"; sed 's/^/# /' "$scratch/said"; fi
+    verdict "$problem" "$name" "$said"
 }
 # toolkit FOLDER RELEASE: an nvcc that says its release and cannot do anything
 toolkit() {
@@ -44,4 +39,4 @@ else
         CUDA=1 CUDA_HOME="$scratch/old"
     skip "the toolkit of this machine" "there is none"
 fi
-echo "1..$count"
+finish

@@ -3,17 +3,12 @@
 # frames, and 16-byte loads and stores where tests/cuda/hot_kernels says. The build leaves PTX and
 # ptxas's own words beside each object. Prints TAP.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 objects=${BUILD:-build}/obj/cuda list=tests/cuda/hot_kernels
 if [ ! -f "${BUILD:-build}/libff_cuda.so" ]; then
-    echo "ok 1 - kernels as compiled # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
-    echo "1..1"; exit 0
+    skip_all "kernels as compiled" "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
 fi
-number=0
-result() { # GOOD NAME
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
 patterns() { sed -n "s|^$1 $2 ||p" "$list"; } # KIND FILE
 
 for source in loader/cuda/*.cu train/cuda/kernels/*.cu; do
@@ -41,4 +36,4 @@ while read -r _ source pattern; do
     [ -z "$found" ]
     result $? "$source: 16 bytes at once in $pattern"
 done < <(grep '^vector ' "$list")
-echo "1..$number"
+finish

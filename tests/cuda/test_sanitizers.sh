@@ -5,22 +5,11 @@
 set -u
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
-if [ -n "${SANITIZE:-}" ]; then
-    echo "ok 1 - sanitized kernels # SKIP all of this build is sanitized: SANITIZE=$SANITIZE"
-    echo "1..1"; exit 0
-fi
+. tests/tap.sh
+[ -z "${SANITIZE:-}" ] || skip_all "sanitized kernels" "all of this build is sanitized: SANITIZE=$SANITIZE"
 names="cuda_sim cuda_move cuda_augment cuda_norm cuda_pool cuda_pointwise cuda_loss cuda_update cuda_depthwise
     cuda_compute cuda_plan cuda_step cuda_run cuda_profile planner cuda_placements loader_device loader_waits"
 unset CMOCKA_MESSAGE_OUTPUT MAKEFLAGS MAKELEVEL
-log=$(mktemp) && trap 'rm -f "$log"' EXIT
-number=0
-result() { # CODE NAME
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; else
-        echo "not ok $number - $2"
-        tail -n 40 "$log" | sed 's/^/# /'
-    fi
-}
 for kind in address,undefined thread; do
     folder=$build/sanitized-${kind%%,*} programs=()
     for name in $names; do
@@ -29,14 +18,14 @@ for kind in address,undefined thread; do
         case "$kind $name" in "thread cuda_compute" | "thread cuda_plan" | "thread cuda_step" | "thread cuda_run" | "thread cuda_profile") continue ;; esac
         programs+=("$folder/tests/test_$name")
     done
-    make -s -j"$(nproc)" BUILD="$folder" SANITIZE=$kind CUDA=0 "${programs[@]}" >"$log" 2>&1 || {
+    make -s -j"$(nproc)" BUILD="$folder" SANITIZE=$kind CUDA=0 "${programs[@]}" >"$said" 2>&1 || {
         result 1 "$kind: builds"
         continue
     }
     for program in "${programs[@]}"; do
         # Libgomp is not built for ThreadSanitizer (tests/run says more).
-        OMP_THREAD_LIMIT=$([ $kind = thread ] && echo 1 || echo 64) timeout 600 "$program" >"$log" 2>&1
+        OMP_THREAD_LIMIT=$([ $kind = thread ] && echo 1 || echo 64) timeout 600 "$program" >"$said" 2>&1
         result $? "$kind: ${program##*/}"
     done
 done
-echo "1..$number"
+finish

@@ -4,28 +4,23 @@
 # its builtins by a bare name. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 build=$(realpath "${BUILD:-build}")
-skip() { echo "ok 1 - libraries in wheels alone # SKIP $1"; echo "1..1"; exit 0; }
+skip() { skip_all "libraries in wheels alone" "$1"; }
 if [ "${1:-}" != inside ]; then
     [ -f "$build/libff_cuda.so" ] || skip "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
     unshare -rm true 2>/dev/null || skip "no mount namespace may be made here"
     stub=$(ls "${CUDA_HOME:-/usr/local/cuda}"/{lib,lib64,targets/x86_64-linux/lib}/stubs/libcuda.so 2>/dev/null | head -1)
     [ -n "$stub" ] || skip "the toolkit's stub of the driver is not here"
-    scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
     tests/gpu/fake_driver "$stub" "$scratch/driver" 2>"$scratch/log" || skip "no stand-in for the driver: $(head -1 "$scratch/log")"
     unshare -rm bash "$0" inside "$scratch"
     exit
 fi
 
-scratch=$2
-number=0
-result() { # GOOD NAME
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; else
-        echo "not ok $number - $2"
-        sed 's/^/# /' "$scratch/out" "$scratch/notes" 2>/dev/null
-    fi
-}
+# The folder of the script outside, which removes it.
+trap - EXIT
+rmdir "$scratch" && scratch=$2
+passed() { result $? "$1" "$scratch/out" "$scratch/notes"; } # NAME: the last command's
 
 # Every place that the machine has them in; the wheels get the files themselves, mounted.
 names='libnvrtc libcublas libcudnn libnccl'
@@ -62,21 +57,21 @@ plans() { # VARIABLE...: as a program sees it that the linker helps with the dri
 compiled() { awk -F' *[|] *' '/bias, GELU/ { good += $4 > 0 && $5 == 0 && $8 == $4 } END { exit good != 2 }' "$scratch/out"; }
 
 plans && grep -q 'SKIP .*was not found\|SKIP .*cannot be opened' <(cat "$scratch/out" "$scratch/notes")
-result $? "the machine's own libraries are hidden"
+passed "the machine's own libraries are hidden"
 plans VIRTUAL_ENV="$scratch/venv" && compiled
-result $? "engines are compiled with the libraries of a virtual environment alone"
+passed "engines are compiled with the libraries of a virtual environment alone"
 plans FFPACK_CUDA_PATH="$site/cu$version/lib:$site/cudnn/lib" && compiled
-result $? "and with folders of FFPACK_CUDA_PATH"
+passed "and with folders of FFPACK_CUDA_PATH"
 
 # What cannot be loaded is said: NVRTC's builtins, a part of cuDNN.
 umount "$site/cu$version"/lib/libnvrtc-builtins.so.* && rm "$site/cu$version"/lib/libnvrtc-builtins.so.*
 env -i HOME=/nowhere VIRTUAL_ENV="$scratch/venv" "$build/tests/cuda_open" "$build" "${version}000" -1 >"$scratch/out" 2>"$scratch/notes"
 grep -q "libnvrtc.so.$version has no libnvrtc-builtins.so.$version.* next to it, so cuDNN cannot compile engines: " "$scratch/out"
-result $? "NVRTC's builtins are missing: one line"
+passed "NVRTC's builtins are missing: one line"
 plans VIRTUAL_ENV="$scratch/venv"
 grep -q 'bias-gelu: cuDNN has no engine for .*COMPILATION_FAILED.*NVRTC' "$scratch/notes"
-result $? "and the message of a missing engine says so"
+passed "and the message of a missing engine says so"
 umount "$site/cudnn/lib/libcudnn_engines_runtime_compiled.so.9" && rm "$site/cudnn/lib/libcudnn_engines_runtime_compiled.so.9"
 ! plans VIRTUAL_ENV="$scratch/venv" && grep -q SUBLIBRARY_LOADING_FAILED "$scratch/notes"
-result $? "a part of cuDNN is missing: refused with cuDNN's word for it"
-echo "1..$number"
+passed "a part of cuDNN is missing: refused with cuDNN's word for it"
+finish

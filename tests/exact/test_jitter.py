@@ -5,6 +5,7 @@ summed otherwise: exactly, of values cut off to 2^-30, where torch sums in f32; 
 contrast multiplies by |1 - factor| <= 2, and the changes after it by at most 2 each (saturation by up to 1 + |1 - factor|,
 the hue's six corners lie between the smallest and the largest colour): 2^-18 is beyond all of that.
 Prints TAP. Environment: BUILD."""
+# Needs: tests/exact_jitter
 import os
 import random
 import subprocess

@@ -1,5 +1,6 @@
 """Golden sets of every released format version: the current readers read the same content, and the current
 writer still writes the same bytes."""
+# Needs: ffpack tests/dump_set tests/make_set
 import io
 import json
 import os

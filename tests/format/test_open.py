@@ -1,5 +1,6 @@
 """Opening a set of very many samples: fast, in little memory, and without opening every shard; a missing shard
 is named when it is used. The set's files are sparse (tests/programs/make_huge.c)."""
+# Needs: ffinspect tests/bench_open tests/make_huge
 import json
 import os
 import shutil

@@ -1,20 +1,16 @@
 #!/bin/bash
 # Every fuzz target on its corpus and a few thousand fixed mutations of it. Prints TAP.
 set -u
-cd "$(dirname "$0")/../.."
-build=${BUILD:-build} count=0
-log=$(mktemp -d) && trap 'rm -rf "$log"' EXIT
+cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
+build=${BUILD:-build}
 for program in "$build"/fuzz/fuzz_*; do
     [ -f "$program" ] && [ -x "$program" ] || continue
-    name=$(basename "$program") count=$((count + 1))
+    name=$(basename "$program")
     corpus=tests/fuzz/corpus/${name#fuzz_}
     [ -d "$corpus" ] || corpus=
     # shellcheck disable=SC2086
-    if "$program" -runs 2000 -save "$log" $corpus >"$log/out" 2>&1; then
-        echo "ok $count - $name replays its corpus and 2000 mutations"
-    else
-        echo "not ok $count - $name replays its corpus and 2000 mutations"
-        tail -n 30 "$log/out" | sed 's/^/# /'
-    fi
+    "$program" -runs 2000 -save "$scratch" $corpus >"$said" 2>&1
+    result $? "$name replays its corpus and 2000 mutations"
 done
-echo "1..$count"
+finish

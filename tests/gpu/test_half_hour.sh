@@ -4,17 +4,10 @@
 # hide our results, that our own failure makes the phase fail, and that deadlines hold. TAP.
 set -u
 build=$(realpath "${BUILD:-build}") python=${PYTHON:-/usr/bin/python3}
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
-number=0
-result() { # GOOD NAME [LOG]
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; return; fi
-    echo "not ok $number - $2"
-    tail -n 25 "${3:-$scratch/said}" 2>/dev/null | sed 's/^/# /'
-}
+. "$(dirname "$0")/../tap.sh"
 for reason in "${SANITIZE:+libraries of sanitizers are not for bundles}" "$(command -v patchelf >/dev/null || echo patchelf is not here)" \
     "$([ -x "$build/sim/serve_steps" ] || echo built without a CUDA toolkit)"; do
-    if [ -n "$reason" ]; then echo "ok 1 - half_hour # SKIP $reason"; echo "1..1"; exit 0; fi
+    [ -z "$reason" ] || skip_all "half_hour" "$reason"
 done
 peers= ; "$python" -c 'import torch, torchvision, numpy' 2>/dev/null && peers=1
 
@@ -169,7 +162,7 @@ if [ -n "$peers" ]; then
 else
     whole fftrain
     for name in "both clocks are printed, and every run is in the results" "cifar, and a peer that answers" "steps, and PyTorch on the CPU" "ours is measured before a peer starts"; do
-        number=$((number + 1)); echo "ok $number - $name # SKIP PyTorch is not here"
+        skip "$name" "PyTorch is not here"
     done
 fi
 find out -mindepth 1 | wc -l | awk '{ exit $1 > 8 }' && ! find out -mindepth 1 | grep -v '^out/[A-Za-z0-9._-]*$' && ! find out -size +16M | grep .
@@ -185,7 +178,7 @@ result $? "no GPU: nothing ran, exit code 3; engines are taken in, and new ones 
 
 # ---- a peer's failure hides nothing of ours ----
 peer() { # HOW PATTERN NAME
-    if [ -z "$peers" ]; then number=$((number + 1)); echo "ok $number - $3 # SKIP PyTorch is not here"; return; fi
+    if [ -z "$peers" ]; then skip "$3" "PyTorch is not here"; return; fi
     out=out-$1 half cifar "${4:-0.3}" FAKE_PEER="$1" && has '^\| fftrain .* alone \| 2 ' && has "$2"
     result $? "$3"
 }
@@ -261,4 +254,4 @@ result $? "run has gpu_library, with few trials"
 env -i PATH=/usr/bin:/bin FAKE_NO_CARD=1 "$bundle/bin/run" "$scratch/results" >"$scratch/said" 2>&1
 [ $? = 77 ] && has "# SKIP no CUDA device: a test"
 result $? "run says that there is no GPU"
-echo "1..$number"
+finish

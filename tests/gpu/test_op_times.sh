@@ -2,14 +2,9 @@
 # Expected times of a step's parts, for a GPU that is only described, and measured ones on the
 # simulated GPU: tests/gpu/op_times.c, fftrain --dry-run --device-json, --diagnose. Prints TAP.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 build=${BUILD:-build}
-scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
-number=0
-result() { # GOOD NAME
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
 lines() { # FILE CONDITION: of rows, the sum, and by = {pass: {nodes, bytes, flops}}
     python3 -c '
 import json, sys
@@ -27,9 +22,7 @@ sys.exit(0 if whole and eval("(" + sys.argv[2] + ")") else print(by, sums) or 1)
 }
 
 if [ ! -f "$build/libff_cuda.so" ]; then
-    number=$((number + 1))
-    echo "ok $number - costs of a step # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
-    echo "1..$number"; exit 0
+    skip_all "costs of a step" "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
 fi
 # The simulated GPU: every part has a measured time, and no expected one, because its clocks are
 # unknown.
@@ -48,24 +41,22 @@ result $? "the CPU's steps are refused"
     [ "$(grep -cE '^  (batch|forward|loss|backward|update) .* us$' "$scratch/out")" = 10 ]
 result $? "--diagnose names the ten parts furthest from expected"
 
-count() { "$build/gpu/op_times" --device-json tests/gpu/sm_90_h200.json "$@" >"$scratch/rows" 2>"$scratch/complaint"; }
-count --recipe cifar-speed
+counts() { "$build/gpu/op_times" --device-json tests/gpu/sm_90_h200.json "$@" >"$scratch/rows" 2>"$scratch/complaint"; }
+counts --recipe cifar-speed
 if [ -s "$scratch/complaint" ] && grep -qE 'libcudnn' "$scratch/complaint"; then
-    number=$((number + 1))
-    echo "ok $number - costs on a described card # SKIP $(head -c 200 "$scratch/complaint")"
-    echo "1..$number"; exit 0
+    skip_all "costs on a described card" "$(head -c 200 "$scratch/complaint")"
 fi
 lines "$scratch/rows" 'sums["samples"] == 2000 and sums["nodes"] == 181 and by["forward"]["nodes"] + by["loss"]["nodes"] +
     by["batch"]["nodes"] == 31 and by["backward"]["nodes"] == 39 and by["update"]["nodes"] == 111 and
     near(sums["flops"], 1.437e12, 0.01) and near(sums["bytes"], 6.83e9, 0.01) and
     all(row["expected_65_us"] >= row["expected_80_us"] >= 1.29 and row["measured_us"] is None for row in rows)'
 result $? "cifar-speed on a described H200: nodes, bytes and operations"
-count --recipe cifar-speed --settled
+counts --recipe cifar-speed --settled
 lines "$scratch/rows" 'sums["nodes"] == 177 and by["backward"]["nodes"] == 35 and near(sums["flops"], 1.383e12, 0.01) and near(sums["bytes"], 6.12e9, 0.01)'
 result $? "without the gradient of what is settled"
-! count --net resnet18 --settled && grep -q 'no learning rate ends before the run' "$scratch/complaint"
+! counts --net resnet18 --settled && grep -q 'no learning rate ends before the run' "$scratch/complaint"
 result $? "which not every run has"
-count --net resnet18 --batch 512
+counts --net resnet18 --batch 512
 lines "$scratch/rows" 'near(sums["flops"], 1.71e12, 0.01) and 7e9 < sums["bytes"] < 12e9 and 2000 < sums["expected_80_us"] < sums["expected_65_us"]'
 result $? "ResNet-18"
 "$build/fftrain" --dry-run --device-json tests/gpu/sm_90_h200.json --data "$scratch/set" --model resnet18 --batch 512 >"$scratch/dry" 2>"$scratch/complaint"
@@ -73,4 +64,4 @@ result $? "ResNet-18"
     grep -qE '^step +[0-9]+ +[0-9.]+ +1\.7[0-9]+ +[0-9.]+ +[0-9.]+$' "$scratch/dry" &&
     grep -qE '^samples/s +[0-9]+ at 80 %, [0-9]+ at 65 %$' "$scratch/dry"
 result $? "fftrain --dry-run --device-json prints the sum"
-echo "1..$number"
+finish

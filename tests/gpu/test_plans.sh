@@ -2,23 +2,17 @@
 # cuDNN plans every convolution of every net, in every precision, for every described device,
 # without a GPU. A sample here; `tests/gpu/coverage` does all. Prints TAP.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
 build=${BUILD:-build}
 if [ ! -f "$build/libff_cuda.so" ]; then
-    echo "ok 1 - plans # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
-    echo "1..1"; exit 0
+    skip_all "plans" "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
 fi
-scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
-number=0
-result() { # GOOD NAME
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
-}
 # Numbers are this script's own, over several runs of the program.
-show() {
+renumber() {
     while IFS= read -r line; do
         case $line in
-        "ok "* | "not ok "*) number=$((number + 1)); echo "${line%% [0-9]*} $number - ${line#* - }" ;;
+        "ok "* | "not ok "*) count=$((count + 1)); echo "${line%% [0-9]*} $count - ${line#* - }" ;;
         *) echo "$line" ;;
         esac
     done
@@ -26,14 +20,14 @@ show() {
 }
 "$build/tests/plan_coverage" --tap --sample 8 tests/gpu/sm_*.json >"$scratch/plain" 2>&1
 code=$?
-show <"$scratch/plain"
+renumber <"$scratch/plain"
 if [ $code = 0 ] && grep -q '^ok 1 - plans # SKIP' "$scratch/plain"; then # no libraries
-    echo "1..$number"; exit 0
+    finish
 fi
 result $code "every plan but those refused, on every device"
 "$build/tests/plan_coverage" --tap --deterministic --sample 17 tests/gpu/sm_*.json >"$scratch/same" 2>&1
 code=$?
-show <"$scratch/same"
+renumber <"$scratch/same"
 result $code "deterministic ones too"
 
 # A device's description is a user's file.
@@ -107,9 +101,7 @@ for folder in "${CUDA_HOME:-/usr/local/cuda}"/{lib,lib64,targets/x86_64-linux/li
     [ -f "$folder/libcuda.so" ] && stub=$folder/libcuda.so && break
 done
 if [ -z "$stub" ] || ! tests/gpu/fake_driver "$stub" "$scratch/driver" 2>"$scratch/log"; then
-    number=$((number + 1))
-    echo "ok $number - engines compiled at run time # SKIP the toolkit's stub of the driver is not here"
-    echo "1..$number"; exit 0
+    skip_all "engines compiled at run time" "the toolkit's stub of the driver is not here"
 fi
 compiled() {
     LD_LIBRARY_PATH=$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$build/tests/plan_coverage" \
@@ -151,4 +143,4 @@ result $? "each is taken from there by itself"
 read -r _ fewer <<<"$(ahead fewer --no-fold)"; read -r _ fewest <<<"$(ahead fewest --tune 0)"
 [ "$fewer" -lt "$compiled" ] && [ "$fewest" -lt "$fewer" ]
 result $? "$fewer without folding, $fewest where the card is not going to time"
-echo "1..$number"
+finish

@@ -2,19 +2,12 @@
 # The trainer's parity tests against oneDNN 3.x, which systems newer than Debian 12 have: built
 # against the OpenMP build of PyPI's onednn-devel, and compiled against the newest headers. TAP.
 set -u
-scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+. "$(dirname "$0")/../tap.sh"
 python=${PYTHON:-/usr/bin/python3}
-number=0 failed=0
-result() { # CODE NAME
-    number=$((number + 1))
-    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; failed=1; fi
-}
-skip() { number=$((number + 1)); echo "ok $number - $1 # SKIP $2"; }
-skip_all() { skip "oneDNN 3.x" "$1"; echo "1..1"; exit 0; }
-[ -z "${SANITIZE:-}" ] || skip_all "not under sanitizers"
-"$python" -m venv "$scratch/v" >/dev/null 2>&1 || skip_all "python3-venv is not here"
+[ -z "${SANITIZE:-}" ] || skip_all "oneDNN 3.x" "not under sanitizers"
+"$python" -m venv "$scratch/v" >/dev/null 2>&1 || skip_all "oneDNN 3.x" "python3-venv is not here"
 "$scratch/v/bin/pip" -q install onednn-devel-cpu-gomp==2023.2.0 >/dev/null 2>&1 ||
-    skip_all "onednn-devel-cpu-gomp cannot be installed from PyPI"
+    skip_all "oneDNN 3.x" "onednn-devel-cpu-gomp cannot be installed from PyPI"
 build=$BUILD/onednn3
 tests="train_ops train_model train_graph train_optim"
 # Only these files include oneDNN's headers: the other objects are the build's.
@@ -48,5 +41,5 @@ if "$scratch/n/bin/pip" -q install --no-deps onednn-devel >/dev/null 2>&1; then
 else
     skip "compiles against the headers of onednn-devel" "they cannot be installed from PyPI"
 fi
-echo "1..$number"
+finish
 exit $failed

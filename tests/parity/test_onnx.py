@@ -81,10 +81,11 @@ def make(name, *arguments):
 make("small", "--count", 48, "--height", 32, "--width", 32)
 make("large", "--count", 8, "--height", 72, "--width", 80)
 facts, operators = {}, set()
-for model, data, batch, *more in (
-        ("smallnet", "small", 12), ("cifarnet", "small", 12), ("resnet18", "small", 12, "--ema", 0.5), ("resnet50", "small", 12),
-        ("vgg11_bn", "small", 12), ("mobilenet_v2", "small", 12), ("resnet18", "large", 4), ("mobilenet_v2", "large", 4),
-        ("vgg11", "small", 12), ("vgg11", "large", 4, "--optimizer", "sgd", "--momentum", 0)):
+NETS = tap.SHORT * [("smallnet", "small", 12)] + tap.LONG * [
+    ("cifarnet", "small", 12), ("resnet18", "small", 12, "--ema", 0.5), ("resnet50", "small", 12), ("vgg11_bn", "small", 12),
+    ("mobilenet_v2", "small", 12), ("resnet18", "large", 4), ("mobilenet_v2", "large", 4), ("vgg11", "small", 12),
+    ("vgg11", "large", 4, "--optimizer", "sgd", "--momentum", 0)]
+for model, data, batch, *more in NETS:
     folder = "%s-%s" % (model, data)
     run(FFTRAIN, "--data", data, "--model", model, "--batch", batch, "--epochs", 1, "--out", folder, "--keep", 1, "--quiet", "--threads", 2,
         *([] if model == "cifarnet" else ["--lr", 0.002]), *more)
@@ -99,8 +100,13 @@ for model, data, batch, *more in (
         tap.ok(open("net.onnx", "rb").read() != same, "which is another net")
     if folder != "smallnet-small":
         shutil.rmtree(folder)
-tap.ok(operators == {"Add", "BatchNormalization", "Clip", "Conv", "Div", "Erf", "Flatten", "Gemm", "GlobalAveragePool", "MatMul", "MaxPool",
-                     "Mul", "Relu"}, "every operator was tried", operators)
+if tap.LONG:
+    tap.ok(operators == {"Add", "BatchNormalization", "Clip", "Conv", "Div", "Erf", "Flatten", "Gemm", "GlobalAveragePool", "MatMul", "MaxPool",
+                         "Mul", "Relu"}, "every operator was tried", operators)
+if not tap.SHORT:
+    os.chdir("/")
+    shutil.rmtree(place)
+    tap.finish()
 
 one = facts["smallnet-small"]
 header = json.loads(run(os.path.join(tap.BUILD, "ffinspect"), "small/test", "--json"))["splits"][0]

@@ -1,5 +1,6 @@
 """Optimizers, clipping and learning rates against torch's: 100 updates by the same gradients, in torch in f64, and the
 rates of every schedule by step. Prints TAP. Environment: BUILD."""
+# Needs: tests/update_steps
 import os
 import subprocess
 import sys

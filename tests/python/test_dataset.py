@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """ffload.Dataset: samples, labels, keys and what is known of a set, beside the second reader; processes, threads, ends. TAP."""
+# Needs: python-package ffpack ffinspect tests/dump_set tests/make_set
 import gc
 import os
 import pickle

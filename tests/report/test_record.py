@@ -1,5 +1,6 @@
 """What a run leaves in its folder: the counts of its evaluation, and sheets of what the net saw and got wrong, whose
 samples are known by their colours."""
+# Needs: ffpack fftrain
 import json
 import os
 import sys

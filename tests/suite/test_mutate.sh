@@ -3,8 +3,9 @@
 # an equivalent one, one marked equivalent that is caught, and one that does not compile. Prints
 # TAP.
 set -u
-cd "$(dirname "$0")/../.."
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+cd "$(dirname "$0")/../.." || exit 1
+. tests/tap.sh
+work=$scratch
 mkdir -p "$work"/tests/mutations "$work"/tests/unit "$work"/tests/programs "$work"/tests/shims
 cp tests/mutate "$work"/tests/
 cat >"$work"/Makefile <<'MAKE'
@@ -39,18 +40,13 @@ equivalent='sum.c test_sum
 - int i = 0
 + int i = 1
 = adding nothing is no loss'
-number=0
 # try NAME EXIT TEXT LIST: a run over the list has this exit code and prints the text
 try() {
     printf '%s\n' "$4" >"$work"/tests/mutations/list.txt
     "$work"/tests/mutate --slack 2 >"$work"/out 2>&1
     local code=$?
-    number=$((number + 1))
-    if [ $code -eq "$2" ] && grep -qE "$3" "$work"/out && cmp -s "$work"/sum.c "$work"/sum.first; then
-        echo "ok $number - $1"
-    else
-        echo "not ok $number - $1 (exit $code)"; sed 's/^/# /' "$work"/out
-    fi
+    [ $code -eq "$2" ] && grep -qE "$3" "$work"/out && cmp -s "$work"/sum.c "$work"/sum.first
+    result $? "$1" "$work"/out
 }
 cp "$work"/sum.c "$work"/sum.first
 try "a caught and an equivalent one" 0 '2 faults: 1 caught, 1 equivalent, 0 wrong' "$caught
@@ -93,4 +89,4 @@ try "a test that is not there" 1 'there is no test_none.c below tests' 'sum.c te
 + s -= i'
 sed -i 's/== 6/== 7/' "$work"/tests/unit/test_sum.c
 try "tests that fail without a fault" 1 'fail without a fault' "$caught"
-echo "1..$number"
+finish

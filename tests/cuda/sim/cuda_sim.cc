@@ -15,6 +15,7 @@ enum { THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / 32, SHARED_MOST = 227 <<
 enum { INVALID_CONFIGURATION = 9 }; /* cudaError_t */
 
 thread_local ff_sim_thread *ff_sim_self;
+ff_sim_block ff_sim_current;
 ff_cudasim_enqueue_function ff_cudasim_enqueue;
 
 /* What ThreadSanitizer is told of barriers: all before a happens_before with an address is before
@@ -36,10 +37,11 @@ static void happens_after(void *) {
 
 [[noreturn]] static void fail(const char *sentence) {
     const ff_sim_thread *self = ff_sim_self;
+    const ff_sim_block *in = &ff_sim_current;
     if (self)
-        fprintf(stderr, "cudasim: block %u,%u,%u thread %u of %ux%ux%u: %s\n", self->block.x,
-                self->block.y, self->block.z, self->linear, self->block_dim.x, self->block_dim.y,
-                self->block_dim.z, sentence);
+        fprintf(stderr, "cudasim: block %u,%u,%u thread %u of %ux%ux%u: %s\n", in->place.x,
+                in->place.y, in->place.z, self->linear, in->shape.x, in->shape.y, in->shape.z,
+                sentence);
     else
         fprintf(stderr, "cudasim: %s\n", sentence);
     abort();
@@ -73,10 +75,10 @@ static warp *own_warp(void) {
 
 /* Whether everyone that the lane's barrier is for has come; then they all pass. */
 static bool warp_complete(warp *w, unsigned lane) {
-    unsigned need = w->mask[lane] & w->present;
+    const unsigned need = w->mask[lane] & w->present;
+    if ((w->waiting & need) != need) return false;
     for (unsigned i = 0; i < 32; i++)
-        if ((need >> i & 1) && (!(w->waiting >> i & 1) || w->mask[i] != w->mask[lane]))
-            return false;
+        if ((need >> i & 1) && w->mask[i] != w->mask[lane]) return false;
     w->waiting &= ~need;
     w->passed |= need;
     return true;
@@ -91,7 +93,7 @@ static void warp_arrive(warp *w, unsigned lane, unsigned mask) {
 
 static void warp_return(warp *w, unsigned lane) {
     w->present &= ~(1u << lane);
-    for (unsigned i = 0; i < 32; i++)
+    for (unsigned i = 0; w->waiting && i < 32; i++)
         if (w->waiting >> i & 1) warp_complete(w, i);
 }
 
@@ -107,17 +109,26 @@ static void prepare_block(void) {
 
 /* ---- fibers --------------------------------------------------------------------------------- */
 
-enum fiber_state { READY, AT_BARRIER, AT_WARP_BARRIER, DONE };
+enum thread_state : uint8_t { READY, AT_BARRIER, AT_WARP_BARRIER, DONE };
 
-struct simulated {
-    ff_sim_thread self;
-    ff_fiber *fiber;
-    fiber_state state;
-};
-
-static simulated *simulateds[THREADS_MOST]; /* made when first needed; as long as the process */
-static simulated *running;
+/* A thread has a fiber from when it begins until it returns, and then leaves it to the next one
+ * that begins: where none waits, all run on one stack. ThreadSanitizer takes what a fiber does for
+ * ordered, so there each thread keeps its own. */
+static struct {
+    ff_sim_thread self[THREADS_MOST];
+    ff_fiber *fiber[THREADS_MOST];
+    thread_state state[THREADS_MOST];
+} threads;
+static ff_fiber *idle[THREADS_MOST]; /* they run no thread */
+static unsigned idle_count;
 static uint32_t random_state = 2463534242u;
+
+/* Between any two barriers every thread that is ready runs once, in this order. */
+static struct {
+    uint16_t order[THREADS_MOST];
+    unsigned at, ran;
+    unsigned running;
+} turn;
 
 /* G. Marsaglia's xorshift32. */
 static uint32_t random_below(uint32_t count) {
@@ -127,83 +138,101 @@ static uint32_t random_below(uint32_t count) {
     return (uint32_t)((uint64_t)random_state * count >> 32);
 }
 
-static void fiber_wait(fiber_state state) {
-    simulated *me = running;
-    me->state = state;
-    ff_fiber_leave(me->fiber);
+/* Not inlined into a fiber, which host threads take turns to run: the compiler could keep where
+ * ff_sim_self is. */
+__attribute__((noinline)) static void set_running(unsigned thread) {
+    turn.running = thread;
+    ff_sim_self = &threads.self[thread];
+    turn.at++;
+    turn.ran++;
 }
 
-static void fiber_main(void *context) {
-    simulated *me = (simulated *)context;
+/* Whether there is one more thread in the turn: the one at turn.at. */
+static bool find_ready(void) {
+    while (turn.at < block.threads && threads.state[turn.order[turn.at]] != READY) turn.at++;
+    return turn.at < block.threads;
+}
+
+static void fiber_wait(thread_state state) {
+    const unsigned me = turn.running;
+    threads.state[me] = state;
+    ff_fiber_leave(threads.fiber[me]);
+}
+
+static void fiber_main(void *) {
     for (;;) {
+        const unsigned me = turn.running;
         happens_after(&block.begins);
         block.body(block.context);
         happens_before(&block.ends);
         block.returned++;
-        warp_return(own_warp(), me->self.linear & 31);
+        warp_return(&block.warps[me / 32], me & 31);
+#ifdef FF_SIM_TSAN
         fiber_wait(DONE);
+#else
+        threads.state[me] = DONE;
+        ff_fiber *fiber = std::exchange(threads.fiber[me], nullptr);
+        if (find_ready() && !threads.fiber[turn.order[turn.at]]) {
+            threads.fiber[turn.order[turn.at]] = fiber;
+            set_running(turn.order[turn.at]);
+        } else {
+            idle[idle_count++] = fiber;
+            ff_fiber_leave(fiber);
+        }
+#endif
     }
 }
 
 /* Marks who may go on. */
-static void release_fibers(void) {
+static void release_threads(void) {
     if (block.arrived && block.arrived + block.returned == block.threads) {
         if (block.returned) fail("other threads of the block returned before a __syncthreads");
         block.arrived = 0;
         block.passed++;
-        for (unsigned i = 0; i < block.threads; i++) simulateds[i]->state = READY;
+        memset(threads.state, READY, block.threads);
     }
     for (unsigned i = 0; i * 32 < block.threads; i++) {
         warp *w = &block.warps[i];
         for (unsigned lane = 0; w->passed; lane++, w->passed >>= 1)
-            if (w->passed & 1) simulateds[i * 32 + lane]->state = READY;
+            if (w->passed & 1) threads.state[i * 32 + lane] = READY;
     }
 }
 
-static void run_fibers(const ff_sim_thread *first) {
-    unsigned count = block.threads;
-    static simulated *order[THREADS_MOST];
-    for (unsigned i = 0; i < count; i++) {
-        if (!simulateds[i]) {
-            simulateds[i] = new simulated();
-            simulateds[i]->fiber = ff_fiber_create(fiber_main, simulateds[i]);
-        }
-        simulateds[i]->self = first[i];
-        simulateds[i]->state = READY;
-        order[i] = simulateds[i];
+static void run_turn(void) {
+    for (unsigned i = block.threads - 1; i > 0; i--)
+        std::swap(turn.order[i], turn.order[random_below(i + 1)]);
+    turn.at = turn.ran = 0;
+    while (find_ready()) {
+        ff_fiber **fiber = &threads.fiber[turn.order[turn.at]];
+        if (!*fiber) *fiber = idle_count ? idle[--idle_count] : ff_fiber_create(fiber_main, NULL);
+        set_running(turn.order[turn.at]);
+        ff_fiber_enter(*fiber);
     }
-    ff_sim_thread *outside = ff_sim_self;
+}
+
+static void run_threads(void) {
     happens_before(&block.begins);
-    while (block.returned < count) {
-        for (unsigned i = count - 1; i > 0; i--) std::swap(order[i], order[random_below(i + 1)]);
-        unsigned ran = 0;
-        for (unsigned i = 0; i < count; i++) {
-            if (order[i]->state != READY) continue;
-            ran++;
-            running = order[i];
-            ff_sim_self = &running->self;
-            ff_fiber_enter(running->fiber);
-        }
-        if (ran == 0) {
-            for (unsigned i = 0; i < count; i++)
-                if (simulateds[i]->state != DONE) ff_sim_self = &simulateds[i]->self;
+    while (block.returned < block.threads) {
+        run_turn();
+        if (turn.ran == 0) {
+            for (unsigned i = 0; i < block.threads; i++)
+                if (threads.state[i] != DONE) ff_sim_self = &threads.self[i];
             fail("waits at a barrier that others of its block or warp do not come to");
         }
-        release_fibers();
+        release_threads();
     }
     happens_after(&block.ends);
-    ff_sim_self = outside;
 }
 
 /* ---- barriers and exchanges ----------------------------------------------------------------- */
 
 void ff_sim_barrier(void) {
     /* By turns: who has passed may come to the next one before others have gone on from here. */
-    char *turn = &block.turns[block.passed & 1];
-    happens_before(turn);
+    char *passage = &block.turns[block.passed & 1];
+    happens_before(passage);
     block.arrived++;
     fiber_wait(AT_BARRIER);
-    happens_after(turn);
+    happens_after(passage);
 }
 
 void ff_sim_warp_barrier(unsigned mask) {
@@ -267,21 +296,24 @@ static void seed_orders(void) {
     seeded = true;
 }
 
-static void run_block(const launch *one, dim3 at, void *shared) {
-    static ff_sim_thread first[THREADS_MOST];
-    memset(shared, 0xa5, one->shared_bytes);
+static void prepare_threads(const launch *one, void *shared) {
+    const dim3 shape = one->block;
+    block.threads = shape.x * shape.y * shape.z;
     for (unsigned i = 0; i < block.threads; i++) {
-        dim3 shape = one->block;
-        first[i] = (ff_sim_thread){dim3(i % shape.x, i / shape.x % shape.y, i / shape.x / shape.y),
-                                   at,
-                                   shape,
-                                   one->grid,
-                                   i,
-                                   shared,
-                                   0};
+        const dim3 place(i % shape.x, i / shape.x % shape.y, i / shape.x / shape.y);
+        threads.self[i] = (ff_sim_thread){place, i, 0};
+        turn.order[i] = (uint16_t)i;
     }
+    ff_sim_current = (ff_sim_block){dim3(), shape, one->grid, shared};
+}
+
+static void run_block(const launch *one, dim3 place) {
+    ff_sim_current.place = place;
+    memset(ff_sim_current.dynamic_shared, 0xa5, one->shared_bytes);
+    for (unsigned i = 0; i < block.threads; i++) threads.self[i].exchanges = 0;
+    memset(threads.state, READY, block.threads);
     prepare_block();
-    run_fibers(first);
+    run_threads();
 }
 
 static void run(void *context) {
@@ -291,7 +323,8 @@ static void run(void *context) {
     void *shared;
     if (posix_memalign(&shared, 128, one->shared_bytes ? one->shared_bytes : 1) != 0)
         fail("no memory for shared memory");
-    block.threads = one->block.x * one->block.y * one->block.z;
+    ff_sim_thread *outside = ff_sim_self;
+    prepare_threads(one, shared);
     block.body = one->body;
     block.context = one->context;
     /* Blocks in no particular order: from a random one on, in random steps that reach them all. */
@@ -305,8 +338,8 @@ static void run(void *context) {
     for (uint64_t i = 0; i < count; i++, at = (at + step) % count)
         run_block(one,
                   dim3((unsigned)(at % one->grid.x), (unsigned)(at / one->grid.x % one->grid.y),
-                       (unsigned)(at / one->grid.x / one->grid.y)),
-                  shared);
+                       (unsigned)(at / one->grid.x / one->grid.y)));
+    ff_sim_self = outside;
     free(shared);
     launched++;
 }
@@ -318,9 +351,9 @@ static void release(void *context) {
 }
 
 static bool valid(dim3 grid, dim3 shape, size_t shared_bytes) {
-    uint64_t threads = (uint64_t)shape.x * shape.y * shape.z;
+    uint64_t count = (uint64_t)shape.x * shape.y * shape.z;
     uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
-    return threads > 0 && threads <= THREADS_MOST && shape.z <= 64 && blocks > 0 &&
+    return count > 0 && count <= THREADS_MOST && shape.z <= 64 && blocks > 0 &&
            grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535 && blocks < 1u << 31 &&
            shared_bytes <= SHARED_MOST;
 }

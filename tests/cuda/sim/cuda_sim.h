@@ -78,21 +78,26 @@ struct dim3 {
 /* ---- a thread of a block -------------------------------------------------------------------- */
 
 struct ff_sim_thread {
-    dim3 thread, block, block_dim, grid_dim;
-    unsigned linear; /* in its block */
-    void *dynamic_shared;
+    dim3 place;
+    unsigned linear;    /* in its block */
     unsigned exchanges; /* shuffles so far */
 };
 extern thread_local ff_sim_thread *ff_sim_self;
+/* One block at a time runs in a process. */
+struct ff_sim_block {
+    dim3 place, shape, grid;
+    void *dynamic_shared;
+};
+extern ff_sim_block ff_sim_current;
 
-#define threadIdx (ff_sim_self->thread)
-#define blockIdx  (ff_sim_self->block)
-#define blockDim  (ff_sim_self->block_dim)
-#define gridDim   (ff_sim_self->grid_dim)
+#define threadIdx (ff_sim_self->place)
+#define blockIdx  (ff_sim_current.place)
+#define blockDim  (ff_sim_current.shape)
+#define gridDim   (ff_sim_current.grid)
 enum { warpSize = 32 };
 
 static inline void *ff_sim_dynamic_shared(void) {
-    return ff_sim_self->dynamic_shared;
+    return ff_sim_current.dynamic_shared;
 }
 
 /* ---- barriers and exchanges ----------------------------------------------------------------- */
