@@ -28,7 +28,7 @@ const char *ff_interpolation_name(ff_interpolation interpolation);
  * ImagingResampleInner: "If height is being scaled down more than twice the amount the width is,
  * run the vertical pass first", for h x w to height x width where h > height and
  * h - height > 2 (w - width). Pillow 12.3 and older have the horizontal pass always first. */
-typedef enum ff_pass_order { FF_HORIZONTAL_FIRST, FF_CHEAPER_FIRST } ff_pass_order;
+typedef enum ff_pass_order { FF_CHEAPER_FIRST, FF_HORIZONTAL_FIRST } ff_pass_order;
 
 /* A fast horizontal pass' table for an axis and a number of channels. */
 typedef struct ff_resize_table {
