@@ -48,6 +48,27 @@ static ff_status add_transform(ff_recorded *recorded, const char *line, ff_error
     return FF_OK;
 }
 
+static const char *find_fact(const ff_metadata *metadata, const char *key) {
+    for (size_t i = 0; i < metadata->provenance_count; i++)
+        if (!strcmp(metadata->provenance[i].key, key)) return metadata->provenance[i].value;
+    return NULL;
+}
+
+static bool is_resize(const char *line) {
+    return !strncmp(line, "resize ", 7) || !strncmp(line, "max_side ", 9);
+}
+
+/* Sets of image files say which Pillow's values they have, and resizes name the order of their
+ * passes; those of earlier versions, which say neither, are of Pillow 12. */
+static const char *find_pillow(const ff_metadata *metadata) {
+    const char *said = find_fact(metadata, "pillow");
+    if (said) return said;
+    for (size_t i = 0; i < metadata->transform_count; i++)
+        if (is_resize(metadata->transform[i]))
+            return strstr(metadata->transform[i], " passes=cheaper_first") ? "13" : "12";
+    return find_fact(metadata, "libjpeg-turbo") ? "12" : NULL;
+}
+
 /* "--name value" or "--name". */
 static ff_status add_option(ff_recorded *recorded, const char *text, ff_error *error) {
     FF_TRY(add(recorded, text, "", 0, error));
@@ -68,6 +89,8 @@ ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata
     }
     for (size_t i = 0; i < metadata->transform_count; i++)
         FF_TRY(add_transform(recorded, metadata->transform[i], error));
+    const char *pillow = find_pillow(metadata);
+    if (pillow) FF_TRY(add(recorded, "--pillow=", pillow, strlen(pillow), error));
     for (size_t i = 0; i < metadata->provenance_count; i++)
         if (!strcmp(metadata->provenance[i].key, "option"))
             FF_TRY(add_option(recorded, metadata->provenance[i].value, error));

@@ -30,7 +30,7 @@ check "to the same bytes" diff -r sizes1 sizes2
 check "to the same bytes again" diff -r sizes1 sizes7
 compare "every sample is Pillow's" in_folder sizes1 50
 check "every byte verifies" "$ffinspect" --verify sizes1
-lines "the bound is recorded" sizes1 'max_side size=50 interpolation=bilinear; to_tensor scale=1/255; normalize '
+lines "the bound is recorded" sizes1 'max_side size=50 interpolation=bilinear passes=cheaper_first; to_tensor scale=1/255; normalize '
 "$ffpack" in_folder -o shown --max-side 50 >shown.txt
 check "the summary says so" grep -q 'f16 chw up to 3x50x50' shown.txt
 for jobs in 1 5; do
@@ -40,15 +40,15 @@ done
 check "to the same bytes" diff -r both1 both5
 compare "every sample is Pillow's" in_folder both1 38 30
 check "every byte verifies" "$ffinspect" --verify both1
-lines "both are recorded" both1 'resize size=30 max_size=38 interpolation=bilinear; '
+lines "both are recorded" both1 'resize size=30 max_size=38 interpolation=bilinear passes=cheaper_first; '
 check "packs f16, compressed" "$ffpack" in_folder -o table --max-side 50 --compress zstd:1
 compare "every sample is Pillow's" in_folder table 50
 
 check "packs squares" "$ffpack" in_folder -o squares --pad-square --resize 20
 check "packs reduced JPEGs" "$ffpack" in_folder -o fast --fast-decode --resize 9 --center-crop 8
 check "packs whole ones" "$ffpack" in_folder -o slow --resize 9 --center-crop 8
-lines "padding is recorded" squares 'pad_square; resize size=20 interpolation=bilinear; '
-lines "reduction is recorded" fast 'fast_decode; resize size=9 interpolation=bilinear; center_crop size=8x8; '
+lines "padding is recorded" squares 'pad_square; resize size=20 interpolation=bilinear passes=cheaper_first; '
+lines "reduction is recorded" fast 'fast_decode; resize size=9 interpolation=bilinear passes=cheaper_first; center_crop size=8x8; '
 check "reduced ones have other values" "$python" -c 'import sys
 a, b = (open(f"{name}/shard-000000.ffs", "rb").read()[4096:4096 + 60 * 384] for name in ("fast", "slow"))
 sys.exit(a == b)'

@@ -38,12 +38,13 @@ INTERPOLATION = {
     "bicubic": transforms.InterpolationMode.BICUBIC,
 }
 # Where Pillow's versions differ, the newer one is followed (README.md): an older oracle is adapted.
-OLD = int(PIL.__version__.split(".")[0]) < 10
+VERSION = tuple(map(int, PIL.__version__.split(".")[:2]))
+OLD = VERSION < (10, 0)
 
 
 def run(files, **options):
     """[(bytes, shape) or an error's message] of each file."""
-    arguments = [PROGRAM]
+    arguments = [PROGRAM] if VERSION >= (13, 0) else [PROGRAM, "--pillow-12"]
     for name, value in options.items():
         arguments.append("--" + name.replace("_", "-") + ("" if value is True else "=%s" % value))
     with tempfile.TemporaryFile() as given:

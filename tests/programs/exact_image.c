@@ -17,7 +17,7 @@ enum { CHANNELS_MOST = 3 };
 typedef struct settings {
     int mode, dtype, layout, interpolation;
     const char *resize, *crop, *mean, *std;
-    bool exif, allow_truncated, fast_decode, pad_square;
+    bool exif, allow_truncated, fast_decode, pad_square, pillow_12;
     int64_t max_side;
     int64_t pixel_limit;
     ff_geometry geometry;
@@ -49,7 +49,8 @@ static ff_status convert(const settings *set, worker *work, size_t length, ff_er
     ff_decode_options options = {.mode = (ff_image_mode)set->mode,
                                  .pixel_limit = (uint64_t)set->pixel_limit,
                                  .exif = set->exif,
-                                 .allow_truncated = set->allow_truncated};
+                                 .allow_truncated = set->allow_truncated,
+                                 .pillow_12 = set->pillow_12};
     ff_image_info info;
     ff_region needed;
     FF_TRY(ff_decode_probe(file, length, &options, &info, error));
@@ -107,6 +108,7 @@ int main(int argc, char **argv) {
         {"fast-decode", 0, FF_OPTION_FLAG, NULL, &set.fast_decode, NULL, 0, 0, "reduced"},
         {"exif", 0, FF_OPTION_FLAG, NULL, &set.exif, NULL, 0, 0, "turn upright"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &set.allow_truncated, NULL, 0, 0, "fill"},
+        {"pillow-12", 0, FF_OPTION_FLAG, NULL, &set.pillow_12, NULL, 0, 0, "values of 12.1"},
         {"pixel-limit", 0, FF_OPTION_INTEGER, "N", &set.pixel_limit, NULL, 1, 1e15, "most pixels"},
         {.name = NULL},
     };
@@ -124,6 +126,7 @@ int main(int argc, char **argv) {
     if (status == FF_OK && set.crop)
         status = ff_geometry_parse_crop(&set.geometry, "--crop", set.crop, &error);
     set.geometry.interpolation = (ff_interpolation)set.interpolation;
+    set.geometry.order = set.pillow_12 ? FF_HORIZONTAL_FIRST : FF_CHEAPER_FIRST;
     set.geometry.pad_square = set.pad_square;
     set.geometry.max_side = (uint32_t)set.max_side;
     read_floats(set.mean, set.mean_values);

@@ -27,10 +27,11 @@ static void assert_same(const ff_image *a, const ff_image *b) {
 }
 
 static void resize_whole(const ff_image *input, uint32_t width, uint32_t height,
-                         ff_interpolation interpolation, ff_image *output) {
+                         ff_interpolation interpolation, ff_pass_order order, ff_image *output) {
     ff_resize_scratch scratch = {0};
     ff_region window = {0, 0, width, height};
-    assert_ok(ff_resize(input, width, height, interpolation, &window, &scratch, output, error));
+    assert_ok(
+        ff_resize(input, width, height, interpolation, order, &window, &scratch, output, error));
     ff_resize_scratch_free(&scratch);
 }
 
@@ -60,11 +61,12 @@ static void test_rows_of_pillow(void **unused) {
         ff_image input = {0}, across = {0}, down = {0};
         make_image(&input, 7, 1, 1);
         memcpy(input.pixels, row, 7);
-        resize_whole(&input, cases[i].size, 1, cases[i].interpolation, &across);
+        resize_whole(&input, cases[i].size, 1, cases[i].interpolation, FF_HORIZONTAL_FIRST,
+                     &across);
         assert_memory_equal(across.pixels, cases[i].want, cases[i].size);
         input.width = 1;
         input.height = 7;
-        resize_whole(&input, 1, cases[i].size, cases[i].interpolation, &down);
+        resize_whole(&input, 1, cases[i].size, cases[i].interpolation, FF_HORIZONTAL_FIRST, &down);
         assert_memory_equal(down.pixels, cases[i].want, cases[i].size);
         ff_image_free(&input);
         ff_image_free(&across);
@@ -169,8 +171,10 @@ static void test_window_is_a_crop_of_the_whole(void **unused) {
         ff_region window = {.left = roll(&luck, width), .top = roll(&luck, height)};
         window.width = 1 + roll(&luck, width - window.left);
         window.height = 1 + roll(&luck, height - window.top);
-        resize_whole(&input, width, height, interpolation, &whole);
-        assert_ok(ff_resize(&input, width, height, interpolation, &window, &scratch, &part, error));
+        ff_pass_order order = roll(&luck, 2) ? FF_CHEAPER_FIRST : FF_HORIZONTAL_FIRST;
+        resize_whole(&input, width, height, interpolation, order, &whole);
+        assert_ok(ff_resize(&input, width, height, interpolation, order, &window, &scratch, &part,
+                            error));
         assert_int_equal(part.width, window.width);
         assert_int_equal(part.height, window.height);
         size_t row = (size_t)window.width * input.channels;
@@ -186,17 +190,50 @@ static void test_window_is_a_crop_of_the_whole(void **unused) {
     ff_resize_scratch_free(&scratch);
 }
 
+/* Both passes as resizes of one axis each, in the order that Resample.c of Pillow 13.0 has. Sizes
+ * beside the border between the orders, and far from it. */
+static void test_order_of_the_passes(void **unused) {
+    (void)unused;
+    ff_image input = {0}, between = {0}, want = {0}, got = {0};
+    int told_apart = 0;
+    for (int i = 0; i < 600; i++) {
+        make_image(&input, 1 + roll(&luck, 60), 1 + roll(&luck, 60), 1 + roll(&luck, 4));
+        uint32_t width = 1 + roll(&luck, 80), height = 1 + roll(&luck, 80);
+        int border = (int)input.height - 2 * ((int)input.width - (int)width) - 1 + roll(&luck, 3);
+        if (roll(&luck, 2) && border > 0) height = (uint32_t)border;
+        ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
+        bool first = input.height > height &&
+                     (int)input.height - (int)height > 2 * ((int)input.width - (int)width);
+        for (int order = 0; order < 2; order++) {
+            bool down_first = order == FF_CHEAPER_FIRST && first;
+            uint32_t then_width = down_first ? input.width : width;
+            uint32_t then_height = down_first ? height : input.height;
+            resize_whole(&input, then_width, then_height, interpolation, 0, &between);
+            resize_whole(&between, width, height, interpolation, 0, &want);
+            told_apart += order && memcmp(got.pixels, want.pixels,
+                                          (size_t)width * height * input.channels) != 0;
+            resize_whole(&input, width, height, interpolation, (ff_pass_order)order, &got);
+            assert_same(&got, &want);
+        }
+    }
+    assert_true(told_apart > 50);
+    ff_image_free(&input);
+    ff_image_free(&between);
+    ff_image_free(&want);
+    ff_image_free(&got);
+}
+
 /* Each channel of an image comes out as it would alone. */
 static void test_channels_are_independent(void **unused) {
     (void)unused;
     ff_image input = {0}, output = {0}, one = {0}, one_output = {0};
     for (uint32_t channels = 2; channels <= 5; channels++) {
         make_image(&input, 31, 22, channels);
-        resize_whole(&input, 13, 40, FF_BICUBIC, &output);
+        resize_whole(&input, 13, 40, FF_BICUBIC, FF_HORIZONTAL_FIRST, &output);
         for (uint32_t c = 0; c < channels; c++) {
             make_image(&one, 31, 22, 1);
             for (size_t i = 0; i < 31 * 22; i++) one.pixels[i] = input.pixels[i * channels + c];
-            resize_whole(&one, 13, 40, FF_BICUBIC, &one_output);
+            resize_whole(&one, 13, 40, FF_BICUBIC, FF_HORIZONTAL_FIRST, &one_output);
             for (size_t i = 0; i < 13 * 40; i++)
                 assert_int_equal(output.pixels[i * channels + c], one_output.pixels[i]);
         }
@@ -214,7 +251,7 @@ static void test_flat_stays_flat(void **unused) {
         make_image(&input, 50, 37, 3);
         memset(input.pixels, value, 50 * 37 * 3);
         resize_whole(&input, 1 + roll(&luck, 90), 1 + roll(&luck, 90),
-                     (ff_interpolation)roll(&luck, 2), &output);
+                     (ff_interpolation)roll(&luck, 2), FF_HORIZONTAL_FIRST, &output);
         for (size_t i = 0; i < (size_t)output.width * output.height * 3; i++)
             assert_int_equal(output.pixels[i], value);
     }
@@ -477,6 +514,7 @@ int main(void) {
         cmocka_unit_test(test_weights_are_rounded),
         cmocka_unit_test(test_plans_are_kept_apart),
         cmocka_unit_test(test_window_is_a_crop_of_the_whole),
+        cmocka_unit_test(test_order_of_the_passes),
         cmocka_unit_test(test_channels_are_independent),
         cmocka_unit_test(test_flat_stays_flat),
         cmocka_unit_test(test_sizes),

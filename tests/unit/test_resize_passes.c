@@ -52,11 +52,12 @@ static void check_horizontal(ff_resize_axis *axis, uint32_t channels, size_t row
 static void check_vertical(const ff_resize_axis *axis, size_t row_values) {
     uint32_t first_row = axis->first[0], last = axis->count - 1;
     size_t rows = axis->first[last] + axis->taps[last] - first_row;
-    size_t stride = row_values + roll(&luck, 3), wanted = axis->count * row_values;
+    size_t stride = row_values + roll(&luck, 3), apart = row_values + roll(&luck, 3);
+    size_t wanted = (axis->count - 1) * apart + row_values;
     uint8_t *input = noise((rows - 1) * stride + row_values);
     uint8_t *plain = blank(wanted), *fast = blank(wanted);
-    ff_resize_plain.vertical(axis, input, stride, first_row, row_values, plain);
-    passes->vertical(axis, input, stride, first_row, row_values, fast);
+    ff_resize_plain.vertical(axis, input, stride, first_row, row_values, plain, apart);
+    passes->vertical(axis, input, stride, first_row, row_values, fast, apart);
     assert_memory_equal(fast, plain, wanted);
     free(input);
     free(plain);
@@ -92,6 +93,39 @@ static void test_equal(void **table) {
     check_many();
 }
 
+/* Whole resizes and windows of them, in both orders of the passes. */
+static void test_resizes(void **table) {
+    passes = *table;
+    if (!passes->runs()) skip();
+    ff_resize_scratch scratch = {0}, plain_scratch = {0};
+    ff_image input = {0}, fast = {0}, plain = {0};
+    for (int i = 0; i < 400; i++) {
+        uint32_t width = 1 + roll(&luck, 90), height = 1 + roll(&luck, 90);
+        uint32_t channels = 1 + roll(&luck, 4);
+        assert_ok(
+            ff_image_reshape(&input, 1 + roll(&luck, 120), 1 + roll(&luck, 200), channels, error));
+        size_t bytes = (size_t)input.width * input.height * channels;
+        for (size_t at = 0; at < bytes; at++) input.pixels[at] = (uint8_t)roll(&luck, 256);
+        ff_region window = {roll(&luck, width), roll(&luck, height), 0, 0};
+        window.width = 1 + roll(&luck, width - window.left);
+        window.height = 1 + roll(&luck, height - window.top);
+        ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
+        for (int order = 0; order < 2; order++) {
+            assert_ok(ff_resize_by(passes, &input, width, height, interpolation,
+                                   (ff_pass_order)order, &window, &scratch, &fast, error));
+            assert_ok(ff_resize_by(&ff_resize_plain, &input, width, height, interpolation,
+                                   (ff_pass_order)order, &window, &plain_scratch, &plain, error));
+            assert_memory_equal(fast.pixels, plain.pixels,
+                                (size_t)window.width * window.height * channels);
+        }
+    }
+    ff_image_free(&input);
+    ff_image_free(&fast);
+    ff_image_free(&plain);
+    ff_resize_scratch_free(&scratch);
+    ff_resize_scratch_free(&plain_scratch);
+}
+
 /* A downscale by more than the fast passes keep weights for. */
 static void test_many_taps(void **table) {
     passes = *table;
@@ -119,8 +153,9 @@ static void test_table_is_renewed(void **unused) {
             input.pixels[at] = (uint8_t)roll(&luck, 256);
         ff_resize_scratch fresh = {0};
         ff_region window = {0, 0, 8 + out, 15};
-        assert_ok(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &kept, &again, error));
-        assert_ok(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &fresh, &once, error));
+        for (int twice = 0; twice < 2; twice++)
+            assert_ok(ff_resize(&input, 8 + out, 15, FF_BILINEAR, FF_CHEAPER_FIRST, &window,
+                                twice ? &kept : &fresh, twice ? &again : &once, error));
         assert_memory_equal(again.pixels, once.pixels, (size_t)(8 + out) * 15 * channels);
         ff_resize_scratch_free(&fresh);
     }
@@ -141,6 +176,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         {"avx512", test_equal, NULL, NULL, (void *)(size_t)&ff_resize_avx512},
         {"avx2", test_equal, NULL, NULL, (void *)(size_t)&ff_resize_avx2},
+        {"avx512, both orders", test_resizes, NULL, NULL, (void *)(size_t)&ff_resize_avx512},
+        {"avx2, both orders", test_resizes, NULL, NULL, (void *)(size_t)&ff_resize_avx2},
         {"avx512, many taps", test_many_taps, NULL, NULL, (void *)(size_t)&ff_resize_avx512},
         {"avx2, many taps", test_many_taps, NULL, NULL, (void *)(size_t)&ff_resize_avx2},
         cmocka_unit_test(test_table_is_renewed),

@@ -202,7 +202,7 @@ static void test_recorded_lines(void **unused) {
     ff_metadata metadata = {0};
     assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, error));
     static const char *const usual[] = {
-        "resize size=256 interpolation=bilinear", "center_crop size=224x224",
+        "resize size=256 interpolation=bilinear passes=cheaper_first", "center_crop size=224x224",
         "to_tensor scale=1/255",
         "normalize mean=3ef851ec,3ee978d5,3ecfdf3b std=3e6a7efa,3e656042,3e666666"};
     assert_lines(&metadata, 4, usual);
@@ -219,7 +219,8 @@ static void test_recorded_lines(void **unused) {
     geometry = (ff_geometry){.resize = FF_RESIZE_EXACT,
                              .resize_height = 20,
                              .resize_width = 30,
-                             .interpolation = FF_BICUBIC};
+                             .interpolation = FF_BICUBIC,
+                             .order = FF_HORIZONTAL_FIRST};
     spec = (ff_transform_spec){FF_VALUES_U8, 1, NULL, NULL, FF_F32, FF_CHW, false, 0, 0};
     assert_ok(ff_transform_record(&metadata, FF_MODE_GRAY, &geometry, &spec, error));
     static const char *const gray[] = {"grayscale", "resize size=20x30 interpolation=bicubic",
@@ -229,14 +230,16 @@ static void test_recorded_lines(void **unused) {
     ff_metadata_free(&metadata);
     geometry = (ff_geometry){.pad_square = true, .max_side = 500, .interpolation = FF_BICUBIC};
     assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, error));
-    static const char *const bounded[] = {"pad_square", "max_side size=500 interpolation=bicubic",
-                                          "to_tensor scale=1/255"};
+    static const char *const bounded[] = {
+        "pad_square", "max_side size=500 interpolation=bicubic passes=cheaper_first",
+        "to_tensor scale=1/255"};
     assert_lines(&metadata, 3, bounded);
     ff_metadata_free(&metadata);
     geometry = (ff_geometry){.resize = FF_RESIZE_SHORT, .size = 256, .max_side = 500};
     assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, error));
-    static const char *const both[] = {"resize size=256 max_size=500 interpolation=bilinear",
-                                       "to_tensor scale=1/255"};
+    static const char *const both[] = {
+        "resize size=256 max_size=500 interpolation=bilinear passes=cheaper_first",
+        "to_tensor scale=1/255"};
     assert_lines(&metadata, 2, both);
     ff_metadata_free(&metadata);
     spec = (ff_transform_spec){FF_VALUES_FLOAT, 1, mean, std, FF_F32, FF_CHW, false, 0, 0};

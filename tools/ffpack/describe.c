@@ -63,6 +63,7 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_settings *settin
     if (metadata->compression == FF_COMPRESSION_ZSTD)
         FF_TRY(ff_metadata_add_provenance(metadata, "zstd", ZSTD_versionString(), error));
     if (!source->encoded) return FF_OK;
+    FF_TRY(ff_metadata_add_provenance(metadata, "pillow", plan->pillow_12 ? "12" : "13", error));
     FF_TRY(ff_metadata_add_provenance(metadata, "libjpeg-turbo", TEXT_OF_(LIBJPEG_TURBO_VERSION),
                                       error));
     FF_TRY(ff_metadata_add_provenance(metadata, "libspng", spng_version_string(), error));

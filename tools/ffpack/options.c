@@ -98,6 +98,9 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
          "accept truncated images, filled as Pillow's LOAD_TRUNCATED_IMAGES does, and PNGs "
          "whose pixels have a wrong checksum, which is refused else (Pillow does not look)"},
+        {"pillow", 0, FF_OPTION_CHOICE, NULL, &arguments->pillow, FF_PILLOW_CHOICES, 0, 0,
+         "the Pillow whose values the samples have: 13.0, or 12.1 and older, which resizes with the "
+         "horizontal pass first, and reads some run-length BMPs otherwise (default: 13)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

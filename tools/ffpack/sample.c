@@ -14,7 +14,8 @@ static ff_decode_options decode_options(const ff_sample_plan *plan) {
     return (ff_decode_options){.mode = plan->mode,
                                .pixel_limit = FF_PIXEL_LIMIT,
                                .exif = plan->exif,
-                               .allow_truncated = plan->allow_truncated};
+                               .allow_truncated = plan->allow_truncated,
+                               .pillow_12 = plan->pillow_12};
 }
 
 /* Reads the size and name of one item. */
@@ -139,6 +140,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                              .exif = source->encoded && settings->exif,
                              .allow_truncated = source->encoded && settings->allow_truncated,
                              .fast_decode = source->encoded && settings->fast_decode,
+                             .pillow_12 = source->encoded && settings->pillow_12,
                              .variable =
                                  source->encoded && ff_geometry_is_variable(&settings->geometry)};
     const ff_geometry *geometry = &plan->geometry;

@@ -16,6 +16,7 @@ typedef struct ff_sample_plan {
     ff_image_mode mode;         /* native: items keep their channels */
     bool exif, allow_truncated; /* of encoded images */
     bool fast_decode;           /* of JPEGs */
+    bool pillow_12;             /* of BMPs */
     bool changed;               /* array sources: mode or geometry changes their values */
     bool variable;              /* samples have different sizes, up to height x width */
     ff_value_source values;     /* the samples' */

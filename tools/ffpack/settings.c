@@ -148,6 +148,7 @@ static ff_status take_geometry(ff_settings *settings, const ff_arguments *argume
     geometry->pad_square = arguments->pad_square;
     geometry->max_side = (uint32_t)arguments->max_side;
     geometry->interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
+    geometry->order = settings->pillow_12 ? FF_HORIZONTAL_FIRST : FF_CHEAPER_FIRST;
     if (arguments->resize)
         FF_TRY(ff_geometry_parse_resize(geometry, "--resize", arguments->resize, error));
     if (arguments->center_crop)
@@ -205,6 +206,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .exif = arguments->exif,
                       .allow_truncated = arguments->allow_truncated,
                       .fast_decode = arguments->fast_decode,
+                      .pillow_12 = arguments->pillow == 1,
                       .shuffled = arguments->shuffle >= 0,
                       .seed = (uint64_t)arguments->shuffle,
                       .alignment = arguments->alignment ? 4096 : 64,

@@ -27,6 +27,7 @@ typedef struct ff_arguments {
     int64_t stats_sample; /* items; 0 = all */
     bool pad_square;
     bool exif, allow_truncated, fast_decode;
+    int pillow; /* FF_PILLOW_CHOICES */
     bool resume, force, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;
@@ -35,6 +36,7 @@ typedef struct ff_arguments {
 #define FF_LAYOUT_CHOICES        "chw|hwc"
 #define FF_INTERPOLATION_CHOICES "bilinear|bicubic"
 #define FF_MODE_CHOICES          "rgb|gray"
+#define FF_PILLOW_CHOICES        "13|12"
 #define FF_ON_ERROR_CHOICES      "fail|skip"
 #define FF_ALIGNMENT_CHOICES     "64|4096"
 
@@ -56,7 +58,8 @@ typedef struct ff_settings {
     ff_geometry geometry;
     ff_image_mode mode; /* FF_MODE_NATIVE where not given: the source decides */
     bool exif, allow_truncated, fast_decode;
-    bool ranged; /* --range */
+    bool pillow_12; /* values of Pillow 12.1 and older, not of 13.0 */
+    bool ranged;    /* --range */
     double low, high;
     ff_statistics_kind statistics;
     uint64_t stats_sample;     /* items that are measured; 0 = all */

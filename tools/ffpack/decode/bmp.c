@@ -1,14 +1,14 @@
 /* BMP (and DIB, the same without the file header), own code, read as Pillow reads it
- * (BmpImagePlugin.py and RawDecode.c, version 11):
+ * (BmpImagePlugin.py and RawDecode.c, version 13.0; with `pillow_12` as 12.1):
  *   1, 4, 8 bits  the palette's colour, black beyond its end; a palette that is a grey ramp (or
- * black and white, of two colours) is dropped, and the pixels are then read as 8 (or 1) bits each,
- *                 whatever the header says of their depth
+ * black and white, of two colours, or black, of one) is dropped, and the pixels are then read as 8
+ *                 (or 1) bits each, whatever the header says of their depth
  *   16 bits       5 bits a colour, or 5, 6, 5 by masks: v * 255 / 31
  *   24, 32 bits   blue, green, red, or as the masks say where Pillow knows them; alpha is dropped
  *   RLE8, RLE4    of paletted images
  * Rows from the bottom up, or down where the height is negative.
  *
- * Known gaps: what Pillow 11 refuses: 2 and 64 bits, other masks, JPEG and PNG inside. */
+ * Known gaps: what Pillow refuses: 2 and 64 bits, other masks, JPEG and PNG inside. */
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/bytes.h"
@@ -162,7 +162,8 @@ static uint64_t read_sizes(header *out, const uint8_t *info, uint32_t header_byt
     return used ? used : UINT64_C(1) << (out->bits & 63);
 }
 
-static ff_status read_header(const uint8_t *bytes, size_t length, header *out, ff_error *error) {
+static ff_status read_header(const uint8_t *bytes, size_t length, bool pillow_12, header *out,
+                             ff_error *error) {
     *out = (header){0};
     size_t at = 0;
     if (bytes[0] == 'B') {
@@ -188,10 +189,10 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
         return ff_fail(error, FF_BAD_DATA, "a BMP of compression %u; 0 to 3 are read",
                        out->compression);
     at += header_bytes;
-    if (at == out->data && out->bits <= 8) out->data += 4 * colors;
+    unsigned entry_bytes = header_bytes == 12 ? 3 : 4;
+    if (at == out->data && out->bits <= 8) out->data += (pillow_12 ? 4 : entry_bytes) * colors;
     FF_TRY(find_form(out, bytes, length, &at, header_bytes, error));
     if (out->form == INDEXES) {
-        unsigned entry_bytes = header_bytes == 12 ? 3 : 4;
         bool ramp;
         if (colors > 65536)
             return ff_fail(error, FF_BAD_DATA,
@@ -199,12 +200,13 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
                            (unsigned long long)colors);
         FF_TRY(read_palette(out, bytes + at, length - at, colors, entry_bytes, &ramp, error));
         if (ramp) {
-            out->form = colors == 2 ? BITS : GREY;
-            out->form_bits = colors == 2 ? 1 : 8;
+            bool two = colors == 2 || (colors == 1 && !pillow_12);
+            out->form = two ? BITS : GREY;
+            out->form_bits = two ? 1 : 8;
         }
         at += colors * entry_bytes < length - at ? (size_t)(colors * entry_bytes) : length - at;
     }
-    if (out->form == BITS && out->compression != RAW)
+    if (out->form == BITS && out->compression != RAW && pillow_12)
         return ff_fail(error, FF_BAD_DATA, "a BMP of run lengths in black and white is not read");
     if (out->data == 0) out->data = at;
     return FF_OK;
@@ -212,7 +214,7 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
 
 static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error) {
     header found;
-    FF_TRY(read_header(bytes, length, &found, error));
+    FF_TRY(read_header(bytes, length, false, &found, error));
     info->width = found.width;
     info->height = found.height;
     info->channels = found.form == BITS || found.form == GREY ? 1 : 3;
@@ -224,7 +226,8 @@ static void unpack_row(const header *of, const uint8_t *in, uint8_t *out) {
     uint32_t width = of->width;
     switch (of->form) {
     case BITS:
-        for (uint32_t x = 0; x < width; x++) out[x] = in[x / 8] >> (7 - x % 8) & 1 ? 255 : 0;
+        for (uint32_t x = 0; x < width; x++)
+            out[x] = (of->form_bits == 8 ? in[x] : in[x / 8] >> (7 - x % 8) & 1) ? 255 : 0;
         break;
     case GREY: memcpy(out, in, width); break;
     case INDEXES:
@@ -290,18 +293,18 @@ static ff_status read_rows(const uint8_t *bytes, size_t length, const header *of
 }
 
 static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *of, ff_image *image,
-                             ff_error *error) {
+                             bool pillow_12, ff_error *error) {
     /* Two bytes make at most 255 pixels, and a jump of four bytes at most 255 rows. */
     uint64_t count = (uint64_t)of->width * of->height;
     uint64_t left = of->data < length ? length - of->data : 0;
     if (count / 255 > left * ((uint64_t)of->width + 1))
         return cut_off(length, "the image is complete", error);
-    FF_TRY(ff_image_reshape(image, of->width, of->height, of->form == GREY ? 1 : 3, error));
+    FF_TRY(ff_image_reshape(image, of->width, of->height, of->form <= GREY ? 1 : 3, error));
     /* Runs continue across rows, so decode all of them before converting rows. */
     uint8_t *indexes;
     FF_TRY(ff_alloc(&indexes, count, 1, "the indexes of a BMP", error));
     bool whole = ff_bmp_runs(bytes, length, left ? of->data : length, of->width,
-                             of->compression == RLE4, indexes, count);
+                             of->compression == RLE4, pillow_12, indexes, count);
     header row = *of;
     row.form_bits = 8;
     for (uint32_t y = 0; y < of->height && whole; y++)
@@ -317,9 +320,9 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)state;
     (void)info;
     header found;
-    FF_TRY(read_header(bytes, length, &found, error));
+    FF_TRY(read_header(bytes, length, options->pillow_12, &found, error));
     if (found.compression == RLE8 || found.compression == RLE4)
-        FF_TRY(decode_runs(bytes, length, &found, image, error));
+        FF_TRY(decode_runs(bytes, length, &found, image, options->pillow_12, error));
     else
         FF_TRY(read_rows(bytes, length, &found, options->allow_truncated, image, warning, error));
     return ff_image_to_mode(image, options->mode, error);

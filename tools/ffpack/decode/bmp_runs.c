@@ -6,6 +6,7 @@
 typedef struct runs {
     const uint8_t *at, *start, *end;
     uint8_t *out, *out_start, *out_end;
+    bool pillow_12;
 } runs;
 
 static void put(runs *to, uint8_t value) {
@@ -19,16 +20,13 @@ static void put_zeros(runs *to, uint64_t count) {
 
 /* Literal values; false at the end of the data. */
 static bool put_literals(runs *to, unsigned count, bool four, uint32_t *x) {
-    unsigned size = four ? count / 2 : count;
-    for (unsigned i = 0; i < size; i++) {
-        if (to->at == to->end) return false;
-        uint8_t byte = *to->at++;
-        if (four) {
-            put(to, byte >> 4);
-            put(to, byte & 15);
-        } else {
-            put(to, byte);
-        }
+    /* Before Pillow 13.0 the last of an odd number was not read. */
+    unsigned pixels = four && to->pillow_12 ? count / 2 * 2 : count;
+    for (unsigned i = 0; i < pixels; i++) {
+        bool second = four && i % 2 == 1;
+        if (!second && to->at == to->end) return false;
+        uint8_t byte = second ? to->at[-1] & 15 : *to->at++;
+        put(to, four && !second ? byte >> 4 : byte);
     }
     *x += count;
     /* Align to 16 bits, relative to the start of the file. */
@@ -56,10 +54,11 @@ static bool read_runs(runs *to, uint32_t width, bool four) {
         } else if (byte == 1) {
             return false;
         } else if (byte == 2) {
-            /* Pillow reads two bytes, drops them, and reads the two after them. */
-            if (to->end - to->at < 4) return false;
-            put_zeros(to, to->at[2] + (uint64_t)to->at[3] * width);
-            to->at += 4;
+            /* Before Pillow 12.2, two bytes were dropped, and the two after them were read. */
+            if (to->pillow_12) to->at += to->end - to->at < 2 ? 0 : 2;
+            if (to->end - to->at < 2) return false;
+            put_zeros(to, to->at[0] + (uint64_t)to->at[1] * width);
+            to->at += 2;
             x = (uint32_t)((uint64_t)(to->out - to->out_start) % width);
         } else if (!put_literals(to, byte, four, &x)) {
             return false;
@@ -69,12 +68,13 @@ static bool read_runs(runs *to, uint32_t width, bool four) {
 }
 
 bool ff_bmp_runs(const uint8_t *bytes, size_t length, size_t data, uint32_t width, bool four,
-                 uint8_t *indexes, size_t count) {
+                 bool pillow_12, uint8_t *indexes, size_t count) {
     runs to = {.at = bytes + data,
                .start = bytes,
                .end = bytes + length,
                .out = indexes,
                .out_start = indexes,
-               .out_end = indexes + count};
+               .out_end = indexes + count,
+               .pillow_12 = pillow_12};
     return read_runs(&to, width, four) || to.out == to.out_end;
 }

@@ -7,8 +7,9 @@
  * EXIF orientation unless requested, as in torchvision's loader; but TIFF is always turned upright,
  * as in Pillow.
  *
- * "Pillow" is version 11 where versions differ (tests/exact/README.md says where). Debian 12's 9.4
- * and Debian 13's 11.1 are both compared; their bugs are not reproduced.
+ * "Pillow" is version 13.0 where versions differ (tests/exact/README.md says where), or 12.1 where
+ * ffpack --pillow 12 asks for it. 9.4, 11, 12.1 and 13.0 are compared; their bugs are not
+ * reproduced.
  *
  * Errors: one sentence without the path, which the caller adds in front. FF_BAD_DATA for anything
  * wrong with the bytes, FF_NO_MEMORY when out of memory. Thread rule: a decoder and an image belong
@@ -39,6 +40,7 @@ typedef struct ff_decode_options {
     /* As Pillow's LOAD_TRUNCATED_IMAGES: missing or broken data after the header is filled as
      * Pillow fills it (grey or black), and ff_decoder_warning reports it. */
     bool allow_truncated;
+    bool pillow_12; /* run-length BMPs as Pillow 12.1 and older */
     /* 1 (as 0), 2, 4 or 8: an image may come out with sides of 1 / reduction (rounded up), as in
      * Pillow's draft mode. Only for JPEGs; the pixels differ from decoding and resizing. */
     uint32_t reduction;

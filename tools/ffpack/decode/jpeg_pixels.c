@@ -1,7 +1,9 @@
-/* libjpeg gets the data as in Pillow's JpegDecode.c: at the end of the data it suspends, and the
- * rows decoded so far are the result. So the library decides whether the data is complete, and
- * handles damage between restart markers or after the last row. With `fill`, one end marker is
- * added after the data. (Arithmetic decoding cannot suspend: it fails there, as in Pillow.)
+/* libjpeg gets the data as in Pillow's JpegDecode.c and ImageFile.py: in blocks of 64 KiB, at the
+ * end of which it suspends, and the rows decoded so far are the result. So the library decides
+ * whether the data is complete, and handles damage between restart markers or after the last row;
+ * whether it needs data beyond the last row's depends on where the blocks end. With `fill`, one end
+ * marker is added after the data. Arithmetic decoding cannot suspend: it fails at the end of a
+ * block.
  *
  * Outside a region, the inverse DCT, upsampling and colour conversion of blocks are skipped, and
  * the Huffman decoding of the rows below. Fancy upsampling of a block reads its neighbours, so one
@@ -14,12 +16,16 @@
 
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jerror.h>
 #include <jpeglib.h>
 
 enum { MARKER_RST0 = 0xd0, MARKER_RST7 = 0xd7, MARKER_EOI = 0xd9, ROWS = 8, SCANS_MOST = 500 };
+
+/* ImageFile.py: MAXBLOCK. */
+enum { BLOCK_BYTES = 65536 };
 
 typedef struct reading {
     struct jpeg_decompress_struct library;
@@ -33,9 +39,12 @@ typedef struct reading {
     const ff_region *needed; /* NULL: all; else warnings are failures too */
     uint32_t reduction;
     bool fill;
-    bool several;                  /* scans */
-    bool ended;                    /* the library asked for more data than there is */
-    char place[64];                /* its position at that time */
+    bool several;   /* scans */
+    size_t shown;   /* bytes that the library has got */
+    size_t skip;    /* bytes that it skips once it gets them */
+    uint8_t *tail;  /* what it had left of them at the end, and an end marker; owned */
+    bool ended;     /* the library asked for more data than there is */
+    char place[64]; /* its position at that time */
     char message[JMSG_LENGTH_MAX]; /* the fatal error's, else the first warning's */
     uint8_t *pixels;
 } reading;
@@ -70,41 +79,64 @@ static void begin_source(j_decompress_ptr library) {
     (void)library;
 }
 
-static boolean end_source(j_decompress_ptr library) {
-    static const JOCTET end_marker[] = {0xff, MARKER_EOI};
+static boolean suspend(j_decompress_ptr library) {
+    (void)library;
+    return FALSE;
+}
+
+static void skip_source(j_decompress_ptr library, long count) {
     reading *job = library->client_data;
-    if (job->ended) return FALSE;
+    struct jpeg_source_mgr *source = library->src;
+    size_t all = count > 0 ? (size_t)count : 0;
+    size_t here = all < source->bytes_in_buffer ? all : source->bytes_in_buffer;
+    source->next_input_byte += here;
+    source->bytes_in_buffer -= here;
+    job->skip = all - here;
+}
+
+static void note_end(reading *job) {
+    const struct jpeg_decompress_struct *library = &job->library;
+    if (job->ended) return;
     job->ended = true;
     if (job->several)
         snprintf(job->place, sizeof job->place, "in scan %d", library->input_scan_number);
     else
         snprintf(job->place, sizeof job->place, "after %u of %u rows", library->output_scanline,
                  library->output_height);
-    if (!job->fill || library->arith_code) return FALSE;
-    job->source.next_input_byte = end_marker;
-    job->source.bytes_in_buffer = sizeof end_marker;
-    return TRUE;
 }
 
-/* A skip may reach beyond the end, and over the end marker. */
-static void skip_source(j_decompress_ptr library, long count) {
-    struct jpeg_source_mgr *source = library->src;
-    size_t left = count > 0 ? (size_t)count : 0;
-    while (left > source->bytes_in_buffer) {
-        left -= source->bytes_in_buffer;
-        source->next_input_byte += source->bytes_in_buffer;
-        source->bytes_in_buffer = 0;
-        if (!end_source(library)) return;
-    }
-    source->next_input_byte += left;
-    source->bytes_in_buffer -= left;
+/* The rest of the data with an end marker after it. */
+static void add_end_marker(reading *job) {
+    struct jpeg_source_mgr *source = &job->source;
+    size_t left = source->bytes_in_buffer;
+    job->tail = malloc(left + 2);
+    if (!job->tail) ERREXIT1(&job->library, JERR_OUT_OF_MEMORY, 0);
+    if (left > 0) memcpy(job->tail, source->next_input_byte, left);
+    job->tail[left] = 0xff;
+    job->tail[left + 1] = MARKER_EOI;
+    source->next_input_byte = job->tail;
+    source->bytes_in_buffer = left + 2;
+}
+
+/* After the library suspended: shows it more data; false at the end. */
+static bool show_more(reading *job) {
+    do {
+        size_t more = job->length - job->shown;
+        if (more > BLOCK_BYTES) more = BLOCK_BYTES;
+        if (more == 0) note_end(job);
+        if (more == 0 && (job->needed || !job->fill || job->tail)) return false;
+        if (more == 0) add_end_marker(job);
+        job->shown += more;
+        job->source.bytes_in_buffer += more;
+        skip_source(&job->library, (long)job->skip);
+    } while (job->skip > 0);
+    return true;
 }
 
 static void open_source(reading *job) {
     job->source = (struct jpeg_source_mgr){.next_input_byte = job->bytes,
-                                           .bytes_in_buffer = job->length,
                                            .init_source = begin_source,
-                                           .fill_input_buffer = end_source,
+                                           .fill_input_buffer = suspend,
                                            .skip_input_data = skip_source,
                                            .resync_to_restart = jpeg_resync_to_restart,
                                            .term_source = begin_source};
@@ -125,7 +157,7 @@ static bool read_rows(reading *job, uint32_t left, uint32_t end) {
         uint32_t count = end - first < ROWS ? end - first : ROWS;
         for (uint32_t i = 0; i < count; i++)
             row[i] = job->pixels + (first + i) * stride + left * components;
-        if (jpeg_read_scanlines(library, row, count) == 0) return false;
+        if (jpeg_read_scanlines(library, row, count) == 0 && !show_more(job)) return false;
     }
     return true;
 }
@@ -175,21 +207,24 @@ static ending read_image(reading *job) {
     const ff_jpeg_frame *frame = job->frame;
     job->progress.progress_monitor = watch;
     library->progress = &job->progress;
-    if (jpeg_read_header(library, TRUE) == JPEG_SUSPENDED) return CUT_OFF;
+    while (jpeg_read_header(library, TRUE) == JPEG_SUSPENDED)
+        if (!show_more(job)) return CUT_OFF;
     job->several = jpeg_has_multiple_scans(library);
     if (library->image_width != frame->width || library->image_height != frame->height ||
-        (uint32_t)library->num_components != frame->components || (job->needed && job->several)) {
+        (uint32_t)library->num_components != frame->components ||
+        (job->needed && (job->several || (library->arith_code && job->length > BLOCK_BYTES)))) {
         snprintf(job->message, sizeof job->message, "the header is ambiguous");
         return BROKEN;
     }
     library->out_color_space = spaces[frame->components];
     library->scale_num = 1;
     library->scale_denom = job->reduction;
-    if (!jpeg_start_decompress(library)) return CUT_OFF;
+    while (!jpeg_start_decompress(library))
+        if (!show_more(job)) return CUT_OFF;
     if (job->needed) return read_region(job);
     if (!read_rows(job, 0, library->output_height)) return CUT_OFF;
     /* Data that ends here loses nothing; Pillow accepts it, too. */
-    jpeg_finish_decompress(library);
+    while (!jpeg_finish_decompress(library) && show_more(job)) continue;
     return READ;
 }
 
@@ -206,10 +241,12 @@ static ending run(reading *job) {
                                            : BROKEN;
     }
     jpeg_create_decompress(&job->library); /* keeps err and client_data */
-    if (job->needed)
+    if (job->needed) {
         jpeg_mem_src(&job->library, job->bytes, (unsigned long)job->length);
-    else
+        job->shown = job->length;
+    } else {
         open_source(job);
+    }
     return read_image(job);
 }
 
@@ -252,6 +289,7 @@ ff_status ff_jpeg_read(const uint8_t *bytes, size_t length, const ff_jpeg_frame 
     job.pixels = pixels;
     ending how = run(&job);
     jpeg_destroy_decompress(&job.library);
+    free(job.tail);
     if (how == NO_MEMORY || (how != READ && !fill)) return refuse(&job, how, error);
     warn(&job, how, warning);
     return FF_OK;

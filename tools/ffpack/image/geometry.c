@@ -228,8 +228,8 @@ ff_status ff_geometry_apply(const ff_geometry *geometry, const ff_image *input,
     }
     ff_region window = {to.across.start, to.down.start, to.across.length, to.down.length};
     if (to.width != image->width || to.height != image->height) {
-        FF_TRY(ff_resize(image, to.width, to.height, geometry->interpolation, &window,
-                         &scratch->resize, &scratch->resized, error));
+        FF_TRY(ff_resize(image, to.width, to.height, geometry->interpolation, geometry->order,
+                         &window, &scratch->resize, &scratch->resized, error));
         image = &scratch->resized;
         window.left = window.top = 0;
     }

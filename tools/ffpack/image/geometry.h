@@ -31,6 +31,7 @@ typedef struct ff_geometry {
     uint32_t size;                        /* FF_RESIZE_SHORT */
     uint32_t resize_height, resize_width; /* FF_RESIZE_EXACT */
     ff_interpolation interpolation;
+    ff_pass_order order;
     uint32_t max_side;                /* M; 0 = no bound; only without an exact resize and a crop */
     uint32_t crop_height, crop_width; /* both 0 = no crop */
 } ff_geometry;

@@ -49,16 +49,38 @@ ff_status ff_resize_reads(uint32_t input_width, uint32_t input_height, uint32_t 
                      interpolation, &reads->top, &reads->height, error);
 }
 
-ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
-                    ff_interpolation interpolation, const ff_region *window,
-                    ff_resize_scratch *scratch, ff_image *output, ff_error *error) {
-    const ff_resize_passes *passes = ff_resize_best();
+static bool is_vertical_first(ff_pass_order order, const ff_image *input, uint32_t width,
+                              uint32_t height) {
+    int64_t across = (int64_t)input->width - width, down = (int64_t)input->height - height;
+    return order == FF_CHEAPER_FIRST && across != 0 && down > 0 && down > 2 * across;
+}
+
+/* The vertical pass to whole rows, of which only the columns that are read are computed. */
+static ff_status run_vertical_first(const ff_resize_passes *passes, const ff_image *input,
+                                    const ff_region *reads, ff_resize_scratch *scratch,
+                                    ff_image *output, ff_error *error) {
+    ff_image *between = &scratch->between;
+    uint32_t channels = input->channels;
+    size_t stride = (size_t)input->width * channels, left = (size_t)reads->left * channels;
+    FF_TRY(ff_image_reshape(between, input->width, output->height, channels, error));
+    passes->vertical(&scratch->vertical, input->pixels + reads->top * stride + left, stride,
+                     reads->top, (size_t)reads->width * channels, between->pixels + left, stride);
+    return run_horizontal(passes, &scratch->horizontal, channels, between->pixels, stride,
+                          output->height, output->pixels, error);
+}
+
+ff_status ff_resize_by(const ff_resize_passes *passes, const ff_image *input, uint32_t width,
+                       uint32_t height, ff_interpolation interpolation, ff_pass_order order,
+                       const ff_region *window, ff_resize_scratch *scratch, ff_image *output,
+                       ff_error *error) {
     uint32_t channels = input->channels;
     bool across = width != input->width, down = height != input->height;
     ff_region reads;
     FF_TRY(ff_resize_reads(input->width, input->height, width, height, interpolation, window,
                            scratch, &reads, error));
     FF_TRY(ff_image_reshape(output, window->width, window->height, channels, error));
+    if (is_vertical_first(order, input, width, height))
+        return run_vertical_first(passes, input, &reads, scratch, output, error);
     size_t stride = (size_t)input->width * channels;
     size_t row_values = (size_t)window->width * channels;
     const uint8_t *from = input->pixels + reads.top * stride;
@@ -76,11 +98,19 @@ ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
         from += (size_t)window->left * channels;
     }
     if (down)
-        passes->vertical(&scratch->vertical, from, stride, reads.top, row_values, output->pixels);
+        passes->vertical(&scratch->vertical, from, stride, reads.top, row_values, output->pixels,
+                         row_values);
     else if (!across)
         for (uint32_t row = 0; row < reads.height; row++)
             memcpy(output->pixels + row * row_values, from + row * stride, row_values);
     return FF_OK;
+}
+
+ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
+                    ff_interpolation interpolation, ff_pass_order order, const ff_region *window,
+                    ff_resize_scratch *scratch, ff_image *output, ff_error *error) {
+    return ff_resize_by(ff_resize_best(), input, width, height, interpolation, order, window,
+                        scratch, output, error);
 }
 
 void ff_resize_scratch_free(ff_resize_scratch *scratch) {

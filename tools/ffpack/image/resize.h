@@ -5,8 +5,8 @@
  * first = max(0, (int)(center - support + 0.5)) up to min(in, (int)(center + support + 0.5)); the
  * weight of input x is f((x - center + 0.5) * (1 / stretch)), divided by their sequential sum; then
  * fixed point with 22 bits, rounded half away from zero. A pixel is
- * clip8((2^21 + sum of weight * value) >> 22), with an int32 sum. Horizontal pass first, rounded to
- * u8 between the passes; an axis that keeps its length is copied.
+ * clip8((2^21 + sum of weight * value) >> 22), with an int32 sum, rounded to u8 between the passes;
+ * an axis that keeps its length is copied. ff_pass_order says which pass is first.
  *
  * Only a window of the output is computed: since no output pixel depends on another, the bits are
  * the same as when resizing everything and cropping then.
@@ -23,6 +23,12 @@ typedef enum ff_interpolation { FF_BILINEAR, FF_BICUBIC, FF_INTERPOLATION_COUNT 
 
 /* "bilinear" "bicubic". */
 const char *ff_interpolation_name(ff_interpolation interpolation);
+
+/* Which of two passes is first; the other pass reads its rounded values. Resample.c of Pillow 13.0,
+ * ImagingResampleInner: "If height is being scaled down more than twice the amount the width is,
+ * run the vertical pass first", for h x w to height x width where h > height and
+ * h - height > 2 (w - width). Pillow 12.3 and older have the horizontal pass always first. */
+typedef enum ff_pass_order { FF_CHEAPER_FIRST, FF_HORIZONTAL_FIRST } ff_pass_order;
 
 /* A fast horizontal pass' table for an axis and a number of channels. */
 typedef struct ff_resize_table {
@@ -52,7 +58,7 @@ typedef struct ff_resize_axis {
  * Zero-initialised `{0}`; released with ff_resize_scratch_free. */
 typedef struct ff_resize_scratch {
     ff_resize_axis horizontal, vertical;
-    ff_image between; /* [rows that the vertical pass reads, window width, channels] */
+    ff_image between; /* what the first pass makes */
 } ff_resize_scratch;
 
 /* Fills `axis` for `input` -> `output` pixels, restricted to outputs first_output ..
@@ -75,8 +81,9 @@ FF_MUST_USE ff_status ff_resize_reads(uint32_t input_width, uint32_t input_heigh
 /* output = the window of `input` resized to width x height. `output` is another image than input
  * and scratch's. Any number of channels. FF_NO_MEMORY is the only failure. */
 FF_MUST_USE ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
-                                ff_interpolation interpolation, const ff_region *window,
-                                ff_resize_scratch *scratch, ff_image *output, ff_error *error);
+                                ff_interpolation interpolation, ff_pass_order order,
+                                const ff_region *window, ff_resize_scratch *scratch,
+                                ff_image *output, ff_error *error);
 
 /* NULL is accepted. */
 void ff_resize_scratch_free(ff_resize_scratch *scratch);

@@ -205,9 +205,11 @@ INLINE void column_block(const uint8_t *top, size_t stride, uint32_t taps, const
 }
 
 AVX2 static void vertical(const ff_resize_axis *axis, const uint8_t *input, size_t input_stride,
-                          uint32_t first_row, size_t row_values, uint8_t *output) {
+                          uint32_t first_row, size_t row_values, uint8_t *output,
+                          size_t output_stride) {
     if (axis->stride > VERTICAL_TAPS || row_values < 32) {
-        ff_resize_plain.vertical(axis, input, input_stride, first_row, row_values, output);
+        ff_resize_plain.vertical(axis, input, input_stride, first_row, row_values, output,
+                                 output_stride);
         return;
     }
     for (uint32_t o = 0; o < axis->count; o++) {
@@ -219,7 +221,7 @@ AVX2 static void vertical(const ff_resize_axis *axis, const uint8_t *input, size
         memcpy(low_pairs, low, sizeof low_pairs);
         memcpy(high_pairs, high, sizeof high_pairs);
         const uint8_t *top = input + (size_t)(axis->first[o] - first_row) * input_stride;
-        uint8_t *to = output + (size_t)o * row_values;
+        uint8_t *to = output + (size_t)o * output_stride;
         /* The last block overlaps the one before. */
         for (size_t at = 0; at < row_values; at += 32) {
             size_t from = at + 32 > row_values ? row_values - 32 : at;

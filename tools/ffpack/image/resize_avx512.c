@@ -176,15 +176,17 @@ INLINE __m512i four(const int8_t *digit) {
 }
 
 AVX512 static void vertical(const ff_resize_axis *axis, const uint8_t *input, size_t input_stride,
-                            uint32_t first_row, size_t row_values, uint8_t *output) {
+                            uint32_t first_row, size_t row_values, uint8_t *output,
+                            size_t output_stride) {
     if (axis->stride > VERTICAL_GROUPS * TAPS) {
-        ff_resize_plain.vertical(axis, input, input_stride, first_row, row_values, output);
+        ff_resize_plain.vertical(axis, input, input_stride, first_row, row_values, output,
+                                 output_stride);
         return;
     }
     for (uint32_t o = 0; o < axis->count; o++) {
         const uint32_t taps = axis->taps[o];
         const uint8_t *top = input + (size_t)(axis->first[o] - first_row) * input_stride;
-        uint8_t *to = output + (size_t)o * row_values;
+        uint8_t *to = output + (size_t)o * output_stride;
         int8_t digit[DIGITS][VERTICAL_GROUPS * TAPS];
         const uint32_t padded = split_taps(axis->weight + (size_t)o * axis->stride, taps, digit);
         for (size_t at = 0; at < row_values; at += 64) {

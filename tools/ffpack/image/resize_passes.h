@@ -30,9 +30,9 @@ typedef struct ff_resize_passes {
                        size_t input_stride, size_t rows, uint8_t *output);
 
     /* Row r of `input` is the axis's input position first_row + r; the first row_values values of
-     * each row are read: -> [axis count, row_values]. */
+     * each row are read: -> [axis count, row_values], rows `output_stride` values apart. */
     void (*vertical)(const ff_resize_axis *axis, const uint8_t *input, size_t input_stride,
-                     uint32_t first_row, size_t row_values, uint8_t *output);
+                     uint32_t first_row, size_t row_values, uint8_t *output, size_t output_stride);
 } ff_resize_passes;
 
 extern const ff_resize_passes ff_resize_plain, ff_resize_avx2, ff_resize_avx512;
@@ -42,6 +42,12 @@ extern const ff_resize_passes *const ff_resize_all[];
 
 /* The first that this CPU can run. */
 const ff_resize_passes *ff_resize_best(void);
+
+/* ff_resize by these passes. */
+FF_MUST_USE ff_status ff_resize_by(const ff_resize_passes *passes, const ff_image *input,
+                                   uint32_t width, uint32_t height, ff_interpolation interpolation,
+                                   ff_pass_order order, const ff_region *window,
+                                   ff_resize_scratch *scratch, ff_image *output, ff_error *error);
 
 /* Allocates `steps` elements of `bytes` each in axis->table, zeroed, aligned to 64 bytes. */
 FF_MUST_USE ff_status ff_resize_table_reserve(ff_resize_axis *axis, uint32_t steps, size_t bytes,

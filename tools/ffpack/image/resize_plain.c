@@ -59,7 +59,7 @@ static void horizontal(const ff_resize_axis *axis, uint32_t channels, const uint
  * the sums stay in the nearest cache. */
 FF_CLONES
 static void vertical(const ff_resize_axis *axis, const uint8_t *input, size_t input_stride,
-                     uint32_t first_row, size_t row_values, uint8_t *output) {
+                     uint32_t first_row, size_t row_values, uint8_t *output, size_t output_stride) {
     enum { BLOCK = 512 };
     uint32_t sum[BLOCK];
     for (uint32_t o = 0; o < axis->count; o++) {
@@ -73,7 +73,7 @@ static void vertical(const ff_resize_axis *axis, const uint8_t *input, size_t in
                     input + (size_t)(axis->first[o] + k - first_row) * input_stride + start;
                 for (size_t i = 0; i < count; i++) sum[i] += w * in[i];
             }
-            uint8_t *out = output + (size_t)o * row_values + start;
+            uint8_t *out = output + (size_t)o * output_stride + start;
             for (size_t i = 0; i < count; i++) out[i] = clip8(sum[i]);
         }
     }

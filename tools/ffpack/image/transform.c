@@ -153,6 +153,8 @@ static ff_status record_geometry(ff_metadata *metadata, const ff_geometry *geome
                                     geometry->resize_width));
         FF_TRY(ff_buffer_printf(line, error, " interpolation=%s",
                                 ff_interpolation_name(geometry->interpolation)));
+        if (geometry->order == FF_CHEAPER_FIRST)
+            FF_TRY(ff_buffer_printf(line, error, " passes=cheaper_first"));
         FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
     }
     if (geometry->crop_height != 0) {

@@ -69,9 +69,12 @@ float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_
  * statistics where there are any:
  *   grayscale
  *   pad_square
- *   resize size=256 interpolation=bilinear        (or size=HxW for an exact resize; with a bound
- *                                                  size=256 max_size=512)
- *   max_side size=512 interpolation=bilinear      (a bound alone)
+ *   resize size=256 interpolation=bilinear passes=cheaper_first
+ *                                                 (or size=HxW for an exact resize; with a bound
+ *                                                  size=256 max_size=512; without `passes`, the
+ *                                                  horizontal pass is first)
+ *   max_side size=512 interpolation=bilinear passes=cheaper_first
+ *                                                 (a bound alone)
  *   center_crop size=224x224
  *   to_tensor scale=1/255                         (or range=LO,HI where ranged; floats: none)
  *   normalize mean=3ef5c28f,... std=3e6a7efa,...  (bits of each float32 in hexadecimal)
