@@ -42,6 +42,7 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
     FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
                       options->verify, &beside, error));
     /* Where a part of the training set was held out, that part is used, not the test set. */
+    if (ff_splits_val_is_none(options->val)) return FF_OK;
     if (options->val)
         return open_split(&splits->val, options->val, FF_SPLIT_VAL, FF_SPLIT_TEST, options->verify,
                           &unused, error);
@@ -153,9 +154,11 @@ static ff_status choose_size(ff_splits *splits, const ff_splits_options *options
 }
 
 /* Evaluation resizes where requested; else, unless samples have the net's size already, where sizes
- * vary or training resamples. */
+ * vary or training resamples. Without a set to evaluate on it is that of sets like the training
+ * set.
+ */
 static void choose_val_resize(ff_splits *splits, const ff_splits_options *options) {
-    const ff_metadata *val = ff_dataset_metadata(splits->val);
+    const ff_metadata *val = ff_dataset_metadata(splits->val ? splits->val : splits->train);
     const ff_augment_spec *augment = options->augment;
     bool fits = !val->variable_size && val->height == splits->height && val->width == splits->width;
     splits->val_resize = options->val_resize;
@@ -173,10 +176,10 @@ static ff_status check(ff_splits *splits, const ff_splits_options *options, ff_e
     FF_TRY(choose_size(splits, options, error));
     FF_TRY(check_label(splits->train, options->label, &train_field, error));
     splits->label = train->field[train_field].name;
+    choose_val_resize(splits, options);
     if (splits->val) {
         FF_TRY(check_alone(splits->val, error));
         FF_TRY(check_label(splits->val, splits->label, &val_field, error));
-        choose_val_resize(splits, options);
         ff_agreement_fit fit = splits->val_resize || ff_augment_resamples(options->augment)
                                    ? FF_FIT_RESAMPLED
                                : options->crop ? FF_FIT_CROPPED
@@ -197,6 +200,10 @@ ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff
 done:
     if (status != FF_OK) ff_splits_close(splits);
     return status;
+}
+
+bool ff_splits_val_is_none(const char *val) {
+    return val && !strcmp(val, FF_SPLITS_NO_VAL);
 }
 
 ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *label,
