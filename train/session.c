@@ -81,10 +81,12 @@ static ff_status open_automatic(ff_session *session, const char *recipe_file, ff
 
 static ff_status open_newest(ff_session *session, ff_error *error) {
     char *run, *note = NULL;
+    ff_status status;
     FF_TRY(ff_run_folder_newest(&run, error));
-    ff_status status = ff_format(&note, error, "the newest run is %s", run);
-    if (status == FF_OK) status = add_note(session, note, error);
-    if (status == FF_OK) status = open_checkpoint(session, run, error);
+    FF_TRY_DONE(ff_format(&note, error, "the newest run is %s", run));
+    FF_TRY_DONE(add_note(session, note, error));
+    FF_TRY_DONE(open_checkpoint(session, run, error));
+done:
     free(note);
     free(run);
     return status;

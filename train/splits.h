@@ -43,8 +43,8 @@ FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options 
 /* Whether a value of --val is that; NULL is accepted. */
 bool ff_splits_val_is_none(const char *val);
 /* A set to evaluate alone: `folder` is a split's, or holds splits, of which the first of `val`,
- * `valid` and `test` is taken. The same checks; *field: its label's, NULL: it needs none. On
- * failure *set = NULL. */
+ * `valid` and `test` is taken, else the only one. The same checks; *field: its label's, NULL: it
+ * needs none. On failure *set = NULL. */
 FF_MUST_USE ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *label,
                                          ff_verify verify, size_t *field, ff_error *error);
 /* After the loaders that use them are destroyed. A zeroed struct is accepted. */
