@@ -5,8 +5,10 @@
 #include "format/part.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 ff_status ff_folder_look(const char *path, ff_folder *kind, ff_error *error) {
     *kind = FF_FOLDER_SPLIT;
@@ -124,17 +126,67 @@ ff_status ff_set_refuse_part(const char *path, ff_error *error) {
                    path, part.number, part.count);
 }
 
+/* OUT/train of a set without splits, or OUT/val of one with others, is told so. */
+static ff_status refuse_missing(const char *path, ff_error *error) {
+    char *copy = NULL;
+    ff_set set = {0};
+    ff_buffer beside = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_copy_bytes(&copy, path, ff_path_length(path), error));
+    char *slash = strrchr(copy, '/');
+    const bool is_split = ff_set_rank_of(slash ? slash + 1 : copy) != FF_SPLIT_OTHER;
+    if (slash) slash[slash == copy] = 0;
+    const char *parent = slash ? copy : ".";
+    if (is_split && ff_set_find(&set, parent, NULL) == FF_OK)
+        FF_TRY_DONE(ff_set_list(&set, &beside, error));
+    if (!set.count)
+        status = ff_fail(error, FF_IO, "%s: no such folder", path);
+    else if (!*set.split[0].name)
+        status = ff_fail(error, FF_IO, "%s: no such folder; %s is a set without splits, name that",
+                         path, parent);
+    else
+        status = ff_fail(error, FF_IO, "%s: no such folder; beside it there %s %s", path,
+                         set.count == 1 ? "is" : "are", beside.bytes);
+done:
+    ff_buffer_free(&beside);
+    ff_set_free(&set);
+    free(copy);
+    return status;
+}
+
+ff_status ff_set_check_folder(const char *path, ff_error *error) {
+    struct stat info;
+    const int length = (int)ff_path_length(path);
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) return FF_OK;
+        const char *end = strrchr(path, '.');
+        const bool ours = end && (!strcmp(end, ".ffx") || !strcmp(end, ".ffs"));
+        return ff_fail(error, FF_BAD_DATA, "%s: is not a folder; %s", path,
+                       ours ? "name the folder that contains it"
+                            : "a packed set is a folder that ffpack wrote");
+    }
+    if (errno != ENOENT) return ff_fail_errno(error, "%s: cannot stat", path);
+    if (ff_path_exists("%.*s.partial", length, path))
+        return ff_fail(error, FF_IO,
+                       "%s: no such folder, but %.*s.partial is there: its packing was not "
+                       "finished; the same ffpack command continues",
+                       path, length, path);
+    return refuse_missing(path, error);
+}
+
 ff_status ff_set_refuse(const char *path, ff_error *error) {
     ff_set set;
     ff_buffer splits = {0};
     ff_status status;
+    FF_TRY(ff_set_check_folder(path, error));
     FF_TRY_DONE(ff_set_find(&set, path, error));
     for (size_t i = 0; i < set.count; i++)
         FF_TRY_DONE(ff_set_refuse_part(set.split[i].path, error));
     FF_TRY_DONE(ff_set_list(&set, &splits, error));
     status =
         set.count && *set.split[0].name
-            ? ff_fail(error, FF_BAD_DATA, "%s: holds several splits; name one of %s", path,
+            ? ff_fail(error, FF_BAD_DATA, "%s: holds %s %s", path,
+                      set.count == 1 ? "one split; name" : "several splits; name one of",
                       splits.bytes)
             : ff_fail(error, FF_BAD_DATA, "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s",
                       path, set.count ? "; ffpack repair makes one from its shards" : "");

@@ -55,6 +55,10 @@ FF_MUST_USE ff_status ff_set_choose(char **folder, const char *path, ff_set_rank
 /* Whether `path` is a split, or a folder whose folders are all splits. */
 bool ff_set_is_whole(const char *path);
 
+/* Why `path` is no folder, if it is none: FF_IO where nothing is there, naming the sets that are
+ * beside it; FF_BAD_DATA where it is a file. */
+FF_MUST_USE ff_status ff_set_check_folder(const char *path, ff_error *error);
+
 /* FF_BAD_DATA where the folder `path` is a part of a set (it has no index). */
 FF_MUST_USE ff_status ff_set_refuse_part(const char *path, ff_error *error);
 

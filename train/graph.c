@@ -219,3 +219,9 @@ int ff_graph_conv_count(const ff_graph *graph, bool normed) {
     }
     return count;
 }
+
+size_t ff_graph_elements(const ff_graph_parameter *p) {
+    size_t count = 1;
+    for (int i = 0; i < p->rank; i++) count *= (size_t)p->shape[i];
+    return count;
+}

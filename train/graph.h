@@ -172,6 +172,9 @@ FF_MUST_USE ff_status ff_graph_check(const ff_graph *graph, ff_error *error);
  * parameter's shape depends on the size. */
 FF_MUST_USE ff_status ff_graph_match(ff_graph *graph, const ff_graph *first, ff_error *error);
 
+/* Elements of a parameter. */
+size_t ff_graph_elements(const ff_graph_parameter *p);
+
 /* ---- for layers' builders (ops/NAME.c) ---- */
 
 /* A side of an image or a count of channels above this is a mistake; products of three such numbers

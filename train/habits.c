@@ -10,12 +10,16 @@ static const struct {
     const char *here;
 } habits[] = {
     {"start-epoch checkpoint load", "here it is --resume DIR, the folder of a run or a checkpoint"},
+    {"continue resume-from resume-from-checkpoint auto-resume",
+     "here it is --resume DIR, the folder of a run; without DIR the newest run goes on"},
     {"checkpoint-dir save save-dir output output-dir", "here it is --out DIR, the folder of a run"},
     {"save-every save-freq", "here it is --checkpoint-every N epochs, steps or minutes"},
     {"pretrained finetune init-checkpoint",
      "here it is --weights FILE, a safetensors file or a checkpoint"},
     {"test-only evaluate eval eval-only",
-     "not yet: a run trains, and evaluates on --val while training (--val-every N)"},
+     "here it is fftrain evaluate --checkpoint RUN DIR; a run evaluates on --val while it trains"},
+    {"no-val no-eval no-evaluate no-validation skip-val skip-eval skip-validation no-test",
+     "here it is --val none"},
     {"lr-scheduler scheduler sched",
      "here it is --schedule NAME[=ARGUMENTS], with --warmup EPOCHS"},
     {"lr-step-size lr-gamma lr-milestones decay-epochs",

@@ -164,9 +164,8 @@ ff_status ff_inference_open(ff_inference **out, const ff_inference_options *opti
     ff_inference *own;
     ff_status status;
     *out = NULL;
-    if (!options->weights || !options->data)
-        return ff_fail(error, FF_USAGE, "--%s is missing",
-                       options->weights ? "data" : "checkpoint");
+    if (!options->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing");
+    if (!options->data) return ff_fail(error, FF_USAGE, "no packed set is named to evaluate on");
     FF_TRY(ff_alloc(&own, 1, sizeof *own, "an evaluation", error));
     FF_TRY_DONE(read_facts(own, options->weights, error));
     FF_TRY_DONE(open_set(own, options, error));

@@ -77,12 +77,9 @@ static ff_status list_parameters(ff_model *model, ff_error *error) {
         *to = (ff_parameter){.name = from->name,
                              .dtype = from->dtype,
                              .rank = from->rank,
-                             .count = 1,
+                             .count = ff_graph_elements(from),
                              .trained = from->trained};
-        for (int k = 0; k < from->rank; k++) {
-            to->shape[k] = from->shape[k];
-            to->count *= (uint64_t)from->shape[k];
-        }
+        memcpy(to->shape, from->shape, sizeof to->shape);
     }
     return FF_OK;
 }

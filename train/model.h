@@ -139,15 +139,14 @@ int ff_model_whitening(const ff_model *model);
 
 /* Copies a parameter out (in), `count` elements of its dtype in torch's layout, for any layout it
  * is held in. Every parameter has a VALUE, and an AVERAGE where the store keeps them (average.h);
- * GRADIENT (of the last step) and the optimizer's state only trained ones, STATE_1 where
- * ff_model_states says that there is one (others: the caller's bug). They wait for the device; a
- * failure sticks and is returned by ff_model_check, as by the next step. */
+ * GRADIENT (of the last step) and the optimizer's state only trained ones, as many blocks of it
+ * as ff_model_states says (others: the caller's bug). They wait for the device; a failure sticks
+ * and is returned by ff_model_check, as by the next step. */
 typedef enum ff_parameter_part {
     FF_PART_VALUE,
     FF_PART_GRADIENT,
-    FF_PART_MOMENTUM, /* the optimizer's first block of state, and its second one */
-    FF_PART_STATE_1,
-    FF_PART_AVERAGE
+    FF_PART_MOMENTUM, /* the optimizer's first block of state, then its others */
+    FF_PART_AVERAGE = FF_PART_MOMENTUM + FF_STATES
 } ff_parameter_part;
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to);
 void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from);

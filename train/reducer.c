@@ -271,39 +271,25 @@ static ff_status begin(ff_reducer *reducer, ff_error *error) {
     return after(reducer, reducer->counted, error);
 }
 
-static ff_status share_buffers(ff_reducer *reducer, ff_error *error) {
+ff_status ff_reducer_share_buffers(ff_reducer *reducer, ff_error *error) {
     const ff_store *store = reducer->store;
+    FF_TRY(begin(reducer, error));
     FF_TRY(broadcast(reducer, store->buffers, store->buffer_count * sizeof(float), error));
     FF_TRY(broadcast(reducer, store->average_buffers, store->buffer_count * sizeof(float), error));
-    if (store->working_buffers == store->buffers) return FF_OK;
-    return broadcast(reducer, store->working_buffers,
-                     store->buffer_count * store->compute->element_bytes, error);
-}
-
-ff_status ff_reducer_share_buffers(ff_reducer *reducer, ff_error *error) {
-    FF_TRY(begin(reducer, error));
-    FF_TRY(share_buffers(reducer, error));
+    if (store->working_buffers != store->buffers)
+        FF_TRY(broadcast(reducer, store->working_buffers,
+                         store->buffer_count * store->compute->element_bytes, error));
     return join(reducer, error);
 }
 
 ff_status ff_reducer_share_state(ff_reducer *reducer, ff_error *error) {
-    const ff_store *store = reducer->store;
-    const size_t element = store->compute->element_bytes;
+    ff_store_block blocks[FF_STORE_BLOCKS];
+    ff_store_blocks(reducer->store, blocks);
     FF_TRY(begin(reducer, error));
-    FF_TRY(share_buffers(reducer, error));
-    float *blocks[] = {store->values, store->state[0], store->state[1], store->average};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        FF_TRY(broadcast(reducer, blocks[i], store->trained_count * sizeof(float), error));
-    if (store->working != store->values)
-        FF_TRY(broadcast(reducer, store->working, store->trained_count * element, error));
-    if (store->average_working != store->average)
-        FF_TRY(broadcast(reducer, store->average_working, store->trained_count * element, error));
-    if (store->average_working_buffers != store->average_buffers)
-        FF_TRY(broadcast(reducer, store->average_working_buffers, store->buffer_count * element,
-                         error));
-    FF_TRY(broadcast(reducer, store->control, sizeof *store->control, error));
+    for (int i = 0; i < FF_STORE_BLOCKS; i++)
+        FF_TRY(broadcast(reducer, blocks[i].memory, blocks[i].bytes, error));
     FF_TRY(join(reducer, error));
-    return ff_compute_wait(store->compute, error);
+    return ff_compute_wait(compute_of(reducer), error);
 }
 
 ff_status ff_reducer_agree(ff_reducer *reducer, bool *all, ff_error *error) {

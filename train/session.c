@@ -79,6 +79,19 @@ static ff_status open_automatic(ff_session *session, const char *recipe_file, ff
     return recipe_file ? read_file(session, recipe_file, error) : FF_OK;
 }
 
+static ff_status open_newest(ff_session *session, ff_error *error) {
+    char *run, *note = NULL;
+    ff_status status;
+    FF_TRY(ff_run_folder_newest(&run, error));
+    FF_TRY_DONE(ff_format(&note, error, "the newest run is %s", run));
+    FF_TRY_DONE(add_note(session, note, error));
+    FF_TRY_DONE(open_checkpoint(session, run, error));
+done:
+    free(note);
+    free(run);
+    return status;
+}
+
 static ff_status open_files(ff_session *session, const char *recipe_file, ff_error *error) {
     const ff_session_options *options = session->options;
     if (ff_session_is_automatic(session)) return open_automatic(session, recipe_file, error);
@@ -86,6 +99,8 @@ static ff_status open_files(ff_session *session, const char *recipe_file, ff_err
         return ff_fail(error, FF_USAGE, "--resume goes on with its own recipe; leave out --recipe");
     if (options->resume && options->out)
         return ff_fail(error, FF_USAGE, "--resume goes on in its own folder; leave out --out");
+    if (options->resume && !strcmp(options->resume, FF_SESSION_NEWEST))
+        return open_newest(session, error);
     if (options->resume) return open_checkpoint(session, options->resume, error);
     return recipe_file ? read_file(session, recipe_file, error) : FF_OK;
 }

@@ -13,10 +13,14 @@
 
 #include "train/run.h"
 
+/* --resume without a value: ff_run_folder_newest */
+#define FF_SESSION_NEWEST "newest"
+
 typedef struct ff_session_options {
-    const char *out;    /* NULL = runs/NAME-N; "none" = nothing is kept */
-    const char *resume; /* the folder of a run, or a checkpoint; "auto" = `out` where that holds a
-                           run; NULL = a new run */
+    const char *out; /* NULL = runs/NAME-N; "none" = nothing is kept */
+    /* The folder of a run, or a checkpoint; "auto" = `out` where that holds a run;
+     * FF_SESSION_NEWEST; NULL = a new run. */
+    const char *resume;
     const char *every;  /* ff_every_parse */
     int64_t keep;       /* checkpoints, at least 1 */
     int64_t hash_every; /* as in ff_run_options */

@@ -7,12 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FF_USAGE where `folder` holds sets, but none with the names searched for. */
-static ff_status refuse_other_splits(const char *folder, const char *wanted, ff_error *error) {
+/* Where `folder` holds sets, but none with the names searched for: FF_USAGE, or, if any set will
+ * do, the only one. */
+static ff_status choose_other(char **path, const char *folder, const char *wanted, bool any,
+                              ff_error *error) {
     ff_set set;
     ff_buffer found = {0};
     ff_status status = FF_OK;
     if (ff_set_find(&set, folder, NULL) != FF_OK || !set.count || !*set.split[0].name) goto done;
+    if (any && set.count == 1) {
+        status = ff_copy_string(path, set.split[0].path, error);
+        goto done;
+    }
     FF_TRY_DONE(ff_set_list(&set, &found, error));
     status = ff_fail(error, FF_USAGE, "%s: has no split '%s'; name one of its sets: %s", folder,
                      wanted, found.bytes);
@@ -22,15 +28,18 @@ done:
     return status;
 }
 
-/* Opens `folder`, or if it holds splits, the first of these ranks; then *beside = true. */
+/* Opens `folder`, or if it holds splits, the first of these ranks; then *beside = true. `any`: or
+ * the only one that it holds. */
 static ff_status open_split(ff_dataset **dataset, const char *folder, ff_set_rank from,
-                            ff_set_rank to, ff_verify verify, bool *beside, ff_error *error) {
+                            ff_set_rank to, ff_verify verify, bool any, bool *beside,
+                            ff_error *error) {
     char *path;
     FF_TRY(ff_set_choose(&path, folder, from, to, error));
     *beside = path && strcmp(path, folder);
     ff_status status;
     if (!path)
-        FF_TRY_DONE(refuse_other_splits(folder, from == FF_SPLIT_TRAIN ? "train" : "val", error));
+        FF_TRY_DONE(
+            choose_other(&path, folder, from == FF_SPLIT_TRAIN ? "train" : "val", any, error));
     status = ff_dataset_open(dataset, path ? path : folder, verify, error);
 done:
     free(path);
@@ -40,11 +49,12 @@ done:
 static ff_status open_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
     bool beside, unused;
     FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
-                      options->verify, &beside, error));
+                      options->verify, false, &beside, error));
     /* Where a part of the training set was held out, that part is used, not the test set. */
+    if (ff_splits_val_is_none(options->val)) return FF_OK;
     if (options->val)
         return open_split(&splits->val, options->val, FF_SPLIT_VAL, FF_SPLIT_TEST, options->verify,
-                          &unused, error);
+                          false, &unused, error);
     if (!beside) return FF_OK;
     char *path;
     FF_TRY(ff_set_choose(&path, options->data, FF_SPLIT_VAL, FF_SPLIT_TEST, error));
@@ -153,9 +163,11 @@ static ff_status choose_size(ff_splits *splits, const ff_splits_options *options
 }
 
 /* Evaluation resizes where requested; else, unless samples have the net's size already, where sizes
- * vary or training resamples. */
+ * vary or training resamples. Without a set to evaluate on it is that of sets like the training
+ * set.
+ */
 static void choose_val_resize(ff_splits *splits, const ff_splits_options *options) {
-    const ff_metadata *val = ff_dataset_metadata(splits->val);
+    const ff_metadata *val = ff_dataset_metadata(splits->val ? splits->val : splits->train);
     const ff_augment_spec *augment = options->augment;
     bool fits = !val->variable_size && val->height == splits->height && val->width == splits->width;
     splits->val_resize = options->val_resize;
@@ -173,10 +185,10 @@ static ff_status check(ff_splits *splits, const ff_splits_options *options, ff_e
     FF_TRY(choose_size(splits, options, error));
     FF_TRY(check_label(splits->train, options->label, &train_field, error));
     splits->label = train->field[train_field].name;
+    choose_val_resize(splits, options);
     if (splits->val) {
         FF_TRY(check_alone(splits->val, error));
         FF_TRY(check_label(splits->val, splits->label, &val_field, error));
-        choose_val_resize(splits, options);
         ff_agreement_fit fit = splits->val_resize || ff_augment_resamples(options->augment)
                                    ? FF_FIT_RESAMPLED
                                : options->crop ? FF_FIT_CROPPED
@@ -199,12 +211,16 @@ done:
     return status;
 }
 
+bool ff_splits_val_is_none(const char *val) {
+    return val && !strcmp(val, FF_SPLITS_NO_VAL);
+}
+
 ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *label,
                              ff_verify verify, size_t *field, ff_error *error) {
     bool unused;
     ff_status status;
     *set = NULL;
-    FF_TRY_DONE(open_split(set, folder, FF_SPLIT_VAL, FF_SPLIT_TEST, verify, &unused, error));
+    FF_TRY_DONE(open_split(set, folder, FF_SPLIT_VAL, FF_SPLIT_TEST, verify, true, &unused, error));
     FF_TRY_DONE(check_alone(*set, error));
     if (field) FF_TRY_DONE(check_label(*set, label, field, error));
 done:

@@ -6,9 +6,13 @@
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 
+/* --val none: nothing is evaluated. A folder of this name is ./none. */
+#define FF_SPLITS_NO_VAL "none"
+
 typedef struct ff_splits_options {
-    const char *data;  /* a split's folder, or a folder of splits with `train` */
-    const char *val;   /* the same with `val`, `valid` or `test`; NULL = found next to `train` */
+    const char *data; /* a split's folder, or a folder of splits with `train` */
+    /* The same with `val`, `valid` or `test`; NULL = found next to `train`; FF_SPLITS_NO_VAL. */
+    const char *val;
     const char *label; /* field; NULL = the first one */
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
@@ -25,8 +29,9 @@ typedef struct ff_splits {
     const char *label; /* the field's name; valid as long as `train` */
     uint32_t classes;  /* of that field: the number of its names, or the largest label plus one */
     uint32_t channels, height, width; /* as samples enter the net */
-    uint32_t
-        val_resize; /* short side to which samples are resized for evaluation; 0 = not resized */
+    /* Short side to which samples are resized for evaluation, also of the trained net elsewhere; 0
+     * = not resized. */
+    uint32_t val_resize;
 } ff_splits;
 
 /* Opens and checks. FF_USAGE: no such field, or one without classes. FF_BAD_DATA: empty,
@@ -35,9 +40,11 @@ typedef struct ff_splits {
  * reader's errors. On failure *splits is zeroed. Release with ff_splits_close. */
 FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
                                      ff_error *error);
+/* Whether a value of --val is that; NULL is accepted. */
+bool ff_splits_val_is_none(const char *val);
 /* A set to evaluate alone: `folder` is a split's, or holds splits, of which the first of `val`,
- * `valid` and `test` is taken. The same checks; *field: its label's, NULL: it needs none. On
- * failure *set = NULL. */
+ * `valid` and `test` is taken, else the only one. The same checks; *field: its label's, NULL: it
+ * needs none. On failure *set = NULL. */
 FF_MUST_USE ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *label,
                                          ff_verify verify, size_t *field, ff_error *error);
 /* After the loaders that use them are destroyed. A zeroed struct is accepted. */

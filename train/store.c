@@ -2,11 +2,8 @@
 
 #include "format/base/memory.h"
 #include "format/dtype.h"
-#include "loader/device/absent.h"
-#include "loader/philox.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +74,27 @@ bool ff_store_sums_apart(const ff_store *store) {
     return store->sums && (char *)store->sums != store->gradients;
 }
 
+void ff_store_blocks(const ff_store *store, ff_store_block blocks[FF_STORE_BLOCKS]) {
+    const size_t trained = store->trained_count, buffers = store->buffer_count;
+    const size_t element = store->compute->element_bytes;
+    const bool narrow = store->compute->dtype != FF_F32; /* else the copies are the values */
+    const ff_store_block all[FF_STORE_BLOCKS] = {
+        {store->values, trained * sizeof(float)},
+        {store->average, trained * sizeof(float)},
+        {store->buffers, buffers * sizeof(float)},
+        {store->average_buffers, buffers * sizeof(float)},
+        {narrow ? store->working : NULL, trained * element},
+        {narrow ? store->average_working : NULL, trained * element},
+        {narrow ? store->working_buffers : NULL, buffers * element},
+        {narrow ? store->average_working_buffers : NULL, buffers * element},
+        {store->control, sizeof *store->control},
+    };
+    memcpy(blocks, all, sizeof all);
+    for (int i = 0; i < FF_STATES; i++)
+        blocks[FF_STORE_BLOCKS - 1 - i] =
+            (ff_store_block){store->state[i], trained * sizeof(float)};
+}
+
 static ff_status allocate(ff_store *store, ff_error *error) {
     ff_compute *compute = store->compute;
     const size_t element = compute->element_bytes;
@@ -129,23 +147,13 @@ done:
 void ff_store_destroy(ff_store *store) {
     ff_compute *compute = store->compute;
     if (!compute) return;
-    if (store->working != store->values) ff_compute_release(compute, store->working);
-    if (store->working_buffers != store->buffers)
-        ff_compute_release(compute, store->working_buffers);
+    ff_store_block blocks[FF_STORE_BLOCKS];
+    ff_store_blocks(store, blocks);
+    for (int i = 0; i < FF_STORE_BLOCKS; i++) ff_compute_release(compute, blocks[i].memory);
     if (ff_store_sums_apart(store)) ff_compute_release(compute, store->sums);
-    ff_compute_release(compute, store->values);
     ff_compute_release(compute, store->gradients);
-    for (int i = 0; i < FF_STATES; i++) ff_compute_release(compute, store->state[i]);
-    if (store->average_working != store->average)
-        ff_compute_release(compute, store->average_working);
-    if (store->average_working_buffers != store->average_buffers)
-        ff_compute_release(compute, store->average_working_buffers);
     ff_compute_release(compute, store->held);
     ff_compute_release(compute, store->total);
-    ff_compute_release(compute, store->average);
-    ff_compute_release(compute, store->average_buffers);
-    ff_compute_release(compute, store->buffers);
-    ff_compute_release(compute, store->control);
     free(store->tracked);
     free(store->offsets);
     *store = (ff_store){0};
@@ -182,12 +190,6 @@ void ff_store_clear_gradient(ff_store *store, int parameter) {
             held_count(store, parameter) * sizeof(float), ff_compute_error(compute));
 }
 
-static size_t logical_count(const ff_graph_parameter *p) {
-    size_t count = 1;
-    for (int i = 0; i < p->rank; i++) count *= (size_t)p->shape[i];
-    return count;
-}
-
 /* Linear weights between torch's inputs [c][h][w] and the order of the activations; rows that pad
  * the outputs are unchanged. */
 static void permute(const ff_tensor *input, size_t outputs, float *held, float *torch_order,
@@ -221,9 +223,9 @@ static void convert(const ff_store *store, int parameter, float *held, float *to
     else if (p->rank == 2)
         permute(&store->tensors[layer->from], (size_t)layer->c, held, torch_order, import);
     else if (import)
-        memcpy(held, torch_order, logical_count(p) * sizeof *held);
+        memcpy(held, torch_order, ff_graph_elements(p) * sizeof *held);
     else
-        memcpy(torch_order, held, logical_count(p) * sizeof *held);
+        memcpy(torch_order, held, ff_graph_elements(p) * sizeof *held);
 }
 
 /* The address and dtype of a part of a parameter. */
@@ -317,78 +319,4 @@ ff_status ff_store_buckets(const ff_store *store, uint64_t bytes, ff_bucket **ou
         now.channels = now.channels_end;
     }
     return FF_OK;
-}
-
-/* Box and Muller 1958. Words become doubles in (0, 1]. */
-static double normal(const ff_random *random) {
-    const double pi = 3.14159265358979323846;
-    double u = ((double)random->word[0] + 1.0) * 0x1p-32;
-    double v = (double)random->word[1] * 0x1p-32;
-    return sqrt(-2.0 * log(u)) * cos(2.0 * pi * v);
-}
-
-/* Divides by the standard deviation (torch's std, with count - 1). */
-static void make_unit(float *values, size_t count) {
-    double sum = 0, squares = 0;
-    for (size_t e = 0; e < count; e++) sum += (double)values[e];
-    const double mean = sum / (double)count;
-    for (size_t e = 0; e < count; e++)
-        squares += ((double)values[e] - mean) * ((double)values[e] - mean);
-    const double deviation = sqrt(squares / (double)(count > 1 ? count - 1 : 1));
-    for (size_t e = 0; deviation > 0 && e < count; e++)
-        values[e] = (float)((double)values[e] / deviation);
-}
-
-/* Filters [o][i][h][w]: in each group, filter k passes input channel k through. */
-static void make_dirac(const ff_graph_parameter *p, int groups, float *filters) {
-    const int64_t taps = p->shape[2] * p->shape[3];
-    const int64_t middle = p->shape[2] / 2 * p->shape[3] + p->shape[3] / 2;
-    for (int64_t o = 0; o < p->shape[0]; o++) {
-        const int64_t own = o % (p->shape[0] / groups);
-        if (own >= p->shape[1]) continue;
-        float *filter = filters + o * p->shape[1] * taps;
-        memset(filter, 0, (size_t)(p->shape[1] * taps) * sizeof *filter);
-        filter[own * taps + middle] = 1;
-    }
-}
-
-/* The initial values of parameter `index`, in torch's order. */
-static void draw(const ff_graph *graph, int index, uint64_t seed, int threads, float *drawn) {
-    const ff_graph_parameter *p = &graph->parameters[index];
-    const size_t count = logical_count(p);
-#pragma omp parallel for num_threads(threads)
-    for (size_t e = 0; e < count; e++) {
-        double value = p->scale;
-        if (p->initial != FF_INITIAL_CONSTANT) {
-            ff_random random = ff_philox_draw(seed, FF_DOMAIN_INIT, (uint32_t)index, e, 0);
-            value *= p->initial == FF_INITIAL_NORMAL ? normal(&random)
-                                                     : 2.0 * (double)random.word[0] * 0x1p-32 - 1.0;
-        }
-        drawn[e] = (float)value;
-    }
-    if (p->initial == FF_INITIAL_UNIT) make_unit(drawn, count);
-    if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, graph->layers[p->layer].groups, drawn);
-}
-
-ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
-    ff_compute *compute = store->compute;
-    ff_device *device = compute->device;
-    ff_device *host = device->table->unified ? device : NULL; /* whose memory may be counted */
-    for (int i = 0; i < store->graph->parameter_count; i++) {
-        const ff_graph_parameter *p = &store->graph->parameters[i];
-        if (p->dtype != FF_F32) continue;
-        const size_t bytes = logical_count(p) * sizeof(float);
-        void *drawn;
-        FF_TRY(host ? host->table->allocate(host, &drawn, bytes, "initial values", error)
-                    : ff_alloc(&drawn, bytes, 1, "initial values", error));
-        if (!ff_device_is_absent(device)) {
-            draw(store->graph, i, seed, compute->threads, drawn);
-            ff_store_import(store, i, FF_PART_VALUE, drawn);
-        }
-        if (host)
-            host->table->release(host, drawn);
-        else
-            free(drawn);
-    }
-    return ff_compute_check(compute, error);
 }

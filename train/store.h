@@ -78,6 +78,15 @@ FF_MUST_USE ff_status ff_store_reserve_tree(ff_store *store, int64_t parts, ff_e
 /* Whether there are sums, in memory of their own. */
 bool ff_store_sums_apart(const ff_store *store);
 
+/* All memory that steps and evaluations change and later ones go on from, each block once: values,
+ * optimizer state, running statistics, their averages, the working copies, the control. */
+typedef struct ff_store_block {
+    void *memory; /* NULL: the store has no such block */
+    size_t bytes;
+} ff_store_block;
+enum { FF_STORE_BLOCKS = 9 + FF_STATES };
+void ff_store_blocks(const ff_store *store, ff_store_block blocks[FF_STORE_BLOCKS]);
+
 /* Draws the initial values: element e of parameter p from
  * ff_philox_draw(seed, FF_DOMAIN_INIT, p, e, 0). */
 FF_MUST_USE ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error);

@@ -136,7 +136,10 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
         print_set(out, "validation", splits->val,
                   splits->val_found ? "; found next to it, --val names another" : "");
     else
-        fprintf(out, "validation     none; --val names a set to evaluate on\n");
+        fprintf(out, "validation     none%s\n",
+                ff_splits_val_is_none(trainer->options->val)
+                    ? " (--val none)"
+                    : "; --val names a set to evaluate on");
     if (splits->val && trainer->val_every > 1 && trainer->val_every >= trainer->epochs)
         fprintf(out, "               after the last epoch only; --val-every 1: after each\n");
     else if (splits->val && trainer->val_every > 1)
@@ -146,7 +149,7 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
             ff_say_count(splits->classes, "class", "classes").text);
     print_augment(out, trainer);
     print_sizes(out, trainer);
-    if (splits->val_resize)
+    if (splits->val && splits->val_resize)
         fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
                 splits->val_resize, splits->height, splits->width);
     const ff_feed_info feed = ff_feed_describe(trainer->train_feed);

@@ -8,53 +8,36 @@
 
 /* ---- saving and restoring state ---- */
 
-enum { BLOCKS = 5 + FF_STATES };
-
-/* Copies of the store's blocks that a step writes, except gradients, which every step overwrites.
- */
 typedef struct snapshot {
-    void *device[BLOCKS], *host[BLOCKS];
-    size_t bytes[BLOCKS];
+    ff_store_block blocks[FF_STORE_BLOCKS];
+    void *host[FF_STORE_BLOCKS]; /* their copies */
     int64_t forwards;
 } snapshot;
 
 static ff_status take(snapshot *kept, ff_store *store, ff_error *error) {
     ff_compute *compute = store->compute;
-    const size_t element = compute->element_bytes;
-    const bool narrow = store->working != store->values;
-    const struct {
-        void *memory;
-        size_t bytes;
-    } blocks[BLOCKS] = {
-        {store->values, store->trained_count * sizeof(float)},
-        {store->state[0], store->trained_count * sizeof(float)},
-        {store->state[1], store->state[1] ? store->trained_count * sizeof(float) : 0},
-        {store->buffers, store->buffer_count * sizeof(float)},
-        {store->control, sizeof *store->control},
-        {store->working, narrow ? store->trained_count * element : 0},
-        {store->working_buffers, narrow ? store->buffer_count * element : 0},
-    };
+    ff_store_blocks(store, kept->blocks);
     kept->forwards = store->forwards;
-    for (int i = 0; i < BLOCKS; i++) {
-        if (!blocks[i].bytes) continue;
-        kept->device[i] = blocks[i].memory;
-        kept->bytes[i] = blocks[i].bytes;
-        FF_TRY(ff_alloc(&kept->host[i], blocks[i].bytes, 1, "the state before the warm-up", error));
-        ff_compute_read(compute, kept->host[i], kept->device[i], kept->bytes[i]);
+    for (int i = 0; i < FF_STORE_BLOCKS; i++) {
+        const ff_store_block *block = &kept->blocks[i];
+        if (!block->memory || !block->bytes) continue;
+        FF_TRY(ff_alloc(&kept->host[i], block->bytes, 1, "the state before the warm-up", error));
+        ff_compute_read(compute, kept->host[i], block->memory, block->bytes);
     }
     return ff_compute_check(compute, error);
 }
 
 static ff_status put_back(const snapshot *kept, ff_store *store, ff_error *error) {
-    for (int i = 0; i < BLOCKS; i++)
-        if (kept->bytes[i])
-            ff_compute_write(store->compute, kept->device[i], kept->host[i], kept->bytes[i]);
+    for (int i = 0; i < FF_STORE_BLOCKS; i++)
+        if (kept->host[i])
+            ff_compute_write(store->compute, kept->blocks[i].memory, kept->host[i],
+                             kept->blocks[i].bytes);
     store->forwards = kept->forwards;
     return ff_compute_wait(store->compute, error);
 }
 
 static void drop(snapshot *kept) {
-    for (int i = 0; i < BLOCKS; i++) free(kept->host[i]);
+    for (int i = 0; i < FF_STORE_BLOCKS; i++) free(kept->host[i]);
 }
 
 /* ---- the steps ---- */

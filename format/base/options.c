@@ -162,6 +162,13 @@ ff_status ff_option_set(const ff_option *option, const char *value, ff_error *er
     return FF_OK;
 }
 
+/* Whether an option that may do without a value has none; next: the word after it, NULL = none. */
+static bool lacks_value(const ff_option *option, const char *next) {
+    if (!option->argument || option->argument[0] != '[' || !option->choices) return false;
+    if (!next || option->kind == FF_OPTION_STRING) return !next || *next == '-';
+    return !*next || next[strspn(next, "0123456789")];
+}
+
 ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                            const char **positional, int *positional_count,
                            ff_options_result *result, ff_error *error) {
@@ -210,9 +217,7 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                 return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options",
                                text, command->program);
         }
-        const char *next = i + 1 < argc ? argv[i + 1] : "";
-        if (!value && option->argument && option->argument[0] == '[' &&
-            (!*next || next[strspn(next, "0123456789")]))
+        if (!value && lacks_value(option, i + 1 < argc ? argv[i + 1] : NULL))
             value = option->choices;
         if (option->kind != FF_OPTION_FLAG && !value) {
             if (i + 1 == argc)

@@ -36,9 +36,9 @@ typedef struct ff_option {
     const char *name; /* without the dashes */
     char letter;      /* 0 = none; or FF_OPTION_BARE */
     ff_option_kind kind;
-    /* The value's name in --help, "N"; for CHOICE NULL = the choices. "[N]" may be left out: then
-     * the value is the word in `choices`, and the next word of the command line is taken only where
-     * it is a number. */
+    /* The value's name in --help, "N"; for CHOICE NULL = the choices. "[N]" may be left out where
+     * `choices` has a word, which then is the value: the next word of the command line is taken
+     * only where it is a number, by STRING where it is no option. */
     const char *argument;
     void *target;
     const char *choices;

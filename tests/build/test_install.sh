@@ -99,6 +99,7 @@ cases() {
     offers "ffpack merge --w" "--wait"
     offers "ffpack repair --j" "--jobs"
     offers "ffpack append --dtype bf" "bf16"
+    offers "fftrain --resume " "folder"
     offers "ffinspect --gr" "--grid"
     offers "ffinspect n" "names with blanks.txt"
     offers "fftrain --order bl" "block"

@@ -421,7 +421,17 @@ result $? "a failed --npy leaves the old file, and no temporary one"
 # ---- usage
 refused "no folder named" 2 'name a packed folder'
 refused "two folders" 2 'one too many' both many
-refused "no such folder" 74 'nowhere: no such folder' nowhere
+refused "no such folder" 74 'nowhere: no such folder$' nowhere
+refused "a split that the set lacks" 74 'both/val: no such folder; beside it there are both/test, both/train$' both/val
+mkdir whole single && cp both/test/* whole && cp -r both/test single/test
+refused "a split of a set without splits" 74 'whole/train: no such folder; whole is a set without splits, name that$' whole/train/
+for one in whole single; do
+    expect "one split ($one): summary" 0 "^$(test $one = whole && echo whole || echo test): [0-9]+ samples" $one
+    expect "... every byte" 0 ': verified: ' $one --verify
+    expect "... a sheet" 0 '^one.png: 6 samples in 2 rows of 3' $one --png one.png --grid 2x3
+    expect "... a sample" 0 '^sample 0$' $one --sample 0
+    expect "... an array" 0 '^one.npy: ' $one --npy one.npy
+done
 mkdir unfinished.partial empty
 refused "a packing that was not finished" 74 'the same ffpack command continues' unfinished
 refused "an empty folder" 65 'empty: is not a packed set' empty

@@ -27,7 +27,8 @@ tolerance = float(sys.argv[1])
 runs = [[line for line in map(json.loads, open(name)) if line["event"] == "epoch"] for name in sys.argv[2:]]
 assert runs[0] and len(runs[0]) == len(runs[1])
 for a, b in zip(*runs):
-    for key in ("train_loss", "val_loss"):
+    for key in ("train_loss", "val_loss", "val_ema_loss"):
+        if key not in a: continue
         apart = abs(a[key] - b[key])
         assert apart <= tolerance * abs(a[key]), (key, a[key], b[key])
     if not tolerance:
@@ -96,6 +97,13 @@ check "streamed, the host augmenting, a last batch" bash -c "$(declare -f train)
         train \$how.warm --device cuda --precision f16 --placement \$how --last-batch keep --dropout 0.2 --views 2 &&
         train \$how.cold --device cuda --precision f16 --placement \$how --last-batch keep --dropout 0.2 --views 2 --no-warm-up || exit 1
     done"
+for how in warm cold; do
+    flag=; [ $how = cold ] && flag=--no-warm-up
+    check "a run with an average and two blocks of state, $how" train "ema.$how" --device cuda --precision f16 --optimizer adamw --ema 0.9 $flag
+    # shellcheck disable=SC2086
+    check "goes on" "$sim" --resume "ema.$how.run" --epochs 3 --log-json "ema.$how" $flag
+done
+check "from the same state, average and all" same 0 ema.warm ema.cold
 check "streamed: warm or cold the same bits" same 0 stream.warm stream.cold
 check "the host augmenting: warm or cold the same bits" same 0 host.warm host.cold
 "$make_set" images --splits train,test --count 4 --height 32 --width 32 --statistics >log || exit 1

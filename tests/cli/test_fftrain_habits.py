@@ -41,6 +41,68 @@ one, other = tensors("initial"), tensors("part")
 tap.ok({key for key in one if key.endswith("tracked") and one[key] == other[key]} == {"bn1.num_batches_tracked"},
        "a part is frozen: only its norms stay", done.stderr)
 
+# ---- without evaluation, though a split to evaluate on stands beside
+
+def log_of(run):
+    return [json.loads(line) for line in open(run + "/log.jsonl")]
+
+
+done = fftrain(*COMMON, "--epochs", 2, "--val", "none", "--out", "blind")
+log = log_of("blind")
+tap.ok(done.returncode == 0 and "\nvalidation     none (--val none)\n" in done.stdout and "val loss" not in done.stdout and log[0]["val"] is None and
+       all(line["val_loss"] is None for line in log if line["event"] == "epoch"), "--val none evaluates nothing, and says so", done.stdout + done.stderr)
+fftrain(*COMMON[2:], "--data", "set/train", "--epochs", 2, "--out", "alone")
+tap.ok(tensors("blind") == tensors("alone") and sorted(os.listdir("blind/checkpoints")) == sorted(os.listdir("alone/checkpoints")) and
+       not os.path.lexists("blind/checkpoints/best"), "the run is one of a training set alone", os.listdir("blind/checkpoints"))
+done = fftrain("--resume", "blind", "--epochs", 3)
+tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout and "\nval = none\n" in open("blind/recipe.txt").read(), "a run that goes on keeps it",
+       done.stdout + done.stderr)
+refused("it cannot go on with a set to evaluate on", 65, ["the run has other data: its --val has content id none, set/test has"],
+        "--resume", "blind", "--epochs", 4, "--val", "set/test")
+refused("nor a run with one without it", 65, ["other data: its --val has content id ", "this run has none"], "--resume", "eval", "--epochs", 4, "--val", "none")
+with open("blind.txt", "w") as file:
+    file.write("data = set\nmodel = smallnet\nbatch = 20\nval = none\n")
+done = fftrain("--recipe", "blind.txt", "--dry-run")
+tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout, "a line of a recipe", done.stdout + done.stderr)
+done = fftrain("--recipe", "blind.txt", "--dry-run", "--val", "set/test")
+tap.ok(done.returncode == 0 and "validation     set/test: " in done.stdout, "which an option replaces", done.stdout + done.stderr)
+os.rename("set/test", "none")
+os.rename("set", "kept")
+done = fftrain("--data", "kept/train", *COMMON[2:], "--epochs", 1, "--val", "none", "--out", "blind-2"), \
+    fftrain("--data", "kept/train", *COMMON[2:], "--epochs", 1, "--val", "./none", "--out", "seeing")
+tap.ok("\nval = none\n" in open("blind-2/recipe.txt").read() and "\nval = %s/none\n" % os.path.realpath(place) in open("seeing/recipe.txt").read() and
+       log_of("seeing")[1]["val_loss"] is not None, "a folder of that name is ./none", done[1].stdout + done[1].stderr)
+os.rename("kept", "set")
+os.rename("none", "set/test")
+for name, more in (("two ranks", ["--ranks", 2]), ("what only evaluation reads", ["--val-every", 0, "--best-by", "loss", "--views", 2, "--val-resize", 14, "--top5"]),
+                   ("an average", ["--ema", 0.9]), ("sizes that grow", ["--sizes", "0:10,1:12"])):
+    done = fftrain(*COMMON, "--epochs", 2, "--val", "none", "--out", "none", "--log-json", "blind.log", *more)
+    log = [json.loads(line) for line in open("blind.log")]
+    os.remove("blind.log")
+    tap.ok(done.returncode == 0 and log[-1]["event"] == "end" and log[-1]["val_accuracy"] is None, "--val none with " + name, done.stdout + done.stderr)
+make("pictures", "--count", 60, "--splits", "train,test", "--height", 32, "--width", 32, "--statistics")
+done = fftrain("--data", "pictures", "--recipe", "cifar-speed", "--batch", 20, "--epochs", 1, "--val", "none", "--out", "none")
+tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout, "--val none with cifar-speed, which evaluates once", done.stdout + done.stderr)
+# A test set that does not fit is no obstacle, also where a step is made again.
+make("other", "--count", 40, "--height", 14, "--width", 14, "--statistics")
+os.makedirs("unlike")
+os.rename("other", "unlike/test")
+os.symlink("../set/train", "unlike/train")
+refused("a test set that does not fit", 65, ["unlike/test"], "--data", "unlike", *COMMON[2:], "--epochs", 1)
+done = fftrain("--data", "unlike", *COMMON[2:], "--epochs", 1, "--val", "none", "--out", "blind-3")
+tap.ok(done.returncode == 0, "is left alone", done.stderr)
+done = fftrain("replay", "blind-3", "--step", 1, "--data", "unlike")
+tap.ok(done.returncode == 0, "and by fftrain replay, too", done.stderr)
+refused("--no-val", 2, ["unknown option --no-val: here it is --val none"], "--no-val")
+# What the checkpoint says of samples of many sizes, without a set to evaluate on.
+make("sizes", "--count", 40, "--height", 40, "--width", 48, "--splits", "train,test", "--variable", "--statistics")
+found = []
+for run, more in (("with", []), ("without", ["--val", "none"])):
+    fftrain("--data", "sizes", *COMMON[2:], "--epochs", 1, "--augment", "rrc=16,flip", "--out", run, *more)
+    done = fftrain("evaluate", "-c", run, "sizes")
+    found.append(done.stdout.split("; ")[0].splitlines()[-1:] or done.stderr)
+tap.ok(found[0] == found[1] and "Accuracy on sizes/test" in str(found[0]), "a net that was trained without evaluation evaluates as one that was not", found)
+
 # ---- weights of classes
 
 make("uneven", "--count", 120, "--splits", "train,test", "--height", 8, "--width", 8, "--classes", 3, "--statistics")

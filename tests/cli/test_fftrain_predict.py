@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -246,6 +247,32 @@ made("--data", "vary-set", "--model", "smallnet", *COMMON, "--batch", 4, "--augm
 both, alone = predicted("-c", "net-vary", "sizes", "vary/test"), predicted("-c", "net-vary", "sizes/two.png")
 tap.ok(numbers(both)[2:] == numbers(predicted("-c", "net-vary", "vary-set")) and abs(both[1]["probability"] - alone[0]["probability"]) < 1e-6,
        "and a net for samples of different sizes takes its resize and crop", (both[:3], alone))
+
+# ---- sets without splits, of a single archive, and with a single one
+
+with tarfile.open("photos.tar", "w") as tar:
+    for name in sorted(os.listdir("photos/train")):
+        tar.add(os.path.join("photos/train", name), name)
+shutil.copytree("photos/train", "alone/train")
+made("photos.tar", "-o", "whole", *STEPS, *NORMALIZE, program=FFPACK)
+made("alone", "-o", "single", *STEPS, *NORMALIZE, program=FFPACK)
+told = [made("--data", data, "--model", "smallnet", *COMMON[:-3], *COMMON[-2:], "--out", "net-" + data) for data in ("whole", "single")]
+tap.ok("index.ffx" in os.listdir("whole") and os.listdir("single") == ["train"] and all("none; --val names a set" in text for text in told),
+       "a set without splits, and one with train alone, are trained on without evaluation", told)
+found = [json.loads(made("evaluate", "-c", "net-whole", data, "--json")) for data in ("whole", "single")]
+tap.ok([one.pop("data") for one in found] == ["whole", "single/train"] and len({one["loss"] for one in found}) == 1 and found[0]["samples"] == 72,
+       "both are evaluated", found)
+files = predicted("-c", "net-single", "photos/train")
+tap.ok(numbers(files) == numbers(predicted("-c", "net-whole", "whole")) == numbers(predicted("-c", "net-whole", "single")) and len(files) == 72,
+       "and predicted, with the numbers of the image files")
+tap.ok("Accuracy on whole: " in made("--data", "single", "--val", "whole", "--model", "smallnet", *COMMON, "--out", "none"), "one is the other's --val")
+refused("the training split is no --val by itself", 2, ["single: has no split 'val'; name one of its sets: single/train"],
+        "--data", "single", "--val", "single", "--model", "smallnet", "--out", "none")
+refused("a split of a set without splits", 74, ["whole/train: no such folder; whole is a set without splits, name that"], "evaluate", "-c", "net-f16",
+        "whole/train")
+refused("an archive that is not packed", 65, ["photos.tar: is not a folder; a packed set is a folder that ffpack wrote"], "--data", "photos.tar",
+        "--model", "smallnet")
+refused("no set to evaluate on", 2, ["no packed set is named to evaluate on"], "evaluate", "-c", "net-f16")
 
 # ---- ffpack
 

@@ -171,6 +171,33 @@ tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and goes 
 done = fftrain(*automatic)
 tap.ok(done.returncode == 0 and "note: the run is complete" in done.stdout, "one that is complete is no error", done.stdout + done.stderr)
 refused("--resume auto without a folder", 2, ["--resume auto needs --out, the folder of the run"], *COMMON, "--resume", "auto")
+# The newest run is the one whose last checkpoint was written last, whatever else changed since.
+os.makedirs("here/runs/no run")
+os.chdir("here")
+refused("--resume alone, without a run", 2, ["--resume: there is no run in runs/ here; wanted the folder of a run, as in --resume runs/"], "--resume")
+for seed in range(3):
+    fftrain(*COMMON, "--data", "../set", "--epochs", 1, "--seed", seed)
+for run, age in (("1", 300), ("2", 100), ("3", 200)):
+    for path, _, names in os.walk("runs/smallnet-" + run):
+        for name in names:
+            os.utime(os.path.join(path, name), (time.time() - age,) * 2)
+os.utime("runs/smallnet-1/recipe.txt")
+os.utime("runs/smallnet-3/checkpoints")
+done = fftrain("--resume", "--epochs", 2, "--quiet")
+tap.ok(done.returncode == 0 and done.stderr.startswith("fftrain: the newest run is runs/smallnet-2\n") and
+       "goes on from %s/runs/smallnet-2/checkpoints/step-10, after step 10 of 20" % os.getcwd() in done.stderr,
+       "--resume alone goes on with the newest run, and says which", done.stderr)
+done = fftrain("--dry-run", "--resume")
+tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run says it, too", done.stderr)
+done = fftrain("--quiet", "--resume")
+tap.ok(done.returncode == 2 and "runs/smallnet-2" in done.stderr and "the run is complete" in done.stderr, "one that is complete is refused", done.stderr)
+shutil.rmtree("runs/smallnet-1/checkpoints")
+os.mkdir("runs/smallnet-1/checkpoints")
+os.utime("runs/smallnet-1/recipe.txt", (time.time() + 10,) * 2)
+done = fftrain("--resume", "--quiet")
+tap.ok(done.returncode == 0 and "the newest run is runs/smallnet-1\n" in done.stderr and "no checkpoint yet: it begins again" in done.stderr,
+       "a run without a checkpoint counts from its start", done.stderr)
+os.chdir("..")
 done = fftrain("--resume", "stopped", "--epochs", 5, "--quiet")
 tap.ok(done.returncode == 0 and os.path.exists("stopped/checkpoints/step-50") and "changed: epochs is 5 now, it was 4" in done.stderr,
        "goes on with more --epochs", done.stderr)

@@ -83,7 +83,8 @@ tap.ok(unnamed[1][1] == {} and unnamed.classes == [], "a set without labels")
 
 # ---- wrong calls ----
 tap.ok(raises(IndexError, lambda: plain[100], "sample 100 of a set with 100") and raises(IndexError, lambda: plain[-101]), "an index beyond the end")
-tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(os.path.dirname(plain.path)), "train"), "a folder of splits names them")
+tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(os.path.dirname(plain.path)), "holds one split; name ", "train"), "a folder of splits names them")
+tap.ok(raises(OSError, lambda: ffload.Dataset(os.path.join(plain.path, "train")), "is a set without splits, name that"), "a split of a set without splits")
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(PLACE)) and raises(OSError, lambda: ffload.Dataset("/nowhere/at/all"), "/nowhere/at/all"), "a path that is no set")
 tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(plain.path, verify="never"), "never") and
        raises(ffload.UsageError, lambda: ffload.Dataset(plain.path, as_="pandas"), "pandas"), "an argument that is none")

@@ -144,7 +144,7 @@ static void errors(void **state) {
 /* ---- options -------------------------------------------------------------------------------- */
 
 static bool flag;
-static const char *string;
+static const char *string, *optional;
 static int64_t integer, worded, patient;
 static double real;
 static uint64_t bytes_wanted;
@@ -158,6 +158,7 @@ static const ff_option options[] = {
     {"bytes", 0, FF_OPTION_BYTES, "BYTES", &bytes_wanted, NULL, 1, 1e18, "A size."},
     {"worded", 0, FF_OPTION_INTEGER, "N|auto", &worded, "auto", 1, 9, "An integer or a word."},
     {"patient", 0, FF_OPTION_INTEGER, "[N]", &patient, "ever", 0, 99, "An integer or nothing."},
+    {"optional", 0, FF_OPTION_STRING, "[TEXT]", &optional, "none", 0, 0, "A string or nothing."},
     {"choice", 0, FF_OPTION_CHOICE, NULL, &choice, "one|two|three", 0, 0, "A choice."},
     {.kind = FF_OPTION_FLAG},
 };
@@ -168,7 +169,7 @@ static ff_status parse(int count, const char **words, const char **positional, i
     char *argv[16] = {(char *)(uintptr_t) "prog"};
     for (int i = 0; i < count; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
     flag = false;
-    string = NULL;
+    string = optional = NULL;
     integer = worded = patient = 77;
     real = 0.5;
     bytes_wanted = 78;
@@ -212,6 +213,16 @@ static void options_accepted(void **state) {
     assert_true(patient == -1 && count == 1);
     assert_ok(PARSE("--patient", "8a"));
     assert_true(patient == -1 && count == 1);
+    assert_ok(PARSE("--optional", "--flag"));
+    assert_true(!strcmp(optional, "none") && flag && count == 0);
+    assert_ok(PARSE("--flag", "--optional"));
+    assert_true(!strcmp(optional, "none") && flag);
+    assert_ok(PARSE("--optional", "text", "more"));
+    assert_true(!strcmp(optional, "text") && count == 1);
+    assert_ok(PARSE("--optional=-text"));
+    assert_string_equal(optional, "-text");
+    assert_ok(PARSE("--optional", ""));
+    assert_true(!*optional && count == 0);
     assert_ok(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
     /* A range includes its ends. */

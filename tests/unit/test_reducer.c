@@ -1,8 +1,9 @@
 /* The reduction of gradients in 16 bits: what is sent, how it is rounded and scaled, and that
  * values that are not finite stay so. Two ranks with the same gradients: a communicator that
- * doubles. */
+ * doubles. What ranks have in common when a run goes on: a communicator that fills. */
 #include "tests/unit/train_helpers.h"
 
+#include "train/average.h"
 #include "train/reducer.h"
 
 typedef struct wire {
@@ -36,6 +37,17 @@ static ff_status check(ff_comm *comm, ff_error *why) {
 
 static const ff_comm_table doubling = {
     .name = "doubling", .all_reduce = all_reduce, .all_gather = all_gather, .check = check};
+
+enum { OF_RANK_0 = 0x5a };
+
+static ff_status broadcast(ff_comm *comm, ff_stream *stream, void *memory, uint64_t bytes, int root,
+                           ff_error *why) {
+    (void)comm, (void)stream, (void)root, (void)why;
+    memset(memory, OF_RANK_0, bytes);
+    return FF_OK;
+}
+
+static const ff_comm_table filling = {.name = "filling", .broadcast = broadcast, .check = check};
 
 static void build(ff_graph *g) {
     ff_node x = ff_graph_conv(g, 0, "a", 6, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
@@ -121,8 +133,44 @@ static void stays_not_finite(void **state) {
     free(got);
 }
 
+/* Every block of state that an optimizer may have, too: one that is left out would differ between
+ * the ranks without a word. */
+static void all_state_is_rank_0s(void **state) {
+    (void)state;
+    net n;
+    wire comm = {.base = {.table = &filling, .size = 2, .rank = 1}};
+    ff_reducer *reducer;
+    const ff_reducer_options how = {.ranks = 2, .comm = &comm.base, .dtype = FF_F32};
+    open_net(&n, build, 3, 8, 8, 2, "reference", 2);
+    assert_ok(ff_store_reserve_states(&n.store, FF_STATES, error));
+    assert_ok(ff_average_reserve(&n.store, error));
+    assert_ok(ff_store_reserve_sums(&n.store, false, error));
+    assert_ok(ff_reducer_create(&reducer, &n.store, &how, error));
+    assert_ok(ff_reducer_share_state(reducer, error));
+    const size_t trained = n.store.trained_count * sizeof(float);
+    const size_t buffers = n.store.buffer_count * sizeof(float);
+    const struct {
+        const void *memory;
+        size_t bytes;
+    } blocks[] = {{n.store.values, trained},
+                  {n.store.average, trained},
+                  {n.store.buffers, buffers},
+                  {n.store.average_buffers, buffers},
+                  {n.store.control, sizeof *n.store.control}};
+    assert_true(trained && buffers);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        for (size_t k = 0; k < blocks[i].bytes; k++)
+            assert_int_equal(((const uint8_t *)blocks[i].memory)[k], OF_RANK_0);
+    for (int i = 0; i < FF_STATES; i++)
+        for (size_t k = 0; k < trained; k++)
+            assert_int_equal(((const uint8_t *)n.store.state[i])[k], OF_RANK_0);
+    ff_reducer_destroy(&reducer);
+    close_net(&n);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_state_is_rank_0s),
         cmocka_unit_test(half_the_bytes),
         cmocka_unit_test(stays_not_finite),
     };

@@ -3,8 +3,9 @@
 BEGIN { FS = "\t" }
 
 # What an argument takes: "files", "folders", "words WORD WORD ...", or "" if unknown.
-# "auto|cuda[:I]" are words, "N|HxW" are not.
+# "auto|cuda[:I]" are words, "N|HxW" are not; "[DIR]" may be left out.
 function takes(argument,    word, count, i, words) {
+    if (argument ~ /^\[.*\]$/) argument = substr(argument, 2, length(argument) - 2)
     count = split(argument, word, "|")
     for (i = 1; i <= count; i++) {
         sub(/\[.*/, "", word[i])

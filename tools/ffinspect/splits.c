@@ -3,10 +3,8 @@
 #include "format/base/memory.h"
 #include "format/base/path.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), end_length = strlen(end);
@@ -21,42 +19,15 @@ static int compare(const void *a, const void *b) {
 
 /* Says why the folder is not a packed set, and what to do about it. */
 static ff_status no_set(const char *path, ff_error *error) {
-    struct stat info;
-    char *partial;
-    FF_TRY(ff_format(&partial, error, "%s.partial", path));
-    bool unfinished = ends_with(path, ".partial") || !stat(partial, &info);
-    free(partial);
+    const bool unfinished = ends_with(path, ".partial") || ff_path_exists("%s.partial", path);
     return ff_fail(
         error, FF_BAD_DATA,
         "%s: is not a packed set: it holds no index.ffx, and no folder in it does%s", path,
         unfinished ? "; its packing was not finished: the same ffpack command continues" : "");
 }
 
-static ff_status missing(const char *path, ff_error *error) {
-    int reason = errno;
-    struct stat info;
-    char *partial;
-    FF_TRY(ff_format(&partial, error, "%s.partial", path));
-    bool unfinished = reason == ENOENT && !stat(partial, &info);
-    free(partial);
-    if (unfinished)
-        return ff_fail(error, FF_IO,
-                       "%s: no such folder, but %s.partial is there: its packing was not finished; "
-                       "the same ffpack command continues",
-                       path, path);
-    if (reason == ENOENT) return ff_fail(error, FF_IO, "%s: no such folder", path);
-    errno = reason;
-    return ff_fail_errno(error, "%s: cannot stat", path);
-}
-
 static ff_status find(ff_set *set, const char *path, ff_error *error) {
-    struct stat info;
-    if (stat(path, &info)) return missing(path, error);
-    if (!S_ISDIR(info.st_mode))
-        return ff_fail(error, FF_BAD_DATA, "%s: is not a folder; %s", path,
-                       ends_with(path, ".ffx") || ends_with(path, ".ffs")
-                           ? "name the folder that contains it"
-                           : "a packed set is a folder that ffpack wrote");
+    FF_TRY(ff_set_check_folder(path, error));
     FF_TRY(ff_set_find(set, path, error));
     if (set->count) qsort(set->split, set->count, sizeof *set->split, compare);
     return set->count ? FF_OK : no_set(path, error);

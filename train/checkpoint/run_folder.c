@@ -2,10 +2,13 @@
 
 #include "format/base/file.h"
 #include "format/base/path.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -213,4 +216,72 @@ ff_status ff_checkpoint_steps(const char *checkpoints, uint64_t **steps, size_t 
     closedir(entries);
     if (*count) qsort(*steps, *count, sizeof **steps, largest_first);
     return status;
+}
+
+/* ---- the newest run ---- */
+
+/* When the file RUN/NAME was written; false where there is none. */
+static bool written(const char *run, const char *name, struct timespec *at) {
+    struct stat file;
+    char *path = NULL;
+    bool found = false;
+    if (ff_path_join(&path, run, name, NULL) == FF_OK) found = stat(path, &file) == 0;
+    free(path);
+    if (found) *at = file.st_mtim;
+    return found;
+}
+
+/* When its newest checkpoint was complete; else when it began. False: it is no run. */
+static bool last_time(const char *run, struct timespec *at) {
+    uint64_t *steps = NULL;
+    size_t count = 0;
+    char *folder = NULL, name[128];
+    bool found = false;
+    if (!written(run, FF_RUN_RECIPE_FILE, at)) return false;
+    if (ff_path_join(&folder, run, FF_RUN_CHECKPOINTS, NULL) == FF_OK)
+        (void)!ff_checkpoint_steps(folder, &steps, &count, NULL);
+    for (size_t i = 0; i < count && !found; i++) {
+        snprintf(name, sizeof name, FF_RUN_STEP_PREFIX "%" PRIu64 "/" FF_CHECKPOINT_SUMS_FILE,
+                 steps[i]);
+        found = written(folder, name, at);
+    }
+    free(folder);
+    free(steps);
+    return true;
+}
+
+static int compare_times(const struct timespec *a, const struct timespec *b) {
+    if (a->tv_sec != b->tv_sec) return a->tv_sec < b->tv_sec ? -1 : 1;
+    return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
+}
+
+ff_status ff_run_folder_newest(char **newest, ff_error *error) {
+    struct timespec latest = {0}, at;
+    DIR *entries = opendir(FF_RUN_FOLDERS);
+    ff_status status = FF_OK;
+    *newest = NULL;
+    for (const struct dirent *entry; entries && status == FF_OK && (entry = readdir(entries));) {
+        char *run = NULL;
+        if (entry->d_name[0] == '.') continue;
+        status = ff_path_join(&run, FF_RUN_FOLDERS, entry->d_name, error);
+        if (status != FF_OK || !last_time(run, &at)) {
+            free(run);
+            continue;
+        }
+        /* Of copies with the same times the first by name. */
+        const int later = *newest ? compare_times(&at, &latest) : 1;
+        const bool takes = later > 0 || (later == 0 && strcmp(run, *newest) < 0);
+        free(takes ? *newest : run);
+        if (!takes) continue;
+        *newest = run;
+        latest = at;
+    }
+    if (entries) closedir(entries);
+    if (status == FF_OK && *newest) return FF_OK;
+    free(*newest);
+    *newest = NULL;
+    if (status != FF_OK) return status;
+    return ff_fail(error, FF_USAGE,
+                   "--resume: there is no run in " FF_RUN_FOLDERS "/ here; wanted the folder of a "
+                   "run, as in --resume " FF_RUN_FOLDERS "/resnet18-1");
 }

@@ -29,6 +29,9 @@ FF_MUST_USE ff_status ff_run_folder_create(ff_run_folder **folder, const char *p
 /* Finds the folder of a run, to go on with it; every rank of a job does. `path` may be one of its
  * checkpoints. FF_USAGE where there is no run. */
 FF_MUST_USE ff_status ff_run_folder_open(ff_run_folder **folder, const char *path, ff_error *error);
+/* The run in FF_RUN_FOLDERS whose newest checkpoint was written last, where a run without one
+ * counts from its start. The caller frees *path. FF_USAGE where there is none. */
+FF_MUST_USE ff_status ff_run_folder_newest(char **path, ff_error *error);
 /* Before anything is written in an opened folder. FF_USAGE where another process holds it. */
 FF_MUST_USE ff_status ff_run_folder_lock(ff_run_folder *folder, ff_error *error);
 void ff_run_folder_close(ff_run_folder **folder); /* NULL is accepted */

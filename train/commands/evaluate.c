@@ -44,8 +44,8 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
         {"checkpoint", 'c', FF_OPTION_STRING, "PATH", &own->weights, NULL, 0, 0,
          "A checkpoint's folder, or a safetensors file."},
         {"data", 'd', FF_OPTION_STRING, "DIR", &own->data, NULL, 0, 0,
-         "Packed set, or a folder of splits with val, valid or test; it may also be given without "
-         "--data."},
+         "Packed set, or a folder of splits with val, valid or test, or of a single one; it may also "
+         "be given without --data."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &own->model, NULL, 0, 0,
          "Model of weights that do not say it, as PyTorch's files."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,

@@ -119,7 +119,7 @@ static ff_status settings_of(const beginning *b, const given *in, ff_settings *s
         FF_TRY(ff_settings_read(settings, b->recipe.bytes, b->recipe_path, error));
     if (in->data) {
         trainer->data = in->data;
-        trainer->val = NULL;
+        if (!ff_splits_val_is_none(trainer->val)) trainer->val = NULL;
     }
     if (in->device) trainer->device = in->device;
     if (in->threads) trainer->threads = in->threads;

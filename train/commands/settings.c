@@ -108,9 +108,10 @@ ff_status ff_settings_use(ff_settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Data"},
         {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
          "Packed training set, or a folder of splits with 'train'."},
-        {"val", 0, FF_OPTION_STRING, "DIR", &trainer->val, NULL, 0, 0,
-         "Packed set to evaluate on; default: the first of 'val', 'valid' and 'test' next to "
-         "'train' in --data."},
+        {"val", 0, FF_OPTION_STRING, "DIR|none", &trainer->val, NULL, 0, 0,
+         "Packed set to evaluate on; none: train without evaluation (a folder of that name is "
+         "./none); default: the first of 'val', 'valid' and 'test' next to 'train' in --data, where "
+         "there is one."},
         {"val-every", 0, FF_OPTION_INTEGER, "N", &trainer->val_every, NULL, 0, 1000000,
          "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
          "the recipe's, usually 1."},
@@ -292,9 +293,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
          "runs/MODEL-1, -2, ..."},
-        {"resume", 0, FF_OPTION_STRING, "DIR|auto", &out->session.resume, NULL, 0, 0,
+        {"resume", 0, FF_OPTION_STRING, "[DIR|auto]", &out->session.resume, FF_SESSION_NEWEST, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
-         "to the same bits; options given beside it replace the run's; auto: with that in --out, "
+         "to the same bits; options given beside it replace the run's; without DIR: with the newest "
+         "run in runs, the one whose last checkpoint was written last; auto: with that in --out, "
          "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
          "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "

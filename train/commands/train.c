@@ -120,7 +120,9 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     const char *const balanced = given->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The same wherever the run goes on, and without what is no part of it. */
-    char *paths[] = {make_absolute(&kept.trainer.data), make_absolute(&kept.trainer.val),
+    char *paths[] = {make_absolute(&kept.trainer.data),
+                     ff_splits_val_is_none(kept.trainer.val) ? NULL
+                                                             : make_absolute(&kept.trainer.val),
                      make_absolute(&kept.trainer.weights),
                      is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
     ff_status status;
@@ -241,6 +243,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     FF_TRY_DONE(ff_train_agree(given, trainer, error));
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (!ff_settings_trains(given)) print_notes(session);
     if (given->show_batch) {
         status = show_batch(trainer, given->show_batch, error);
         goto done;

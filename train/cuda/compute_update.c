@@ -25,18 +25,19 @@ typedef struct tables {
 } tables;
 
 static ff_cuda_segment segment_of(const ff_compute *compute, const ff_update_segment *from) {
-    return (ff_cuda_segment){
+    ff_cuda_segment segment = {
         .count = from->count,
         .group = (uint32_t)from->group,
         .gradient_dtype = from->sums ? FF_F32 : from->gradient_dtype,
         .working_dtype = compute->dtype,
         .gradient = from->sums ? from->sums : from->gradient,
         .master = from->values,
-        .state = {from->state[0], from->state[1]},
         .working = from->working,
         .adapts = from->adapts,
         .ema = from->average,
     };
+    for (int i = 0; i < FF_STATES; i++) segment.state[i] = from->state[i];
+    return segment;
 }
 
 static ff_cuda_group group_of(const ff_update_spec *spec, int g) {

@@ -146,14 +146,13 @@ static void steps_and_restart(run *r, ff_step *step, ff_model *model, const ff_t
                               void *images, const ff_batch *batch) {
     ff_store *store = ff_model_training_plan(model)->store;
     ff_compute *compute = ff_model_compute(model);
-    void *const blocks[] = {store->values, store->state[0], store->buffers, store->control};
-    const size_t bytes[] = {store->trained_count * sizeof(float),
-                            store->trained_count * sizeof(float),
-                            store->buffer_count * sizeof(float), sizeof *store->control};
-    void *kept[4];
-    for (int i = 0; i < 4; i++) {
-        kept[i] = malloc(bytes[i]);
-        ff_compute_read(compute, kept[i], blocks[i], bytes[i]);
+    ff_store_block blocks[FF_STORE_BLOCKS];
+    void *kept[FF_STORE_BLOCKS] = {NULL};
+    ff_store_blocks(store, blocks);
+    for (int i = 0; i < FF_STORE_BLOCKS; i++) {
+        if (!blocks[i].memory) continue;
+        kept[i] = malloc(blocks[i].bytes);
+        ff_compute_read(compute, kept[i], blocks[i].memory, blocks[i].bytes);
     }
     fill_images(r, compute, shape, images, 0);
     for (int i = 0; i < 3; i++)
@@ -161,8 +160,8 @@ static void steps_and_restart(run *r, ff_step *step, ff_model *model, const ff_t
     collect(r, step, true);
     assert_int_equal(r->count, 3);
     assert_ok(ff_step_restart(step, error));
-    for (int i = 0; i < 4; i++) {
-        ff_compute_write(compute, blocks[i], kept[i], bytes[i]);
+    for (int i = 0; i < FF_STORE_BLOCKS; i++) {
+        if (kept[i]) ff_compute_write(compute, blocks[i].memory, kept[i], blocks[i].bytes);
         free(kept[i]);
     }
     r->count = 0;

@@ -19,6 +19,7 @@ extern "C" uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t cou
 
 template <int RULE, int N> struct elements {
     static constexpr int states = RULE == FF_RULE_ADAMW || RULE == FF_RULE_LAMB ? 2 : 1;
+    static_assert(FF_STATES == 2, "say above which rule has more blocks of state");
     float gradient[N], weight[N], state[FF_STATES][N];
 
     __device__ __forceinline__ void load_weights(const ff_cuda_segment &s, uint64_t at) {
