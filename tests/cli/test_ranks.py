@@ -242,22 +242,21 @@ def test_launcher(name, before, skip_reason):
             tap.skip("%s: %s" % (name, what), skip_reason)
         return
     family = {"torchrun": "torchrun", "mpirun": "Open MPI"}[name]
-    check(start("--timeout", 20, before=before), "%s: starts 3 ranks" % name, 0, 60 * SLOW,
-          "%s: 3 ranks after" % family, "done", where="out")
-    said = {"kill": "was lost: it ended without a word", "stop": "was lost: it was silent for", "report":
-            "failed: out of memory"}
-    for kind, sentence in said.items():
-        check(start("--timeout", 2 * SLOW, "--fault", "2:%s:5" % kind, before=before),
-              "%s: %s of a rank is told by the others" % (name, kind), (1, 137), 60 * SLOW,
-              r"rank_job: rank 2 \(host %s, process \d+\) %s" % (HOST, sentence))
+    said = {"kill": "was lost: it ended without a word", "report": "failed: out of memory", "stop": "was lost: it was silent for"}
+    whole = start("--timeout", 20, before=before())
+    jobs = {kind: start("--timeout", 2 * SLOW, "--fault", "2:%s:5" % kind, before=before()) for kind in said}
+    check(whole, "%s: starts 3 ranks" % name, 0, 60 * SLOW, "%s: 3 ranks after" % family, "done", where="out")
+    for kind, job in jobs.items():
+        check(job, "%s: %s of a rank is told by the others" % (name, kind), (1, 137), 60 * SLOW,
+              r"rank_job: rank 2 \(host %s, process \d+\) %s" % (HOST, said[kind]))
 
 
 def test_torchrun():
-    test_launcher("torchrun", torchrun(3), "" if has_torchrun() else "torch is not installed")
+    test_launcher("torchrun", lambda: torchrun(3), "" if has_torchrun() else "torch is not installed")
 
 
 def test_mpirun():
-    test_launcher("mpirun", [*MPIRUN, "3"], "" if shutil.which("mpirun") else "mpirun is not installed")
+    test_launcher("mpirun", lambda: [*MPIRUN, "3"], "" if shutil.which("mpirun") else "mpirun is not installed")
 
 
 def test_two_launchers():
