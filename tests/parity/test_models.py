@@ -405,7 +405,7 @@ for compute in ("onednn", "reference"):
     check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
     check_steps("resnet18", "cifar", 16, 4, 1e-3, compute, **sgd)
     for more in ({}, {"mixed": 1, "smoothing": 0.1}, {"parts": 2, "smoothing": 0.1}):
-        check_steps("vgg11", "cifar", 32, 4, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, **more)
+        check_steps("vgg11", "cifar", 32, 2, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, **more)
     check_gradients("resnet18", "cifar", 8, 8, frozen="conv1.*,bn1.*,layer1.*,layer2.*")
     check_gradients("resnet18", "cifar", 8, 8, frozen="layer2.*,norm")
     check_gradients("mobilenet_v2", "cifar", 16, 8, frozen="norm")
