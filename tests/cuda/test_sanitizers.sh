@@ -8,8 +8,7 @@ cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 . tests/tap.sh
 [ -z "${SANITIZE:-}" ] || skip_all "sanitized kernels" "all of this build is sanitized: SANITIZE=$SANITIZE"
-names="cuda_sim cuda_move cuda_augment cuda_norm cuda_pool cuda_pointwise cuda_loss cuda_update cuda_depthwise
-    cuda_compute cuda_plan cuda_step cuda_run cuda_profile planner cuda_placements loader_device loader_waits"
+names=$(sed -n 's/^# Needs: //p' tests/cuda/test_sanitizers.sh | sed 's,tests/test_,,g')
 unset CMOCKA_MESSAGE_OUTPUT MAKEFLAGS MAKELEVEL
 # What is compiled again: the sources that the same programs of the build have, a third of all to a half.
 sources() { # PROGRAM...
