@@ -139,7 +139,8 @@ static void aborts(void **state) {
         uint64_t took = UINT64_MAX;
         for (int i = 0; i < 8 && took > 1000000000; i++) {
             job j;
-            open_job(&j, 3, times ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 0, times == 2);
+            open_job(&j, 3, times ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 0,
+                     times == 2);
             run_job(&j, wait_rank);
             took = 0;
             for (int r = 0; r < 3; r++) {
