@@ -70,6 +70,12 @@ def environment(name, *packages):
     return python
 
 
+def pillow():
+    """ffpack's options for the values of the Pillow that is installed."""
+    import PIL
+    return ["--pillow", "13" if int(PIL.__version__.split(".")[0]) >= 13 else "12"]
+
+
 def files_of(folder):
     """{path below the folder: bytes}"""
     found = {}

@@ -5,29 +5,24 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset CPPFLAGS CFLAGS LDFLAGS PKG_CONFIG_PATH MAKEFLAGS MAKELEVEL MFLAGS DNNL DNNL_ROOT CUDA_HOME CUDA_ROOT CC CXX
-scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
+. tests/tap.sh
 build=$scratch/build headers=$scratch/headers
-count=0
-result() { # GOOD NAME
-    count=$((count + 1))
-    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; tail -n 20 "$scratch/said" | cut -c1-200 | sed "s/^/# /"; fi
-}
 # A compiler that counts its calls, and sees the headers of this folder in place of the system's.
 mkdir "$headers"
 hide() { local name; for name in "$@"; do rm "$headers/$name"; done; }
-show() { local name; for name in "$@"; do ln -s "$(ls -d "/usr/include/$name" "/usr/include/$(gcc -print-multiarch)/$name" 2>/dev/null | head -1)" "$headers/$name"; done; }
+reveal() { local name; for name in "$@"; do ln -s "$(ls -d "/usr/include/$name" "/usr/include/$(gcc -print-multiarch)/$name" 2>/dev/null | head -1)" "$headers/$name"; done; }
 for file in /usr/include/* "/usr/include/$(gcc -print-multiarch)"/*; do ln -sfn "$file" "$headers/"; done
 printf '#!/bin/sh\necho >>%s\nexec gcc -nostdinc -isystem %s "$@" -isystem %s\n' "$scratch/calls" "$(gcc -print-file-name=include)" "$headers" >"$scratch/cc"
 chmod +x "$scratch/cc"
 makes() { # CODE ARGUMENT...: make's exit code
     local code=$1; shift
     : >"$scratch/calls"
-    make --no-print-directory BUILD="$build" CUDA=0 "$@" >"$scratch/said" 2>&1
+    make --no-print-directory BUILD="$build" CUDA=0 "$@" >"$said" 2>&1
     [ $? = "$code" ]
 }
 calls() { wc -l <"$scratch/calls"; }
 # What make would compile, as it stands: the sources.
-compiles() { makes 0 -n programs "$@" && { grep -oE -- '-c [^ ]+\.(c|cu|cc) ' "$scratch/said"; true; } | sort -u >"$scratch/compiled"; }
+compiles() { makes 0 -n programs "$@" && { grep -oE -- '-c [^ ]+\.(c|cu|cc) ' "$said"; true; } | sort -u >"$scratch/compiled"; }
 touched() { # every object and program, as if it had been built now
     find format loader train tools tests -type d | sed "s|^|$build/obj/|" | xargs mkdir -p && mkdir -p "$build/python/ffload" "$build/share/ffpack/recipes" &&
         makes 0 -t programs
@@ -41,31 +36,31 @@ result $? "a second looks for nothing, with the compiler of the first"
 touched && compiles && [ ! -s "$scratch/compiled" ]
 result $? "all is built"
 
-show cmocka.h
+reveal cmocka.h
 compiles && [ "$(calls)" -gt 10 ] && grep -q '^LIBS_CMOCKA := -lcmocka' "$build/config.mk"
 result $? "a library that was installed is found"
-grep -q 'looked for again' "$scratch/said" && grep -q 'cmocka: found' "$scratch/said" && ! grep -q 'zlib' "$scratch/said"
+grep -q 'looked for again' "$said" && grep -q 'cmocka: found' "$said" && ! grep -q 'zlib' "$said"
 result $? "only what is new is said"
 [ ! -s "$scratch/compiled" ]
 result $? "what does not use it is not compiled again"
-makes 0 "$build/obj/tests/unit/test_dtype.o" && touch "$headers" && makes 0 -n "$build/obj/tests/unit/test_dtype.o" && [ "$(calls)" -gt 10 ] && ! grep -q test_dtype.c "$scratch/said"
+makes 0 "$build/obj/tests/unit/test_dtype.o" && touch "$headers" && makes 0 -n "$build/obj/tests/unit/test_dtype.o" && [ "$(calls)" -gt 10 ] && ! grep -q test_dtype.c "$said"
 result $? "a folder that changed without a library that is used: looked at again, not compiled again"
 
 hide spng.h
-makes 2 programs && grep -q 'libspng: MISSING (no header spng.h)' "$scratch/said" && grep -q 'As root: .* install libspng-dev' "$scratch/said"
+makes 2 programs && grep -q 'libspng: MISSING (no header spng.h)' "$said" && grep -q 'As root: .* install libspng-dev' "$said"
 result $? "a library that was removed is missed by name"
-makes 2 programs && grep -q 'libspng: MISSING' "$scratch/said"
+makes 2 programs && grep -q 'libspng: MISSING' "$said"
 result $? "and again by the next make"
-show spng.h
+reveal spng.h
 compiles && [ ! -s "$scratch/compiled" ]
 result $? "installed again, nothing is compiled"
 
 hide dnnl.h
-compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled" && grep -q 'oneDNN: not found' "$scratch/said"
+compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled" && grep -q 'oneDNN: not found' "$said"
 result $? "without oneDNN what calls it is compiled, and nothing else"
-grep -q -- '-o [^ ]*/fftrain' "$scratch/said" && ! grep -- '-o [^ ]*/fftrain ' "$scratch/said" | grep -q -- -ldnnl
+grep -q -- '-o [^ ]*/fftrain' "$said" && ! grep -- '-o [^ ]*/fftrain ' "$said" | grep -q -- -ldnnl
 result $? "and fftrain is linked without it"
-touched && show dnnl.h && compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled"
+touched && reveal dnnl.h && compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled"
 result $? "with it again, too"
 
 # ---- settings ----
@@ -95,5 +90,5 @@ result $? "options that were refused are not kept"
 hide spng.h
 makes 0 -n install PREFIX="$scratch/to" && [ "$(calls)" = 0 ]
 result $? "make install takes what was found for the build"
-show spng.h
-echo "1..$count"
+reveal spng.h
+finish

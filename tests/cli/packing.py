@@ -9,7 +9,6 @@ import tap  # noqa: E402
 
 FFPACK = os.path.join(tap.BUILD, "ffpack")
 NORMALIZE = ["--mean", "0.4,0.5,0.6", "--std", "0.2,0.3,0.25"]
-FIXED = ["--resize", "9x11", "--dtype", "f32"] + NORMALIZE
 try:
     import numpy
     import torch
@@ -19,6 +18,7 @@ except ImportError as missing:
     tap.skip("packing", "Python lacks a module: %s" % missing)
     tap.finish()
 torch.set_num_threads(1)
+FIXED = ["--resize", "9x11", "--dtype", "f32"] + tap.pillow() + NORMALIZE
 reader = tap.second_reader()
 
 

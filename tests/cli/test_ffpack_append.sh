@@ -55,6 +55,12 @@ appends "u8, aligned" first more "${fixed[@]}" --dtype u8 --align 4096 --compres
 appends "samples of different sizes" first more --max-side 48 --pad-square --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 40K
 appends "a short side, and at most a long one" first more --resize 30 --max-side 38 --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 40K
 appends "gray, exact size" first more --resize 20x30 --interpolation bicubic --mode gray --mean 0.5 --std 0.5 --shard-size 20K
+appends "Pillow 12's values" first more "${fixed[@]}" --pillow 12
+check "  the order of the passes is not that of 13" bash -c "! '$inspect' set | grep -q passes="
+check "  the Pillow is recorded" bash -c "'$inspect' set | grep -q 'pillow: 12'"
+refuses "Pillow 13's after them" 2 "appended samples must be like those of the set;interpolation=bilinear;interpolation=bilinear%20passes=cheaper_first" append set more --pillow 13
+appends "a short side and a crop" first more "${fixed[@]}"
+check "  the order of the passes and the Pillow are recorded" bash -c "'$inspect' set | grep -q 'passes=cheaper_first' && '$inspect' set | grep -q 'pillow: 13'"
 check "a third generation" "$ffpack" append set first
 check "is right too" "$inspect" set --verify
 cp -r in_idx in_idx2

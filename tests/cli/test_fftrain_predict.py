@@ -84,7 +84,7 @@ for split, count in (("train", 24), ("test", 7)):
     for number, name in enumerate(("cat", "dog", "Käse & more")):
         for i in range(count):
             write("photos/%s/%s/%03d.%s" % (split, name, i, FORMS[i % len(FORMS)]), 100 * number)
-STEPS = ["--resize", 40, "--center-crop", 32, "--interpolation", "bicubic"]
+STEPS = ["--resize", 40, "--center-crop", 32, "--interpolation", "bicubic", *tap.pillow()]
 NORMALIZE = ["--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225"]
 COMMON = ["--batch", 12, "--epochs", 2, "--threads", 2, "--quiet", "--lr", 0.02]
 for dtype in ("f16", "u8"):

@@ -44,7 +44,9 @@ def ramp(entries, entry_bytes=4):
 
 
 def bmp_runs(width, height, four, seed):
-    """Run lengths of every kind: runs, literals, ends of rows, jumps."""
+    """Run lengths of every kind: runs, literals, ends of rows, jumps; from seed 6 on as the format has them, before
+    as Pillow reads them until 12.1: without odd literals of 4 bits, and two bytes more in a jump."""
+    valid = seed >= 6
     rng = random.Random(repr((width, height, four, seed)))
     out = b""
     for y in range(height):
@@ -53,15 +55,16 @@ def bmp_runs(width, height, four, seed):
             left = width - x
             count = min(left, rng.randrange(1, 9))
             kind = rng.randrange(4)
-            if kind == 0 and count >= 3 and not (four and count % 2):
-                literals = noise(rng.random(), count // 2 if four else count)
+            if kind == 0 and count >= 3 and (valid or not (four and count % 2)):
+                literals = noise(rng.random(), (count + 1) // 2 if four else count)
                 out += bytes([0, count]) + literals + bytes(len(literals) % 2)
             elif kind == 1 and left > 3 and x:
                 out += b"\0\0"
                 break
             elif kind == 2 and y + 1 < height and left > 2 and seed % 2:
-                out += bytes([0, 2, 9, 9, rng.randrange(left), 0])
-                x += 1
+                right = rng.randrange(left)
+                out += bytes([0, 2, right, 0] if valid else [0, 2, 9, 9, right, 0])
+                x += right if valid else 1
                 continue
             else:
                 count = count + (rng.randrange(300) if kind == 3 and seed % 3 == 0 else 0)
@@ -100,6 +103,12 @@ def bmps():
     yield "bmp of 2 colours in 8 bits", bmp(9, 5, 8, palette=palette_of(2), colors=2)
     yield "bmp of 3 greys in 4 bits", bmp(3, 5, 4, palette=ramp(3), colors=3)
     yield "bmp of black and white in 8 bits", bmp(9, 5, 8, palette=ramp(2), colors=2)
+    for bits, compression in ((1, 0), (8, 0), (4, 2), (8, 1)):
+        for colors in (1, 2):
+            data = bmp_runs(9, 5, compression == 2, 0) if compression else None
+            yield ("bmp of %d greys, %d bits, compression %d" % (colors, bits, compression),
+                   bmp(9, 5, bits, compression, palette=ramp(colors), colors=colors, data=data))
+    yield "bmp of header 12 whose offset leaves out the palette", bmp(9, 5, 4, header=12, offset=26, palette=palette_of(16, 3))
     yield "bmp with a gap", bmp(9, 5, 24, gap=33)
     yield "bmp without an offset", bmp(9, 5, 24, offset=0)
     yield "bmp of indexes without an offset", bmp(9, 5, 4, offset=0, palette=palette_of(16))
@@ -108,7 +117,7 @@ def bmps():
     yield "dib", bmp(9, 5, 24)[14:]
     yield "dib of indexes", bmp(9, 5, 8, palette=palette_of(256))[14:]
     for width, height in SIZES:
-        for seed in range(6):
+        for seed in range(10):
             for four in (False, True):
                 data = bmp_runs(width, height, four, seed)
                 name = "bmp run lengths %d, %d, %dx%d" % (four, seed, width, height)

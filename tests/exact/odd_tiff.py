@@ -162,7 +162,13 @@ def rare():
     yield "tiff with bytes after its end", tiff(9, 8, *rgb) + b"trailing"
 
 
-def packed_by_libtiff(Image):
+def is_packed(mode, compression):
+    """Whether libtiff has this compression for the mode; where not, Pillow 11 and 12 may crash."""
+    modes = {"jpeg": ("L", "RGB", "RGBA", "CMYK", "LA"), "webp": ("RGB", "RGBA", "CMYK")}
+    return mode in ("1",) if compression in ("group3", "group4", "tiff_ccitt") else mode in modes.get(compression, (mode,))
+
+
+def packed_by_libtiff(Image, has_webp=True):
     """Through Pillow's own writer: LZW, JPEG, group 3 and 4, and libtiff's other kinds."""
     for width, height in SIZES + ((100, 90),):
         for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "LA", "I;16", "I", "F"):
@@ -171,11 +177,13 @@ def packed_by_libtiff(Image):
                 image = picture(Image, mode, width, height) if mode in ("RGB", "RGBA", "CMYK", "LA") else image.convert(mode)
             for compression in ("tiff_lzw", "jpeg", "tiff_adobe_deflate", "packbits", "group3", "group4", "tiff_ccitt", "lzma",
                                 "zstd", "webp"):
+                if not is_packed(mode, compression) or (compression == "webp" and not has_webp):
+                    continue
                 out = io.BytesIO()
                 try:
                     image.save(out, "TIFF", compression=compression)
-                except Exception:
-                    continue
+                except OSError:
+                    continue  # a libtiff without this compression
                 yield "tiff %s %s %dx%d" % (mode, compression, width, height), out.getvalue()
             if mode == "RGB":
                 for sampling in (0, 1, 2):

@@ -1,7 +1,8 @@
 """Pillow and torchvision as the oracle of the exactness tests: our program's results, theirs, and TAP lines
 about the differences. A test without them is skipped when this is imported.
 
-Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
+Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository); FF_PILLOW_OF_PYPI=1 where
+Pillow brings its own libraries (test_pillow_versions.py)."""
 import inspect
 import io
 import os
@@ -24,7 +25,7 @@ try:
     import PIL
     import torch
     import torchvision
-    from PIL import Image, ImageFile, ImageOps, PpmImagePlugin
+    from PIL import Image, ImageFile, ImageOps, PpmImagePlugin, features
     from torchvision import transforms
     from torchvision.transforms import functional
 except ImportError as missing:
@@ -40,13 +41,18 @@ INTERPOLATION = {
 # Where Pillow's versions differ, the newer one is followed (README.md): an older oracle is adapted.
 VERSION = tuple(map(int, PIL.__version__.split(".")[:2]))
 OLD = VERSION < (10, 0)
+PYPI = os.environ.get("FF_PILLOW_OF_PYPI") == "1"
+# libjpeg-turbo 3, which PyPI's Pillow has, smooths the blocks of incomplete progressive JPEGs otherwise than 2.
+SMOOTHS_OTHERWISE = int((features.version("libjpeg_turbo") or "0").split(".")[0]) >= 3
 
 
 def run(files, **options):
     """[(bytes, shape) or an error's message] of each file."""
-    arguments = [PROGRAM] if VERSION >= (13, 0) else [PROGRAM, "--pillow-12"]
+    arguments = [PROGRAM]
+    options.setdefault("pillow_12", VERSION < (13, 0))
     for name, value in options.items():
-        arguments.append("--" + name.replace("_", "-") + ("" if value is True else "=%s" % value))
+        if value is not False:
+            arguments.append("--" + name.replace("_", "-") + ("" if value is True else "=%s" % value))
     with tempfile.TemporaryFile() as given:
         for data in files:
             given.write(b"%d\n" % len(data) + data)
@@ -301,10 +307,11 @@ def agree(name, files, refused=0, exif=False, modes=("rgb", "gray", "native"), a
         tap.ok(not wrong, "%s, mode %s (%d files, %d values)" % (name, mode, len(files), values), wrong)
 
 
-def have(name, files):
+def have(name, files, pillow_12=False):
     """Files whose pixels are known, [(name, bytes, [(r, g, b) of each pixel])]: for what some versions of
     Pillow do wrong."""
-    for (file_name, _, want), got in zip(files, run([data for _, data, _ in files], mode="rgb", dtype="u8", layout="hwc")):
+    results = run([data for _, data, _ in files], mode="rgb", dtype="u8", layout="hwc", pillow_12=pillow_12)
+    for (file_name, _, want), got in zip(files, results):
         want = bytes(value for pixel in want for value in pixel)
         good = not isinstance(got, str) and got[0] == want
         tap.ok(good, "%s, %s" % (name, file_name), [] if good else ["%r" % (got,), "%r wanted" % want])

@@ -383,14 +383,15 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
 
 # Net, stem, side, batch. SOME: a form of each family; the rest of EVERY takes minutes (FF_MODELS=all).
 SOME = [("resnet18", "cifar", 8, 8), ("resnet50", "imagenet", 32, 8), ("vgg11", "cifar", 32, 2), ("vgg11_bn", "cifar", 32, 4),
-        ("mobilenet_v2", "cifar", 16, 8), ("mobilenet_v2", "imagenet", 64, 8)]
+        ("mobilenet_v2", "imagenet", 64, 8)]
 EVERY = SOME + [("resnet18", "imagenet", 64, 4), ("resnet101", "cifar", 8, 16), ("resnet152", "cifar", 8, 16), ("vgg11", "imagenet", 64, 2),
                 ("vgg16_bn", "imagenet", 64, 4), ("resnet34", "cifar", 8, 8),
                 *((name, "cifar", 32, 4 if name.endswith("_bn") else 2) for name in VGGS[2:])]
-check_list("cifarnet", "auto", 32, 10)
-for name in RESNETS + VGGS + ["mobilenet_v2"]:
-    check_list(name, "imagenet", 96, 1000)
-    check_list(name, "cifar", 32)
+if tap.SHORT:
+    check_list("cifarnet", "auto", 32, 10)
+    for name in RESNETS + VGGS + ["mobilenet_v2"]:
+        check_list(name, "imagenet", 96, 1000)
+        check_list(name, "cifar", 32)
 for compute in ("onednn", "reference"):
     known = subprocess.run([PROGRAM, "-", "-", "model=smallnet", "compute=" + compute], capture_output=True)
     if known.returncode:
@@ -399,16 +400,22 @@ for compute in ("onednn", "reference"):
     sgd = {"lr": 0.1, "momentum": 0.9, "nesterov": 1, "decay": 5e-4}
     fast = {"lr": 0.01, "momentum": 0.6, "nesterov": 1, "decay": 0.02, "summed": 1, "smoothing": 0.2, "airbench": 1}
     if compute == "reference": # unit tests compare the two on every operation
+        if not tap.LONG:
+            continue
         check_steps("cifarnet", "auto", 32, 4, 1e-3, compute, **fast)
         check_gradients("resnet18", "cifar", 8, 4, compute, frozen="norm")
         continue
-    check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
-    check_steps("resnet18", "cifar", 16, 4, 1e-3, compute, **sgd)
-    for more in ({}, {"mixed": 1, "smoothing": 0.1}, {"parts": 2, "smoothing": 0.1}):
-        check_steps("vgg11", "cifar", 32, 4, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, **more)
-    check_gradients("resnet18", "cifar", 8, 8, frozen="conv1.*,bn1.*,layer1.*,layer2.*")
-    check_gradients("resnet18", "cifar", 8, 8, frozen="layer2.*,norm")
-    check_gradients("mobilenet_v2", "cifar", 16, 8, frozen="norm")
-    for case in EVERY if os.environ.get("FF_MODELS") == "all" else SOME:
-        check_gradients(*case)
+    if tap.SHORT:
+        check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
+        check_steps("vgg11", "cifar", 32, 2, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, parts=2, smoothing=0.1)
+        check_gradients("resnet18", "cifar", 8, 8, frozen="layer2.*,norm")
+        check_gradients("mobilenet_v2", "cifar", 16, 8)
+    if tap.LONG:
+        check_steps("resnet18", "cifar", 16, 4, 1e-3, compute, **sgd)
+        for more in ({}, {"mixed": 1, "smoothing": 0.1}):
+            check_steps("vgg11", "cifar", 32, 2, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, **more)
+        check_gradients("resnet18", "cifar", 8, 8, frozen="conv1.*,bn1.*,layer1.*,layer2.*")
+        check_gradients("mobilenet_v2", "cifar", 16, 8, frozen="norm")
+        for case in EVERY if os.environ.get("FF_MODELS") == "all" else SOME:
+            check_gradients(*case)
 tap.finish()

@@ -1,5 +1,6 @@
 /* The metadata's canonical text: round trips, every refusal, comparison, transform_id. */
 #include "format/checksum.h"
+#include "format/recorded.h"
 #include "tests/unit/format_set.h"
 
 #include <math.h>
@@ -415,6 +416,42 @@ static void escapes(void **state) {
     ff_metadata_free(&metadata);
 }
 
+/* The option that a set's metadata stands for: what it says, or what it means where it is older
+ * than the option. */
+static void pillow_of_a_set(void **state) {
+    (void)state;
+    static const struct {
+        const char *transform, *fact, *value, *option;
+    } cases[] = {
+        {NULL, NULL, NULL, NULL}, /* arrays as they are */
+        {NULL, "libjpeg-turbo", "2.1.5", "--pillow=12"},
+        {NULL, "pillow", "12", "--pillow=12"},
+        {NULL, "pillow", "13", "--pillow=13"},
+        {"resize size=256 interpolation=bilinear", "source", "cifar", "--pillow=12"},
+        {"max_side size=256 interpolation=bicubic", "source", "cifar", "--pillow=12"},
+        {"resize size=9 interpolation=bilinear passes=cheaper_first", NULL, NULL, "--pillow=13"},
+        {"center_crop size=9x9", "source", "cifar", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_metadata metadata = {.alignment = 64};
+        ff_recorded recorded = {0};
+        if (cases[i].transform)
+            assert_ok(ff_metadata_add_transform(&metadata, cases[i].transform, error));
+        if (cases[i].fact)
+            assert_ok(ff_metadata_add_provenance(&metadata, cases[i].fact, cases[i].value, error));
+        assert_ok(ff_recorded_options(&recorded, &metadata, error));
+        const char *found = NULL;
+        for (size_t k = 0; k < recorded.count; k++)
+            if (!strncmp(recorded.option[k], "--pillow", 8)) found = recorded.option[k];
+        if (cases[i].option)
+            assert_string_equal(found, cases[i].option);
+        else
+            assert_null(found);
+        ff_recorded_free(&recorded);
+        ff_metadata_free(&metadata);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sound_text),
@@ -428,6 +465,7 @@ int main(void) {
         cmocka_unit_test(transform_id),
         cmocka_unit_test(comparison),
         cmocka_unit_test(escapes),
+        cmocka_unit_test(pillow_of_a_set),
     };
     return cmocka_run_group_tests_name("metadata", tests, NULL, NULL);
 }

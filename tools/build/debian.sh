@@ -29,6 +29,7 @@ if [ ! -e "$root/.made" ]; then
         fail "debootstrap failed: $(tail -n 3 "$root.log")"
     touch "$root/.made"
 fi
+echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # a root that a crash may spoil is made anew
 # How this machine reaches the network: names, certificates, settings of pip.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$root$file"; done

@@ -166,7 +166,7 @@ static bool find_layout(const key *of, ff_tiff_layout *out) {
         out->color = FF_TIFF_GREY;
         if (samples == 1 && none) return find_grey(of, out);
         return plain && of->photometric == 1 && bytes && samples == 2 && extra == 1 &&
-               of->extra[0] == 2;
+               (of->extra[0] == 0 || of->extra[0] == 2);
     case 2:
         out->color = FF_TIFF_RGB;
         out->premultiplied = has_extra(of, 1);
