@@ -47,7 +47,7 @@ os.mkdir("set")
 make("set/train", "--count", COUNT, "--height", 16, "--width", 16, "--statistics")
 make("set/test", "--count", 21, "--height", 16, "--width", 16, "--statistics")
 RUN = ["--data", "set", "--batch", 16, "--epochs", 2, "--seed", 3, "--lr", 0.01, "--schedule", "constant", "--warmup", 0,
-       "--last-batch", "keep", "--hash-every", 5, "--reproducible"]
+       "--last-batch", "keep", "--hash-every", 1, "--reproducible"]
 SMALLNET = ["--model", "smallnet", "--augment", "crop=4,flip,mixup", "--dropout", 0.3, "--clip-norm", 1, "--class-weights", "balanced"]
 MOBILENET = ["--model", "mobilenet_v2", "--stem", "cifar", "--augment", "crop=4,flip", "--ema", 0.9]
 
@@ -80,7 +80,7 @@ for net, how, splits in SPLITS:
 # ranks that are no power of two, and a step that is one part on each
 
 TWELVE = ["--data", "set", "--model", "smallnet", "--batch", 24, "--epochs", 1, "--lr", 0.01, "--last-batch", "keep",
-         "--hash-every", 5, "--reproducible", "--parts", 12]
+         "--hash-every", 1, "--reproducible", "--parts", 12]
 done = fftrain(*TWELVE, "--out", "twelve")
 whole = result("twelve") if tap.ok(done.returncode == 0, "12 micro-batches", done.stderr) else []
 for name, split in ("3 ranks", ["--dp", cpus(3)]), ("6 ranks", ["--dp", cpus(6)]):
