@@ -126,7 +126,8 @@ ff_status ff_set_refuse_part(const char *path, ff_error *error) {
                    path, part.number, part.count);
 }
 
-/* OUT/train of a set without splits, or OUT/val of one with others, is told so. */
+/* Names what there is in place of OUT/train of a set without splits, or OUT/val of one with others.
+ */
 static ff_status refuse_missing(const char *path, ff_error *error) {
     char *copy = NULL;
     ff_set set = {0};
