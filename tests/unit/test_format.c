@@ -344,7 +344,7 @@ static void reader_refusals(void **state) {
     size_t field;
     char *folder = new_folder();
     assert_fails(ff_dataset_open(&dataset, "/nonexistent", FF_VERIFY_FIRST, error), FF_IO,
-                 "/nonexistent: cannot open");
+                 "/nonexistent: no such folder");
     assert_null(dataset);
     assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_BAD_DATA,
                  "is no packed dataset");
