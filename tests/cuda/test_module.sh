@@ -82,7 +82,7 @@ size_t cudnnGetVersion(void) { return $2; }
 size_t cudnnGetCudartVersion(void) { return $3; }"
 }
 cudnn libs/libcudnn.so.9 90800 $cuda
-headers=$(cat "$build/cuda.headers")
+headers=$(sed -n 's/.*-DFF_HEADERS=//p' "$build/flags/headers")
 module prog/libff_cuda.so "$headers" $cuda
 driver good 599.10 $((cuda + 20)) 0 2
 order="opened nvrtc opened builtins opened cublasLt opened cublas opened cudnn cuBLAS answers 42"

@@ -6,13 +6,13 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/tap.sh
 build=$(realpath "${BUILD:-build}")
-skip() { skip_all "libraries in wheels alone" "$1"; }
+skipped() { skip_all "libraries in wheels alone" "$1"; }
 if [ "${1:-}" != inside ]; then
-    [ -f "$build/libff_cuda.so" ] || skip "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
-    unshare -rm true 2>/dev/null || skip "no mount namespace may be made here"
+    [ -f "$build/libff_cuda.so" ] || skipped "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
+    unshare -rm true 2>/dev/null || skipped "no mount namespace may be made here"
     stub=$(ls "${CUDA_HOME:-/usr/local/cuda}"/{lib,lib64,targets/x86_64-linux/lib}/stubs/libcuda.so 2>/dev/null | head -1)
-    [ -n "$stub" ] || skip "the toolkit's stub of the driver is not here"
-    tests/gpu/fake_driver "$stub" "$scratch/driver" 2>"$scratch/log" || skip "no stand-in for the driver: $(head -1 "$scratch/log")"
+    [ -n "$stub" ] || skipped "the toolkit's stub of the driver is not here"
+    tests/gpu/fake_driver "$stub" "$scratch/driver" 2>"$scratch/log" || skipped "no stand-in for the driver: $(head -1 "$scratch/log")"
     unshare -rm bash "$0" inside "$scratch"
     exit
 fi
@@ -45,7 +45,7 @@ for file in "${files[@]}"; do
     # Under its name in the wheels.
     to=$to/$(readelf -d "$file" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
     [ -f "$to" ] && continue
-    : >"$to" && mount --bind "$file" "$to" || skip "files cannot be mounted here"
+    : >"$to" && mount --bind "$file" "$to" || skipped "files cannot be mounted here"
 done
 for file in "${files[@]}"; do mount --bind /dev/null "$file"; done
 

@@ -32,7 +32,7 @@ fi
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # a root that a crash may spoil is made anew
 # How this machine reaches the network: names, certificates, settings of pip.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$root$file"; done
+for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates/*.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$root$file"; done
 mkdir -p "$root/root/ffpack"
 # What was built there stays; files deleted here are deleted there.
 (cd "$root/root/ffpack" && find . -mindepth 1 -maxdepth 1 ! -name build ! -name quickstart -exec rm -rf {} +)
@@ -50,7 +50,7 @@ inside() {
     done
     [ ! -d ../shared ] || reads "$(realpath ../shared)" /root/shared
     mount -t proc proc "$root/proc" || fail "$root/proc cannot be mounted"
-    mount --rbind /dev "$root/dev" || fail "$root/dev cannot be mounted"
+    mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" || fail "$root/dev and $root/sys cannot be mounted"
     exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" \
         sh -c 'cd /root/ffpack && exec "$@"' sh "$@"
 }
