@@ -15,15 +15,14 @@ sources() { # PROGRAM...
     for program; do readelf --debug-dump=info --dwarf-depth=1 "$program" 2>/dev/null; done | sed -nE 's/.*DW_AT_name .*: ([^/<].*\.(c|cc|cu))$/\1/p' | sort -u
 }
 for kind in address,undefined thread; do
-    folder=$build/sanitized-${kind%%,*} programs=() plain=()
+    folder=$build/sanitized-${kind%%,*} programs=()
     for name in $names; do
         # Whole nets launch the same kernels that are checked one by one: minutes without new
         # coverage.
         case "$kind $name" in "thread cuda_compute" | "thread cuda_plan" | "thread cuda_step" | "thread cuda_run" | "thread cuda_profile") continue ;; esac
         programs+=("$folder/tests/test_$name")
-        plain+=("$build/tests/test_$name")
     done
-    compiled=$(sources "${plain[@]}")
+    compiled=$(sources "${programs[@]/#$folder/$build}")
     # FOLDER PATTERN: those objects, as words.
     objects() { sed -nE "s,^($2)\$,$folder/obj/$1\\1.o,; T; s,\.c\.o\$,.o,; p" <<<"$compiled" | tr '\n' ' '; }
     make -s -j"$(nproc)" BUILD="$folder" SANITIZE=$kind CUDA=0 FORMAT_OBJECTS="$(objects '' 'format/.*\.c')" LOADER_OBJECTS="$(objects '' 'loader/.*\.c')" \
