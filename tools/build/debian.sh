@@ -31,7 +31,7 @@ if [ ! -e "$root/.made" ]; then
 fi
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # a root that a crash may spoil is made anew
 # How this machine reaches the network: names, certificates, settings of pip.
-cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+for file in resolv.conf hosts; do cp -L "/etc/$file" "$root/etc/$file"; done
 for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates/*.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$root$file"; done
 mkdir -p "$root/root/ffpack"
 # What was built there stays; files deleted here are deleted there.
