@@ -39,11 +39,12 @@ mkdir -p "$root/root/ffpack"
 git clone -q --no-checkout . "$root/root/clone" && mv "$root/root/clone/.git" "$root/root/ffpack/" && rmdir "$root/root/clone" || fail "git clone failed"
 git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C "$root/root/ffpack"
 git -C "$root/root/ffpack" reset -q
-# In namespaces of its own: what it mounts and starts ends with it, however it ends.
+# In namespaces of its own, under a root of its own: what it mounts and starts ends with it, however it ends.
 inside() {
     reads() { # FOLDER PLACE: the folder, there, to be read
         mkdir -p "$root$2" && mount --bind "$1" "$root$2" && mount -o remount,bind,ro "$root$2" || fail "$root$2 cannot be mounted"
     }
+    mount --bind "$root" "$root" || fail "$root cannot be mounted"
     local toolkit
     for toolkit in /usr/local/cuda*; do
         [ ! -d "$toolkit" ] || [ -n "${FFPACK_WITHOUT_CUDA:-}" ] || reads "$(realpath "$toolkit")" "$toolkit"
@@ -51,8 +52,10 @@ inside() {
     [ ! -d ../shared ] || reads "$(realpath ../shared)" /root/shared
     mount -t proc proc "$root/proc" || fail "$root/proc cannot be mounted"
     mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" || fail "$root/dev and $root/sys cannot be mounted"
-    exec chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" \
-        sh -c 'cd /root/ffpack && exec "$@"' sh "$@"
+    # The root of all, not a chroot, in which there are no user namespaces.
+    cd "$root" && mkdir -p .machine && pivot_root . .machine || fail "$root cannot be the root"
+    umount -l .machine && rmdir .machine && cd /root/ffpack || fail "the machine's root stays"
+    exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 }
 export root
 export -f fail inside
