@@ -146,11 +146,12 @@ grep -lE '\btap\.(SHORT|LONG)\b|(^|if |[;&|!] *)(short|long)( *[;&|]|$)' tests/*
     grep -v '^suite/test_run.sh$' | while read -r name; do grep -q "^$name \(test\|long\)$" "$scratch/test" || echo "$name has one length"; done >"$said"
 [ ! -s "$said" ]
 result $? "and no other test does"
-# Programs as scripts name them: tap.program("NAME"), $build/tests/NAME, $build/ffpack, os.path.join(tap.BUILD, "ffpack").
+# Programs as scripts name them: tap.program("NAME"), $build/tests/NAME, $build/ffpack, os.path.join(tap.BUILD, "ffpack");
+# test_$name is no name.
 for script in $(grep -l '^# Needs: ' tests/*/test_*.{sh,py}); do
     needs=" $(sed -n 's/^# Needs: //p' "$script") "
     for program in $(grep -oiE '\bprogram\("[a-z_.]+|build\}?"?/tests/[a-z_.]+|build(\}?"?/|[},]* "?/?)ff(pack|inspect|train)\b' "$script" |
-        sed -E 's/.*\("/tests\//;s/.*\/tests/tests/;s/.*[^a-z](ff[a-z]*)$/\1/'); do
+        grep -v '_$' | sed -E 's/.*\("/tests\//;s/.*\/tests/tests/;s/.*[^a-z](ff[a-z]*)$/\1/'); do
         case $needs in *" $program "*) ;; *) echo "$script: $program" ;; esac
     done
 done >"$said"
