@@ -10,7 +10,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 from jobs import MPIRUN  # noqa: E402
-from runs import fftrain, make, stored_bytes  # noqa: E402
+from runs import distance, fftrain, make, stored_bytes, tensors  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
@@ -86,6 +86,15 @@ whole = result("twelve") if tap.ok(done.returncode == 0, "12 micro-batches", don
 for name, split in ("3 ranks", ["--dp", cpus(3)]), ("6 ranks", ["--dp", cpus(6)]):
     check(whole, "split", fftrain(*TWELVE, *split, "--out", "split"), name)
     shutil.rmtree("split", ignore_errors=True)
+
+# of equal parts the running means are, at the first norm, those of the whole batch
+
+make("step", "--count", 16, "--height", 16, "--width", 16, "--statistics")
+STEP = ["--data", "step", "--model", "smallnet", "--batch", 16, "--epochs", 1, "--seed", 3, "--lr", 0.01, "--augment", "none"]
+runs = [fftrain(*STEP, "--out", "batch"), fftrain(*STEP, "--reproducible", "--accumulate", 4, "--out", "parts")]
+if tap.ok([done.returncode for done in runs] == [0, 0], "a step, and one of 4 parts", [done.stderr for done in runs]):
+    batch, parts = ({"mean": tensors(run)["bn1.running_mean"]} for run in ("batch", "parts"))
+    tap.ok(distance(batch, parts) < 1e-6, "the parts' running means are those of the batch within 1e-6", distance(batch, parts))
 
 # ---- what is refused
 
