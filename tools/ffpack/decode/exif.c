@@ -39,11 +39,10 @@ static unsigned orientation_of(const ff_tiff_file *from, const ff_tiff_entry *en
 unsigned ff_exif_directory_orientation(const ff_tiff_file *file, uint64_t offset) {
     ff_tiff_cursor cursor;
     ff_tiff_entry entry;
-    unsigned orientation = FF_EXIF_NONE;
     ff_tiff_begin(&cursor, file, offset);
     while (ff_tiff_next(&cursor, &entry))
-        if (entry.tag == TAG_ORIENTATION) orientation = orientation_of(file, &entry);
-    return orientation;
+        if (entry.tag == TAG_ORIENTATION) return orientation_of(file, &entry);
+    return FF_EXIF_NONE;
 }
 
 unsigned ff_exif_orientation(const uint8_t *bytes, size_t length) {

@@ -2,8 +2,8 @@
  * the orientation of the stored image (EXIF 2.3, 4.6.4):
  *   1 upright   2 mirrored   3 upside down        4 mirrored, upside down
  *   5 mirrored, then turned left   6 turned left   7 mirrored, then turned right   8 turned right
- * (upright.h reverses it). Read as by Pillow's getexif: the last such tag is used, of any numeric
- * type.
+ * (upright.h reverses it). Read as by Pillow's getexif: the first such tag is used (before 13.0,
+ * the last), of any numeric type.
  *
  * More lenient than Pillow: a record without a TIFF header is ignored. */
 #ifndef FF_FFPACK_EXIF_H

@@ -55,8 +55,11 @@ static void take_tag(tags *in, const ff_tiff_entry *entry) {
         {TAG_SAMPLE_FORMAT, offsetof(tags, sample_format)},
         {TAG_WINDOWS_PHOTO, offsetof(tags, windows_photo)},
     };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (places[i].tag == entry->tag) memcpy((char *)in + places[i].place, entry, sizeof *entry);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (places[i].tag != entry->tag) continue;
+        ff_tiff_entry *place = (ff_tiff_entry *)(void *)((char *)in + places[i].place);
+        if (place->count == 0) *place = *entry; /* the first counts; before Pillow 13.0, the last */
+    }
 }
 
 /* The first value of a tag, `missing` where it is not there; at most UINT32_MAX. */
