@@ -1,6 +1,7 @@
 #include "train/cuda/engine_choice.h"
 
 #include "format/base/memory.h"
+#include "format/base/thread.h"
 #include "train/cuda/cudnn/run.h"
 #include "train/cuda/engine_timer.h"
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { REPEATS = 4 }; /* further measurements of a fast engine */
 
@@ -43,9 +43,7 @@ void ff_engine_chooser_close(ff_engine_chooser *c) {
 /* ---- preparing candidates ---- */
 
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)ff_now_ns();
 }
 
 static ff_library_engine engine_of(const ff_cudnn_candidate *candidate, int found) {
