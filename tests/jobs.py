@@ -42,14 +42,14 @@ class Job:
                                         stderr=subprocess.PIPE, start_new_session=True,
                                         env={**CLEAN, "FF_TAG": self.tag, **(variables or {})})
 
-    def end(self):
+    def end(self, timeout=120, ends_by=signal.SIGKILL):
         self.stuck = False
         try:
-            self.out, self.err = self.process.communicate(timeout=120)
+            self.out, self.err = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             self.stuck = list(find(self.tag)) == [self.process.pid]
             for process in find(self.tag):
-                os.kill(process, signal.SIGKILL)
+                os.kill(process, ends_by)
             self.out, self.err = self.process.communicate()
         self.code = self.process.returncode
         self.seconds = time.monotonic() - self.began

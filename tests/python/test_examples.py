@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -36,14 +36,13 @@ def make_images(folder):
 
 
 def run(name, *options, launcher=()):
-    """What the example prints; None, and why, where it failed."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "OMPI_", "RANK", "WORLD"))}
-    done = subprocess.run([*launcher, sys.executable, os.path.join(EXAMPLES, name), *map(str, options)], cwd=package.PLACE, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
-                          env=dict(inherited, PYTHONPATH=package.FOLDER, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES=""))
-    if done.returncode:
-        print("# " + done.stderr.strip().replace("\n", "\n# "))
-    return done.stdout if done.returncode == 0 else ""
+    """What the example prints; nothing where it failed, or did not end: where each thread was is then said."""
+    job = jobs.Job(*launcher, sys.executable, os.path.join(EXAMPLES, name), *options, cwd=package.PLACE,
+                   variables={"PYTHONPATH": package.FOLDER, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONFAULTHANDLER": "1"})
+    job.end(300, signal.SIGABRT)
+    if job.code:
+        print("# " + str(job).strip().replace("\n", "\n# "))
+    return job.out if job.code == 0 else ""
 
 
 def learns(name, example, *options, launcher=()):
