@@ -1,11 +1,14 @@
 """Shared by the tests of ranks: jobs and single ranks as processes, what they said and what is left of them."""
+import atexit
 import concurrent.futures
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
@@ -13,7 +16,10 @@ HOST = re.escape(socket.gethostname())
 LAUNCHERS = re.compile("^(FFTRAIN|OMPI|PMI|PMIX|SLURM|MPI|TORCHELASTIC|MASTER|RANK|WORLD|LOCAL|GROUP|ROLE)(_|$)")
 CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
 RANK = (b"FFTRAIN_RANK", b"OMPI_COMM_WORLD_RANK", b"RANK")
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+# A temporary folder for each: of two that start at once, Open MPI 4.1 may fail to make the one that they share.
+FOLDERS = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, FOLDERS, ignore_errors=True)
+MPIRUN = ["sh", "-c", 'TMPDIR=$(mktemp -d -p "%s") exec mpirun "$@"' % FOLDERS, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 PORTS = set()  # that free_port has returned
 

@@ -316,7 +316,8 @@ else:
 
 def stopped(number, group, wait):
     process = subprocess.Popen([FFTRAIN, "predict", "-c", "resnet", *("many/%d" % i for i in range(10000))], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, env=environment, start_new_session=True)
+                               stderr=subprocess.PIPE, env=environment, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # nohup may have started this test
     while process.poll() is None and clean():
         time.sleep(0.002)
     time.sleep(wait)
