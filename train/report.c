@@ -132,9 +132,11 @@ static json_t *start_object(const ff_trainer *trainer) {
         ff_model_compute_name(trainer->model), "threads", ff_model_threads(trainer->model),
         "workers", trainer->workers);
     json_t *more = json_pack(
-        "{s:I, s:i, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
-        (json_int_t)ff_summary_parameters(trainer->model), "epochs", (int)trainer->epochs, "batch",
-        (json_int_t)trainer->batch, "steps", (json_int_t)ff_trainer_total_steps(trainer), "order",
+        "{s:I, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}",
+        "parameters", (json_int_t)ff_summary_parameters(trainer->model), "epochs",
+        (int)trainer->epochs, "batch", (json_int_t)trainer->batch, "first_step",
+        (json_int_t)trainer->options->first_step, "steps",
+        (json_int_t)ff_trainer_total_steps(trainer), "order",
         ff_order_name(trainer->order), "augment", trainer->augment_text, "val_resize",
         splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
         (json_int_t)trainer->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
@@ -284,7 +286,8 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
                       : status == FF_INTERRUPTED ? "interrupted"
                       : status == FF_PREEMPTED   ? "preempted"
                                                  : "failed";
-    bool evaluated = result->totals.val_epoch != 0;
+    const bool evaluated = result->totals.val.epoch != 0;
+    const bool best = result->totals.best.epoch != 0;
     double train_ns = (double)result->totals.train_ns;
     return json_pack(
         "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
@@ -292,9 +295,9 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         "event", "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message),
         "epochs", (int)result->last.epoch, "steps", (json_int_t)result->totals.steps, "samples",
         (json_int_t)result->totals.samples, "val_accuracy",
-        evaluated ? ff_json_number(result->totals.val_accuracy) : json_null(), "best_val_accuracy",
-        evaluated ? ff_json_number(result->totals.best_accuracy) : json_null(), "best_epoch",
-        evaluated ? json_integer(result->totals.best_epoch) : json_null(), "seconds",
+        evaluated ? ff_json_number(result->totals.val.accuracy) : json_null(), "best_val_accuracy",
+        best ? ff_json_number(result->totals.best.accuracy) : json_null(), "best_epoch",
+        best ? json_integer(result->totals.best.epoch) : json_null(), "seconds",
         ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
         ff_json_number(train_ns * 1e-9), "val_seconds",
         ff_json_number((double)result->totals.val_ns * 1e-9), "timed_seconds",
@@ -318,19 +321,19 @@ static json_t *with_reduction(json_t *object, const ff_reducer_times *times) {
 static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
-    if (result->totals.val_epoch)
+    if (result->totals.val.epoch)
         fprintf(out, "Accuracy on %s: %.2f %% after epoch %" PRIu32,
-                ff_dataset_path(trainer->splits.val), 100 * result->totals.val_accuracy,
-                result->totals.val_epoch);
+                ff_dataset_path(trainer->splits.val), 100 * result->totals.val.accuracy,
+                result->totals.val.epoch);
     else
         fprintf(out, "Accuracy while training on %s: %.2f %% in epoch %" PRIu32,
                 ff_dataset_path(trainer->splits.train), 100 * last->train_accuracy, last->epoch);
-    if (result->totals.best_epoch != result->totals.val_epoch)
-        fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->totals.best_accuracy,
-                result->totals.best_epoch);
+    if (result->totals.best.epoch && result->totals.best.epoch != result->totals.val.epoch)
+        fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->totals.best.accuracy,
+                result->totals.best.epoch);
     if (last->averaged) fprintf(out, "; of the average %.2f %%", 100 * last->ema_accuracy);
     fprintf(out, "; %.1f s of training", (double)result->totals.train_ns * 1e-9);
-    if (result->totals.val_epoch)
+    if (result->totals.val.epoch)
         fprintf(out, " and %.1f s of evaluation", (double)result->totals.val_ns * 1e-9);
     double rate = result->totals.train_ns
                       ? (double)result->totals.samples * 1e9 / (double)result->totals.train_ns

@@ -9,6 +9,7 @@
 #include "train/debug/hashes.h"
 #include "train/evaluate.h"
 #include "train/run_ranks.h"
+#include "train/run_saves.h"
 #include "train/run_step.h"
 #include "train/warm_up.h"
 #include "train/whitening.h"
@@ -29,8 +30,7 @@ typedef struct running {
     ff_nvml_reading gpu;
     uint64_t began_ns;   /* of the epoch's training in this process */
     uint64_t asked_ns;   /* since: the host's waiting for batches */
-    uint64_t saved_ns;   /* when the last checkpoint was begun */
-    uint64_t saved_step; /* its steps */
+    ff_saves saves;
     ff_hashes *hashes;   /* NULL = none are kept */
     ff_outcome outcome;  /* the last one that has arrived */
     bool goes_on;        /* from a checkpoint; of a job, rank 0's */
@@ -39,15 +39,6 @@ typedef struct running {
 
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
     return ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, step);
-}
-
-/* The last checkpoint that is whole; NULL: there is none. */
-static const char *last_checkpoint(const running *run) {
-    ff_keeper *keeper = run->options->keeper;
-    if (!keeper) return NULL;
-    (void)!ff_keeper_finish(keeper, NULL); /* its note is told at the end */
-    const char *last = ff_keeper_last(keeper);
-    return last ? last : run->options->from_path;
 }
 
 /* Adds the outcomes that have arrived; with `wait`, all of them. */
@@ -66,9 +57,11 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
                     error, FF_BAD_DATA,
                     "%s: the label of sample %d of step %" PRIu64 " is no class of the model",
                     ff_dataset_path(trainer->splits.train), one->bad_sample, one->step + 1);
-            if (ff_loss_is_bad(trainer, one))
-                return ff_loss_failed(trainer, one, last_checkpoint(run), run->options->folder,
-                                      error);
+            if (ff_loss_is_bad(trainer, one)) {
+                const char *last = ff_saves_last(&run->saves);
+                return ff_loss_failed(trainer, one, last ? last : run->options->from_path,
+                                      run->options->folder, error);
+            }
             run->outcome = *one;
             ff_stop_note(&run->stop, trainer, one);
             sums->loss_sum += ff_outcome_loss(one);
@@ -122,38 +115,12 @@ static void tell_note(const running *run) {
         if (notes[i]) ff_report_note(run->report, notes[i]);
 }
 
-/* ---- checkpoints ---- */
-
-/* A checkpoint of the steps so far; training goes on while it is written. */
-static ff_status save(running *run, bool best, ff_error *error) {
-    ff_keeper *keeper = run->options->keeper;
+/* A checkpoint of the steps so far. */
+static ff_status save(running *run, ff_error *error) {
     FF_TRY(collect(run, true, error));
-    FF_TRY(ff_keeper_save(keeper, &run->state, best, error));
-    const char *note = ff_keeper_note(keeper);
-    if (note) ff_report_note(run->report, note);
-    run->began_ns = run->saved_ns = ff_now_ns();
-    run->saved_step = run->state.totals.steps;
+    FF_TRY(ff_saves_take(&run->saves, &run->state, error));
+    run->began_ns = ff_now_ns();
     return FF_OK;
-}
-
-/* Whether --checkpoint-every asks for one after this step. */
-static bool due_after_step(const running *run) {
-    const ff_every *every = &run->options->every;
-    if (!run->options->keeper) return false;
-    if (every->unit == FF_EVERY_STEPS)
-        return run->state.totals.steps % (uint64_t)every->amount == 0;
-    return every->unit == FF_EVERY_MINUTES &&
-           (double)(ff_now_ns() - run->saved_ns) * 1e-9 >= 60 * every->amount;
-}
-
-/* After an epoch, counted from 1, and its evaluation. */
-static bool due_after_epoch(const running *run, uint32_t epoch, bool best) {
-    const ff_every *every = &run->options->every;
-    if (!run->options->keeper) return false;
-    if (epoch == run->trainer->epochs) return true;
-    if (every->unit == FF_EVERY_EPOCHS) return epoch % (uint32_t)every->amount == 0;
-    if (every->unit != FF_EVERY_CHOSEN) return false;
-    return best || (double)(ff_now_ns() - run->saved_ns) * 1e-9 >= FF_EVERY_SECONDS;
 }
 
 /* ---- epochs ---- */
@@ -172,9 +139,11 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(collect(run, false, error));
         ff_report_step(run->report, run->state.totals.steps, sums, sums->wait_ns + run->asked_ns,
                        sums->train_ns + ff_now_ns() - run->began_ns);
-        if (batch + 1 == trainer->batches || !due_after_step(run)) continue;
+        if (batch + 1 == trainer->batches ||
+            !ff_saves_due_after_step(&run->saves, run->state.totals.steps))
+            continue;
         take_times(run);
-        FF_TRY(save(run, false, error));
+        FF_TRY(save(run, error));
     }
     /* Now, while the GPU works on the last steps. */
     run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
@@ -239,6 +208,10 @@ static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error)
     return FF_OK;
 }
 
+static double score_of(const running *run, const ff_evaluated *evaluation) {
+    return ff_evaluation_score(evaluation, run->options->best_by, (uint32_t)run->trainer->views);
+}
+
 /* *best: no earlier evaluation was as good, by --best-by. */
 static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
     ff_run_totals *totals = &run->state.totals;
@@ -249,21 +222,39 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
                        &evaluation, error));
     totals->val_ns += evaluation.ns;
     totals->last_val_ns = evaluation.ns;
-    totals->val_epoch = line->epoch;
-    totals->val_accuracy = evaluation.accuracy;
+    totals->val_step = totals->steps;
+    totals->val = (ff_evaluated){.epoch = line->epoch,
+                                 .views = (uint32_t)trainer->views,
+                                 .loss = evaluation.loss,
+                                 .accuracy = evaluation.accuracy};
     line->evaluated = true;
     line->val_loss = evaluation.loss;
     line->val_accuracy = evaluation.accuracy;
     line->val_top5 = ff_tally_top(trainer->tally);
     FF_TRY(evaluate_average(run, line, error));
-    const double score =
-        run->options->best_by == FF_BEST_LOSS ? -evaluation.loss : evaluation.accuracy;
-    *best = !totals->best_epoch || score > totals->best_score;
-    if (!*best) return FF_OK;
-    totals->best_epoch = line->epoch;
-    totals->best_accuracy = evaluation.accuracy;
-    totals->best_score = score;
+    const double score = score_of(run, &totals->val), earlier = score_of(run, &totals->best);
+    if (isnan(score)) ff_report_note(run->report, "the loss of the evaluation is not finite: it cannot be the best");
+    *best = !isnan(score) && !(score <= earlier);
+    if (*best) totals->best = totals->val;
     return FF_OK;
+}
+
+/* Evaluates and reports an epoch that is trained, counted from 0, and saves it where one is due. */
+static ff_status complete_epoch(running *run, uint32_t epoch, ff_error *error) {
+    const ff_trainer *trainer = run->trainer;
+    bool best = false;
+    ff_epoch line = line_of(run, epoch);
+    if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
+        const ff_status status = evaluate(run, &line, &best, error);
+        if (status == FF_INTERRUPTED) run->stop.signal = error->signal_number;
+        FF_TRY(status);
+    }
+    end_epoch(run);
+    run->result.last = line;
+    FF_TRY(ff_report_epoch(run->report, &line, error));
+    const bool due = ff_saves_due_after_epoch(&run->saves, run->state.totals.steps, epoch + 1,
+                                              epoch + 1 == trainer->epochs, best);
+    return due ? save(run, error) : FF_OK;
 }
 
 static ff_status run_epochs(running *run, ff_error *error) {
@@ -272,57 +263,37 @@ static ff_status run_epochs(running *run, ff_error *error) {
     const uint64_t steps = run->state.totals.steps - (run->state.epoch.samples > 0);
     uint32_t epoch = (uint32_t)(steps / trainer->batches);
     for (; epoch < trainer->epochs; epoch++) {
-        bool best = false;
         ff_status status = train_epoch(run, epoch, error);
         take_times(run);
         ff_report_end_steps(run->report);
         FF_TRY(status);
         FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
-        ff_epoch line = line_of(run, epoch);
-        if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
-            status = evaluate(run, &line, &best, error);
-            if (status == FF_INTERRUPTED) run->stop.signal = error->signal_number;
-            FF_TRY(status);
-        }
-        end_epoch(run);
-        run->result.last = line;
-        FF_TRY(ff_report_epoch(run->report, &line, error));
-        if (due_after_epoch(run, epoch + 1, best)) FF_TRY(save(run, best, error));
+        status = complete_epoch(run, epoch, error);
+        if (status != FF_OK && status != FF_INTERRUPTED) ff_saves_fail(&run->saves, &run->state, error);
+        FF_TRY(status);
     }
     return FF_OK;
 }
 
-/* The checkpoint of a run that a signal stops: *error says that it can go on. SIGTERM and SIGUSR1
- * come from schedulers, which start such a run again: FF_PREEMPTED. */
-static ff_status save_stopped(running *run, ff_error *error) {
-    const int number = run->stop.signal ? run->stop.signal : ff_interrupt_signal();
-    ff_keeper *keeper = run->options->keeper;
+static ff_status stopped_at(running *run, int number, ff_error *error) {
     ff_error why = {0};
-    ff_status status = FF_OK;
-    (void)!ff_keeper_finish(keeper, NULL); /* its note is told at the end */
-    if (run->state.totals.steps != run->saved_step || !ff_keeper_last(keeper))
-        status = save(run, false, &why);
-    if (status == FF_OK) status = ff_keeper_finish(keeper, &why);
+    const ff_status status = collect(run, true, &why);
     if (status != FF_OK)
         return ff_fail_within(error, FF_INTERRUPTED, "no checkpoint was saved (%s)", why.message);
-    const bool preempted = number == SIGTERM || number == SIGUSR1;
-    char first[sizeof error->message];
-    snprintf(first, sizeof first, "%s", error->message);
-    return ff_fail(error, preempted ? FF_PREEMPTED : FF_INTERRUPTED, "%s; --resume goes on from %s",
-                   first, ff_keeper_last(keeper));
+    return ff_saves_stop(&run->saves, &run->state, number, error);
 }
 
 /* A signal is not a failure of the run: say how far it got. */
 static ff_status stopped(running *run, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     const uint64_t steps = run->state.totals.steps;
+    const int number = run->stop.signal ? run->stop.signal : ff_interrupt_signal();
     ff_status status =
         ff_fail(error, FF_INTERRUPTED,
                 "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu64 " of %s done)",
-                ff_interrupt_name(run->stop.signal ? run->stop.signal : ff_interrupt_signal()),
-                steps, ff_trainer_total_steps(trainer), steps / trainer->batches,
+                ff_interrupt_name(number), steps, ff_trainer_total_steps(trainer), steps / trainer->batches,
                 ff_say_count(trainer->epochs, "epoch", "epochs").text);
-    if (run->options->keeper && steps) status = save_stopped(run, error);
+    if (steps) status = stopped_at(run, number, error);
     return ff_ranks_stopped(run->trainer, &run->stop, status, error);
 }
 
@@ -347,13 +318,15 @@ static ff_status whiten(running *run, ff_error *error) {
     return status;
 }
 
-/* The last checkpoint is on the disk; or it is said why not. */
-static void finish_checkpoints(running *run) {
-    ff_keeper *keeper = run->options->keeper;
-    if (!keeper) return;
-    (void)!ff_keeper_finish(keeper, NULL); /* the note says it */
-    const char *note = ff_keeper_note(keeper);
-    if (note) ff_report_note(run->report, note);
+/* The best evaluation so far, where the checkpoints were chosen by another measure before. */
+static void choose_best_again(running *run) {
+    ff_run_totals *totals = &run->state.totals;
+    const uint32_t by = run->options->best_by;
+    if (totals->best_by == by && !isnan(score_of(run, &totals->best))) return;
+    const ff_keeper *keeper = run->options->keeper;
+    totals->best = keeper ? ff_keeper_best(keeper) : (ff_evaluated){0};
+    if (isnan(score_of(run, &totals->best))) totals->best = (ff_evaluated){0};
+    totals->best_by = by;
 }
 
 ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,
@@ -377,7 +350,11 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
                        "it goes on",
                        run.state.totals.steps);
     }
-    run.saved_step = run.state.totals.steps;
+    choose_best_again(&run);
+    run.saves = (ff_saves){.keeper = options->keeper,
+                           .every = options->every,
+                           .report = report,
+                           .saved_step = run.state.totals.steps};
     FF_TRY(ff_report_start(report, trainer, error));
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
@@ -386,11 +363,11 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
                                run.state.totals.steps, false, error));
     FF_TRY_DONE(ff_ranks_compare(trainer, run.state.totals.steps, error));
     if (trainer->ema_decay >= 0 && !run.goes_on) ff_average_begin(ff_model_store(trainer->model));
-    run.saved_ns = ff_now_ns();
+    run.saves.saved_ns = ff_now_ns();
     FF_TRY_DONE(run_epochs(&run, error));
 done:
     if (status == FF_INTERRUPTED) status = stopped(&run, error);
-    finish_checkpoints(&run);
+    status = ff_saves_finish(&run.saves, status, error);
     ff_hashes_close(&run.hashes);
     run.result.total_ns = ff_now_ns() - began;
     run.result.reduced = ff_ranks_measure(trainer);

@@ -7,9 +7,6 @@
 #include "train/report.h"
 #include "train/trainer.h"
 
-/* By what the best checkpoint is chosen, of the evaluated ones. */
-typedef enum ff_best_by { FF_BEST_ACCURACY, FF_BEST_LOSS } ff_best_by;
-
 typedef struct ff_run_options {
     ff_keeper *keeper; /* NULL: no checkpoints are written */
     ff_every every;

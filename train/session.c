@@ -296,8 +296,11 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
                              ff_error *error) {
     const ff_metadata *data = ff_dataset_metadata(trainer->splits.train);
     const ff_keeper_options options = {.directory = ff_run_folder_checkpoints(session->folder),
-                                       .keep = (int)session->options->keep};
-    char *mean = NULL, *std = NULL, *net = NULL, train[33], val[33];
+                                       .keep = (int)session->options->keep,
+                                       .best_by = (ff_best_by)session->options->best_by,
+                                       .views = (uint32_t)trainer->views,
+                                       .from = ff_session_step(session)};
+    char *note = NULL, *mean = NULL, *std = NULL, *net = NULL, train[33], val[33];
     ff_buffer metadata = {0};
     ff_capture *capture;
     ff_status status;
@@ -320,8 +323,10 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
     FF_TRY_DONE(ff_capture_create(&capture, trainer->model, weights,
                                   sizeof weights / sizeof *weights, facts,
                                   sizeof facts / sizeof *facts, error));
-    status = ff_keeper_create(&session->keeper, capture, &options, error);
+    FF_TRY_DONE(ff_keeper_create(&session->keeper, capture, &options, &note, error));
+    if (note) status = add_note(session, note, error);
 done:
+    free(note);
     ff_buffer_free(&metadata);
     free(mean);
     free(std);
@@ -345,6 +350,7 @@ ff_run_options ff_session_run(const ff_session *session) {
     return (ff_run_options){
         .keeper = session->keeper,
         .every = session->every,
+        .best_by = (ff_best_by)session->options->best_by,
         .from = session->checkpoint ? ff_checkpoint_state(session->checkpoint) : NULL,
         .from_path = session->checkpoint ? ff_checkpoint_path(session->checkpoint) : NULL,
         .folder = ff_session_path(session),

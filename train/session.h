@@ -23,6 +23,7 @@ typedef struct ff_session_options {
     const char *resume;
     const char *every;  /* ff_every_parse */
     int64_t keep;       /* checkpoints, at least 1 */
+    int best_by;        /* ff_best_by */
     int64_t hash_every; /* as in ff_run_options */
 } ff_session_options;
 
@@ -59,7 +60,7 @@ FF_MUST_USE ff_status ff_session_start(ff_session *session, ff_trainer *trainer,
                                        const ff_buffer *recipe, ff_error *error);
 /* Sentences for the user: where it goes on and what is different. NULL where there is nothing. */
 const char *ff_session_notes(const ff_session *session);
-/* For ff_run; best_by is the caller's. */
+/* For ff_run. */
 ff_run_options ff_session_run(const ff_session *session);
 
 #endif

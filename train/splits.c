@@ -103,35 +103,44 @@ static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     return FF_OK;
 }
 
-/* Labels without names: classes are 0 to the largest label. */
-static ff_status largest_label(ff_dataset *dataset, size_t field, int64_t *largest,
+/* At least one sample must have a label; *largest: of all labels. */
+static ff_status check_labeled(ff_dataset *dataset, size_t field, int64_t *largest,
                                ff_error *error) {
-    uint64_t count = ff_dataset_count(dataset);
+    const uint64_t count = ff_dataset_count(dataset);
+    *largest = -1;
     for (uint64_t i = 0; i < count; i++) {
         int64_t value;
         FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
         if (value > *largest) *largest = value;
     }
-    return FF_OK;
+    if (*largest >= 0) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: every sample's '%s' is -1, unlabeled",
+                   ff_dataset_path(dataset), ff_dataset_metadata(dataset)->field[field].name);
 }
 
+/* Of labels without names: 0 to the largest of the training set. */
 static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val_field,
                                ff_error *error) {
     const ff_field *field = &ff_dataset_metadata(splits->train)->field[train_field];
-    if (field->class_count) {
-        splits->classes = field->class_count;
-        return FF_OK;
+    const char *train = ff_dataset_path(splits->train);
+    int64_t largest, seen = -1;
+    FF_TRY(check_labeled(splits->train, train_field, &largest, error));
+    if (splits->val) {
+        const ff_status status = check_labeled(splits->val, val_field, &seen, error);
+        if (status != FF_OK)
+            return ff_fail_within(error, status, "the validation set (--val none: without one)");
     }
-    int64_t largest = -1;
-    FF_TRY(largest_label(splits->train, train_field, &largest, error));
-    if (largest < 0)
-        return ff_fail(error, FF_BAD_DATA, "%s: every sample's '%s' is -1, unlabeled",
-                       ff_dataset_path(splits->train), field->name);
-    if (splits->val) FF_TRY(largest_label(splits->val, val_field, &largest, error));
+    splits->classes = field->class_count;
+    if (splits->classes) return FF_OK;
     if (largest >= (int64_t)FF_CLASSES_LIMIT)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: the largest label of '%s' is %" PRId64 "; at most %u are accepted",
-                       ff_dataset_path(splits->train), field->name, largest, FF_CLASSES_LIMIT - 1);
+                       train, field->name, largest, FF_CLASSES_LIMIT - 1);
+    if (seen > largest)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: has the label %" PRId64 ", but the labels of %s end at %" PRId64
+                       "; ffpack --classes FILE gives both sets the same classes",
+                       ff_dataset_path(splits->val), seen, train, largest);
     splits->classes = (uint32_t)largest + 1;
     return FF_OK;
 }

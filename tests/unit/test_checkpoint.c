@@ -61,11 +61,10 @@ static void states_are_read_as_written(void **state) {
                    .wait_ns = 5,
                    .val_ns = 6,
                    .last_val_ns = 7,
-                   .val_epoch = 8,
-                   .best_epoch = 9,
-                   .val_accuracy = 1.0 / 3,
-                   .best_accuracy = 2.0 / 3,
-                   .best_score = -0x1p-1060},
+                   .val_step = 8,
+                   .val = {.epoch = 8, .views = 2, .loss = NAN, .accuracy = 1.0 / 3},
+                   .best = {.epoch = 9, .views = 6, .loss = 0x1p-1060, .accuracy = 2.0 / 3},
+                   .best_by = 1},
     };
     ff_run_state read;
     ff_buffer text = {0};
@@ -76,9 +75,9 @@ static void states_are_read_as_written(void **state) {
     assert_memory_equal(&written.epoch, &read.epoch, sizeof read.epoch);
     assert_memory_equal(&written.totals, &read.totals, sizeof read.totals);
     /* Each number is needed, and checked. */
-    char *cut = strstr(text.bytes, "totals.best_score");
+    char *cut = strstr(text.bytes, "totals.best.loss");
     cut[0] = 'T';
-    assert_fails(ff_run_state_read(&read, text.bytes, error), FF_BAD_DATA, "'totals.best_score'");
+    assert_fails(ff_run_state_read(&read, text.bytes, error), FF_BAD_DATA, "'totals.best.loss'");
     assert_fails(ff_run_state_read(&read, "[1]", error), FF_BAD_DATA, "no JSON object");
     assert_fails(ff_run_state_read(&read, "{", error), FF_BAD_DATA, "no JSON object");
     assert_fails(ff_run_state_read(&read, "{\"control.step\": -1}", error), FF_BAD_DATA,
@@ -269,6 +268,15 @@ static ff_run_state at_step(uint64_t step) {
     return (ff_run_state){.totals = {.steps = step}};
 }
 
+/* Just evaluated. */
+static ff_run_state evaluated(uint64_t step, double accuracy) {
+    ff_run_state run = at_step(step);
+    run.totals.val_step = step;
+    run.totals.val =
+        (ff_evaluated){.epoch = (uint32_t)step, .views = 1, .loss = 1, .accuracy = accuracy};
+    return run;
+}
+
 /* The newest, and the best; `newest` is found, also after damage. */
 static void the_newest_and_the_best_stay(void **state) {
     (void)state;
@@ -282,11 +290,11 @@ static void the_newest_and_the_best_stay(void **state) {
     assert_int_equal(mkdir(folder, 0777), 0);
     assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_null(checkpoint);
-    const ff_keeper_options options = {.directory = folder, .keep = 2};
-    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
+    ff_keeper_options options = {.directory = folder, .keep = 2, .views = 1};
+    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, &note, error));
     for (uint64_t step = 9; step <= 12; step++) {
-        const ff_run_state run = at_step(step);
-        assert_ok(ff_keeper_save(keeper, &run, step == 9, error));
+        const ff_run_state run = evaluated(step, step == 9 ? 0.5 : 0.4);
+        assert_ok(ff_keeper_save(keeper, &run, error));
     }
     assert_ok(ff_keeper_finish(keeper, error));
     assert_null(ff_keeper_note(keeper));
@@ -299,10 +307,13 @@ static void the_newest_and_the_best_stay(void **state) {
     assert_string_equal(target, "step-9");
     /* Another process goes on, and knows the best. */
     ff_keeper_destroy(&keeper);
-    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
+    options.from = 12;
+    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, &note, error));
+    assert_null(note);
+    assert_int_equal(ff_keeper_best(keeper).epoch, 9);
     for (uint64_t step = 13; step <= 15; step++) {
-        const ff_run_state run = at_step(step);
-        assert_ok(ff_keeper_save(keeper, &run, step == 14, error));
+        const ff_run_state run = step == 13 ? at_step(13) : evaluated(step, step == 14 ? 0.6 : 0.4);
+        assert_ok(ff_keeper_save(keeper, &run, error));
     }
     ff_keeper_destroy(&keeper);
     assert_ok(ff_checkpoint_steps(folder, &steps, &count, error));
@@ -333,13 +344,16 @@ static void a_failed_checkpoint_is_told(void **state) {
     const ff_run_state run = at_step(3);
     snprintf(folder, sizeof folder, "%s/not-there", place);
     const ff_keeper_options options = {.directory = folder, .keep = 1};
-    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
-    assert_ok(ff_keeper_save(keeper, &run, false, error));
+    char *note;
+    assert_int_equal(mkdir(folder, 0777), 0);
+    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, &note, error));
+    assert_int_equal(rmdir(folder), 0);
+    assert_ok(ff_keeper_save(keeper, &run, error));
     assert_fails(ff_keeper_finish(keeper, error), FF_IO, "not-there/step-3.partial: cannot create");
     assert_non_null(strstr(ff_keeper_note(keeper), "not-there/step-3.partial"));
     assert_null(ff_keeper_note(keeper));
     assert_int_equal(mkdir(folder, 0777), 0);
-    assert_ok(ff_keeper_save(keeper, &run, false, error));
+    assert_ok(ff_keeper_save(keeper, &run, error));
     assert_ok(ff_keeper_finish(keeper, error));
     assert_null(ff_keeper_note(keeper));
     ff_keeper_destroy(&keeper);

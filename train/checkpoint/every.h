@@ -1,13 +1,12 @@
-/* When checkpoints are written, besides after the last step and where a signal stops the run. Pure.
- */
+/* When checkpoints are written, besides after the best evaluation so far, after the last step, and
+ * where a signal or a failure ends the run. Pure. */
 #ifndef FF_TRAIN_EVERY_H
 #define FF_TRAIN_EVERY_H
 
 #include "format/base/status.h"
 
 typedef enum ff_every_unit {
-    /* After an epoch that ends at least FF_EVERY_SECONDS after the last checkpoint, or has the best
-     * evaluation so far. */
+    /* After an epoch that ends at least FF_EVERY_SECONDS after the last checkpoint. */
     FF_EVERY_CHOSEN,
     FF_EVERY_EPOCHS,
     FF_EVERY_STEPS,

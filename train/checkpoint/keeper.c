@@ -11,20 +11,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* A checkpoint on the disk. */
+typedef struct saved {
+    uint64_t step;
+    bool was_best;
+    ff_evaluated val; /* of its own weights; epoch 0: they were not evaluated */
+} saved;
 
 struct ff_keeper {
     ff_capture *capture;
     char *directory;
     int keep;
+    ff_best_by best_by;
+    uint32_t views;
+    saved *saved; /* [count], in the order of their steps */
+    int count;
+    int best;           /* of them; -1 = none */
     ff_threads *writer; /* NULL = none writes */
-    uint64_t step;      /* being written, or the last one that was */
-    bool best;          /* it is the best so far */
-    uint64_t best_step;
-    bool has_best;
-    ff_status status; /* of the last one written */
-    ff_error error;   /* its error */
-    ff_error untold;  /* the last error that ff_keeper_note has not returned */
+    saved next;         /* being written, or the last one that was */
+    ff_status status;   /* of the last one written */
+    ff_error error;     /* its error */
+    ff_error untold;    /* the last error that ff_keeper_note has not returned */
     char *last;
 };
 
@@ -46,37 +56,68 @@ done:
     return status;
 }
 
-/* Removes all but the newest `keep` and the best. */
-static ff_status remove_old(const ff_keeper *keeper, ff_error *error) {
-    uint64_t *steps;
-    size_t count;
-    ff_status status = ff_checkpoint_steps(keeper->directory, &steps, &count, error);
-    for (size_t i = (size_t)keeper->keep; status == FF_OK && i < count; i++) {
+typedef struct step_name {
+    char text[40];
+} step_name;
+
+static step_name name_of(uint64_t step) {
+    step_name name;
+    snprintf(name.text, sizeof name.text, FF_RUN_STEP_PREFIX "%" PRIu64, step);
+    return name;
+}
+
+/* The saved one, after all others; it replaces one of as many steps. */
+static ff_status add(ff_keeper *keeper, const saved *one, ff_error *error) {
+    if (keeper->count && keeper->saved[keeper->count - 1].step == one->step) keeper->count--;
+    FF_TRY(ff_grow(&keeper->saved, (size_t)keeper->count, sizeof *keeper->saved, "checkpoints",
+                   error));
+    keeper->saved[keeper->count++] = *one;
+    return FF_OK;
+}
+
+/* Sets the links, and removes what does not stay, as keeping.h decides. Before a run has saved
+ * anything nothing is removed. */
+static ff_status settle(ff_keeper *keeper, bool removes, ff_error *error) {
+    ff_kept *kept;
+    int stay = 0;
+    if (!keeper->count) return FF_OK;
+    FF_TRY(ff_alloc(&kept, (uint64_t)keeper->count, sizeof *kept, "checkpoints", error));
+    for (int i = 0; i < keeper->count; i++) {
+        const saved *one = &keeper->saved[i];
+        kept[i] = (ff_kept){.step = one->step,
+                            .score = ff_evaluation_score(&one->val, keeper->best_by, keeper->views),
+                            .was_best = one->was_best};
+    }
+    const int best = ff_keeping_decide(kept, keeper->count, keeper->keep);
+    ff_status status = set_link(keeper->directory, FF_RUN_LAST,
+                                name_of(kept[keeper->count - 1].step).text, error);
+    if (status == FF_OK && best >= 0)
+        status = set_link(keeper->directory, FF_RUN_BEST, name_of(kept[best].step).text, error);
+    keeper->best = best;
+    for (int i = 0; status == FF_OK && i < keeper->count; i++) {
         char *path;
-        if (keeper->has_best && steps[i] == keeper->best_step) continue;
-        status = ff_format(&path, error, "%s/" FF_RUN_STEP_PREFIX "%" PRIu64, keeper->directory,
-                           steps[i]);
+        if (kept[i].stays || !removes) {
+            if (i == best) keeper->best = stay;
+            keeper->saved[stay++] = keeper->saved[i];
+            continue;
+        }
+        status = ff_path_join(&path, keeper->directory, name_of(kept[i].step).text, error);
         if (status != FF_OK) break;
         ff_checkpoint_remove(path);
         free(path);
     }
-    free(steps);
+    if (status == FF_OK) keeper->count = stay;
+    free(kept);
     return status;
 }
 
 static ff_status write_one(ff_keeper *keeper, ff_error *error) {
-    char name[40];
-    snprintf(name, sizeof name, FF_RUN_STEP_PREFIX "%" PRIu64, keeper->step);
-    FF_TRY(ff_capture_write(keeper->capture, keeper->directory, name, error));
-    FF_TRY(set_link(keeper->directory, FF_RUN_LAST, name, error));
-    if (keeper->best) {
-        FF_TRY(set_link(keeper->directory, FF_RUN_BEST, name, error));
-        keeper->best_step = keeper->step;
-        keeper->has_best = true;
-    }
-    FF_TRY(remove_old(keeper, error));
+    const step_name name = name_of(keeper->next.step);
+    FF_TRY(ff_capture_write(keeper->capture, keeper->directory, name.text, error));
+    FF_TRY(add(keeper, &keeper->next, error));
+    FF_TRY(settle(keeper, true, error));
     free(keeper->last);
-    return ff_path_join(&keeper->last, keeper->directory, name, error);
+    return ff_path_join(&keeper->last, keeper->directory, name.text, error);
 }
 
 static void writer(void *context, int index) {
@@ -112,23 +153,110 @@ static ff_status clean(const char *directory, ff_error *error) {
     return status;
 }
 
-/* The best of the checkpoints that are there already. */
-static void find_best(ff_keeper *keeper) {
+/* The step that a link of a folder of checkpoints points to; false where it is no such link. */
+static bool linked_step(const char *directory, const char *name, uint64_t *step) {
     char *link, target[64];
-    const size_t prefix = strlen(FF_RUN_STEP_PREFIX);
-    if (ff_path_join(&link, keeper->directory, FF_RUN_BEST, NULL) != FF_OK) return;
+    if (ff_path_join(&link, directory, name, NULL) != FF_OK) return false;
     const ssize_t length = readlink(link, target, sizeof target - 1);
     free(link);
-    if (length <= (ssize_t)prefix) return;
+    if (length <= 0) return false;
     target[length] = 0;
-    keeper->has_best = true;
-    keeper->best_step = strtoull(target + prefix, NULL, 10);
+    return ff_checkpoint_step_of(target, step);
+}
+
+/* The evaluation of a checkpoint's own weights; none of one that cannot be read. */
+static ff_evaluated evaluation_of(const char *directory, uint64_t step) {
+    ff_safetensors *file = NULL;
+    ff_run_state state = {0};
+    char *path;
+    if (ff_format(&path, NULL, "%s/%s/" FF_CHECKPOINT_STATE_FILE, directory, name_of(step).text) !=
+        FF_OK)
+        return (ff_evaluated){0};
+    if (ff_safetensors_open(&file, path, NULL) == FF_OK) {
+        const char *text = ff_safetensors_text(file, FF_CHECKPOINT_STATE);
+        if (!text || ff_run_state_read(&state, text, NULL) != FF_OK) state = (ff_run_state){0};
+    }
+    ff_safetensors_close(&file);
+    free(path);
+    return ff_run_state_evaluation(&state);
+}
+
+/* Moves the checkpoints of these steps to a new folder branch-N, and links the newest and `best`
+ * there. Before it the link `last` has left them, so that one that is cut short is completed by
+ * the next resume. */
+static ff_status move_aside(const ff_keeper *keeper, const uint64_t *steps, size_t count,
+                            uint64_t best, char **note, ff_error *error) {
+    char *branch = NULL, *from = NULL, *to = NULL;
+    ff_status status = FF_OK;
+    if (!count) return FF_OK;
+    for (int i = 1;; i++) {
+        FF_TRY(ff_format(&branch, error, "%s/" FF_RUN_BRANCH_PREFIX "%d", keeper->directory, i));
+        if (mkdir(branch, 0777) == 0) break;
+        if (errno != EEXIST) {
+            status = ff_fail_errno(error, "%s: cannot create the folder", branch);
+            goto done;
+        }
+        free(branch);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const step_name name = name_of(steps[i]);
+        FF_TRY_DONE(ff_path_join(&from, keeper->directory, name.text, error));
+        FF_TRY_DONE(ff_path_join(&to, branch, name.text, error));
+        if (rename(from, to) != 0) {
+            status = ff_fail_errno(error, "%s: cannot be moved to %s", from, to);
+            goto done;
+        }
+        if (i == 0) FF_TRY_DONE(set_link(branch, FF_RUN_LAST, name.text, error));
+        if (steps[i] == best) FF_TRY_DONE(set_link(branch, FF_RUN_BEST, name.text, error));
+        free(from);
+        free(to);
+        from = to = NULL;
+    }
+    FF_TRY_DONE(ff_format(note, error,
+                          "the checkpoints after step %" PRIu64 ", up to step %" PRIu64
+                          ", are in %s now",
+                          keeper->saved ? keeper->saved[keeper->count - 1].step : 0, steps[0],
+                          branch));
+done:
+    free(from);
+    free(to);
+    free(branch);
+    return status;
+}
+
+/* The checkpoints that are there already, up to the one that the run resumes from; newer ones are
+ * moved aside. */
+static ff_status take_stock(ff_keeper *keeper, uint64_t resumed, char **note, ff_error *error) {
+    uint64_t *steps = NULL, best = UINT64_MAX;
+    size_t count, newer = 0;
+    ff_status status;
+    FF_TRY(ff_checkpoint_steps(keeper->directory, &steps, &count, error));
+    while (newer < count && steps[newer] > resumed) newer++;
+    const bool linked = linked_step(keeper->directory, FF_RUN_BEST, &best);
+    for (size_t i = count; i-- > newer;) {
+        const saved one = {.step = steps[i],
+                           .was_best = linked && steps[i] == best,
+                           .val = evaluation_of(keeper->directory, steps[i])};
+        FF_TRY_DONE(add(keeper, &one, error));
+    }
+    FF_TRY_DONE(settle(keeper, false, error));
+    FF_TRY_DONE(move_aside(keeper, steps, newer, best, note, error));
+    if (linked && keeper->best < 0) {
+        char *link;
+        FF_TRY_DONE(ff_path_join(&link, keeper->directory, FF_RUN_BEST, error));
+        unlink(link); /* it pointed to one that was moved or is gone */
+        free(link);
+    }
+done:
+    free(steps);
+    return status;
 }
 
 ff_status ff_keeper_create(ff_keeper **out, ff_capture *capture, const ff_keeper_options *options,
-                           ff_error *error) {
+                           char **note, ff_error *error) {
     ff_keeper *keeper;
     *out = NULL;
+    *note = NULL;
     ff_status status = ff_alloc(&keeper, 1, sizeof *keeper, "checkpoints", error);
     if (status != FF_OK) {
         ff_capture_destroy(&capture);
@@ -136,9 +264,12 @@ ff_status ff_keeper_create(ff_keeper **out, ff_capture *capture, const ff_keeper
     }
     keeper->capture = capture;
     keeper->keep = options->keep;
+    keeper->best_by = options->best_by;
+    keeper->views = options->views;
+    keeper->best = -1;
     FF_TRY_DONE(ff_copy_string(&keeper->directory, options->directory, error));
     FF_TRY_DONE(clean(keeper->directory, error));
-    find_best(keeper);
+    FF_TRY_DONE(take_stock(keeper, options->from, note, error));
     *out = keeper;
     return FF_OK;
 done:
@@ -152,17 +283,18 @@ void ff_keeper_destroy(ff_keeper **pointer) {
     await(keeper);
     ff_capture_destroy(&keeper->capture);
     free(keeper->directory);
+    free(keeper->saved);
     free(keeper->last);
     free(keeper);
     *pointer = NULL;
 }
 
-ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *state, bool best, ff_error *error) {
+ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *state, ff_error *error) {
     await(keeper);
     ff_status status = ff_capture_take(keeper->capture, state, error);
     if (status == FF_OK) {
-        keeper->step = state->totals.steps;
-        keeper->best = best;
+        keeper->next =
+            (saved){.step = state->totals.steps, .val = ff_run_state_evaluation(state)};
         status = ff_threads_start(&keeper->writer, 1, "checkpoint", writer, keeper, error);
     }
     return status;
@@ -184,23 +316,27 @@ const char *ff_keeper_last(const ff_keeper *keeper) {
     return keeper->writer ? NULL : keeper->last;
 }
 
+ff_evaluated ff_keeper_best(const ff_keeper *keeper) {
+    return keeper->best < 0 ? (ff_evaluated){0} : keeper->saved[keeper->best].val;
+}
+
 /* ---- finding one ---- */
 
 ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, uint64_t last,
                            char **note, ff_error *error) {
     ff_error first = {0};
-    uint64_t *steps;
+    uint64_t *steps, end;
     size_t count;
     ff_status status;
     *checkpoint = NULL;
     *note = NULL;
     FF_TRY(ff_checkpoint_steps(directory, &steps, &count, error));
+    if (linked_step(directory, FF_RUN_LAST, &end) && end < last) last = end;
     status = FF_OK;
     for (size_t i = 0; i < count; i++) {
         char *path;
         if (steps[i] > last) continue;
-        FF_TRY_DONE(
-            ff_format(&path, error, "%s/" FF_RUN_STEP_PREFIX "%" PRIu64, directory, steps[i]));
+        FF_TRY_DONE(ff_path_join(&path, directory, name_of(steps[i]).text, error));
         ff_error why = {0};
         status = ff_checkpoint_open(checkpoint, path, &why);
         free(path);

@@ -184,8 +184,7 @@ const char *ff_run_folder_chosen(const ff_run_folder *folder) {
 
 /* ---- its checkpoints ---- */
 
-/* The number of step-N, whole. */
-static bool step_of(const char *name, uint64_t *step) {
+bool ff_checkpoint_step_of(const char *name, uint64_t *step) {
     const size_t prefix = strlen(FF_RUN_STEP_PREFIX);
     char *end;
     if (strncmp(name, FF_RUN_STEP_PREFIX, prefix) != 0) return false;
@@ -209,7 +208,7 @@ ff_status ff_checkpoint_steps(const char *checkpoints, uint64_t **steps, size_t 
     DIR *entries = opendir(checkpoints);
     if (!entries) return ff_fail_errno(error, "%s: cannot read the folder", checkpoints);
     for (const struct dirent *entry; status == FF_OK && (entry = readdir(entries));) {
-        if (!step_of(entry->d_name, &step)) continue;
+        if (!ff_checkpoint_step_of(entry->d_name, &step)) continue;
         status = ff_grow(steps, *count, sizeof **steps, "checkpoints", error);
         if (status == FF_OK) (*steps)[(*count)++] = step;
     }

@@ -3,7 +3,8 @@
  *   recipe.txt     its options by name, one a line
  *   log.jsonl      JSON lines (report.h)
  *   hashes.jsonl   of what it computes, every few steps (debug/hashes.h)
- *   checkpoints/   step-N/ (checkpoint.h); last and best are links to two of them
+ *   checkpoints/   step-N/ (checkpoint.h); last and best are links to two of them (keeping.h);
+ *                  branch-N/ has those that the run left when it resumed from an older one
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_TRAIN_RUN_FOLDER_H
@@ -17,6 +18,7 @@
 #define FF_RUN_HASHES      "hashes.jsonl"
 #define FF_RUN_FOLDERS     "runs" /* of runs without --out, in the working directory */
 #define FF_RUN_STEP_PREFIX "step-"
+#define FF_RUN_BRANCH_PREFIX "branch-"
 #define FF_RUN_LAST        "last"
 #define FF_RUN_BEST        "best"
 
@@ -43,6 +45,8 @@ const char *ff_run_folder_checkpoints(const ff_run_folder *folder);
 /* The checkpoint that ff_run_folder_open was given; NULL where it was given the run. */
 const char *ff_run_folder_chosen(const ff_run_folder *folder);
 
+/* The N of a name step-N; false for other names. */
+bool ff_checkpoint_step_of(const char *name, uint64_t *step);
 /* The numbers N of the checkpoints step-N of a folder, largest first; the caller frees *steps. */
 FF_MUST_USE ff_status ff_checkpoint_steps(const char *checkpoints, uint64_t **steps, size_t *count,
                                           ff_error *error);

@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
-typedef enum number_kind { U32, U64, I64, F32, F64 } number_kind;
+/* LOSS: an F64 that may be NaN or infinite. */
+typedef enum number_kind { U32, U64, I64, F32, F64, LOSS } number_kind;
 
 #define AT(member, kind)                                                                           \
     { #member, offsetof(ff_run_state, member), kind }
@@ -27,9 +29,12 @@ static const struct {
     AT(totals.steps, U64),         AT(totals.samples, U64),
     AT(totals.skipped, U64),       AT(totals.train_ns, U64),
     AT(totals.wait_ns, U64),       AT(totals.val_ns, U64),
-    AT(totals.last_val_ns, U64),   AT(totals.val_epoch, U32),
-    AT(totals.best_epoch, U32),    AT(totals.val_accuracy, F64),
-    AT(totals.best_accuracy, F64), AT(totals.best_score, F64),
+    AT(totals.last_val_ns, U64),   AT(totals.val_step, U64),
+    AT(totals.val.epoch, U32),     AT(totals.val.views, U32),
+    AT(totals.val.loss, LOSS),     AT(totals.val.accuracy, F64),
+    AT(totals.best.epoch, U32),    AT(totals.best.views, U32),
+    AT(totals.best.loss, LOSS),    AT(totals.best.accuracy, F64),
+    AT(totals.best_by, U32),
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
@@ -39,7 +44,8 @@ static json_t *number_of(const void *at, number_kind kind) {
     case U64: return json_integer((json_int_t) * (const uint64_t *)at);
     case I64: return json_integer(*(const int64_t *)at);
     case F32: return ff_json_number((double)*(const float *)at);
-    case F64: return ff_json_number(*(const double *)at);
+    case F64:
+    case LOSS: return ff_json_number(*(const double *)at);
     }
     return NULL;
 }
@@ -59,9 +65,21 @@ ff_status ff_run_state_write(const ff_run_state *state, ff_buffer *text, ff_erro
     return status;
 }
 
+/* As ff_json_number writes it. */
+static bool read_loss(const json_t *value, double *to) {
+    const char *text = json_string_value(value);
+    if (json_is_number(value)) *to = json_number_value(value);
+    else if (text && !strcmp(text, "NaN")) *to = NAN;
+    else if (text && !strcmp(text, "Infinity")) *to = INFINITY;
+    else if (text && !strcmp(text, "-Infinity")) *to = -INFINITY;
+    else return false;
+    return true;
+}
+
 /* Whole numbers are at most 2^63 - 1, the largest of JSON's. */
 static bool read_number(const json_t *value, number_kind kind, void *to) {
     const json_int_t whole = json_integer_value(value);
+    if (kind == LOSS) return read_loss(value, to);
     if (kind == F32 || kind == F64) {
         const double real = json_number_value(value);
         if (!json_is_number(value) || !isfinite(real)) return false;
@@ -95,4 +113,9 @@ ff_status ff_run_state_read(ff_run_state *state, const char *text, ff_error *err
                              numbers[i].name);
     json_decref(object);
     return status;
+}
+
+ff_evaluated ff_run_state_evaluation(const ff_run_state *state) {
+    const bool now = state->totals.val_step == state->totals.steps && !state->epoch.samples;
+    return now ? state->totals.val : (ff_evaluated){0};
 }

@@ -16,15 +16,23 @@ typedef struct ff_epoch_sums {
     uint64_t train_ns, wait_ns; /* before the run was resumed, in this epoch */
 } ff_epoch_sums;
 
+/* The result of an evaluation. */
+typedef struct ff_evaluated {
+    uint32_t epoch; /* after which it was made, counted from 1; 0 = there is none */
+    uint32_t views; /* of each sample */
+    double loss;    /* may be NaN or infinite */
+    double accuracy;
+} ff_evaluated;
+
 /* Totals over the run. */
 typedef struct ff_run_totals {
     uint64_t steps, samples;
     uint64_t skipped; /* updates */
     uint64_t train_ns, wait_ns;
-    uint64_t val_ns, last_val_ns;   /* of all evaluations, and of the last one */
-    uint32_t val_epoch, best_epoch; /* the last evaluated and the best; 0 = none */
-    double val_accuracy, best_accuracy;
-    double best_score; /* by --best-by; larger is better */
+    uint64_t val_ns, last_val_ns; /* of all evaluations, and of the last one */
+    uint64_t val_step;            /* the steps that `val` was made after */
+    ff_evaluated val, best;       /* the last one, and the best one so far by `best_by` */
+    uint32_t best_by;             /* ff_best_by (keeping.h) */
 } ff_run_totals;
 
 typedef struct ff_run_state {
@@ -33,6 +41,9 @@ typedef struct ff_run_state {
     ff_epoch_sums epoch;
     ff_run_totals totals;
 } ff_run_state;
+
+/* The evaluation of the weights as they are now; epoch 0 where they were not evaluated. */
+ff_evaluated ff_run_state_evaluation(const ff_run_state *state);
 
 /* One JSON object with every number, appended to `text`; doubles have 17 digits, so that reading
  * gives the same bits. */

@@ -31,7 +31,8 @@ static const char epilogue[] =
     "\n"
     "The last eight have a --help of their own.\n"
     "\n"
-    "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
+    "--log-json appends one object per line: an event \"start\" with every choice (first_step:\n"
+    "the steps done before; epochs beyond them that stand above were left); after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
     "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates,\n"
     "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
@@ -300,15 +301,16 @@ ff_status ff_settings_use(ff_settings *out,
          "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
          "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
-         "s after the last one or has the best evaluation, and at the end."},
+         "s after the last one. Written besides: after the best evaluation so far, and at the "
+         "end."},
         {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
-         "Checkpoints that stay, beside the best; default 3."},
+         "Newest checkpoints that stay, beside the best; default 3."},
         {"hash-every", 0, FF_OPTION_INTEGER, "N", &out->session.hash_every, NULL, 0, 1e9,
          "Keep hashes of the batch and the parameters after every Nth step and the last, on the CPU "
          "also of each layer's output and gradients, for fftrain diff; 0 = none; default: after an "
          "epoch, where that takes less than a ten-thousandth of it, and after the last, without "
          "outputs and gradients."},
-        {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->best_by, "accuracy|loss", 0, 0,
+        {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->session.best_by, "accuracy|loss", 0, 0,
          "Evaluation that makes a checkpoint the best; default accuracy."},
         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
          "Set an option, as a line of a recipe does; may be given several times."},

@@ -10,7 +10,6 @@ typedef struct ff_settings {
     ff_trainer_options trainer;
     ff_session_options session;
     ff_option_list set;
-    int best_by;
     int stem, views, order, last_batch, verify, compute, frozen_norms,
         reduce_dtype;            /* indexes of the choices */
     const char *dp, *dp_balance; /* of replicas.h */

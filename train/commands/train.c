@@ -135,7 +135,6 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     print_notes(session);
     if (!given->quiet) putchar('\n');
     ff_run_options options = ff_session_run(session);
-    options.best_by = (ff_best_by)given->best_by;
     FF_TRY_DONE(ff_run(trainer, report, &options, error));
 done:
     ff_buffer_free(&recipe);

@@ -77,7 +77,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     ff_trainer_options options = all->given->trainer;
     ff_trainer *trainer = NULL;
     ff_report *report = NULL;
-    ff_run_options run = {.best_by = (ff_best_by)all->given->best_by,
+    ff_run_options run = {.best_by = (ff_best_by)all->given->session.best_by,
                           .may_be_complete = ff_session_is_automatic(all->session)};
     ff_tuning tuning = {.quiet = true};
     ff_status status;
