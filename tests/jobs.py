@@ -15,6 +15,7 @@ import uuid
 HOST = re.escape(socket.gethostname())
 LAUNCHERS = re.compile("^(FFTRAIN|OMPI|PMI|PMIX|SLURM|MPI|TORCHELASTIC|MASTER|RANK|WORLD|LOCAL|GROUP|ROLE)(_|$)")
 CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
+CLEAN["USE_LIBUV"] = "0"  # Debian 13's PyTorch is built without libuv, and its torchrun asks for it
 RANK = (b"FFTRAIN_RANK", b"OMPI_COMM_WORLD_RANK", b"RANK")
 # A temporary folder for each: of two that start at once, Open MPI 4.1 may fail to make the one that they share.
 FOLDERS = tempfile.mkdtemp()

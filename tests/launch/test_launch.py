@@ -20,6 +20,7 @@ folder = tempfile.mkdtemp(prefix="ffpack-launch-")
 programs = os.path.join(folder, "bin")
 clean = {name: value for name, value in os.environ.items()
          if not re.match("SLURM|OMPI|PMI|RANK|WORLD_SIZE|LOCAL_|MASTER_|TORCHELASTIC|FFPACK_PARTS", name)}
+clean["USE_LIBUV"] = "0"  # as in tests/jobs.py
 clean["PATH"] = programs + ":" + clean["PATH"]
 distributed = b"--ranks" in tap.run([os.path.join(tap.BUILD, "fftrain"), "--help"]).stdout
 
