@@ -233,7 +233,9 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
     line->val_top5 = ff_tally_top(trainer->tally);
     FF_TRY(evaluate_average(run, line, error));
     const double score = score_of(run, &totals->val), earlier = score_of(run, &totals->best);
-    if (isnan(score)) ff_report_note(run->report, "the loss of the evaluation is not finite: it cannot be the best");
+    if (isnan(score))
+        ff_report_note(run->report,
+                       "the loss of the evaluation is not finite: it cannot be the best");
     *best = !isnan(score) && !(score <= earlier);
     if (*best) totals->best = totals->val;
     return FF_OK;

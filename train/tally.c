@@ -25,7 +25,7 @@ typedef struct slot {
 /* What a row says of its sample. */
 typedef struct verdict {
     int32_t label, predicted;
-    bool top;
+    bool correct, top;
     double loss;        /* negative where it is not among the worst */
     double probability; /* where loss is not negative */
 } verdict;
@@ -47,20 +47,23 @@ static int64_t label_of(const slot *from, uint32_t n) {
                                        : ((const int32_t *)from->labels)[n];
 }
 
-/* The first of the largest logits is the prediction, as in the loss. reach: the logarithm of
- * `classes`; least: a sample of a larger loss is among the worst. */
+/* The first of the largest logits is the prediction, as in the loss; a row that is not finite counts
+ * as wrong. reach: the logarithm of `classes`; least: a sample of a larger loss is among the worst.
+ */
 static verdict judge(const float *logits, int classes, int64_t label, double reach, double least) {
     verdict got = {.label = (int32_t)label, .loss = -1};
     const float own = logits[label];
-    int before = 0; /* classes that are ranked before the label; NaN is before everything */
+    int before = 0; /* classes that are ranked before the label */
     bool missing = false;
     for (int c = 0; c < classes; c++) {
         if (logits[c] > logits[got.predicted]) got.predicted = c;
-        missing |= isnan(logits[c]);
-        before += c != label && (!(logits[c] <= own) || (c < label && logits[c] == own));
+        missing |= isnan(logits[c]) || logits[c] == INFINITY;
+        before += c != label && (logits[c] > own || (c < label && logits[c] == own));
     }
     const float largest = logits[got.predicted];
-    got.top = before < FF_TALLY_TOP;
+    missing |= largest == -INFINITY;
+    got.correct = !missing && got.predicted == label;
+    got.top = !missing && before < FF_TALLY_TOP;
     /* The loss is this plus the logarithm of `classes` terms of at most 1. */
     if (!missing && (double)(largest - own) + reach <= least) return got;
     double sum = 0;
@@ -105,12 +108,11 @@ static void count_batch(ff_tally *tally, slot *from) {
     for (uint32_t n = 0; n < from->count; n++) {
         const verdict *got = &parts->verdicts[n];
         if (got->label < 0) continue;
-        const bool correct = got->label == got->predicted;
         tally->count++;
-        tally->correct += correct;
+        tally->correct += got->correct;
         tally->top += got->top;
         tally->class_count[got->label]++;
-        tally->class_correct[got->label] += correct;
+        tally->class_correct[got->label] += got->correct;
         if (tally->confusion)
             tally->confusion[(size_t)got->label * (size_t)classes + (size_t)got->predicted]++;
         const ff_mistake mistake = {from->first + n, got->label, got->predicted, got->loss,

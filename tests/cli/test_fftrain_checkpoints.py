@@ -149,17 +149,29 @@ bad = val.copy()
 bad[3, 0, 0, 0] = numpy.nan
 pack("nan", train, bad)
 SMALL = [*COMMON[2:], "--data", "nan"]
+pack("good", train, val)
 for by in ("accuracy", "loss"):
     run = "nan-" + by
     done = fftrain(*SMALL, "--epochs", 2, "--out", run, "--best-by", by)
     resumed = fftrain("--resume", run, "--epochs", 3, "--quiet")
     tap.ok(done.returncode == 0 and "not finite" in done.stdout and link(run, "best") is None and resumed.returncode == 0 and link(run, "last") == 15,
            "an evaluation that is NaN is never the best by %s, and the run resumes" % by, (done.stderr, resumed.stderr))
+for options in ([], ["--json"]):
+    done = fftrain("evaluate", "nan/test", "-c", "nan-loss", "--batch", 1, *options)
+    tap.ok(done.returncode == 1 and "not finite" in done.stderr.splitlines()[-1], "evaluate says so: %s" % options, (done.returncode, done.stderr))
+single = json.loads(done.stdout)
+clean = fftrain("evaluate", "good/test", "-c", "nan-loss", "--batch", 1, "--json")
+rows = {line["key"]: line for line in map(json.loads, fftrain("predict", "nan/test", "-c", "nan-loss", "--batch", 1).stdout.splitlines())}
+right = {line["key"]: line for line in map(json.loads, fftrain("predict", "good/test", "-c", "nan-loss", "--batch", 1).stdout.splitlines())}
+third = [key for key in rows if key.endswith(":3")][0]
+tap.ok("not finite" in rows[third].get("error", "") and all(rows[key] == right[key] for key in rows if key != third),
+       "predict has no class for the sample, and the others' are unchanged", rows[third])
+correct = sum(line["class"] == int(key.split(":")[1]) % 4 for key, line in right.items() if key != third)
+tap.ok(abs(single["accuracy"] - correct / 20) < 1e-9, "it counts as wrong", (single, correct))
 pack("unlabeled", train, val, numpy.full(20, -1))
 for options in ([], ["--val", "unlabeled/test"], ["--dry-run"]):
     refused("a validation set without labels is refused at the start: %s" % " ".join(options), 65, ["unlabeled/test", "unlabeled", "--val none"],
             *COMMON[2:], "--data", "unlabeled", "--epochs", 1, "--out", "none" if options != ["--dry-run"] else "none", *options)
-pack("good", train, val)
 for name in os.listdir("good/test"):
     if name.endswith(".ffs"):
         with open("good/test/" + name, "r+b") as file:

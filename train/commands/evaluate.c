@@ -9,6 +9,7 @@
 #include "train/plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,10 @@ static ff_status evaluate(given *out, ff_error *error) {
         status = print_json(own, &found, error);
     else
         print_text(own, &found);
+    if (!isfinite(found.loss))
+        status = ff_fail(error, FF_FAILED,
+                         "the loss is not finite: where outputs of the net are NaN or infinite the "
+                         "sample counts as wrong");
 done:
     ff_inference_close(&own);
     return status;
@@ -172,6 +177,7 @@ typedef struct predicting {
     ff_inference *own;
     const ff_images *images; /* of the set; none: a packed set was given */
     size_t at;               /* the next image */
+    uint64_t lost;           /* samples for which the net's outputs are not finite */
     int64_t top;
     int *order; /* [classes] */
     const float *row;
@@ -210,14 +216,17 @@ static ff_status print_line(json_t *object, ff_error *error) {
     return ferror(stdout) ? ff_fail_errno(error, "cannot write to the standard output") : FF_OK;
 }
 
+/* The line of a sample that has no prediction. */
+static ff_status print_reason(const char *key, const char *reason, ff_error *error) {
+    return print_line(
+        json_pack("{s:o, s:o}", "key", ff_json_text(key), "error", ff_json_text(reason)), error);
+}
+
 /* The lines of the images that are next and were not packed. */
 static ff_status print_broken(predicting *p, ff_error *error) {
-    for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++) {
-        const ff_image *image = &p->images->image[p->at];
-        FF_TRY(print_line(json_pack("{s:o, s:o}", "key", ff_json_text(image->name), "error",
-                                    ff_json_text(image->reason)),
-                          error));
-    }
+    for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++)
+        FF_TRY(
+            print_reason(p->images->image[p->at].name, p->images->image[p->at].reason, error));
     return FF_OK;
 }
 
@@ -234,6 +243,10 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
         stored[length] = 0;
     }
     rank(p, top);
+    if (!isfinite(p->row[p->order[0]])) {
+        p->lost++;
+        return print_reason(key, "the net's outputs for it are not finite", error);
+    }
     json_t *list = json_array(), *best = class_object(p, p->order[0]);
     json_t *object = json_pack("{s:o}", "key", ff_json_text(key));
     int failed = json_object_update(object, best);
@@ -300,6 +313,9 @@ static ff_status predict(given *out, ff_error *error) {
     if (images.left_out)
         fprintf(stderr, "fftrain: %s in folders left out, which are not named as images are\n",
                 ff_say_count(images.left_out, "file", "files").text);
+    if (p.lost)
+        status = ff_fail(error, FF_FAILED, "the net's outputs for %s are not finite",
+                         ff_say_count(p.lost, "sample", "samples").text);
     if (images.broken)
         status = ff_fail(error, FF_BAD_DATA, "%zu of %s could not be read", images.broken,
                          ff_say_count(images.count, "image", "images").text);

@@ -68,7 +68,8 @@ static double sample_loss(const ff_loss *loss, const class_weights *weights, int
                    (1 - t->share) * other * ((double)logits[t->other] - (double)logits[best]);
         wanted = other + t->share * (wanted - other);
     }
-    *correct = best == (t->share >= 0.5 ? t->label : t->other);
+    /* A row that is not finite has no prediction. */
+    *correct = !isnan(sum) && best == (t->share >= 0.5 ? t->label : t->other);
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
     const double whole = wanted + loss->smoothing * (weights->mean - wanted);
     float *gradient = loss->gradient;

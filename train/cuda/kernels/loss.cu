@@ -181,7 +181,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
                        (1 - share) * (double)others * ((double)row[t.other] - (double)best);
         to.losses[n] = (1.0 - loss.smoothing) * (wanted * log_sum - at_label) +
                        loss.smoothing * ((double)mean * log_sum - (double)apart / classes);
-        to.right[n] = best_class == (t.share >= 0.5f ? t.label : t.other);
+        /* A row that is not finite has no prediction. */
+        to.right[n] = sum == sum && best_class == (t.share >= 0.5f ? t.label : t.other);
     }
     if (!gradient) return;
     __syncwarp(); /* gradient may be logits: lane 0 has read what others now write */
