@@ -13,6 +13,7 @@ enum { BATCH = 40, MOST = 400 };
 typedef struct sample {
     int64_t label;
     int predicted, before; /* before: classes that are ranked before the label */
+    bool missing;          /* a logit is NaN or infinite: wrong, whatever is predicted */
     double loss, probability;
 } sample;
 
@@ -25,18 +26,15 @@ typedef struct pass {
 static sample judge_by_hand(const float *logits, int classes, int64_t label) {
     sample s = {.label = label};
     double sum = 0;
-    bool missing = false;
     for (int c = 0; c < classes; c++) {
         if (logits[c] > logits[s.predicted]) s.predicted = c;
-        missing |= isnan(logits[c]);
+        s.missing |= !isfinite(logits[c]);
     }
     for (int c = 0; c < classes; c++) sum += exp((double)logits[c] - (double)logits[s.predicted]);
     if (label < 0 || label >= classes) return s;
     for (int c = 0; c < classes; c++)
-        s.before += isnan(logits[c]) || isnan(logits[label])
-                        ? c != label
-                        : logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
-    s.loss = missing ? INFINITY : log(sum) + (double)logits[s.predicted] - (double)logits[label];
+        s.before += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+    s.loss = s.missing ? INFINITY : log(sum) + (double)logits[s.predicted] - (double)logits[label];
     s.probability = 1 / sum;
     return s;
 }
@@ -49,7 +47,8 @@ static void fill(pass *p, dice *d, float *logits, size_t stride, int count, void
         const int kind = (int)roll(d, 12);
         for (int c = 0; c < p->classes; c++)
             row[c] = kind < 3 ? (float)roll(d, 3) : 20 * uniform(d) - 10;
-        if (kind == 3) row[roll(d, (uint32_t)p->classes)] = NAN;
+        if (kind == 3)
+            row[roll(d, (uint32_t)p->classes)] = roll(d, 2) ? NAN : INFINITY;
         int64_t label = (int64_t)roll(d, (uint32_t)p->classes + 2) - 1; /* one is too large */
         if (dtype == FF_I64)
             ((int64_t *)labels)[n] = label;
@@ -73,8 +72,8 @@ static void compare(const ff_tally *tally, const pass *p) {
         const sample *s = &p->all[i];
         if (s->label < 0 || s->label >= p->classes) continue;
         order[count++] = s;
-        correct += s->predicted == s->label;
-        top += s->before < 5;
+        correct += !s->missing && s->predicted == s->label;
+        top += !s->missing && s->before < 5;
     }
     assert_int_equal(tally->count, count);
     assert_int_equal(tally->correct, correct);
@@ -84,7 +83,7 @@ static void compare(const ff_tally *tally, const pass *p) {
         int64_t here = 0, right = 0;
         for (int64_t i = 0; i < count; i++) {
             here += order[i]->label == c;
-            right += order[i]->label == c && order[i]->predicted == c;
+            right += order[i]->label == c && order[i]->predicted == c && !order[i]->missing;
         }
         assert_int_equal(tally->class_count[c], here);
         assert_int_equal(tally->class_correct[c], right);
