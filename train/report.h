@@ -4,7 +4,8 @@
  * "Infinity" and "-Infinity"; null = no evaluation).
  *
  *   {"event": "start", "version", "model", "data", "val", "first_step", ...}; first_step: the steps
- *    that the checkpoint has from which the run resumes; lines of later epochs before it do not count
+ *    that the checkpoint has from which the run resumes; lines of later epochs before it do not
+ * count
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
  *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an

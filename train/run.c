@@ -28,12 +28,12 @@ typedef struct running {
     ff_run_result result;
     bool gpu_read; /* in this epoch */
     ff_nvml_reading gpu;
-    uint64_t began_ns;   /* of the epoch's training in this process */
-    uint64_t asked_ns;   /* since: the host's waiting for batches */
+    uint64_t began_ns; /* of the epoch's training in this process */
+    uint64_t asked_ns; /* since: the host's waiting for batches */
     ff_saves saves;
-    ff_hashes *hashes;   /* NULL = none are kept */
-    ff_outcome outcome;  /* the last one that has arrived */
-    bool goes_on;        /* from a checkpoint; of a job, rank 0's */
+    ff_hashes *hashes;  /* NULL = none are kept */
+    ff_outcome outcome; /* the last one that has arrived */
+    bool goes_on;       /* from a checkpoint; of a job, rank 0's */
     ff_stop stop;
 } running;
 
@@ -271,7 +271,8 @@ static ff_status run_epochs(running *run, ff_error *error) {
         FF_TRY(status);
         FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
         status = complete_epoch(run, epoch, error);
-        if (status != FF_OK && status != FF_INTERRUPTED) ff_saves_fail(&run->saves, &run->state, error);
+        if (status != FF_OK && status != FF_INTERRUPTED)
+            ff_saves_fail(&run->saves, &run->state, error);
         FF_TRY(status);
     }
     return FF_OK;
@@ -293,8 +294,8 @@ static ff_status stopped(running *run, ff_error *error) {
     ff_status status =
         ff_fail(error, FF_INTERRUPTED,
                 "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu64 " of %s done)",
-                ff_interrupt_name(number), steps, ff_trainer_total_steps(trainer), steps / trainer->batches,
-                ff_say_count(trainer->epochs, "epoch", "epochs").text);
+                ff_interrupt_name(number), steps, ff_trainer_total_steps(trainer),
+                steps / trainer->batches, ff_say_count(trainer->epochs, "epoch", "epochs").text);
     if (steps) status = stopped_at(run, number, error);
     return ff_ranks_stopped(run->trainer, &run->stop, status, error);
 }

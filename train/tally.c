@@ -47,8 +47,9 @@ static int64_t label_of(const slot *from, uint32_t n) {
                                        : ((const int32_t *)from->labels)[n];
 }
 
-/* The first of the largest logits is the prediction, as in the loss; a row that is not finite counts
- * as wrong. reach: the logarithm of `classes`; least: a sample of a larger loss is among the worst.
+/* The first of the largest logits is the prediction, as in the loss; a row that is not finite
+ * counts as wrong. reach: the logarithm of `classes`; least: a sample of a larger loss is among the
+ * worst.
  */
 static verdict judge(const float *logits, int classes, int64_t label, double reach, double least) {
     verdict got = {.label = (int32_t)label, .loss = -1};

@@ -47,8 +47,7 @@ static void fill(pass *p, dice *d, float *logits, size_t stride, int count, void
         const int kind = (int)roll(d, 12);
         for (int c = 0; c < p->classes; c++)
             row[c] = kind < 3 ? (float)roll(d, 3) : 20 * uniform(d) - 10;
-        if (kind == 3)
-            row[roll(d, (uint32_t)p->classes)] = roll(d, 2) ? NAN : INFINITY;
+        if (kind == 3) row[roll(d, (uint32_t)p->classes)] = roll(d, 2) ? NAN : INFINITY;
         int64_t label = (int64_t)roll(d, (uint32_t)p->classes + 2) - 1; /* one is too large */
         if (dtype == FF_I64)
             ((int64_t *)labels)[n] = label;

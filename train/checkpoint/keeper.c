@@ -89,8 +89,8 @@ static ff_status settle(ff_keeper *keeper, bool removes, ff_error *error) {
                             .was_best = one->was_best};
     }
     const int best = ff_keeping_decide(kept, keeper->count, keeper->keep);
-    ff_status status = set_link(keeper->directory, FF_RUN_LAST,
-                                name_of(kept[keeper->count - 1].step).text, error);
+    ff_status status =
+        set_link(keeper->directory, FF_RUN_LAST, name_of(kept[keeper->count - 1].step).text, error);
     if (status == FF_OK && best >= 0)
         status = set_link(keeper->directory, FF_RUN_BEST, name_of(kept[best].step).text, error);
     keeper->best = best;
@@ -212,11 +212,10 @@ static ff_status move_aside(const ff_keeper *keeper, const uint64_t *steps, size
         free(to);
         from = to = NULL;
     }
-    FF_TRY_DONE(ff_format(note, error,
-                          "the checkpoints after step %" PRIu64 ", up to step %" PRIu64
-                          ", are in %s now",
-                          keeper->saved ? keeper->saved[keeper->count - 1].step : 0, steps[0],
-                          branch));
+    FF_TRY_DONE(
+        ff_format(note, error,
+                  "the checkpoints after step %" PRIu64 ", up to step %" PRIu64 ", are in %s now",
+                  keeper->saved ? keeper->saved[keeper->count - 1].step : 0, steps[0], branch));
 done:
     free(from);
     free(to);
@@ -293,8 +292,7 @@ ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *state, ff_error 
     await(keeper);
     ff_status status = ff_capture_take(keeper->capture, state, error);
     if (status == FF_OK) {
-        keeper->next =
-            (saved){.step = state->totals.steps, .val = ff_run_state_evaluation(state)};
+        keeper->next = (saved){.step = state->totals.steps, .val = ff_run_state_evaluation(state)};
         status = ff_threads_start(&keeper->writer, 1, "checkpoint", writer, keeper, error);
     }
     return status;

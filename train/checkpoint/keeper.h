@@ -20,8 +20,8 @@ typedef struct ff_keeper_options {
 } ff_keeper_options;
 
 /* Takes the capture; copies the options. Checkpoints newer than `from` leave the run's line: their
- * folders move to branch-N in the directory, with links `last` and `best` of their own. *note: NULL,
- * or a sentence about them, freed by the caller. On failure *keeper = NULL and the capture is
+ * folders move to branch-N in the directory, with links `last` and `best` of their own. *note:
+ * NULL, or a sentence about them, freed by the caller. On failure *keeper = NULL and the capture is
  * destroyed. */
 FF_MUST_USE ff_status ff_keeper_create(ff_keeper **keeper, ff_capture *capture,
                                        const ff_keeper_options *options, char **note,

@@ -17,23 +17,23 @@ static const struct {
     size_t offset;
     number_kind kind;
 } numbers[] = {
-    AT(control.step, U64),         AT(control.updates, U64),
-    AT(control.loss_scale, F32),   AT(control.growth, F32),
-    AT(control.backoff, F32),      AT(control.growth_interval, U32),
-    AT(control.good_steps, U32),   AT(control.non_finite, U32),
-    AT(control.skipped, U64),      AT(forwards, I64),
-    AT(epoch.loss_sum, F64),       AT(epoch.count, I64),
-    AT(epoch.correct, I64),        AT(epoch.skipped, U64),
-    AT(epoch.loss_scale, F64),     AT(epoch.samples, U64),
-    AT(epoch.train_ns, U64),       AT(epoch.wait_ns, U64),
-    AT(totals.steps, U64),         AT(totals.samples, U64),
-    AT(totals.skipped, U64),       AT(totals.train_ns, U64),
-    AT(totals.wait_ns, U64),       AT(totals.val_ns, U64),
-    AT(totals.last_val_ns, U64),   AT(totals.val_step, U64),
-    AT(totals.val.epoch, U32),     AT(totals.val.views, U32),
-    AT(totals.val.loss, LOSS),     AT(totals.val.accuracy, F64),
-    AT(totals.best.epoch, U32),    AT(totals.best.views, U32),
-    AT(totals.best.loss, LOSS),    AT(totals.best.accuracy, F64),
+    AT(control.step, U64),       AT(control.updates, U64),
+    AT(control.loss_scale, F32), AT(control.growth, F32),
+    AT(control.backoff, F32),    AT(control.growth_interval, U32),
+    AT(control.good_steps, U32), AT(control.non_finite, U32),
+    AT(control.skipped, U64),    AT(forwards, I64),
+    AT(epoch.loss_sum, F64),     AT(epoch.count, I64),
+    AT(epoch.correct, I64),      AT(epoch.skipped, U64),
+    AT(epoch.loss_scale, F64),   AT(epoch.samples, U64),
+    AT(epoch.train_ns, U64),     AT(epoch.wait_ns, U64),
+    AT(totals.steps, U64),       AT(totals.samples, U64),
+    AT(totals.skipped, U64),     AT(totals.train_ns, U64),
+    AT(totals.wait_ns, U64),     AT(totals.val_ns, U64),
+    AT(totals.last_val_ns, U64), AT(totals.val_step, U64),
+    AT(totals.val.epoch, U32),   AT(totals.val.views, U32),
+    AT(totals.val.loss, LOSS),   AT(totals.val.accuracy, F64),
+    AT(totals.best.epoch, U32),  AT(totals.best.views, U32),
+    AT(totals.best.loss, LOSS),  AT(totals.best.accuracy, F64),
     AT(totals.best_by, U32),
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
@@ -68,11 +68,16 @@ ff_status ff_run_state_write(const ff_run_state *state, ff_buffer *text, ff_erro
 /* As ff_json_number writes it. */
 static bool read_loss(const json_t *value, double *to) {
     const char *text = json_string_value(value);
-    if (json_is_number(value)) *to = json_number_value(value);
-    else if (text && !strcmp(text, "NaN")) *to = NAN;
-    else if (text && !strcmp(text, "Infinity")) *to = INFINITY;
-    else if (text && !strcmp(text, "-Infinity")) *to = -INFINITY;
-    else return false;
+    if (json_is_number(value))
+        *to = json_number_value(value);
+    else if (text && !strcmp(text, "NaN"))
+        *to = NAN;
+    else if (text && !strcmp(text, "Infinity"))
+        *to = INFINITY;
+    else if (text && !strcmp(text, "-Infinity"))
+        *to = -INFINITY;
+    else
+        return false;
     return true;
 }
 

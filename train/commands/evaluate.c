@@ -225,8 +225,7 @@ static ff_status print_reason(const char *key, const char *reason, ff_error *err
 /* The lines of the images that are next and were not packed. */
 static ff_status print_broken(predicting *p, ff_error *error) {
     for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++)
-        FF_TRY(
-            print_reason(p->images->image[p->at].name, p->images->image[p->at].reason, error));
+        FF_TRY(print_reason(p->images->image[p->at].name, p->images->image[p->at].reason, error));
     return FF_OK;
 }
 
