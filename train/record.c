@@ -30,6 +30,7 @@ struct ff_record {
     const ff_trainer *trainer; /* from the start to the end */
     bool failed;               /* a failure was returned */
     point last_point;
+    point now;                         /* of the last step */
     uint64_t seen_samples, written_ns; /* of the epoch, at the last step; of the last points */
     ff_error step_failure;             /* not returned yet */
     bool pending;                      /* the last evaluation is not written */
@@ -148,6 +149,7 @@ static ff_status flush(ff_record *record, ff_status status, ff_error *error) {
 /* A point of the steps since the last one. */
 static void add_point(ff_record *record, const point *now) {
     const point *last = &record->last_point;
+    if (now->steps == last->steps) return;
     const double ns = (double)(now->elapsed_ns - last->elapsed_ns);
     if (now->count > last->count)
         ff_events_scalar(record->events, "step/loss", now->steps,
@@ -170,10 +172,16 @@ void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums
                     uint64_t elapsed_ns) {
     const point now = {steps, sums->samples, wait_ns, elapsed_ns, sums->loss_sum, sums->count};
     point *last = &record->last_point;
+    const ff_trainer *trainer = record->trainer;
     const bool first = sums->samples <= record->seen_samples || !record->seen_samples;
+    /* In the middle of an epoch the sums have the steps before the checkpoint, too. */
+    const bool resumed =
+        !record->seen_samples && trainer->options->first_step % trainer->batches != 0;
     record->seen_samples = sums->samples;
-    if (first) *last = (point){.steps = steps - 1};
-    if (steps - last->steps < FF_RECORD_STEPS) return;
+    if (first) *last = resumed ? now : (point){.steps = steps - 1};
+    record->now = now;
+    /* At the same steps of each epoch, however often the run was resumed. */
+    if (((steps - 1) % trainer->batches + 1) % FF_RECORD_STEPS != 0) return;
     add_point(record, &now);
     *last = now;
     if (ff_now_ns() - record->written_ns > WRITE_NS) write_points(record, steps);
@@ -216,6 +224,8 @@ ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer, const ff
                           ff_error *error) {
     ff_status status = FF_OK;
     record->steps = epoch->steps;
+    if (record->now.steps == epoch->steps) add_point(record, &record->now); /* the rest */
+    record->last_point = record->now;
     add_epoch(record->events, epoch);
     if (epoch->evaluated) {
         record->pending = true;
@@ -226,9 +236,10 @@ ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer, const ff
 }
 
 ff_status ff_record_end(ff_record *record, const ff_trainer *trainer, ff_error *error) {
+    ff_status status = FF_OK;
     /* A later evaluation may have been stopped. */
-    if (!record->pending || !trainer->tally->whole) return FF_OK;
-    return flush(record, write_evaluation(record, trainer, error), error);
+    if (record->pending && trainer->tally->whole) status = write_evaluation(record, trainer, error);
+    return flush(record, status, error);
 }
 
 ff_status ff_record_page(ff_record *record, ff_error *error) {

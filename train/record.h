@@ -17,8 +17,9 @@ FF_MUST_USE ff_status ff_record_create(ff_record **record, const char *events, c
 /* NULL is accepted. */
 void ff_record_destroy(ff_record **record);
 
-/* After every step: what report.h gives ff_report_step. A point every FF_RECORD_STEPS steps of an
- * epoch, written every few seconds; a failure is returned by the next of the functions below. */
+/* After every step: what report.h gives ff_report_step. A point after every FF_RECORD_STEPS steps
+ * of an epoch, and after its last, written every few seconds; a failure is returned by the next of
+ * the functions below. */
 enum { FF_RECORD_STEPS = 50 };
 void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns);

@@ -116,6 +116,19 @@ now = weights("old/checkpoints/last")
 done = fftrain("--resume", "old", "--epochs", 6, "--quiet")
 tap.ok(done.returncode == 0 and link("old", "last") == 30 and epochs("old")[-1]["epoch"] == 6 and "/old/checkpoints/step-25, after" in done.stderr and
        weights("old/checkpoints/step-25") == now, "which the next --resume continues", done.stderr)
+# killed after a checkpoint was complete, before `last` pointed to it; or while one was written
+for name, target, at in (("complete", "step-20", 20), ("half", "step-999", 15)):
+    shutil.copytree("again", name, symlinks=True)
+    for link_name, to in (("last", "step-15"), ("last.tmp", target)):
+        if os.path.islink("%s/checkpoints/%s" % (name, link_name)):
+            os.unlink("%s/checkpoints/%s" % (name, link_name))
+        os.symlink(to, "%s/checkpoints/%s" % (name, link_name))
+    for step in [25, 30] + [20] * (at == 15):
+        shutil.rmtree("%s/checkpoints/step-%d" % (name, step))
+    done = fftrain("--resume", name, "--quiet")
+    tap.ok(done.returncode == 0 and "step-%d, after" % at in done.stderr and link(name, "last") == 30 and
+           not {"branch-1", "last.tmp"} & set(os.listdir(name + "/checkpoints")) and weights(name + "/checkpoints/last") == kept[30],
+           "a save that was cut off: %s" % name, (done.stderr, os.listdir(name + "/checkpoints")))
 done = fftrain("--resume", "again/checkpoints/step-10", "--lr", 1e-4, "--keep", 1, "--quiet")
 fftrain("--resume", "again/checkpoints/best", "--lr", 1e-3, "--quiet")
 tap.ok(link("again", "last") == 30 and link("again", "best") in steps("again"), "twice", (steps("again"), os.listdir("again/checkpoints")))

@@ -44,11 +44,11 @@ static ff_status reduce_forever(ff_comm *comm, ff_device *device, ff_error *erro
 
 /* Until all ranks have told what they know: mpirun ends them when it sees one end. Each says so by
  * a byte in the file FF_TOLD. */
-static void await_others(int size) {
+static void await_others(int ranks) {
     struct stat info = {0};
     const int told = open(getenv("FF_TOLD"), O_WRONLY | O_APPEND | O_CREAT, 0666);
     if (told < 0 || write(told, ".", 1) != 1) return;
-    while (fstat(told, &info) == 0 && info.st_size < size) usleep(10000);
+    while (fstat(told, &info) == 0 && info.st_size < ranks) usleep(10000);
     close(told);
 }
 
@@ -65,7 +65,7 @@ int main(int count, char **arguments) {
     pthread_t other;
     const bool staged = strcmp(mode, "staged") == 0, single = strcmp(mode, "single") == 0;
     const int rank = variable("OMPI_COMM_WORLD_RANK", 0);
-    const int size = variable("OMPI_COMM_WORLD_SIZE", 1) + single;
+    const int ranks = variable("OMPI_COMM_WORLD_SIZE", 1), size = ranks + single;
     ff_status status =
         ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 100000, (uint64_t)rank + 1, &error);
     if (status == FF_OK)
@@ -85,7 +85,7 @@ int main(int count, char **arguments) {
     }
     printf("rank %d of %d: %s\n", rank, size, status == FF_OK ? "well" : error.message);
     fflush(stdout);
-    if (status != FF_OK && !single) await_others(size);
+    if (status != FF_OK) await_others(ranks);
     ff_comm_destroy(&comm);
     ff_device_destroy(&device);
     return status != FF_OK;

@@ -58,15 +58,19 @@ def fields(data):
     return found
 
 
-def events(folder):
-    """[(tag, step, value)] of the folder's only file; a value is a float or (height, width, PNG)."""
-    path, = glob.glob(os.path.join(folder, "events.out.tfevents.*"))
-    with open(path, "rb") as file:
-        messages = [fields(message) for message in records(file.read())]
-    assert messages[0][3] == b"brain.Event:2" and all(5 in message for message in messages[1:])
-    assert all(1.6e9 < struct.unpack("<d", message[1])[0] < 1e11 for message in messages)
+def events(folder, files=1):
+    """[(tag, step, value)] of the folder's files, as many as are said, in their order; a value is a float or (height, width, PNG)."""
+    all_messages = []
+    for path in glob.glob(os.path.join(folder, "events.out.tfevents.*")):
+        with open(path, "rb") as file:
+            messages = [fields(message) for message in records(file.read())]
+        assert messages[0][3] == b"brain.Event:2" and all(5 in message for message in messages[1:])
+        times = [struct.unpack("<d", message[1])[0] for message in messages]
+        assert all(1.6e9 < at < 1e11 for at in times)
+        all_messages.append((times[0], messages[1:]))
+    assert len(all_messages) == files, "%d files" % len(all_messages)
     found = []
-    for message in messages[1:]:
+    for message in [message for _, messages in sorted(all_messages, key=lambda one: one[0]) for message in messages]:
         value = fields(fields(message[5])[1])
         if 4 in value:
             image = fields(value[4])

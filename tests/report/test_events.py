@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import tap  # noqa: E402
@@ -87,6 +88,32 @@ tap.ok(all([step for step, _ in line] == [50, 100, 150, 200] for line in points.
        all(abs(sum(losses[2 * e:2 * e + 2]) / 2 - epochs[e]["train_loss"]) < 1e-5 for e in (0, 1)) and
        all(value > 0 for _, value in points["samples_per_second"]) and all(0 <= value <= 100 for _, value in points["data_wait_percent"]),
        "points every 50 steps", "%s %s" % (points, epochs))
+
+# ---- a run that was stopped and resumed has the same points, except the one with the stop
+def losses_of(name, files):
+    return {step: value for tag, step, value in events(os.path.join(scratch.name, name), files) if tag == "step/loss"}
+
+
+def options_of(name):
+    return [os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--epochs", "2", "--batch", "6",
+            "--threads", "1", "--quiet", "--tensorboard", os.path.join(scratch.name, name), "--out", os.path.join(scratch.name, name + "-run")]
+
+
+tap.run(options_of("whole"))
+process = subprocess.Popen([*options_of("parts"), "--checkpoint-every", "10 steps"])
+while process.poll() is None and not os.path.exists(os.path.join(scratch.name, "parts-run", "checkpoints", "step-20")):
+    time.sleep(0.001)
+process.terminate()
+stopped = process.wait()
+with open(os.path.join(scratch.name, "parts-run", "log.jsonl")) as file:
+    steps = [line for line in map(json.loads, file) if line["event"] == "end"][-1]["steps"]
+done = tap.run([os.path.join(tap.BUILD, "fftrain"), "--resume", os.path.join(scratch.name, "parts-run"), "--quiet", "--tensorboard",
+                os.path.join(scratch.name, "parts")])
+whole, parts = losses_of("whole", 1), losses_of("parts", 2)
+after = min([step for step in whole if step > steps], default=0)  # the mean of fewer steps
+tap.ok(stopped in (0, 75) and done.returncode == 0 and sorted(whole) == sorted(parts) == [50, 100, 134, 184, 234, 268] and
+       all(abs(whole[step] - parts[step]) < 1e-5 for step in whole if step != after),
+       "a resumed run has the points of the whole one", "%s stopped after %d: %s %s" % (stopped, steps, whole, parts))
 
 python = None if tap.SANITIZE else tap.environment("tensorboard", "tensorboard==2.18.0", "protobuf==5.29.3", "absl-py==2.1.0",
                                                    "six==1.16.0")

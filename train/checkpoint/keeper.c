@@ -40,15 +40,26 @@ struct ff_keeper {
 
 /* ---- the thread that writes ---- */
 
+/* Makes the link that is to take the place of another. Its target need not exist yet. */
+static ff_status prepare_link(const char *directory, const char *name, const char *target,
+                              char **fresh, ff_error *error) {
+    FF_TRY(ff_format(fresh, error, "%s/%s" FF_TMP_SUFFIX, directory, name));
+    unlink(*fresh);
+    if (symlink(target, *fresh) == 0) return FF_OK;
+    const ff_status status = ff_fail_errno(error, "%s: cannot be set to %s", *fresh, target);
+    free(*fresh);
+    *fresh = NULL;
+    return status;
+}
+
 /* Points a link in the folder to another folder there, at once. */
 static ff_status set_link(const char *directory, const char *name, const char *target,
                           ff_error *error) {
     char *link = NULL, *fresh = NULL;
     ff_status status;
     FF_TRY_DONE(ff_path_join(&link, directory, name, error));
-    FF_TRY_DONE(ff_format(&fresh, error, "%s" FF_TMP_SUFFIX, link));
-    unlink(fresh);
-    if (symlink(target, fresh) != 0 || rename(fresh, link) != 0)
+    FF_TRY_DONE(prepare_link(directory, name, target, &fresh, error));
+    if (rename(fresh, link) != 0)
         status = ff_fail_errno(error, "%s: cannot be set to %s", link, target);
 done:
     free(fresh);
@@ -111,8 +122,13 @@ static ff_status settle(ff_keeper *keeper, bool removes, ff_error *error) {
     return status;
 }
 
+/* The link that becomes `last` is made first: so a checkpoint that is complete belongs to the
+ * run's line, even where the process is killed before `last` points to it. */
 static ff_status write_one(ff_keeper *keeper, ff_error *error) {
     const step_name name = name_of(keeper->next.step);
+    char *fresh;
+    FF_TRY(prepare_link(keeper->directory, FF_RUN_LAST, name.text, &fresh, error));
+    free(fresh);
     FF_TRY(ff_capture_write(keeper->capture, keeper->directory, name.text, error));
     FF_TRY(add(keeper, &keeper->next, error));
     FF_TRY(settle(keeper, true, error));
@@ -153,7 +169,7 @@ static ff_status clean(const char *directory, ff_error *error) {
     return status;
 }
 
-/* The step that a link of a folder of checkpoints points to; false where it is no such link. */
+/* The step of the checkpoint that a link in this folder points to; false where there is none. */
 static bool linked_step(const char *directory, const char *name, uint64_t *step) {
     char *link, target[64];
     if (ff_path_join(&link, directory, name, NULL) != FF_OK) return false;
@@ -162,6 +178,13 @@ static bool linked_step(const char *directory, const char *name, uint64_t *step)
     if (length <= 0) return false;
     target[length] = 0;
     return ff_checkpoint_step_of(target, step);
+}
+
+/* The newest step of the run's line, as its links say. */
+static bool line_end(const char *directory, uint64_t *step) {
+    return (linked_step(directory, FF_RUN_LAST FF_TMP_SUFFIX, step) &&
+            ff_path_exists("%s/%s", directory, name_of(*step).text)) ||
+           linked_step(directory, FF_RUN_LAST, step);
 }
 
 /* The evaluation of a checkpoint's own weights; none of one that cannot be read. */
@@ -329,7 +352,7 @@ ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, ui
     *checkpoint = NULL;
     *note = NULL;
     FF_TRY(ff_checkpoint_steps(directory, &steps, &count, error));
-    if (linked_step(directory, FF_RUN_LAST, &end) && end < last) last = end;
+    if (line_end(directory, &end) && end < last) last = end;
     status = FF_OK;
     for (size_t i = 0; i < count; i++) {
         char *path;

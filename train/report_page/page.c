@@ -84,6 +84,10 @@ static void find_evaluated(const ff_run_log *run, long *last, long *best) {
         *last = (long)i;
         if (*best < 0 || here > ff_run_log_at(run, (size_t)*best, "val_accuracy")) *best = *last;
     }
+    /* The run itself knows, where it has ended: --best-by may be the loss. */
+    for (size_t i = 0; i < json_array_size(run->epochs); i++)
+        if (ff_run_log_at(run, i, "epoch") == ff_run_log_number(run->end, "best_epoch"))
+            *best = (long)i;
 }
 
 /* How the run stands, in words. */
@@ -147,17 +151,25 @@ static double or_zero(double value) {
     return isfinite(value) ? value : 0;
 }
 
-/* From the end's line or, of a run that has none, from its epochs. */
-static double split_time(const ff_run_log *run, double parts[PARTS]) {
-    double train = 0, wait = 0, total;
+/* From the end's line, which counts all sessions of a run that was resumed, and an epoch that was
+ * stopped; of a run that has none, from its epochs. *rate: samples a second of training. */
+static double split_time(const ff_run_log *run, double parts[PARTS], double *rate) {
+    double train = 0, wait = 0, samples = 0, total;
     for (size_t i = 0; i < json_array_size(run->epochs); i++) {
         const double seconds = or_zero(ff_run_log_at(run, i, "seconds"));
         train += seconds;
         wait += seconds * or_zero(ff_run_log_at(run, i, "data_wait_percent")) / 100;
+        samples += seconds * or_zero(ff_run_log_at(run, i, "samples_per_second"));
     }
+    if (isfinite(ff_run_log_number(run->end, "train_seconds"))) {
+        train = ff_run_log_number(run->end, "train_seconds");
+        wait = train * or_zero(ff_run_log_number(run->end, "data_wait_percent")) / 100;
+        samples = or_zero(ff_run_log_number(run->end, "samples"));
+    }
+    *rate = train > 0 ? samples / train : NAN;
     parts[EVALUATION] = or_zero(ff_run_log_number(run->end, "val_seconds"));
     parts[WARM_UP] = or_zero(ff_run_log_number(run->end, "warm_up_seconds"));
-    total = fmax(or_zero(ff_run_log_number(run->end, "seconds")),
+    total = fmax(run->seconds_before + or_zero(ff_run_log_number(run->end, "seconds")),
                  train + parts[EVALUATION] + parts[WARM_UP]);
     parts[WAIT] = wait;
     parts[COMPUTE] = train - wait;
@@ -171,8 +183,7 @@ static void add_times(ff_html *html, const ff_run_log *runs, size_t count) {
         ff_html_add(html, "<th><i class=\"swatch t%d\"></i>%s</th>", p, part_names[p]);
     ff_html_add(html, "<th>samples/s</th></tr>\n");
     for (size_t i = 0; i < count; i++) {
-        const size_t epochs = json_array_size(runs[i].epochs);
-        double parts[PARTS], total = split_time(&runs[i], parts);
+        double parts[PARTS], rate, total = split_time(&runs[i], parts, &rate);
         ff_html_add(html, "<tr><th>");
         add_name(html, &runs[i], i);
         ff_html_add(html, "</th><td style=\"width:22%%\"><div class=\"times\">");
@@ -190,9 +201,7 @@ static void add_times(ff_html *html, const ff_run_log *runs, size_t count) {
             ff_html_add(html, "</td>");
         }
         ff_html_add(html, "<td>");
-        ff_html_number(html,
-                       epochs ? ff_run_log_at(&runs[i], epochs - 1, "samples_per_second") : NAN,
-                       FF_UNIT_COUNT);
+        ff_html_number(html, rate, FF_UNIT_COUNT);
         ff_html_add(html, "</td></tr>\n");
     }
     ff_html_add(html, "</table>\n");

@@ -50,6 +50,20 @@ static bool add_epoch(ff_run_log *run, json_t *event) {
     return json_array_append(run->epochs, event) == 0;
 }
 
+/* A session of the run begins: the time of those before it counts, epochs that it left do not. */
+static void begin_session(ff_run_log *run, json_t *event) {
+    const double first = ff_run_log_number(event, "first_step");
+    const double epoch = ff_run_log_number(event, "steps") / ff_run_log_number(event, "epochs");
+    const double seconds = ff_run_log_number(run->end, "seconds");
+    size_t count = json_array_size(run->epochs);
+    run->seconds_before += isfinite(seconds) ? seconds : 0;
+    if (first == 0) run->seconds_before = 0;
+    while (first > 0 && count && ff_run_log_at(run, count - 1, "epoch") * epoch > first)
+        json_array_remove(run->epochs, --count);
+    replace(&run->start, json_incref(event));
+    replace(&run->end, NULL);
+}
+
 /* False when out of memory. */
 static bool add_event(ff_run_log *run, json_t *event) {
     const char *kind = ff_run_log_text(event, "event");
@@ -58,8 +72,7 @@ static bool add_event(ff_run_log *run, json_t *event) {
     if (strcmp(kind, "note") == 0)
         return !json_is_string(text) || json_array_append(run->notes, text) == 0;
     if (strcmp(kind, "start") == 0) {
-        replace(&run->start, json_incref(event));
-        replace(&run->end, NULL);
+        begin_session(run, event);
         return json_array_clear(run->notes) == 0;
     }
     if (strcmp(kind, "end") == 0) replace(&run->end, json_incref(event));

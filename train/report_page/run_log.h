@@ -16,6 +16,7 @@ typedef struct ff_run_log {
     json_t *evaluation;              /* NULL = none */
     ff_buffer worst, inputs, recipe; /* of length 0 where there is none */
     size_t unreadable;               /* lines */
+    double seconds_before;           /* of the sessions before the one that `start` began */
 } ff_run_log;
 
 /* `path`: the folder, or a log. FF_IO; FF_BAD_DATA where it has no epoch and no start of a run. The
