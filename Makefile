@@ -40,7 +40,9 @@ NEEDS_test-long  := $(NEEDS_test)
 NEEDS_bench      := build quickstart test
 NEEDS_lint       := build lint
 NEEDS := $(sort $(foreach goal,$(GOALS),$(NEEDS_$(goal))))
-ifeq ($(MAKE_RESTARTS)$(findstring n,$(firstword -$(MAKEFLAGS))),)
+# -n or -q: nothing is installed, kept or recorded.
+DRY := $(strip $(foreach flag,n q,$(findstring $(flag),$(firstword -$(MAKEFLAGS)))))
+ifeq ($(MAKE_RESTARTS)$(DRY),)
 $(if $(NEEDS),$(shell tools/build/deps.sh $(NEEDS) >&2))
 endif
 quoted = '$(subst ','\'',$(1))'
@@ -48,7 +50,7 @@ quoted = '$(subst ','\'',$(1))'
 # build: root's environment may be another.
 ifneq ($(filter-out $(BARE),$(GOALS)),)
 ifneq ($(filter-out install,$(GOALS))$(if $(wildcard $(BUILD)/config.mk),,none),)
-$(shell $(foreach name,$(SETTINGS),$(name)=$(call quoted,$($(name)))) SETTINGS="$(SETTINGS)" GIVEN="$(GIVEN)" tools/build/config.sh $(BUILD))
+$(shell $(foreach name,$(SETTINGS),$(name)=$(call quoted,$($(name)))) SETTINGS="$(SETTINGS)" GIVEN="$(GIVEN)" DRY="$(DRY)" tools/build/config.sh $(BUILD))
 refused := $(file <$(BUILD)/config.refused)
 $(if $(refused),$(error $(refused)))
 endif
@@ -125,9 +127,11 @@ programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(PYTHON_PACKAGE) ## b
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test lint
 
+# The object's name in its .d file as it is in any BUILD: build/, and build moved elsewhere.
+DEPENDS = -MMD -MP -MT '$$(BUILD)$(@:$(BUILD)%=%)'
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags/c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(ALL_CFLAGS) $(DEPENDS) -c $< -o $@
 
 # One archive a layer; a program links the layers it may use. Where layers need each other, in a group.
 inputs  = $(filter %.o %.a,$^)
@@ -140,7 +144,7 @@ $(BUILD)/libffinspect.a: $(FFINSPECT_OBJECTS)
 $(BUILD)/libff_testing.a: $(TESTING_OBJECTS)
 $(BUILD)/%.a:
 	@rm -f $@
-	@ar rcs $@ $^
+	@ar rcs $@ $(filter %.o,$^)
 
 $(BUILD)/ffpack: $(BUILD)/obj/tools/ffpack/main.o $(BUILD)/libffpack.a $(BUILD)/libff_format.a
 	$(CC) $(ALL_LDFLAGS) $(inputs) -o $@ $(LDLIBS_FFPACK) -lm
@@ -158,7 +162,7 @@ $(LIBRARY): $(filter $(BUILD)/obj/loader/library/%,$(LOADER_OBJECTS)) $(BUILD)/l
 
 $(BUILD)/obj/cudasim/%.o: % $(BUILD)/flags/cxx
 	@mkdir -p $(@D)
-	$(CXX) $(CUDASIM_CXXFLAGS) -MMD -MP -c -x c++ $< -o $@
+	$(CXX) $(CUDASIM_CXXFLAGS) $(DEPENDS) -c -x c++ $< -o $@
 # The simulator tells ThreadSanitizer itself what orders the threads of a block.
 $(BUILD)/obj/cudasim/tests/cuda/sim/%.cc.o: CUDASIM_CXXFLAGS += $(if $(findstring thread,$(SANITIZE)),-fno-sanitize=thread -DFF_SIM_TSAN)
 $(BUILD)/libff_cudasim.a: $(CUDASIM_OBJECTS)

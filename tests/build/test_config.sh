@@ -20,18 +20,19 @@ makes() { # CODE ARGUMENT...: make's exit code
     make --no-print-directory BUILD="$build" CUDA=0 "$@" >"$said" 2>&1
     [ $? = "$code" ]
 }
+gives() { local code=$1; shift; makes "$code" "$build/flags/c" "$@"; } # CODE SETTING...: nothing is built
 calls() { wc -l <"$scratch/calls"; }
-# What make would compile, as it stands: the sources.
-compiles() { makes 0 -n programs "$@" && { grep -oE -- '-c [^ ]+\.(c|cu|cc) ' "$said"; true; } | sort -u >"$scratch/compiled"; }
+# What make would compile with these settings, which it keeps: the sources.
+compiles() { gives 0 "$@" && make --no-print-directory BUILD="$build" -n programs >>"$said" 2>&1 && { grep -oE -- '-c [^ ]+\.(c|cu|cc) ' "$said"; true; } | sort -u >"$scratch/compiled"; }
 touched() { # every object and program, as if it had been built now
     find format loader train tools tests -type d | sed "s|^|$build/obj/|" | xargs mkdir -p && mkdir -p "$build/python/ffload" "$build/share/ffpack/recipes" &&
         makes 0 -t programs
 }
 
 hide cmocka.h
-makes 0 -n programs CC="$scratch/cc" MPI=0 && ! grep -q LIBS_CMOCKA "$build/config.mk" && [ "$(calls)" -gt 10 ]
+gives 0 CC="$scratch/cc" MPI=0 && ! grep -q LIBS_CMOCKA "$build/config.mk" && [ "$(calls)" -gt 10 ]
 result $? "the first make looks for everything"
-makes 0 -n programs && [ "$(calls)" = 0 ]
+gives 0 && [ "$(calls)" = 0 ]
 result $? "a second looks for nothing, with the compiler of the first"
 touched && compiles && [ ! -s "$scratch/compiled" ]
 result $? "all is built"
@@ -77,14 +78,36 @@ compiles CC="$scratch/cc2" && [ "$(calls)" -gt 10 ] && [ "$(wc -l <"$scratch/com
 result $? "another compiler looks and compiles anew"
 touched && compiles && [ ! -s "$scratch/compiled" ]
 result $? "once"
-makes 0 -n programs CUDA=auto CUDA_HOME="$scratch/toolkit" && [ "$(calls)" -gt 10 ]
+gives 0 CUDA=auto CUDA_HOME="$scratch/toolkit" && [ "$(calls)" -gt 10 ]
 result $? "another CUDA_HOME is looked at"
 compiles DNNL=0 && ! grep -q HAVE_DNNL "$build/config.mk" && compiles && ! grep -q HAVE_DNNL "$build/config.mk"
 result $? "an option holds for later calls"
 compiles DNNL=auto && grep -q HAVE_DNNL "$build/config.mk"
 result $? "until another is given"
-makes 2 -n programs DNNL=1 DNNL_ROOT=/nowhere CPPFLAGS=-Ddnnl_version=no_such_function && compiles && grep -q HAVE_DNNL "$build/config.mk"
+gives 2 DNNL=1 DNNL_ROOT=/nowhere CPPFLAGS=-Ddnnl_version=no_such_function && compiles && grep -q HAVE_DNNL "$build/config.mk"
 result $? "options that were refused are not kept"
+
+# ---- dry runs, and what else make remembers ----
+touched && cp "$build/settings.mk" "$build/flags/c" "$scratch" && makes 0 -n programs CFLAGS=-O0 CUDA=auto &&
+    [ "$(grep -cE -- ' -O0 .* -c ' "$said")" -gt 300 ] && cmp "$scratch/settings.mk" "$build/settings.mk" && cmp "$scratch/c" "$build/flags/c"
+result $? "a dry run says what would be compiled with other settings"
+compiles && [ ! -s "$scratch/compiled" ] && cmp "$scratch/settings.mk" "$build/settings.mk"
+result $? "and keeps none of them"
+makes 0 -n programs CFLAGS=-O0 && gives 0 CFLAGS=-O0 && grep -q '^kept_CFLAGS := -O0$' "$build/settings.mk"
+result $? "which make itself does"
+# Beside the build folder: the sources of this one, of which the test moves one away.
+other=$scratch/other
+mkdir "$other" && cp -a Makefile tools format loader train tests "$other" && cd "$other" || exit 1
+printf 'int ff_removed(void);\nint ff_removed(void) { return 1; }\n' >format/removed.c
+mkdir -p build/obj && makes 0 BUILD=build CFLAGS=-O0 -j2 build/libff_format.a && ar t build/libff_format.a | grep -q '^removed.o$'
+rm format/removed.c && makes 0 BUILD=build build/libff_format.a && ! ar t build/libff_format.a | grep -q '^removed.o$'
+result $? "an archive has no object of a source that is gone"
+recompiles() { makes 0 -n "BUILD=$1" "${1%/}/libff_format.a" && grep -qE -- '-c format/base/options.c ' "$said"; }
+touch format/base/options.h && recompiles build && makes 0 BUILD=build/ build//libff_format.a && ! recompiles build && touch -d '1 minute' format/base/options.h && recompiles build
+result $? "headers are known in build, where it was built as build/"
+mv build moved && recompiles moved
+result $? "and where it was moved"
+cd - >/dev/null || exit 1
 
 # ---- install ----
 hide spng.h

@@ -48,6 +48,9 @@ unit fails '/bin/printf "1..1\nnot ok 1 - test_a # SKIP no\n"; exit 1'
 gives "cmocka's failures" 1 "0 passed, 1 failed, 0 skipped" unit/test_fails
 gives "a name that no test has" 1 "tests/run: no test has a name with 'nosuch'" nosuch
 
+script bytes.sh 'printf "ok 1 - caf\\351 # SKIP none here\\nnot ok 2 - \\0 \\351\\n1..2\\n"'
+LC_ALL=C.UTF-8 gives "names that are not UTF-8" 1 "0 passed, 1 failed, 1 skipped" bytes '^# some/test_bytes.sh: not ok 2 - '
+
 # Programs are rebuilt from the current sources.
 unit stale '/bin/printf "1..1\nok 1 - test_old\n"'
 "$scratch/tests/run" test_stale >"$said"

@@ -3,7 +3,7 @@
 # settings of make, the programs that PATH names, the folders that compilers and pkg-config search.
 # Usage: config.sh BUILD. Writes BUILD/config.mk (make variables), or BUILD/config.refused (the
 # sentence with which make ends). Environment: the variables named in SETTINGS, with their values;
-# GIVEN names those that somebody set, which BUILD/settings.mk keeps for later calls of make.
+# GIVEN names those that somebody set, which BUILD/settings.mk keeps for later calls of make; DRY: not of this one.
 set -u
 build=$1 here=$(dirname "$0")
 mkdir -p "$build/flags"
@@ -80,7 +80,9 @@ for name in $GIVEN; do
     value=${!name//\$/\$\$}
     printf 'kept_%s := %s\n' "$name" "${value//#/\\#}"
 done >"$new.settings"
-mv "$new.settings" "$build/settings.mk"
+# A dry run keeps none; what it found with others is looked for again.
+if [ -z "${DRY:-}" ]; then mv "$new.settings" "$build/settings.mk"
+elif ! cmp -s "$new.settings" "$build/settings.mk"; then echo "a dry run" >>"$new.seen"; fi
 mv "$new.log" "$build/config.log"
 mv "$new" "$build/config.mk"
 mv "$new.seen" "$build/config.seen"

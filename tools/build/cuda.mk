@@ -64,7 +64,7 @@ GPU_LIBRARY_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,library
 GPU_PROGRAMS += $(GPU_TESTS) $(GPU_MODULE_TESTS) $(GPU_LIBRARY_TESTS) $(if $(MODULES),$(BUILD)/gpu/gpu_library)
 $(BUILD)/obj/gpu/%.o: %.c $(BUILD)/flags/c $(BUILD)/flags/gpu
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS_gpu) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(FLAGS_gpu) $(ALL_CFLAGS) $(DEPENDS) -c $< -o $@
 $(BUILD)/libff_cuda_kernels.a: $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(BUILD)/obj/loader/cuda/device_cuda.o
 $(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(BUILD)/libff_cuda_kernels.a $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)

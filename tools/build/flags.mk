@@ -33,13 +33,17 @@ FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN)
 LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) \
     $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
 $(LINKED): $(BUILD)/flags/link
+# What the archives consist of: without it a source that was removed would stay in its archive.
+FLAGS_archives := $(FORMAT_OBJECTS) $(LOADER_OBJECTS) $(TRAIN_OBJECTS) $(FFPACK_OBJECTS) $(FFINSPECT_OBJECTS) $(TESTING_OBJECTS) $(CUDASIM_OBJECTS)
+$(ARCHIVES) $(BUILD)/libff_cudasim.a: $(BUILD)/flags/archives
 # Libraries that programs of some kinds are linked with, too.
 LINK_tests := $(LIBS_CMOCKA)
 LINK_mpi   := $(FLAGS_MPI)
 LINK_cuda  := $(LIBS_CUDA) $(LIBS_CUDART)
 
+# A dry run records nothing: what differs is as new.
 same   = $(and $(findstring x$(1)x,x$(2)x),$(findstring x$(2)x,x$(1)x))
-record = $(if $(call same,$(strip $(file <$(BUILD)/flags/$(1))),$(strip $(1): $(2))),,$(file >$(BUILD)/flags/$(1),$(strip $(1): $(2))))
+record = $(if $(call same,$(strip $(file <$(BUILD)/flags/$(1))),$(strip $(1): $(2))),,$(if $(DRY),$(eval .PHONY: $(BUILD)/flags/$(1)),$(file >$(BUILD)/flags/$(1),$(strip $(1): $(2)))))
 ifneq ($(filter-out $(BARE),$(GOALS)),)
-$(foreach kind,$(KINDS) c cxx nvcc gpu link,$(call record,$(kind),$(FLAGS_$(kind)) $(LINK_$(kind))))
+$(foreach kind,$(KINDS) c cxx nvcc gpu link archives,$(call record,$(kind),$(FLAGS_$(kind)) $(LINK_$(kind))))
 endif
