@@ -18,7 +18,7 @@ gives() {
     # shellcheck disable=SC2086
     "$scratch/tests/run" $4 >"$said" 2>&1
     local code=$?
-    [ $code = "$2" ] && [ "$(tail -n 1 "$said")" = "$3" ] && grep -q -e "${5:-}" "$said"
+    [ $code = "$2" ] && [ "$(tail -n 1 "$said")" = "$3" ] && grep -qa -e "${5:-}" "$said"
     result $? "$1"
 }
 script good.sh 'printf "ok 1 - a\nok 2 - b # SKIP none here\nok 3 - c\n1..3\n"'
@@ -47,6 +47,8 @@ gives "cmocka's skips" 0 "1 passed, 0 failed, 1 skipped" unit/test_skips '^    o
 unit fails '/bin/printf "1..1\nnot ok 1 - test_a # SKIP no\n"; exit 1'
 gives "cmocka's failures" 1 "0 passed, 1 failed, 0 skipped" unit/test_fails
 gives "a name that no test has" 1 "tests/run: no test has a name with 'nosuch'" nosuch
+gives "two names" 0 "5 passed, 0 failed, 1 skipped" "good several"
+gives "the second of two that no test has" 1 "tests/run: no test has a name with 'nosuch'" "good nosuch"
 
 script bytes.sh 'printf "ok 1 - caf\\351 # SKIP none here\\nnot ok 2 - \\0 \\351\\n1..2\\n"'
 LC_ALL=C.UTF-8 gives "names that are not UTF-8" 1 "0 passed, 1 failed, 1 skipped" bytes '^# some/test_bytes.sh: not ok 2 - '
@@ -101,7 +103,7 @@ gives "a test that is in one length runs whole" 0 "some/test_longs.sh all" "--le
 gives "one in two lengths runs a part" 0 "some/test_both.sh long" "--length long --list both.sh"
 gives "no other length" 1 "tests/run: --length is check, test, long or all, not 'short'" "--length short"
 gives "no other option" 1 "tests/run: there is no option --lengths" "--lengths test"
-gives "no test of a length" 1 "tests/run: no test has a name with 'longs'" "--length check longs"
+gives "no test of a length" 1 "tests/run: no test of this length has such a name" "--length check longs"
 echo 'some/test_gone.sh long' >>"$scratch/tests/lengths"
 gives "a line of a test that is gone" 1 "tests/run: tests/lengths: no test is 'some/test_gone.sh'" "both"
 sed -i '$s/.*/some\/test_both.sh lang/' "$scratch/tests/lengths"
