@@ -3,6 +3,7 @@
 #include "format/base/say.h"
 #include "loader/device/absent.h"
 #include "train/checkpoint/capture.h"
+#include "train/debug/hashes.h"
 #include "train/shares.h"
 #include "train/trainer.h"
 
@@ -30,7 +31,7 @@ static uint64_t rate_bytes(const ff_trainer *trainer) {
 ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *error) {
     const ff_job *job = trainer->options->job;
     *needs = (ff_needs){.host = ff_host_memory_left(""),
-                        .host_bytes = rate_bytes(trainer),
+                        .host_bytes = FF_NEEDS_PROGRAM_BYTES + rate_bytes(trainer),
                         .host_ranks = ff_job_sharing(job, job ? job->rank : 0, true),
                         .device_ranks = ff_job_sharing(job, job ? job->rank : 0, false)};
     FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.train, error));
@@ -38,7 +39,8 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
     ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
     const ff_absent_bytes most = ff_device_absent_most(device);
     needs->host_bytes += most.pinned;
-    if (trainer->options->checkpoints) needs->host_bytes += ff_capture_bytes(trainer->model);
+    if (trainer->options->checkpoints)
+        needs->host_bytes += ff_capture_bytes(trainer->model) + ff_hashes_bytes(trainer->model);
     if (trainer->counted) {
         needs->host_bytes += most.device;
         return FF_OK;
