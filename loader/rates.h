@@ -31,7 +31,8 @@ typedef struct ff_rates {
     bool host_augments;
 } ff_rates;
 
-/* For a loader of these options on the host, in about 3 * budget_ns. FF_USAGE, FF_BAD_DATA and
+/* For a loader of these options on the host, in about 3 * budget_ns, or 5 where samples are
+ * compressed: the others are then without the decompression. FF_USAGE, FF_BAD_DATA and
  * FF_IO as the loader's. */
 FF_MUST_USE ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *options,
                                          uint64_t budget_ns, ff_rates *rates, ff_error *error);

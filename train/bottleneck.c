@@ -2,8 +2,14 @@
 
 #include "format/base/thread.h"
 
+#include <string.h>
+
 /* Below this share of waiting, a faster loader would not make a run noticeably faster. */
 #define WORTH_CHANGING 0.1
+/* From this share of their time, what the workers wait for decides. */
+#define MOSTLY 0.5
+
+#define FASTER_STORAGE "keep the data in memory or on a faster disk, or use --order block"
 
 static void workers_text(const ff_trainer *trainer, const char *otherwise, char *text,
                          size_t size) {
@@ -14,21 +20,36 @@ static void workers_text(const ff_trainer *trainer, const char *otherwise, char 
         snprintf(text, size, "%s", otherwise);
 }
 
+static const char *less_work(const ff_trainer *trainer) {
+    char text[FF_AUGMENT_TEXT_BYTES];
+    ff_augment_text(&trainer->augment, text);
+    return strcmp(text, "none") != 0 ? "use a shorter --augment or smaller samples"
+                                     : "use smaller samples";
+}
+
 static bool compressed(const ff_trainer *trainer) {
     return ff_dataset_metadata(trainer->splits.train)->compression != FF_COMPRESSION_NONE;
 }
 
-static void data_text(const ff_trainer *trainer, double wait, char *text, size_t size) {
-    char advice[256], workers[96];
+static void unpacked_text(const ff_trainer *trainer, char *text, size_t size) {
+    char workers[96];
     workers_text(trainer, "", workers, sizeof workers);
-    if (trainer->verify == FF_VERIFY_ALWAYS)
+    snprintf(text, size, "pack without --compress%s%s", *workers ? ", or " : "", workers);
+}
+
+static void data_text(const ff_trainer *trainer, const ff_run_result *result, double wait,
+                      char *text, size_t size) {
+    char advice[256];
+    if (result->storage_share >= MOSTLY)
+        snprintf(advice, sizeof advice,
+                 "the workers spent %.0f %% of their time waiting for the storage: " FASTER_STORAGE,
+                 100 * result->storage_share);
+    else if (trainer->verify == FF_VERIFY_ALWAYS)
         snprintf(advice, sizeof advice, "use --verify-data first, which checks each sample once");
     else if (compressed(trainer))
-        snprintf(advice, sizeof advice, "pack without --compress%s%s", *workers ? ", or " : "",
-                 workers);
+        unpacked_text(trainer, advice, sizeof advice);
     else
-        workers_text(trainer, "keep the data in memory or on a faster disk, or use --order block",
-                     advice, sizeof advice);
+        workers_text(trainer, less_work(trainer), advice, sizeof advice);
     snprintf(text, size,
              "Bottleneck: data; %.1f %% of the training time was spent waiting for it; "
              "%s.",
@@ -52,7 +73,7 @@ void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, 
                       ? (double)result->totals.wait_ns / (double)result->totals.train_ns
                       : 0;
     if (wait >= WORTH_CHANGING) {
-        data_text(trainer, wait, text, size);
+        data_text(trainer, result, wait, text, size);
         return;
     }
     double rate = result->totals.train_ns
@@ -71,13 +92,10 @@ void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, 
 
 static void stage_text(const ff_trainer *trainer, const ff_rates *rates, int stage, char *text,
                        size_t size) {
-    const char *less = "use a shorter --augment or smaller samples";
     switch (stage) {
     case FF_STAGE_STORAGE:
-        snprintf(text, size, "%s",
-                 compressed(trainer)
-                     ? "pack without --compress, or raise --workers"
-                     : "keep the data in memory or on a faster disk, or use --order block");
+        snprintf(text, size, "%s", FASTER_STORAGE);
+        if (compressed(trainer)) unpacked_text(trainer, text, size);
         return;
     case FF_STAGE_COPY:
         snprintf(text, size, "pack as u8 or f16, or keep the set on the device");
@@ -85,9 +103,9 @@ static void stage_text(const ff_trainer *trainer, const ff_rates *rates, int sta
     case FF_STAGE_GATHER: workers_text(trainer, "use smaller samples", text, size); return;
     case FF_STAGE_AUGMENT:
         if (rates->host_augments)
-            workers_text(trainer, less, text, size);
+            workers_text(trainer, less_work(trainer), text, size);
         else
-            snprintf(text, size, "%s", less);
+            snprintf(text, size, "%s", less_work(trainer));
         return;
     default: compute_text(trainer, text, size);
     }

@@ -52,8 +52,9 @@ typedef struct ff_run_result {
     ff_run_totals totals;
     uint64_t total_ns, warm_up_ns, whiten_ns; /* of this process */
     ff_reducer_times reduced;                 /* of a job on the CPU */
-    double loader_rate; /* samples per second that the loader can deliver; 0 = unknown */
-    ff_epoch last;      /* epoch 0 = no epoch finished */
+    double loader_rate;   /* samples per second that the loader can deliver; 0 = unknown */
+    double storage_share; /* of the loader's time, spent waiting for the storage; 0 = none seen */
+    ff_epoch last;        /* epoch 0 = no epoch finished */
 } ff_run_result;
 
 typedef struct ff_report ff_report;

@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -332,12 +333,28 @@ static void choose_best_again(running *run) {
     totals->best_by = by;
 }
 
+/* Pages that this process had to wait for. */
+static uint64_t major_faults(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
+}
+
+/* Threads that fill batches wait for pages or reads, or for a processor, which other work has. A
+ * program that is loaded has some faults, too. */
+static double storage_share(const ff_trainer *trainer, const ff_loader_stats *loader,
+                            uint64_t faults) {
+    enum { FAULTS = 64 };
+    if (!loader->fill_ns || loader->busy_ns > loader->fill_ns) return 0;
+    if (faults < FAULTS && !ff_feed_describe(trainer->train_feed).loader.direct) return 0;
+    return 1 - (double)loader->busy_ns / (double)loader->fill_ns;
+}
+
 ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,
                  ff_error *error) {
     ff_error own = {0};
     if (!error) error = &own;
     running run = {.trainer = trainer, .report = report, .options = options};
-    uint64_t began = ff_now_ns();
+    const uint64_t began = ff_now_ns(), faults = major_faults();
     run.goes_on = options->from != NULL;
     if (options->from) run.state = *options->from;
     FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
@@ -380,6 +397,7 @@ done:
     if (loader.fill_ns)
         run.result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
                                  (trainer->workers > 1 ? trainer->workers : 1);
+    run.result.storage_share = storage_share(trainer, &loader, major_faults() - faults);
     /* The end is logged in any case; a failure to log must not hide the first failure. */
     ff_error log_error = {0};
     ff_status log_status =

@@ -125,8 +125,16 @@ ff_status ff_parallel_for(int thread_count, size_t count, void (*body)(void *, s
     return status;
 }
 
-uint64_t ff_now_ns(void) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t ff_now_ns(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t ff_busy_ns(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }

@@ -34,5 +34,7 @@ FF_MUST_USE ff_status ff_parallel_for(int thread_count, size_t count,
 
 /* Monotonic time in nanoseconds. */
 uint64_t ff_now_ns(void);
+/* The processor's time of the calling thread, in nanoseconds. */
+uint64_t ff_busy_ns(void);
 
 #endif
