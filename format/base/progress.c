@@ -35,13 +35,14 @@ void ff_progress_show_as(ff_progress_form form) {
 }
 
 /* Without memory for a line there is none. */
-static void print_json(const ff_progress *progress, uint64_t done) {
+static void print_json(ff_progress *progress, uint64_t done) {
     json_t *total = progress->total ? json_integer((json_int_t)progress->total) : json_null();
     json_t *root = json_pack("{s:s, s:o, s:s, s:I, s:o}", "event", "progress", "what",
                              ff_json_text(progress->description), "unit", progress->unit, "done",
                              (json_int_t)done, "total", total);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
+    progress->printed = done;
     if (text) printf("%s\n", text);
     free(text);
     if (fflush(stdout) != 0) ff_interrupt_raise(SIGPIPE);
@@ -139,6 +140,8 @@ void ff_progress_update(ff_progress *progress, uint64_t done, const char *note) 
     uint64_t now = ff_now_ns();
     const bool json = progress->form == FF_PROGRESS_JSON;
     uint64_t interval_ns = json || progress->terminal ? 100000000u : 30000000000u;
+    if (!progress->description) return;
+    progress->done = done;
     if (progress->quiet || now - progress->printed_ns < interval_ns) return;
     progress->printed_ns = now;
     if (json) {
@@ -166,5 +169,8 @@ void ff_progress_update(ff_progress *progress, uint64_t done, const char *note) 
 
 void ff_progress_end(ff_progress *progress) {
     if (progress->terminal && progress->shown) fprintf(stderr, "\r\033[K");
+    if (!progress->quiet && progress->form == FF_PROGRESS_JSON &&
+        progress->done != progress->printed)
+        print_json(progress, progress->done);
     progress->shown = false;
 }

@@ -9,8 +9,8 @@
  * In a narrow terminal the bar shrinks; then bar, n/N, rate, note and times are dropped, in this
  * order.
  *
- * For a program it is lines on stdout, the first at the beginning and then at most 10 a second,
- * each an object of JSON; a total that is not known is null:
+ * For a program it is lines on stdout, the first at the beginning, then at most 10 a second, and
+ * the last with all that was done; each an object of JSON; a total that is not known is null:
  *
  *     {"event":"progress","what":"packing train","unit":"items","done":256,"total":60000} */
 #ifndef FF_BASE_PROGRESS_H
@@ -44,14 +44,16 @@ typedef struct ff_progress {
     bool terminal; /* one whose line can be rewritten */
     bool shown;    /* there is something to clear */
     uint64_t started_ns, printed_ns;
+    uint64_t done, printed; /* as last told, as last printed to a program */
 } ff_progress;
 
 /* Starts the clock. The strings stay valid until ff_progress_end. One thread at a time. */
 void ff_progress_begin(ff_progress *progress, const char *description, const char *unit,
                        uint64_t total, bool quiet);
-/* Prints if it is time to; `note` (UTF-8, may be NULL) is appended. */
+/* This one and the next accept a progress of zeros, which has not begun.
+ * Prints if it is time to; `note` (UTF-8, may be NULL) is appended. */
 void ff_progress_update(ff_progress *progress, uint64_t done, const char *note);
-/* Clears the line from a terminal. */
+/* Clears the line from a terminal. For a program: prints the last number that was told. */
 void ff_progress_end(ff_progress *progress);
 
 #endif

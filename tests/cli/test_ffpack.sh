@@ -164,6 +164,18 @@ grep '"event":"progress"' told.lines | head -1 >told.json
 says "and begins with the first pass" told.json 's' "{'event': 'progress', 'what': 'measuring train', 'unit': 'items', 'done': 0, 'total': 60}"
 grep '"what":"packing test"' told.lines | head -1 >told.json
 says "each split is told" told.json 's["total"]' 12
+progress="[line for line in map(__import__('json').loads, open('told.lines')) if line['event'] == 'progress']"
+says "each ends with all that was to be done" told.json \
+    "sorted({line['what']: (line['done'], line['total']) for line in $progress}.items())" \
+    "[('measuring train', (60, 60)), ('packing test', (12, 12)), ('packing train', (60, 60))]"
+"$ffpack" in_cifar10 -o told-u8 --json --progress json --dtype u8 >told.lines 2>told.err
+says "a pass that counts, too" told.json \
+    "[(line['what'], line['done']) for line in $progress if line['done'] == line['total'] or not line['total']]" \
+    "[('packing train', 60), ('packing test', 12)]"
+"$ffpack" in_cifar10 -o told-some --json --progress json --stats-sample 10 >told.lines 2>told.err
+tail -1 told.lines >told.json
+says "--stats-sample reads so many items" told.json \
+    "(s['statistics_items'], max(line['done'] for line in $progress if line['what'] == 'measuring train'))" "(10, 10)"
 check "stderr stays empty" test ! -s told.err
 check "--help" "$ffpack" --help
 check "--version" "$ffpack" --version

@@ -25,6 +25,7 @@ typedef struct measure {
     const ff_measure_job *job;
     ff_stream *stream;
     uint64_t begun, count, per_unit; /* positions; units are numbered from `begun` */
+    uint64_t fresh;                  /* items of the sample, of the positions done in this pass */
     ff_permutation order;            /* of seed 0 */
     ff_sampler **sampler;            /* [jobs] */
     ff_stats **sums;                 /* [slots]: of the unit in it */
@@ -34,6 +35,21 @@ typedef struct measure {
     uint64_t kept_ns;
     ff_progress progress;
 } measure;
+
+/* Whether an item is one of those that are counted. */
+static bool is_counted(const measure *state, uint64_t item) {
+    const uint64_t sample = state->job->sample;
+    return !sample || ff_permutation_inverse(&state->order, item, 0) < sample;
+}
+
+/* Of these positions. */
+static uint64_t counted(const measure *state, uint64_t first, uint64_t end) {
+    uint64_t items = 0;
+    if (!state->job->sample) return end - first;
+    for (uint64_t position = first; position < end; position++)
+        items += is_counted(state, ff_source_item_at(state->job->split, position));
+    return items;
+}
 
 /* ---- on workers ---------------------------------------------------------------------------- */
 
@@ -48,7 +64,7 @@ static ff_status measure_unit(measure *state, ff_sampler **sampler, ff_stats *su
     for (uint64_t position = first; position < end; position++) {
         ff_sample sample;
         uint64_t item = ff_source_item_at(job->split, position);
-        if (job->sample && ff_permutation_inverse(&state->order, item, 0) >= job->sample) continue;
+        if (!is_counted(state, item)) continue;
         ff_status status = ff_sampler_make(*sampler, item, &sample, error);
         if (status != FF_OK && job->skip && ff_sample_skippable(&sample, status)) continue;
         FF_TRY(status);
@@ -110,19 +126,21 @@ static ff_status take_kept(measure *state, ff_error *error) {
 static ff_status measure_take(void *context, size_t slot, uint64_t number, ff_error *error) {
     measure *state = context;
     ff_stats_merge(state->total, state->sums[slot]);
+    const uint64_t first = state->done;
     state->done = state->begun + (number + 1) * state->per_unit;
     if (state->done > state->count) state->done = state->count;
+    state->fresh += counted(state, first, state->done);
     bool due = ff_now_ns() - state->kept_ns >= KEEP_NS;
     return due || state->done == state->count ? keep(state, error) : FF_OK;
 }
 
 static ff_status measure_watch(void *context, ff_error *error) {
     measure *state = context;
-    ff_progress_update(&state->progress, state->done - state->begun, NULL);
+    ff_progress_update(&state->progress, state->fresh, NULL);
     return ff_interrupt_check(error);
 }
 
-static ff_status run(measure *state, ff_error *error) {
+static ff_status run(measure *state, const char *title, ff_error *error) {
     const ff_measure_job *job = state->job;
     uint64_t bytes = (uint64_t)job->plan->channels * job->plan->height * job->plan->width;
     state->per_unit = bytes < UNIT_BYTES ? UNIT_BYTES / bytes : 1;
@@ -131,14 +149,16 @@ static ff_status run(measure *state, ff_error *error) {
     state->kept_ns = ff_now_ns();
     FF_TRY(ff_stats_create(&state->total, job->plan->channels, error));
     FF_TRY(take_kept(state, error));
+    ff_shuffle_init(&state->order, state->count, 0);
     if (state->begun == state->count) return FF_OK;
+    ff_progress_begin(&state->progress, title, "items", counted(state, state->begun, state->count),
+                      false);
     FF_TRY(
         ff_alloc(&state->sampler, (uint64_t)job->jobs, sizeof *state->sampler, "workers", error));
     FF_TRY(ff_alloc(&state->sums, state->slots, sizeof *state->sums, "sums", error));
     for (size_t i = 0; i < state->slots; i++)
         FF_TRY(ff_stats_create(&state->sums[i], job->plan->channels, error));
     FF_TRY(ff_stream_create(&state->stream, job->plan->source, job->split, state->begun, error));
-    ff_shuffle_init(&state->order, state->count, 0);
     ff_pipeline pipeline = {.end = (state->count - state->begun + state->per_unit - 1) /
                                    state->per_unit,
                             .jobs = job->jobs,
@@ -148,6 +168,7 @@ static ff_status run(measure *state, ff_error *error) {
                             .take = measure_take,
                             .watch = measure_watch};
     ff_status status = ff_pipeline_run(&pipeline, error);
+    ff_progress_update(&state->progress, state->fresh, NULL);
     /* Save the progress of a stopped pass; the error stays the reason why it stopped. */
     if (status == FF_INTERRUPTED && state->done > state->begun) (void)!keep(state, NULL);
     return status;
@@ -159,10 +180,9 @@ ff_status ff_measure(const ff_measure_job *job, float *mean, float *std, uint64_
     const char *name = job->split->name;
     char title[300];
     snprintf(title, sizeof title, "measuring%s%s", *name ? " " : "", name);
-    ff_progress_begin(&state.progress, title, "items", state.count, false);
-    ff_status status = run(&state, error);
+    ff_status status = run(&state, title, error);
     ff_progress_end(&state.progress);
-    *fresh = state.done - state.begun;
+    *fresh = state.fresh;
     if (status == FF_OK) {
         status = ff_measure_finish(job->plan, job->split, state.total, mean, std, error);
         if (status != FF_OK) forget(&state);

@@ -290,8 +290,10 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
                             .make = make_block,
                             .take = take_block,
                             .watch = watch};
-    ff_progress_begin(&packing->progress, title, "items", last - position, false);
+    if (last > position)
+        ff_progress_begin(&packing->progress, title, "items", last - position, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
+    FF_TRY(watch(packing, error));
     return job->shards_only || job->sums
                ? FF_OK
                : ff_writer_commit(packing->writer, &job->report->result, error);
