@@ -3,6 +3,7 @@
 every kind of layer, on batches of any size. pip installs both into the build folder. Prints TAP. Environment: BUILD."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,7 +118,18 @@ told = one["facts"]
 tap.ok([float(word) for word in told["mean"].split()] == header["normalize"]["mean"] and
        [float(word) for word in told["std"].split()] == header["normalize"]["std"] and
        json.loads(told["classes"]) == header["fields"][0]["classes"] and told["transforms"].split("\n") == header["transforms"] and
-       told["model"] == "smallnet", "metadata_props say what the images are", (told, header["fields"]))
+       told["model"] == "smallnet" and (told["resize"], told["crop"], told["views"]) == ("", "", "1"),
+       "metadata_props say what the images are", (told, header["fields"]))
+how = ["--data", "large", "--model", "smallnet", "--batch", 4, "--augment", "rrc=24", "--views", 6, "--epochs", 1, "--threads", 2]
+plan = run(FFTRAIN, *how, "--dry-run")
+run(FFTRAIN, *how, "--out", "cut", "--quiet")
+run(FFTRAIN, "export", "cut", "--onnx", "net.onnx")
+numpy.save("middle.npy", numpy.load("large/test.npy")[:, :, 24:48, 28:52])
+done = subprocess.run([python, "-c", RUN, "net.onnx", "middle.npy", "logits.npy"], capture_output=True, text=True)
+told = json.loads(done.stdout)["facts"] if done.returncode == 0 else {}
+found = re.search(r"resize (\d+), central crop (\d+x\d+)", plan)
+tap.ok(found and (told.get("resize"), told.get("crop"), told.get("views")) == (*found.groups(), "6"),
+       "and how an evaluation resizes, crops and looks at them", (told, plan, done.stderr))
 
 # ---- beside the weights, and what can be wrong
 

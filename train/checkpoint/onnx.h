@@ -11,7 +11,9 @@
 #include "train/checkpoint/safetensors.h"
 #include "train/model.h"
 
-/* Appends the whole file. `facts`: its metadata_props. FF_USAGE where it would exceed protobuf's
+/* Appends the whole file. `facts`: its metadata_props, among them how this program evaluates: after
+ * `transforms` the short side becomes `resize`, the centre `crop`, height x width, is cut out
+ * ("" = not), and logits are the mean of so many `views`. FF_USAGE where it would exceed protobuf's
  * 2 GiB; FF_IO, FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_onnx_write(struct ff_file *file, ff_model *model,
                                     const ff_safetensors_fact *facts, size_t fact_count,

@@ -9,6 +9,8 @@
 #include "train/checkpoint/weights.h"
 #include "train/commands/command.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +133,11 @@ static ff_status write_onnx(ff_file *file, ff_model *model, const ff_weights_net
     FF_TRY_DONE(ff_metadata_read(&data, text, strlen(text), error));
     FF_TRY_DONE(ff_weights_normalization(&data, &mean, &std, error));
     FF_TRY_DONE(describe_data(&data, net->label, &classes, &transforms, error));
+    char resize[16] = "", crop[32] = "", views[16];
+    if (net->resize) snprintf(resize, sizeof resize, "%" PRIu32, net->resize);
+    if (net->crop || net->resize)
+        snprintf(crop, sizeof crop, "%" PRIu32 "x%" PRIu32, net->height, net->width);
+    snprintf(views, sizeof views, "%d", net->views);
     const ff_safetensors_fact facts[] = {
         {"model", net->model},
         {"input", "images [N, channels, height, width]: values in [0, 1], minus mean, divided by "
@@ -138,7 +145,10 @@ static ff_status write_onnx(ff_file *file, ff_model *model, const ff_weights_net
         {"mean", mean},
         {"std", std},
         {"classes", classes},
-        {"transforms", transforms.length ? transforms.bytes : ""}};
+        {"transforms", transforms.length ? transforms.bytes : ""},
+        {"resize", resize},
+        {"crop", crop},
+        {"views", views}};
     FF_TRY_DONE(ff_onnx_write(file, model, facts, sizeof facts / sizeof *facts, error));
 done:
     ff_metadata_free(&data);
@@ -212,7 +222,8 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
          "The weights as a safetensors file; - is the standard output."},
         {"onnx", 0, FF_OPTION_STRING, "FILE", &to.onnx, NULL, 0, 0,
          "The net with its weights as an ONNX file, for batches of any size: from normalized images "
-         "to logits; its metadata_props say how images are normalized, and the classes."},
+         "to logits; its metadata_props say how images are normalized, resized and cropped, and "
+         "the classes."},
         {"ema", 0, FF_OPTION_FLAG, NULL, &to.average, NULL, 0, 0,
          "Export the average of the parameters (of a run with --ema)."},
         {.name = NULL},
