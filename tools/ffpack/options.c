@@ -15,6 +15,7 @@ ff_arguments ff_arguments_default(void) {
     return (ff_arguments){.format = "auto",
                           .mode = -1,
                           .array_layout = -1,
+                          .label_kind = -1,
                           .shuffle = -1,
                           .shard_bytes = UINT64_C(256) << 20};
 }
@@ -59,6 +60,11 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"label", 0, FF_OPTION_STRING, "FIELD", &arguments->label, NULL, 0, 0,
          "keep only this label field of a source with several; of WebDataset samples, the key of "
          "their .json that is the label"},
+        {"label-kind", 0, FF_OPTION_CHOICE, NULL, &arguments->label_kind, FF_LABEL_KIND_CHOICES, 0,
+         0,
+         "what labels are (default: as they look): class; names of classes, also where they are "
+         "numbers; numbers that count the classes from 0; multi-hot: several names with ; or | "
+         "between; value: numbers to predict"},
         {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
          "classes of ImageNet's validation images: its devkit, or a text with one wnid per line"},
     };

@@ -193,6 +193,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                                  .splits = arguments->splits,
                                  .exclude = arguments->exclude,
                                  .allow_empty_classes = arguments->allow_empty_classes,
+                                 .label_kind = (ff_label_kind)(arguments->label_kind + 1),
                                  .array_layout = (ff_array_axes)(arguments->array_layout + 1),
                                  .skip = arguments->on_error == 1,
                                  .jobs = jobs},

@@ -21,6 +21,7 @@ typedef struct ff_arguments {
     int dtype, layout, interpolation, on_error, alignment, progress;
     int mode;             /* -1 = not given */
     int array_layout;     /* of the source's arrays; -1 = not given */
+    int label_kind;       /* -1 = not given */
     int64_t jobs;         /* 0 = one per CPU */
     int64_t shuffle;      /* seed; -1 = not shuffled */
     int64_t max_side;     /* 0 = not given */

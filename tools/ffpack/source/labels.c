@@ -44,6 +44,77 @@ ff_status ff_source_relabel(ff_source *source, size_t label_bytes, change_labels
     return status;
 }
 
+/* ---- numbers of known classes -------------------------------------------------------------- */
+
+typedef ff_status label_taker(void *context, int32_t label, uint64_t item, ff_error *error);
+
+/* The labels of all items, whose only field is a class. */
+static ff_status for_labels(ff_source *source, label_taker *take, void *context, ff_error *error) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < source->split_count; i++) {
+        ff_listing *listing = source->split[i].listing;
+        ff_listing_cursor *cursor;
+        FF_TRY(ff_listing_finish(listing, error));
+        FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
+        ff_status status = FF_OK;
+        for (uint64_t k = 0; k < ff_listing_count(listing) && status == FF_OK; k++) {
+            ff_item item;
+            int32_t label;
+            status = ff_listing_item(cursor, k, &item, error);
+            if (status != FF_OK) break;
+            memcpy(&label, item.labels, sizeof label);
+            status = take(context, label, ++number, error);
+        }
+        ff_listing_cursor_destroy(&cursor);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
+static ff_status see_number(void *context, int32_t label, uint64_t item, ff_error *error) {
+    (void)error;
+    ff_class_numbers_see(context, label, item);
+    return FF_OK;
+}
+
+static ff_status change_number(void *context, const void *labels, void *changed, ff_error *error) {
+    (void)error;
+    int32_t label;
+    memcpy(&label, labels, sizeof label);
+    label = ff_class_numbers_label(context, label);
+    memcpy(changed, &label, sizeof label);
+    return FF_OK;
+}
+
+ff_status ff_source_read_numbers(ff_source *source, ff_error *error) {
+    const ff_field *field = &source->labels.field[0];
+    if (!source->classes || field->kind != FF_FIELD_CLASS) {
+        if (source->label_kind == FF_LABEL_GUESS || source->label_kind == FF_LABEL_CLASS)
+            return FF_OK;
+        return ff_fail(error, FF_USAGE,
+                       "--label-kind: %s has %s; it says which classes of --classes or "
+                       "--classes-from numbers mean",
+                       source->path,
+                       field->kind == FF_FIELD_CLASS ? "numbers and no names of classes"
+                                                     : "labels of another kind");
+    }
+    ff_class_numbers numbers;
+    char *text = NULL;
+    ff_status status;
+    FF_TRY_DONE(
+        ff_class_numbers_begin(&numbers, field, source->classes, source->label_kind, error));
+    FF_TRY_DONE(for_labels(source, see_number, &numbers, error));
+    status = ff_class_numbers_decide(&numbers, "item", error);
+    if (status != FF_OK) FF_TRY_DONE(ff_fail_within(error, status, "%s", source->path));
+    if (numbers.names)
+        FF_TRY_DONE(ff_source_relabel(source, sizeof(int32_t), change_number, &numbers, error));
+    FF_TRY_DONE(ff_class_numbers_say(&numbers, &text, error));
+    FF_TRY_DONE(ff_source_note(source, text, error));
+done:
+    ff_class_numbers_free(&numbers);
+    return status;
+}
+
 /* ---- --label ------------------------------------------------------------------------------- */
 
 /* The kept field's bytes among those of all fields. */

@@ -150,6 +150,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
         {"labels", options->label_list, FF_USES_TREE},
         {"allow-empty-classes", options->allow_empty_classes, FF_USES_TREE},
         {"val-labels", options->val_labels, FF_USES_VAL_LABELS},
+        {"label-kind", options->label_kind != FF_LABEL_GUESS, FF_USES_LABEL_KIND},
         {"array-layout", options->array_layout != FF_ARRAY_GUESS, FF_USES_ARRAY_LAYOUT},
     };
     if (options->classes && options->classes_from)
@@ -202,6 +203,7 @@ static ff_status copy_options(ff_source *source, const ff_source_options *option
     source->jobs = options->jobs;
     source->array_layout = options->array_layout;
     source->skip = options->skip;
+    source->label_kind = options->label_kind;
     source->allow_empty_classes = options->allow_empty_classes;
     source->classes_from = options->classes_from != NULL;
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
@@ -228,6 +230,12 @@ done:
         *out = source;
     else
         ff_source_close(&source);
+    return status;
+}
+
+ff_status ff_source_note(ff_source *source, char *text, ff_error *error) {
+    ff_status status = ff_names_add(&source->notes, text, strlen(text), error);
+    free(text);
     return status;
 }
 

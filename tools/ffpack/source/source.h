@@ -10,6 +10,7 @@
 
 #include "format/metadata.h"
 #include "tools/ffpack/source/array/element.h"
+#include "tools/ffpack/source/class_numbers.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
@@ -24,6 +25,7 @@ typedef enum ff_source_uses {
     FF_USES_TREE = 2,         /* --splits, --exclude, --labels, --allow-empty-classes */
     FF_USES_VAL_LABELS = 4,   /* --val-labels */
     FF_USES_ARRAY_LAYOUT = 8, /* --array-layout */
+    FF_USES_LABEL_KIND = 16,  /* --label-kind */
 } ff_source_uses;
 
 /* How one kind is detected and listed. */
@@ -83,6 +85,7 @@ struct ff_source {
     char *exclude;     /* --exclude, or NULL */
     char *label_list;  /* --labels, or NULL */
     bool allow_empty_classes;
+    ff_label_kind label_kind; /* --label-kind */
     ff_array_axes array_layout;
     bool skip;          /* --on-error skip: items may be missing */
     bool pattern;       /* `path` is a brace pattern */
@@ -105,6 +108,7 @@ typedef struct ff_source_options {
     const char *classes_from; /* packed set or folder with the classes; not with `classes` */
     const char *splits, *exclude, *label_list; /* --splits, --exclude, --labels; or NULL */
     bool allow_empty_classes;
+    ff_label_kind label_kind;   /* --label-kind; FF_LABEL_GUESS = as the labels look */
     const char *val_labels;     /* of ImageNet's validation images; NULL = searched next to them */
     const char *temporary;      /* folder for temporary space */
     const char *label;          /* the only label field to keep; NULL = all */
@@ -178,6 +182,11 @@ FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
                                         ff_status (*change)(void *context, const void *labels,
                                                             void *changed, ff_error *error),
                                         void *context, ff_error *error);
+/* Makes classes of the numbers that the items have as labels of the only field, where --classes or
+ * --classes-from names these (class_numbers.h). FF_USAGE for a --label-kind that does not apply. */
+FF_MUST_USE ff_status ff_source_read_numbers(ff_source *source, ff_error *error);
+/* Adds a sentence to the summary; frees `text`. */
+FF_MUST_USE ff_status ff_source_note(ff_source *source, char *text, ff_error *error);
 /* Keeps only the label field source->label. Called by ff_source_list. */
 FF_MUST_USE ff_status ff_source_keep_label(ff_source *source, ff_error *error);
 /* Class names of a field from the lines of a text file, empty lines at its end left out; or with

@@ -30,3 +30,28 @@ char *ff_text_line(char **cursor) {
     if (length && line[length - 1] == '\r') line[length - 1] = 0;
     return line;
 }
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+const char *ff_text_trim(const char *text, size_t *bytes) {
+    while (*bytes && is_blank(*text)) text++, --*bytes;
+    while (*bytes && is_blank(text[*bytes - 1])) --*bytes;
+    return text;
+}
+
+int ff_text_whole(const char *text, size_t bytes, int64_t *value) {
+    bool negative = bytes && *text == '-', fits = true;
+    size_t at = bytes && (*text == '-' || *text == '+');
+    if (at == bytes) return -1;
+    int64_t number = 0; /* negative, which reaches further */
+    for (; at < bytes; at++) {
+        if (text[at] < '0' || text[at] > '9') return -1;
+        fits = fits && !__builtin_mul_overflow(number, 10, &number) &&
+               !__builtin_sub_overflow(number, text[at] - '0', &number);
+    }
+    fits = fits && (negative || !__builtin_mul_overflow(number, -1, &number));
+    *value = number;
+    return fits;
+}

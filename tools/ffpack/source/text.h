@@ -4,6 +4,9 @@
 
 #include "format/base/status.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 /* Reads a whole text file of at most 64 MiB. *text is allocated and ends with a zero byte; another
  * zero byte is FF_BAD_DATA. */
 FF_MUST_USE ff_status ff_text_read(const char *path, char **text, ff_error *error);
@@ -11,5 +14,11 @@ FF_MUST_USE ff_status ff_text_read(const char *path, char **text, ff_error *erro
 /* The next line of a text, terminated in place, without "\n" or "\r\n"; NULL after the last.
  * *cursor starts as the text. */
 char *ff_text_line(char **cursor);
+
+/* The text without blanks and tabs around; *bytes is adapted. */
+const char *ff_text_trim(const char *text, size_t *bytes);
+
+/* A whole number that is all of a text: -1 = none, 0 = one beyond 64 bits, 1 = *value. */
+int ff_text_whole(const char *text, size_t bytes, int64_t *value);
 
 #endif

@@ -173,11 +173,12 @@ static ff_status add_field(ff_source *source, const label_field *field, ff_error
     return FF_OK;
 }
 
+/* `named`: the classes that numbers may count; 0 = any. */
 static ff_status class_label(const ff_source *source, const ff_array_set *set, uint64_t index,
-                             const unsigned char *row, int32_t *label, ff_error *error) {
+                             uint32_t named, const unsigned char *row, int32_t *label,
+                             ff_error *error) {
     const ff_array *labels = &set->labels;
     int64_t value;
-    uint32_t named = source->labels.field[0].class_count;
     bool fits = ff_element_integer(row, labels->element, labels->big_endian, 0, &value);
     if (fits && value >= -1 && value < INT32_MAX && (!named || value < named)) {
         *label = (int32_t)value;
@@ -196,10 +197,12 @@ static ff_status class_label(const ff_source *source, const ff_array_set *set, u
 }
 
 static ff_status make_label(const ff_source *source, const ff_array_set *set, uint64_t index,
-                            const unsigned char *row, void *label, ff_error *error) {
+                            uint32_t named, const unsigned char *row, void *label,
+                            ff_error *error) {
     const ff_field *field = &source->labels.field[0];
     const ff_array *labels = &set->labels;
-    if (field->kind == FF_FIELD_CLASS) return class_label(source, set, index, row, label, error);
+    if (field->kind == FF_FIELD_CLASS)
+        return class_label(source, set, index, named, row, label, error);
     if (field->dtype == FF_F32)
         ff_elements_to_f32(label, row, labels->element, labels->big_endian, field->width, 0, 1);
     for (uint32_t k = 0; k < field->width && field->dtype != FF_F32; k++) {
@@ -223,6 +226,7 @@ static ff_status list_set(ff_source *source, const ff_array_set *set, ff_error *
     FF_TRY(ff_source_add_split(source, set->split, &split, error));
     uint64_t bytes = ff_array_sample_bytes(&set->images);
     ff_array_rows rows = {.source = source, .array = &set->labels, .path = set->labels_path};
+    const uint32_t named = ff_class_numbers_limit(&source->labels.field[0]);
     void *label;
     FF_TRY(ff_alloc(&label, ff_field_bytes(&source->labels.field[0]) + 1, 1, "a label", error));
     if (source->labels.field[0].kind == FF_FIELD_CLASS) *(int32_t *)label = -1;
@@ -238,7 +242,8 @@ static ff_status list_set(ff_source *source, const ff_array_set *set, ff_error *
                         .key_bytes = (size_t)key_bytes,
                         .labels = label};
         if (set->labeled) status = ff_array_row(&rows, i, &row, error);
-        if (status == FF_OK && set->labeled) status = make_label(source, set, i, row, label, error);
+        if (status == FF_OK && set->labeled)
+            status = make_label(source, set, i, named, row, label, error);
         if (status == FF_OK) status = ff_listing_add(split->listing, &item, error);
     }
     free(label);
@@ -257,7 +262,7 @@ ff_status ff_array_list(ff_source *source, ff_array_set *set, size_t count, ff_e
     FF_TRY(find_field(source, set, count, &field, error));
     FF_TRY(add_field(source, &field, error));
     for (size_t i = 0; i < count; i++) FF_TRY(list_set(source, &set[i], error));
-    return FF_OK;
+    return ff_source_read_numbers(source, error);
 }
 
 void ff_array_set_free(ff_array_set *set) {

@@ -163,5 +163,5 @@ const ff_source_format ff_source_npy = {
     .wanted = "arrays of NumPy: an .npz with images and labels, an .npy, or a folder of .npy",
     .detect = npy_detect,
     .list = npy_list,
-    .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT,
+    .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

@@ -1,7 +1,10 @@
 #include "tools/ffpack/source/list/column.h"
 
+#include "tools/ffpack/source/text.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,27 +14,20 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* Without blanks around. */
-static const char *trim(const char *text, size_t *bytes) {
-    while (*bytes && is_blank(*text)) text++, --*bytes;
-    while (*bytes && is_blank(text[*bytes - 1])) --*bytes;
-    return text;
+/* A whole number, also one like 2.0; *point = whether it is one of these. Returns as
+ * ff_text_whole. */
+static int parse_whole(const char *text, size_t bytes, int64_t *value, bool *point) {
+    const char *dot = memchr(text, '.', bytes);
+    size_t zeros = 0;
+    while (dot && zeros + 1 < bytes && text[bytes - zeros - 1] == '0') zeros++;
+    *point = zeros && text + bytes - zeros - 1 == dot;
+    return ff_text_whole(text, *point ? (size_t)(dot - text) : bytes, value);
 }
 
-/* -1 = no whole number, 0 = one of more than 63 bits, 1 = *value */
-static int parse_whole(const char *text, size_t bytes, int64_t *value) {
-    bool negative = bytes && *text == '-', fits = true;
-    size_t at = bytes && (*text == '-' || *text == '+');
-    if (at == bytes) return -1;
-    int64_t number = 0; /* negative, which reaches further */
-    for (; at < bytes; at++) {
-        if (text[at] < '0' || text[at] > '9') return -1;
-        fits = fits && !__builtin_mul_overflow(number, 10, &number) &&
-               !__builtin_sub_overflow(number, text[at] - '0', &number);
-    }
-    fits = fits && (negative || !__builtin_mul_overflow(number, -1, &number));
-    *value = number;
-    return fits;
+static bool is_unlabeled(const char *text, size_t bytes) {
+    int64_t value;
+    bool point;
+    return parse_whole(text, bytes, &value, &point) > 0 && value == -1;
 }
 
 static size_t digits(const char *text, size_t *at) {
@@ -89,7 +85,7 @@ static const char *next_name(const char **cursor, size_t *bytes) {
         const char *name = *cursor;
         *bytes = strcspn(name, ";|");
         *cursor = name + *bytes + (name[*bytes] != 0);
-        name = trim(name, bytes);
+        name = ff_text_trim(name, bytes);
         if (*bytes) return name;
     }
     return NULL;
@@ -101,66 +97,106 @@ static void first_line(uint64_t *line, uint64_t now) {
     if (!*line) *line = now;
 }
 
+/* What a cell of one whole number, or of several numbers, adds. */
+static void see_numbers(ff_list_column *column, uint64_t line, uint32_t count) {
+    if (!column->width) column->width = count;
+    if (count == column->width || column->uneven_line) return;
+    column->uneven_line = line;
+    column->uneven_width = count;
+}
+
+static void see_whole(ff_list_column *column, uint64_t line, int64_t value, bool point) {
+    const bool first = !column->whole_line && !column->point_line;
+    if (first || value < column->least) column->least = value;
+    if (first || value > column->most) column->most = value;
+    first_line(point ? &column->point_line : &column->whole_line, line);
+}
+
 ff_status ff_list_column_survey(ff_list_column *column, uint64_t line, const char *cell,
                                 ff_error *error) {
     size_t bytes = strlen(cell);
-    const char *text = trim(cell, &bytes);
+    const char *text = ff_text_trim(cell, &bytes);
     int64_t value;
+    bool point;
     if (!bytes) {
         first_line(&column->empty_line, line);
         return FF_OK;
     }
-    int whole = parse_whole(text, bytes, &value);
-    if (!whole && (!column->explicit_kind || column->kind == FF_LIST_CLASS))
+    const ff_label_kind asked = column->asked;
+    int whole = parse_whole(text, bytes, &value, &point);
+    if (!whole && (asked == FF_LABEL_GUESS || asked == FF_LABEL_CLASS || asked == FF_LABEL_NUMBERS))
         return ff_fail(error, FF_BAD_DATA,
                        "line %" PRIu64 ": '%.60s' is a whole number beyond 64 bits", line, cell);
-    if (whole > 0) {
-        if (!column->whole_line || value < column->least) column->least = value;
-        if (!column->whole_line || value > column->most) column->most = value;
-        first_line(&column->whole_line, line);
-    }
     uint32_t count = parse_numbers(text, NULL, 0);
-    if (count) {
-        if (whole < 0) first_line(&column->number_line, line);
-        if (!column->width) column->width = count;
-        if (count != column->width && !column->uneven_line) {
-            column->uneven_line = line;
-            column->uneven_width = count;
-        }
-        return FF_OK;
-    }
+    if (count) see_numbers(column, line, count);
+    if (whole > 0 && value != -1) see_whole(column, line, value, point);
+    if (count && whole < 0) first_line(&column->number_line, line);
+    if (count) return FF_OK;
     first_line(&column->name_line, line);
-    if (strcspn(cell, ";|") < strlen(cell)) first_line(&column->joined_line, line);
+    if (strcspn(cell, ";|") == strlen(cell) || column->joined_line) return FF_OK;
+    column->joined_line = line;
+    snprintf(column->joined, sizeof column->joined, "%s", text);
     return FF_OK;
 }
 
 static ff_status mixed(const ff_list_column *column, ff_error *error) {
-    uint64_t number = column->whole_line ? column->whole_line : column->number_line;
-    return ff_fail(error, FF_BAD_DATA,
-                   "line %" PRIu64 " has a number and line %" PRIu64
-                   " a name; wanted one kind, or a header that says it, like NAME:class",
-                   number, column->name_line);
+    uint64_t number = column->whole_line   ? column->whole_line
+                      : column->point_line ? column->point_line
+                                           : column->number_line;
+    return ff_fail(
+        error, FF_BAD_DATA,
+        "line %" PRIu64 " has a number and line %" PRIu64
+        " a name; wanted one kind, or --label-kind names (a header like NAME:names) where "
+        "all are names of classes",
+        number, column->name_line);
 }
 
 static ff_status uneven(const ff_list_column *column, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "line %" PRIu64 " has %u numbers, others have %u; wanted as many in each, or a "
-                   "header like NAME:multi where these are names",
+                   "header like NAME:multi-hot where these are names",
                    column->uneven_line, column->uneven_width, column->width);
 }
 
+static ff_status guess(ff_list_column *column, ff_error *error) {
+    const bool names = column->name_line != 0;
+    const bool whole = column->whole_line || column->point_line;
+    if (names && (whole || column->number_line) && !column->fixed) return mixed(column, error);
+    column->kind = FF_LIST_CLASS;
+    if (column->classes_only && column->number_line && !names)
+        return ff_fail(error, FF_BAD_DATA,
+                       "line %" PRIu64 " has a number that is not whole, wanted a class; "
+                       "--label-kind names where it is the name of one",
+                       column->number_line);
+    if (column->classes_only) return FF_OK;
+    if (names && column->joined_line) column->kind = FF_LIST_MULTI;
+    if (column->number_line || (column->point_line && column->least < -1))
+        column->kind = FF_LIST_VECTOR;
+    return FF_OK;
+}
+
+/* The first line with something else than a whole number. */
+static uint64_t no_number(const ff_list_column *column) {
+    if (!column->name_line || !column->number_line) return column->name_line + column->number_line;
+    return column->name_line < column->number_line ? column->name_line : column->number_line;
+}
+
 ff_status ff_list_column_decide(ff_list_column *column, ff_error *error) {
-    bool numbers = column->whole_line || column->number_line, names = column->name_line != 0;
-    if (!column->explicit_kind) {
-        if (numbers && names) return mixed(column, error);
-        column->kind = names && column->joined_line ? FF_LIST_MULTI
-                       : column->number_line        ? FF_LIST_VECTOR
-                                                    : FF_LIST_CLASS;
-    }
+    static const ff_list_kind kinds[FF_LABEL_KIND_COUNT] = {
+        [FF_LABEL_CLASS] = FF_LIST_CLASS,   [FF_LABEL_NAMES] = FF_LIST_CLASS,
+        [FF_LABEL_NUMBERS] = FF_LIST_CLASS, [FF_LABEL_MULTI_HOT] = FF_LIST_MULTI,
+        [FF_LABEL_VALUE] = FF_LIST_VECTOR,
+    };
+    const bool names = column->name_line != 0;
+    column->kind = kinds[column->asked];
+    if (column->asked == FF_LABEL_GUESS) FF_TRY(guess(column, error));
+    if (column->asked == FF_LABEL_NUMBERS && no_number(column))
+        return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 " has no whole number",
+                       no_number(column));
     if (column->kind == FF_LIST_VECTOR && names)
         return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 " is no number", column->name_line);
     if (column->kind == FF_LIST_VECTOR && column->uneven_line) return uneven(column, error);
-    column->named = column->kind == FF_LIST_MULTI ||
+    column->named = column->kind == FF_LIST_MULTI || column->asked == FF_LABEL_NAMES ||
                     (column->kind == FF_LIST_CLASS && (names || column->number_line));
     const char *wanted = column->kind == FF_LIST_VECTOR ? "numbers"
                          : column->named                ? "a class"
@@ -171,9 +207,21 @@ ff_status ff_list_column_decide(ff_list_column *column, ff_error *error) {
     if (column->kind == FF_LIST_CLASS && !column->named && column->least < -1)
         return ff_fail(error, FF_BAD_DATA,
                        "has the class %" PRId64
-                       ", wanted -1 or above, or a header like NAME:vector",
+                       ", wanted -1 or above, or --label-kind value (a header like NAME:value)",
                        column->least);
     return FF_OK;
+}
+
+ff_status ff_list_column_fix(ff_list_column *column, const ff_field *field, const char *by,
+                             ff_error *error) {
+    column->fixed = true;
+    column->fixed_by = by;
+    FF_TRY(ff_class_set_take(&column->names, field, error));
+    return ff_class_numbers_begin(&column->numbers, field, by, column->asked, error);
+}
+
+bool ff_list_column_collects(const ff_list_column *column) {
+    return column->named ? !column->fixed : column->fixed && column->kind == FF_LIST_CLASS;
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -182,24 +230,67 @@ static ff_status in_line(ff_status status, uint64_t line, ff_error *error) {
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "line %" PRIu64, line);
 }
 
+static ff_status collect_class(ff_list_column *column, uint64_t line, const char *cell,
+                               ff_error *error) {
+    uint32_t number;
+    int64_t value;
+    bool point;
+    size_t bytes = strlen(cell);
+    cell = ff_text_trim(cell, &bytes);
+    if (is_unlabeled(cell, bytes)) return FF_OK;
+    if (!column->fixed)
+        return in_line(ff_class_set_add(&column->names, cell, bytes, &number, error), line, error);
+    if (parse_whole(cell, bytes, &value, &point) > 0)
+        ff_class_numbers_see(&column->numbers, value, line);
+    return FF_OK;
+}
+
+/* Whether one of the cell's names is in another cell. */
+static ff_status look_for_names(ff_list_column *column, const char *cell, ff_error *error) {
+    size_t bytes = strlen(cell);
+    uint32_t number;
+    const char *text = ff_text_trim(cell, &bytes);
+    if (!bytes || ff_class_set_find(&column->cells, text, bytes) != UINT32_MAX) return FF_OK;
+    FF_TRY(ff_class_set_add(&column->cells, text, bytes, &number, error));
+    for (const char *name; (name = next_name(&cell, &bytes));)
+        if (ff_class_set_find(&column->names, name, bytes) != UINT32_MAX) column->recurs = true;
+    return FF_OK;
+}
+
 ff_status ff_list_column_collect(ff_list_column *column, uint64_t line, const char *cell,
                                  ff_error *error) {
-    if (!column->named || column->fixed) return FF_OK;
     uint32_t number;
-    size_t bytes = strlen(cell);
-    if (column->kind == FF_LIST_CLASS) {
-        cell = trim(cell, &bytes);
-        return in_line(ff_class_set_add(&column->names, cell, bytes, &number, error), line, error);
-    }
+    size_t bytes;
+    if (!ff_list_column_collects(column)) return FF_OK;
+    if (column->kind == FF_LIST_CLASS) return collect_class(column, line, cell, error);
+    if (!column->recurs) FF_TRY(in_line(look_for_names(column, cell, error), line, error));
     for (const char *name; (name = next_name(&cell, &bytes));)
         FF_TRY(in_line(ff_class_set_add(&column->names, name, bytes, &number, error), line, error));
     return FF_OK;
 }
 
+ff_status ff_list_column_settle(ff_list_column *column, ff_error *error) {
+    if (column->kind == FF_LIST_MULTI && column->asked == FF_LABEL_GUESS && !column->fixed &&
+        !column->recurs)
+        return ff_fail(error, FF_USAGE,
+                       "line %" PRIu64
+                       " has '%s', which may be one class or several; wanted --label-kind class or "
+                       "--label-kind multi-hot (a header like NAME:class)",
+                       column->joined_line, column->joined);
+    if (!column->fixed || column->named || column->kind != FF_LIST_CLASS) return FF_OK;
+    return ff_class_numbers_decide(&column->numbers, "line", error);
+}
+
+ff_status ff_list_column_say(const ff_list_column *column, char **text, ff_error *error) {
+    *text = NULL;
+    if (!column->fixed || column->named || column->kind != FF_LIST_CLASS) return FF_OK;
+    return ff_class_numbers_say(&column->numbers, text, error);
+}
+
 ff_dtype ff_list_column_dtype(const ff_list_column *column) {
     if (column->kind == FF_LIST_VECTOR) return FF_F32;
     if (column->kind == FF_LIST_MULTI) return FF_U8;
-    return column->named || column->most <= INT32_MAX ? FF_I32 : FF_I64;
+    return column->named || column->fixed || column->most <= INT32_MAX ? FF_I32 : FF_I64;
 }
 
 uint32_t ff_list_column_width(const ff_list_column *column) {
@@ -209,13 +300,15 @@ uint32_t ff_list_column_width(const ff_list_column *column) {
 
 static ff_status find_name(const ff_list_column *column, uint64_t line, const char *name,
                            size_t bytes, uint32_t *number, ff_error *error) {
+    int64_t value;
+    bool point;
     *number = ff_class_set_find(&column->names, name, bytes);
+    if (*number == UINT32_MAX && column->fixed && parse_whole(name, bytes, &value, &point) > 0)
+        *number = (uint32_t)ff_class_numbers_named(&column->numbers, value);
     if (*number == UINT32_MAX)
         return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 ": '%.*s' is no class of %s", line,
                        (int)(bytes < 60 ? bytes : 60), name,
-                       !column->fixed     ? "the list any more: it changed"
-                       : column->fixed_by ? column->fixed_by
-                                          : "--classes");
+                       column->fixed ? column->fixed_by : "the list any more: it changed");
     if (column->rank) *number = column->rank[*number];
     return FF_OK;
 }
@@ -227,21 +320,21 @@ static ff_status changed(uint64_t line, ff_error *error) {
 static ff_status class_value(const ff_list_column *column, uint64_t line, const char *cell,
                              void *value, ff_error *error) {
     size_t bytes = strlen(cell);
-    int64_t number;
-    cell = trim(cell, &bytes);
-    if (column->named) {
+    int64_t number = -1;
+    bool point;
+    cell = ff_text_trim(cell, &bytes);
+    if (is_unlabeled(cell, bytes)) {
+        ; /* -1 */
+    } else if (column->named) {
         uint32_t found;
         FF_TRY(find_name(column, line, cell, bytes, &found, error));
         number = found;
-    } else if (parse_whole(cell, bytes, &number) <= 0 || number < column->least ||
-               number > column->most) {
-        return changed(line, error);
+    } else {
+        if (parse_whole(cell, bytes, &number, &point) <= 0 || number < column->least ||
+            number > column->most)
+            return changed(line, error);
+        if (column->fixed) number = ff_class_numbers_label(&column->numbers, number);
     }
-    if (column->class_count && number >= column->class_count)
-        return ff_fail(error, FF_BAD_DATA,
-                       "line %" PRIu64 " has the class %" PRId64 ", wanted -1 to %u as in %s", line,
-                       number, column->class_count - 1,
-                       column->fixed_by ? column->fixed_by : "--classes");
     int32_t small = (int32_t)number;
     if (ff_list_column_dtype(column) == FF_I32)
         memcpy(value, &small, sizeof small);
@@ -271,5 +364,7 @@ void ff_list_column_free(ff_list_column *column) {
     free(column->name);
     free(column->rank);
     ff_class_set_free(&column->names);
+    ff_class_set_free(&column->cells);
+    ff_class_numbers_free(&column->numbers);
     *column = (ff_list_column){0};
 }

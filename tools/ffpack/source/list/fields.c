@@ -1,19 +1,12 @@
 #include "tools/ffpack/source/list/fields.h"
 
+#include "tools/ffpack/source/text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* ---- the header ---------------------------------------------------------------------------- */
-
-bool ff_list_is_header(const char *cell) {
-    static const char *const words[] = {"path",  "file",       "filename",
-                                        "image", "image_path", "filepath"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (!strcasecmp(cell, words[i])) return true;
-    return false;
-}
 
 static ff_status in_column(const ff_list_fields *fields, size_t index, ff_status status,
                            ff_error *error) {
@@ -25,17 +18,28 @@ static ff_status in_column(const ff_list_fields *fields, size_t index, ff_status
 
 /* "NAME" or "NAME:KIND" */
 static ff_status take_title(ff_list_column *column, const char *cell, ff_error *error) {
-    static const char *const kinds[] = {"", "class", "multi", "vector"};
-    const char *colon = strrchr(cell, ':');
-    size_t bytes = colon ? (size_t)(colon - cell) : strlen(cell);
-    for (int i = 1; colon && i < 4; i++)
-        if (!strcmp(colon + 1, kinds[i])) column->kind = (ff_list_kind)i;
-    column->explicit_kind = colon != NULL;
-    if (colon && column->kind == FF_LIST_AUTO)
+    static const struct {
+        const char *word;
+        ff_label_kind kind;
+    } kinds[] = {{"class", FF_LABEL_CLASS},     {"names", FF_LABEL_NAMES},
+                 {"numbers", FF_LABEL_NUMBERS}, {"multi-hot", FF_LABEL_MULTI_HOT},
+                 {"multi", FF_LABEL_MULTI_HOT}, {"value", FF_LABEL_VALUE},
+                 {"vector", FF_LABEL_VALUE}};
+    size_t bytes = strlen(cell);
+    const char *title = ff_text_trim(cell, &bytes), *colon = memrchr(title, ':', bytes);
+    size_t kind_bytes = colon ? (size_t)(title + bytes - colon - 1) : 0;
+    column->asked = FF_LABEL_GUESS;
+    for (size_t i = 0; colon && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strlen(kinds[i].word) == kind_bytes && !memcmp(colon + 1, kinds[i].word, kind_bytes))
+            column->asked = kinds[i].kind;
+    if (colon && column->asked == FF_LABEL_GUESS)
         return ff_fail(error, FF_BAD_DATA,
-                       "the header says '%.200s', wanted class, multi or vector after ':'", cell);
+                       "the header says '%.200s', wanted class, names, numbers, multi-hot or value "
+                       "after ':'",
+                       cell);
+    if (colon) bytes = (size_t)(colon - title);
     if (!bytes) return ff_fail(error, FF_BAD_DATA, "the header has no name");
-    return ff_copy_bytes(&column->name, cell, bytes, error);
+    return ff_copy_bytes(&column->name, title, bytes, error);
 }
 
 static ff_status too_many(const ff_list_fields *fields, size_t count, ff_error *error) {
@@ -43,19 +47,24 @@ static ff_status too_many(const ff_list_fields *fields, size_t count, ff_error *
                    fields->source->path, count, FF_FIELDS_LIMIT);
 }
 
+/* Whether a column is a label: no path, split or index. */
+static bool is_label(const ff_list_fields *fields, size_t index) {
+    const ff_list_header *header = &fields->header;
+    return index != header->path && index != header->split && !(header->index && !index);
+}
+
 static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff_error *error) {
     const char *wanted = fields->source->label;
     bool found = !wanted;
     /* The path and the split in addition to the fields. */
     if (!wanted && row->count > FF_FIELDS_LIMIT + 2) return too_many(fields, row->count - 1, error);
-    for (size_t i = 1; i < row->count; i++) {
+    for (size_t i = 0; i < row->count; i++) {
         ff_list_column *column = &fields->column[i];
+        if (!is_label(fields, i)) continue;
         FF_TRY(in_column(fields, i, take_title(column, ff_table_cell(row, i), error), error));
-        bool split = !strcasecmp(column->name, "split") && !column->explicit_kind;
-        if (split) fields->split_column = i;
-        fields->used[i] = !split && (!wanted || !strcmp(column->name, wanted));
+        fields->used[i] = !wanted || !strcmp(column->name, wanted);
         found = found || fields->used[i];
-        for (size_t k = 1; k < i && fields->used[i]; k++)
+        for (size_t k = 0; k < i && fields->used[i]; k++)
             if (fields->used[k] && !strcmp(column->name, fields->column[k].name))
                 return ff_fail(error, FF_BAD_DATA, "%s: columns %zu and %zu are both called %s",
                                fields->source->path, k + 1, i + 1, column->name);
@@ -65,22 +74,37 @@ static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff
                            fields->source->path, wanted);
 }
 
+/* Says where the paths are, if not in the first column. */
+static ff_status note_columns(const ff_list_fields *fields, const ff_table_row *row,
+                              ff_error *error) {
+    const ff_list_header *header = &fields->header;
+    char *text;
+    if (!header->path) return FF_OK;
+    FF_TRY(ff_format(&text, error, "%s: the paths are in column %zu (%s)%s", fields->source->path,
+                     header->path + 1, ff_table_cell(row, header->path),
+                     header->index ? "; column 1, the numbers of the rows, is left out" : ""));
+    return ff_source_note(fields->source, text, error);
+}
+
 ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source, const ff_table_row *row,
                                ff_error *error) {
     *fields = (ff_list_fields){.source = source};
     fields->column_count = row->count;
     FF_TRY(ff_alloc(&fields->column, row->count, sizeof *fields->column, "columns", error));
     FF_TRY(ff_alloc(&fields->used, row->count, sizeof *fields->used, "columns", error));
-    fields->header = ff_list_is_header(ff_table_cell(row, 0));
-    if (fields->header) return take_header(fields, row, error);
-    for (size_t i = 1; i < row->count; i++) fields->used[i] = true;
-    return FF_OK;
+    fields->header = ff_list_header_find(row, false);
+    if (fields->header.present) FF_TRY(take_header(fields, row, error));
+    for (size_t i = 0; i < row->count; i++) {
+        if (!fields->header.present) fields->used[i] = is_label(fields, i);
+        if (fields->column[i].asked == FF_LABEL_GUESS) fields->column[i].asked = source->label_kind;
+    }
+    return note_columns(fields, row, error);
 }
 
 /* ---- the cells ----------------------------------------------------------------------------- */
 
 ff_status ff_list_fields_survey(ff_list_fields *fields, const ff_table_row *row, ff_error *error) {
-    for (size_t i = 1; i < row->count; i++) {
+    for (size_t i = 0; i < row->count; i++) {
         if (!fields->used[i]) continue;
         FF_TRY(in_column(
             fields, i,
@@ -91,7 +115,7 @@ ff_status ff_list_fields_survey(ff_list_fields *fields, const ff_table_row *row,
 }
 
 ff_status ff_list_fields_collect(ff_list_fields *fields, const ff_table_row *row, ff_error *error) {
-    for (size_t i = 1; i < row->count; i++) {
+    for (size_t i = 0; i < row->count; i++) {
         if (!fields->used[i]) continue;
         FF_TRY(in_column(
             fields, i,
@@ -106,17 +130,36 @@ ff_status ff_list_fields_collect(ff_list_fields *fields, const ff_table_row *row
 /* The number of columns of one field: one, or adjacent vectors if there is no header. */
 static size_t joined_columns(const ff_list_fields *fields, size_t first) {
     size_t end = first + 1;
-    if (fields->header || fields->column[first].kind != FF_LIST_VECTOR) return 1;
+    if (fields->header.present || fields->column[first].kind != FF_LIST_VECTOR) return 1;
     while (end < fields->column_count && fields->column[end].kind == FF_LIST_VECTOR) end++;
     return end - first;
 }
 
+/* Whether a column has numbers with a point only. */
+static bool has_points(const ff_list_fields *fields, size_t index) {
+    if (index >= fields->column_count || !fields->used[index]) return false;
+    const ff_list_column *column = &fields->column[index];
+    return column->kind == FF_LIST_VECTOR || (column->kind == FF_LIST_CLASS && !column->named &&
+                                              column->point_line && !column->whole_line);
+}
+
+/* Without a header, classes like 2.0 next to each other or to a vector are its numbers. */
+static void join_points(ff_list_fields *fields) {
+    for (size_t i = 0; i < fields->column_count; i++) {
+        ff_list_column *column = &fields->column[i];
+        if (column->asked == FF_LABEL_GUESS && has_points(fields, i) &&
+            ((i && has_points(fields, i - 1)) || has_points(fields, i + 1)))
+            column->kind = FF_LIST_VECTOR;
+    }
+}
+
 static ff_status find_fields(ff_list_fields *fields, ff_error *error) {
     FF_TRY(ff_alloc(&fields->field, fields->column_count, sizeof *fields->field, "fields", error));
-    for (size_t i = 1; i < fields->column_count; i++)
+    for (size_t i = 0; i < fields->column_count; i++)
         if (fields->used[i])
             FF_TRY(in_column(fields, i, ff_list_column_decide(&fields->column[i], error), error));
-    for (size_t i = 1; i < fields->column_count;) {
+    if (!fields->header.present) join_points(fields);
+    for (size_t i = 0; i < fields->column_count;) {
         size_t count = fields->used[i] ? joined_columns(fields, i) : 1;
         if (fields->used[i]) fields->field[fields->field_count++] = (ff_list_field){i, count};
         i += count;
@@ -145,9 +188,7 @@ static ff_status take_classes(ff_list_fields *fields, ff_error *error) {
         return ff_fail(error, FF_USAGE, "--classes: %s has no column of classes", source->path);
     FF_TRY(ff_source_read_classes(source, number, source->classes, error));
     const ff_field *field = &source->labels.field[number];
-    only->fixed = true;
-    only->class_count = field->class_count;
-    return ff_class_set_take(&only->names, field, error);
+    return ff_list_column_fix(only, field, source->classes, error);
 }
 
 /* "label", "label2", ... and "target", "target2", ... */
@@ -192,6 +233,10 @@ static ff_status finish_names(ff_list_fields *fields, size_t number, ff_error *e
     size_t index = fields->field[number].first;
     ff_list_column *column = &fields->column[index];
     ff_metadata *labels = &fields->source->labels;
+    char *text;
+    FF_TRY(in_column(fields, index, ff_list_column_settle(column, error), error));
+    FF_TRY(ff_list_column_say(column, &text, error));
+    if (text) FF_TRY(ff_source_note(fields->source, text, error));
     if (!column->named) return FF_OK;
     if (!column->names.count ||
         (column->kind == FF_LIST_MULTI && column->names.count > FF_LIST_WIDTH_LIMIT))
@@ -210,8 +255,8 @@ ff_status ff_list_fields_make(ff_list_fields *fields, bool *collect, ff_error *e
     for (size_t i = 0; i < fields->field_count; i++) FF_TRY(add_field(fields, i, error));
     if (fields->source->classes) FF_TRY(take_classes(fields, error));
     *collect = false;
-    for (size_t i = 1; i < fields->column_count; i++)
-        *collect = *collect || (fields->column[i].named && !fields->column[i].fixed);
+    for (size_t i = 0; i < fields->column_count; i++)
+        *collect = *collect || (fields->used[i] && ff_list_column_collects(&fields->column[i]));
     return FF_OK;
 }
 
@@ -230,7 +275,7 @@ ff_status ff_list_fields_finish(ff_list_fields *fields, ff_error *error) {
 ff_status ff_list_fields_values(const ff_list_fields *fields, const ff_table_row *row, void *labels,
                                 ff_error *error) {
     char *value = labels;
-    for (size_t i = 1; i < fields->column_count; i++) {
+    for (size_t i = 0; i < fields->column_count; i++) {
         const ff_list_column *column = &fields->column[i];
         if (!fields->used[i]) continue;
         FF_TRY(in_column(

@@ -6,7 +6,7 @@
 #define FF_FFPACK_LIST_FIELDS_H
 
 #include "tools/ffpack/source/list/column.h"
-#include "tools/ffpack/source/list/table.h"
+#include "tools/ffpack/source/list/header.h"
 #include "tools/ffpack/source/source.h"
 
 /* A label field: columns [first, first + count). */
@@ -15,25 +15,21 @@ typedef struct ff_list_field {
 } ff_list_field;
 
 typedef struct ff_list_fields {
-    ff_source *source; /* gets the fields and their classes */
-    bool header;       /* the first row is one */
+    ff_source *source;     /* gets the fields and their classes */
+    ff_list_header header; /* of the first row */
     size_t column_count;
-    ff_list_column *column; /* [column_count]; 0 is the path's and unused */
+    ff_list_column *column; /* [column_count] */
     bool *used;             /* [column_count] is a label that is kept */
-    size_t split_column;    /* 0 = none */
     size_t field_count;
     ff_list_field *field;
     size_t label_bytes; /* of all fields' values, one after the other */
 } ff_list_fields;
 
-/* Whether this is the first cell of a header. */
-bool ff_list_is_header(const char *cell);
-
 FF_MUST_USE ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source,
                                            const ff_table_row *first, ff_error *error);
 FF_MUST_USE ff_status ff_list_fields_survey(ff_list_fields *fields, const ff_table_row *row,
                                             ff_error *error);
-/* *collect = whether there are columns whose names are to be collected. */
+/* *collect = whether there are columns whose cells are to be collected. */
 FF_MUST_USE ff_status ff_list_fields_make(ff_list_fields *fields, bool *collect, ff_error *error);
 FF_MUST_USE ff_status ff_list_fields_collect(ff_list_fields *fields, const ff_table_row *row,
                                              ff_error *error);

@@ -2,13 +2,13 @@
  * CSV (table.h). The first cell is the path, relative to the list's folder (.. and absolute ones
  * too); the others are label fields, whose kinds follow from their cells (column.h).
  *
- * The first line is a header where its first cell is one of path, file, filename, image, image_path
- * and filepath, in any case. Its other cells name the fields; NAME:class, NAME:multi and
- * NAME:vector also say their kind; one named split is not a label but the split of each line.
- * Without a header the field is named label (then label2, ...), and adjacent vectors (columns of
- * numbers that are not all whole) become one field named target (then target2, ...). Items are
- * numbered in the order of the lines, in each split; keys are the paths as written. The list is
- * read twice, or three times where labels are names, so memory does not grow with it. */
+ * The first line may be a header (header.h), which says in which column the paths are. Its other
+ * cells name the fields; NAME:class, NAME:names, NAME:numbers, NAME:multi-hot and NAME:value also
+ * say their kind; one named split is not a label but the split of each line. Without a header the
+ * field is named label (then label2, ...), and adjacent vectors (columns of numbers that are not
+ * all whole) become one field named target (then target2, ...). Items are numbered in the order of
+ * the lines, in each split; keys are the paths as written. The list is read twice, or three times
+ * where labels are names, so memory does not grow with it. */
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/list/fields.h"
@@ -47,15 +47,28 @@ static bool is_file(const char *list, const char *cell) {
     return is;
 }
 
+static bool begins_with_header(const char *head, size_t bytes) {
+    char *text = NULL;
+    ff_table *table = NULL;
+    ff_table_row row;
+    bool header = ff_copy_bytes(&text, head, bytes, NULL) == FF_OK &&
+                  ff_table_open_text(&table, "", text, bytes, NULL) == FF_OK &&
+                  ff_table_next(table, &row, NULL) == FF_OK && row.count &&
+                  ff_list_header_find(&row, false).present;
+    ff_table_close(&table);
+    return header;
+}
+
 static bool list_detect(const char *path, const unsigned char *head, size_t head_bytes,
                         ff_error *error) {
     (void)error;
     char cell[PATH_CELL_BYTES];
     if (!head || ff_archive_looks_like(head, head_bytes)) return false;
     bool whole = head_bytes < PATH_CELL_BYTES; /* a longer file's head has this many */
+    if (begins_with_header((const char *)head, head_bytes)) return true;
     if (!ff_table_first_cell((const char *)head, head_bytes, whole, cell, sizeof cell))
         return false;
-    return ff_list_is_header(cell) || is_file(path, cell);
+    return is_file(path, cell);
 }
 
 typedef struct list {
@@ -85,7 +98,8 @@ static ff_status for_rows(list *state, row_taker *take, ff_error *error) {
         if (status == FF_OK && row.count != state->fields.column_count)
             status =
                 ff_fail(error, FF_BAD_DATA, "%s: changed while it was read", state->source->path);
-        if (status == FF_OK && !(first && state->fields.header)) status = take(state, &row, error);
+        if (status == FF_OK && !(first && state->fields.header.present))
+            status = take(state, &row, error);
         if (status != FF_OK) break;
         first = false;
     }
@@ -102,7 +116,7 @@ static bool find_split(const list *state, const char *name, size_t *number) {
 /* A split is a folder of OUT. */
 static ff_status survey_split(list *state, const ff_table_row *row, ff_error *error) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    const char *name = ff_table_cell(row, state->fields.split_column);
+    const char *name = ff_table_cell(row, state->fields.header.split);
     size_t number;
     if (find_split(state, name, &number)) return FF_OK;
     size_t bytes = strlen(name);
@@ -119,7 +133,7 @@ static ff_status survey_split(list *state, const ff_table_row *row, ff_error *er
 
 static ff_status survey_row(list *state, const ff_table_row *row, ff_error *error) {
     FF_TRY(ff_list_fields_survey(&state->fields, row, error));
-    return state->fields.split_column ? survey_split(state, row, error) : FF_OK;
+    return state->fields.header.split == SIZE_MAX ? FF_OK : survey_split(state, row, error);
 }
 
 static ff_status collect_row(list *state, const ff_table_row *row, ff_error *error) {
@@ -158,7 +172,7 @@ static ff_status add_splits(list *state, ff_error *error) {
  * fails. */
 static ff_status find_file(const list *state, const ff_table_row *row, uint64_t *bytes,
                            ff_error *error) {
-    const char *cell = ff_table_cell(row, 0);
+    const char *cell = ff_table_cell(row, state->fields.header.path);
     char *file;
     struct stat info;
     *bytes = 0;
@@ -186,11 +200,11 @@ static ff_status find_file(const list *state, const ff_table_row *row, uint64_t 
 }
 
 static ff_status list_row(list *state, const ff_table_row *row, ff_error *error) {
-    const char *path = ff_table_cell(row, 0);
+    const char *path = ff_table_cell(row, state->fields.header.path);
     size_t split = 0;
     FF_TRY(ff_list_fields_values(&state->fields, row, state->labels, error));
     if (state->splits.count > 1 &&
-        !find_split(state, ff_table_cell(row, state->fields.split_column), &split))
+        !find_split(state, ff_table_cell(row, state->fields.header.split), &split))
         return ff_fail(error, FF_BAD_DATA, "%s: changed while it was read", state->source->path);
     ff_item item = {
         .part = FF_PART_FILE, .key = path, .key_bytes = strlen(path), .labels = state->labels};
@@ -227,5 +241,5 @@ const ff_source_format ff_source_list_file = {
     .wanted = "a list of image files: lines of a path and its labels, separated by tabs or as CSV",
     .detect = list_detect,
     .list = list_list,
-    .uses = FF_USES_CLASSES,
+    .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND,
 };

@@ -93,25 +93,56 @@ static ff_status pass_classes(filling *fill, size_t end, ff_error *error) {
     return FF_OK;
 }
 
+/* Another list, which was decided before, or NULL. */
+static const ff_label_list *earlier_list(const filling *fill) {
+    for (size_t i = 0; i + 1 < fill->begun; i++) {
+        const ff_tree_split *split = &fill->splits->layout.split[i];
+        if (split->kind == FF_SPLIT_LISTED && split->list != fill->layout->list) return split->list;
+    }
+    return NULL;
+}
+
+/* The numbers of an earlier list count the classes of no names. */
+static ff_status no_names(const filling *fill, const ff_label_list *earlier, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: its classes are names, but %s has numbers; wanted names or numbers in both",
+                   fill->layout->kind == FF_SPLIT_LISTED ? fill->layout->list->path : fill->where,
+                   earlier->path);
+}
+
 static ff_status begin_classes(filling *fill, const char *inside, ff_error *error) {
     ff_source *source = fill->tree->source;
     FF_TRY(ff_tree_folders(fill->tree, inside, &fill->classes, NULL, error));
     if (!fill->classes.count && ff_listing_count(fill->tree->images))
         return ff_fail(error, FF_BAD_DATA, "%s: its images are not in class folders", fill->where);
+    const ff_label_list *earlier = source->classes ? NULL : earlier_list(fill);
+    if (earlier && !source->labels.field[0].class_count) return no_names(fill, earlier, error);
     return ff_source_label_folders(source, fill->where, &fill->classes, &fill->label, error);
 }
 
 static ff_status begin_list(filling *fill, ff_error *error) {
     ff_source *source = fill->tree->source;
-    bool named = source->labels.field[0].class_count != 0;
+    const ff_label_list *earlier = source->classes ? NULL : earlier_list(fill);
+    const char *folder = fill->splits->layout.split->folder;
+    bool named = source->labels.field[0].class_count != 0, listed = named && earlier;
+    char *said;
     if (source->classes && !named)
         FF_TRY(ff_source_read_classes(source, 0, source->classes, error));
-    return ff_label_list_decide(fill->layout->list, &source->labels, 0,
+    FF_TRY(ff_label_list_decide(fill->layout->list, source->label_kind, &source->labels, 0,
                                 source->classes ? source->classes
-                                : fill->splits->layout.split->folder[0]
-                                    ? fill->splits->layout.split->folder
-                                    : fill->tree->path,
-                                error);
+                                : listed        ? earlier->path
+                                : *folder       ? folder
+                                                : fill->tree->path,
+                                listed, &said, error));
+    if (said) FF_TRY(ff_source_note(source, said, error));
+    if (fill->layout->list->chosen) {
+        free(source->labels.field[0].name);
+        FF_TRY(ff_copy_string(&source->labels.field[0].name, source->label, error));
+    }
+    if (earlier && !earlier->column.named && !earlier->column.fixed &&
+        fill->layout->list->column.named)
+        return no_names(fill, earlier, error);
+    return FF_OK;
 }
 
 static ff_status begin_split(filling *fill, ff_error *error) {

@@ -1,14 +1,62 @@
 #include "tools/ffpack/source/tree/label_list.h"
 
+#include "tools/ffpack/source/text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-static ff_status take_row(ff_label_list *list, const ff_table_row *row, ff_error *error) {
-    const char *name = ff_table_cell(row, 0);
-    if (row->count < 2)
+/* Whether a column, neither path, split nor index, may have the classes. */
+static bool may_be_class(const ff_list_header *header, size_t index) {
+    return index != header->path && index != header->split && !(header->index && !index);
+}
+
+/* Finds the column of the classes, by the first row. */
+static ff_status find_columns(ff_label_list *list, const ff_list_header *header, const char *label,
+                              const ff_table_row *row, ff_error *error) {
+    size_t wanted = SIZE_MAX, titled = SIZE_MAX, only = SIZE_MAX, titles = 0, count = 0;
+    ff_buffer others = {0};
+    for (size_t i = 0; i < row->count; i++) {
+        const char *title = ff_table_cell(row, i);
+        if (!may_be_class(header, i)) continue;
+        if (!count++) only = i;
+        if (header->present && label && !strcmp(title, label)) wanted = i;
+        if (header->present && ff_list_is_label_title(title) && !titles++) titled = i;
+    }
+    if (!count) return FF_OK; /* take_row refuses it */
+    list->class_column = wanted != SIZE_MAX ? wanted : titles == 1 ? titled : only;
+    list->chosen = wanted != SIZE_MAX;
+    list->unclear = count > 1 && wanted == SIZE_MAX && titles != 1;
+    list->numbers = true;
+    if (header->present && !list->unclear) list->numbers = false;
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < row->count && status == FF_OK; i++) {
+        if (i == list->class_column || i == header->path || (header->index && !i)) continue;
+        const char *comma = others.length ? ", " : "";
+        status = header->present
+                     ? ff_buffer_printf(&others, error, "%s%s", comma, ff_table_cell(row, i))
+                     : ff_buffer_printf(&others, error, "%s%zu", comma, i + 1);
+    }
+    list->columns = others.bytes;
+    return status;
+}
+
+/* Whether a row's cells except name and class are numbers. */
+static bool are_numbers(const ff_label_list *list, const ff_table_row *row) {
+    for (size_t i = 1; i < row->count; i++) {
+        const char *cell = ff_table_cell(row, i);
+        if (i != list->class_column && (!*cell || cell[strspn(cell, "+-.0123456789eE ")]))
+            return false;
+    }
+    return true;
+}
+
+static ff_status take_row(ff_label_list *list, const ff_list_header *header,
+                          const ff_table_row *row, ff_error *error) {
+    const char *name = ff_table_cell(row, header->path);
+    if (row->count < 2 || list->class_column == header->path)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: line %" PRIu64 " is '%.60s', wanted an image's name and its class with "
                        "a tab or a comma between",
@@ -17,9 +65,13 @@ static ff_status take_row(ff_label_list *list, const ff_table_row *row, ff_error
     FF_TRY(ff_reserve(&list->line, &list->line_capacity, list->name.count + 1, sizeof *list->line,
                       "labels", error));
     list->line[list->name.count] = row->line;
-    const char *class_name = ff_table_cell(row, 1);
-    FF_TRY(ff_names_add(&list->name, name, strlen(name), error));
-    return ff_names_add(&list->klass, class_name, strlen(class_name), error);
+    const char *class_name = ff_table_cell(row, list->class_column);
+    size_t bytes = strlen(name), class_bytes = strlen(class_name);
+    name = ff_text_trim(name, &bytes);
+    class_name = ff_text_trim(class_name, &class_bytes);
+    list->numbers = list->numbers && are_numbers(list, row);
+    FF_TRY(ff_names_add(&list->name, name, bytes, error));
+    return ff_names_add(&list->klass, class_name, class_bytes, error);
 }
 
 /* By name, then by line. */
@@ -45,14 +97,20 @@ static ff_status check_same(const ff_label_list *list, ff_error *error) {
     return FF_OK;
 }
 
-ff_status ff_label_list_read(ff_label_list *list, const char *path, ff_table *table,
-                             ff_error *error) {
+ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *label,
+                             ff_table *table, ff_error *error) {
+    ff_list_header header = {0};
     ff_status status = ff_copy_string(&list->path, path, error);
-    while (status == FF_OK) {
+    for (bool first = true; status == FF_OK; first = false) {
         ff_table_row row;
         status = ff_table_next(table, &row, error);
         if (status != FF_OK || !row.count) break;
-        status = take_row(list, &row, error);
+        if (first) {
+            header = ff_list_header_find(&row, true);
+            status = find_columns(list, &header, label, &row, error);
+        }
+        if (status == FF_OK && !(first && header.present))
+            status = take_row(list, &header, &row, error);
     }
     ff_table_close(&table);
     FF_TRY(status);
@@ -118,54 +176,70 @@ ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* 1 if the first line names no image (a header), else 0. */
-static size_t header_lines(const ff_label_list *list) {
-    return list->used[0] ? 0 : 1;
+/* Whether an image has this line, or an earlier one of the same name. */
+static bool is_used(const ff_label_list *list, size_t line) {
+    const char *name = ff_names_at(&list->name, line);
+    return list->used[line] || list->used[find_name(list, name, strlen(name))];
 }
 
-static ff_status take_known(ff_label_list *list, const ff_field *field, const char *known_by,
-                            ff_error *error) {
-    ff_list_column *column = &list->column;
-    column->fixed = true;
-    column->fixed_by = known_by;
-    column->class_count = field->class_count;
-    FF_TRY(ff_class_set_take(&column->names, field, error));
-    /* Classes may be called 0, 1, ..., 10: then numbers are names, too, whatever their order. */
-    bool names = true;
-    for (size_t i = header_lines(list); i < list->klass.count && names; i++) {
-        const char *name = ff_names_at(&list->klass, i);
-        names = ff_class_set_find(&column->names, name, strlen(name)) != UINT32_MAX;
-    }
-    column->named = column->named || names;
+typedef ff_status cell_taker(ff_list_column *column, uint64_t line, const char *cell,
+                             ff_error *error);
+
+static ff_status for_used(ff_label_list *list, cell_taker *take, ff_error *error) {
+    for (size_t i = 0; i < list->klass.count; i++)
+        if (is_used(list, i))
+            FF_TRY(take(&list->column, list->line[i], ff_names_at(&list->klass, i), error));
     return FF_OK;
 }
 
-static ff_status decide(ff_label_list *list, ff_metadata *labels, size_t field,
-                        const char *known_by, ff_error *error) {
+static ff_status decide(ff_label_list *list, ff_label_kind kind, ff_metadata *labels, size_t field,
+                        const char *known_by, bool listed, ff_error *error) {
     ff_list_column *column = &list->column;
-    const ff_names *klass = &list->klass;
-    column->kind = FF_LIST_CLASS;
-    column->explicit_kind = true;
-    for (size_t i = header_lines(list); i < klass->count; i++)
-        FF_TRY(ff_list_column_survey(column, list->line[i], ff_names_at(klass, i), error));
+    column->asked = kind;
+    column->classes_only = true;
+    if (kind == FF_LABEL_MULTI_HOT || kind == FF_LABEL_VALUE)
+        return ff_fail(error, FF_USAGE,
+                       "--label-kind: a list of --labels holds one class for each image; wanted "
+                       "class, names or numbers, or the list itself as SOURCE");
+    if (labels->field[field].class_count) {
+        FF_TRY(ff_list_column_fix(column, &labels->field[field], known_by, error));
+        column->numbers.listed = listed;
+    }
+    FF_TRY(for_used(list, ff_list_column_survey, error));
     FF_TRY(ff_list_column_decide(column, error));
-    if (labels->field[field].class_count)
-        return take_known(list, &labels->field[field], known_by, error);
-    for (size_t i = header_lines(list); i < klass->count; i++)
-        FF_TRY(ff_list_column_collect(column, list->line[i], ff_names_at(klass, i), error));
-    if (column->named)
+    if (list->unclear && (!column->named || !list->numbers))
+        return ff_fail(
+            error, FF_USAGE,
+            "has besides the images' names the columns %zu and %s, and one class is "
+            "wanted; wanted --label TITLE with a header to choose one, or the list itself "
+            "as SOURCE to pack all",
+            list->class_column + 1, list->columns);
+    FF_TRY(for_used(list, ff_list_column_collect, error));
+    FF_TRY(ff_list_column_settle(column, error));
+    if (column->named && !column->fixed)
         return ff_class_set_finish(&column->names, labels, field, &column->rank, error);
     if (ff_list_column_dtype(column) == FF_I32) return FF_OK;
     return ff_fail(error, FF_BAD_DATA, "has the class %" PRId64 ", wanted at most %d", column->most,
                    INT32_MAX);
 }
 
-ff_status ff_label_list_decide(ff_label_list *list, ff_metadata *labels, size_t field,
-                               const char *known_by, ff_error *error) {
+ff_status ff_label_list_decide(ff_label_list *list, ff_label_kind kind, ff_metadata *labels,
+                               size_t field, const char *known_by, bool listed, char **said,
+                               ff_error *error) {
+    *said = NULL;
     if (list->decided) return FF_OK;
     list->decided = true;
-    ff_status status = decide(list, labels, field, known_by, error);
-    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", list->path);
+    ff_status status = decide(list, kind, labels, field, known_by, listed, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "%s", list->path);
+    char *how;
+    FF_TRY(ff_list_column_say(&list->column, &how, error));
+    if (how || list->columns)
+        status =
+            ff_format(said, error, "%s: %s%s%s%s", list->path, how ? how : "",
+                      how && list->columns ? "; " : "", list->columns ? "not used: column " : "",
+                      list->columns ? list->columns : "");
+    free(how);
+    return status;
 }
 
 ff_status ff_label_list_label(const ff_label_list *list, const char *key, size_t bytes,
@@ -180,16 +254,14 @@ ff_status ff_label_list_label(const ff_label_list *list, const char *key, size_t
 
 uint64_t ff_label_list_unused(const ff_label_list *list, const char **example) {
     uint64_t count = 0;
-    for (size_t i = header_lines(list); i < list->name.count; i++) {
-        const char *name = ff_names_at(&list->name, i);
-        if (list->used[i] || list->used[find_name(list, name, strlen(name))]) continue;
-        if (!count++) *example = name;
-    }
+    for (size_t i = 0; i < list->name.count; i++)
+        if (!is_used(list, i) && !count++) *example = ff_names_at(&list->name, i);
     return count;
 }
 
 void ff_label_list_free(ff_label_list *list) {
     free(list->path);
+    free(list->columns);
     ff_names_free(&list->name);
     ff_names_free(&list->klass);
     free(list->line);

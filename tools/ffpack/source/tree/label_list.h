@@ -1,20 +1,28 @@
-/* The labels of images by their names: a table (list/table.h) with one line per image, its name in
- * the first cell and its class in the second; further cells are ignored. tiny-imagenet's
- * val_annotations.txt is one.
+/* The labels of images by their names: a table (list/table.h) with one line per image, its name and
+ * its class. Without a header (list/header.h) the name is the first cell, the class the second.
+ * tiny-imagenet's val_annotations.txt is one.
  *
  * A line's name is an image's path in its split's folder or its name alone, each with or without
- * its ending. A first line that names no image is a header. Classes are names, or whole numbers
- * where all are (list/column.h). Memory: the names and classes of all lines.
- * Thread rule: one thread at a time. */
+ * its ending. Lines that name no image are counted, and decide nothing: neither whether classes are
+ * names or numbers, nor which classes there are. Further columns are named in the summary where the
+ * class's column is clear: by --label, by its title (label, class, target), or without a header as
+ * names next to numbers (boxes); else the list is refused. Classes are names, or whole numbers
+ * (list/column.h). Memory: the names and classes of all lines. Thread rule: one thread at a time.
+ */
 #ifndef FF_FFPACK_SOURCE_LABEL_LIST_H
 #define FF_FFPACK_SOURCE_LABEL_LIST_H
 
 #include "tools/ffpack/source/list/column.h"
-#include "tools/ffpack/source/list/table.h"
+#include "tools/ffpack/source/list/header.h"
 #include "tools/ffpack/source/names.h"
 
 typedef struct ff_label_list {
-    char *path;           /* for messages */
+    char *path;    /* for messages */
+    char *columns; /* the further columns, "b, c"; NULL = none. Owned */
+    size_t class_column;
+    bool chosen;          /* by --label */
+    bool unclear;         /* which column has the classes */
+    bool numbers;         /* the further columns hold numbers only, as boxes do */
     ff_names name, klass; /* one per line */
     uint64_t *line;       /* [name.count] its number in the file */
     size_t line_capacity;
@@ -27,18 +35,21 @@ typedef struct ff_label_list {
     bool decided;
 } ff_label_list; /* zero-initialised {0} */
 
-/* Reads the table, and closes it. Must be freed also after a failure. */
-FF_MUST_USE ff_status ff_label_list_read(ff_label_list *list, const char *path, ff_table *table,
-                                         ff_error *error);
+/* Reads the table, and closes it. `label`: the title of the classes' column, or NULL. Must be freed
+ * also after a failure. */
+FF_MUST_USE ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *label,
+                                         ff_table *table, ff_error *error);
 /* Whether a line names the image. */
 bool ff_label_list_holds(const ff_label_list *list, const char *key, size_t bytes);
 /* Notes that there is an image of this name. FF_BAD_DATA where a line matches two images. */
 FF_MUST_USE ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
                                          ff_error *error);
 /* Decides the classes, after all images were marked. `labels` field `field` gets the names if it
- * has none, else its names are the classes, `known_by` in messages. */
-FF_MUST_USE ff_status ff_label_list_decide(ff_label_list *list, ff_metadata *labels, size_t field,
-                                           const char *known_by, ff_error *error);
+ * has none, else its names are the classes, `known_by` in messages; `listed` = from another list.
+ * *said = how that was done and what was left out, for the summary, or NULL; allocated. */
+FF_MUST_USE ff_status ff_label_list_decide(ff_label_list *list, ff_label_kind kind,
+                                           ff_metadata *labels, size_t field, const char *known_by,
+                                           bool listed, char **said, ff_error *error);
 /* The class of an image; *found = false where no line names it. */
 FF_MUST_USE ff_status ff_label_list_label(const ff_label_list *list, const char *key, size_t bytes,
                                           int32_t *label, bool *found, ff_error *error);

@@ -53,7 +53,7 @@ ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree, const
         ff_table_close(&table);
         return status;
     }
-    status = ff_label_list_read(list, path, table, error);
+    status = ff_label_list_read(list, path, tree->source->label, table, error);
     free(path);
     return status;
 }
@@ -69,7 +69,8 @@ ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree, ff_error *error)
         status = ff_tree_lists_read_own(&from->list, tree, name, error);
     } else {
         status = ff_table_open(&table, from->path, error);
-        if (status == FF_OK) status = ff_label_list_read(&from->list, from->path, table, error);
+        if (status == FF_OK)
+            status = ff_label_list_read(&from->list, from->path, tree->source->label, table, error);
     }
     free(name);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--labels");

@@ -51,13 +51,6 @@ static ff_status without_labels(const ff_tree_splits *splits, const ff_tree *tre
     return status;
 }
 
-/* Owns the text. */
-static ff_status note(ff_tree *tree, char *text, ff_error *error) {
-    ff_status status = ff_names_add(&tree->source->notes, text, strlen(text), error);
-    free(text);
-    return status;
-}
-
 static ff_tree_list *list_of(ff_tree_splits *splits, const char *split) {
     for (size_t i = 0; i < splits->list_count; i++)
         if (!strcmp(splits->list[i].split, split)) return &splits->list[i];
@@ -80,7 +73,7 @@ static ff_status find_own_labels(ff_tree_splits *splits, ff_tree *tree, ff_tree_
         FF_TRY(
             ff_tree_lists_read_own(&splits->list[splits->list_count - 1].list, tree, name, error));
         FF_TRY(ff_format(&text, error, "%s: labels from %s", split->name, name));
-        return note(tree, text, error);
+        return ff_source_note(tree->source, text, error);
     }
     if (strcmp(split->name, "test") != 0 || split == splits->layout.split)
         return without_labels(splits, tree, split, inside, error);
@@ -131,7 +124,7 @@ static ff_status unlabeled(ff_tree *tree, ff_tree_split *split, ff_error *error)
     char *text;
     split->kind = FF_SPLIT_UNLABELED;
     FF_TRY(ff_format(&text, error, "%s: without labels (class -1)", split->name));
-    return note(tree, text, error);
+    return ff_source_note(tree->source, text, error);
 }
 
 /* Every image of a listed split must have a line. */
@@ -224,7 +217,7 @@ ff_status ff_tree_splits_finish(const ff_tree_splits *splits, ff_tree *tree, ff_
         if (!unused) continue;
         FF_TRY(ff_format(&text, error, "%s: %" PRIu64 " line%s no image (%s%s)", list->path, unused,
                          unused == 1 ? " names" : "s name", example, unused == 1 ? "" : ", ..."));
-        FF_TRY(note(tree, text, error));
+        FF_TRY(ff_source_note(tree->source, text, error));
     }
     return FF_OK;
 }

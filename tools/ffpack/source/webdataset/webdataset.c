@@ -88,7 +88,8 @@ typedef struct web {
     enum { LABEL_UNKNOWN, LABEL_CLS, LABEL_JSON } origin;
     const char *key; /* of the .json */
     enum { VALUE_UNKNOWN, VALUE_NUMBERS, VALUE_NAMES } values;
-    bool fixed; /* --classes: no other names */
+    bool fixed;       /* --classes: no other names */
+    uint32_t counted; /* classes that numbers may count; 0 = any */
     ff_class_set classes;
     ff_web_label label;
     ff_buffer unlabeled; /* the first such sample, for messages */
@@ -151,15 +152,14 @@ static ff_status note_unlabeled(web *state, ff_error *error) {
 }
 
 static ff_status number_label(web *state, int32_t *label, ff_error *error) {
-    uint32_t classes = state->source->labels.field[0].class_count;
-    int64_t most = state->fixed ? (int64_t)classes - 1 : INT32_MAX;
+    int64_t most = state->counted ? (int64_t)state->counted - 1 : INT32_MAX;
     if (state->values == VALUE_NAMES)
         return ff_fail(error, FF_BAD_DATA, "has a number as its label, others have names");
     state->values = VALUE_NUMBERS;
     if (state->label.number < -1 || state->label.number > most)
         return ff_fail(error, FF_BAD_DATA, "has label %" PRId64 ", wanted -1 to %" PRId64 "%s%s",
-                       state->label.number, most, state->fixed ? " as in " : "",
-                       state->fixed ? state->source->classes : "");
+                       state->label.number, most, state->counted ? " as in " : "",
+                       state->counted ? state->source->classes : "");
     *label = (int32_t)state->label.number;
     return FF_OK;
 }
@@ -353,7 +353,8 @@ static ff_status finish_labels(web *state, ff_error *error) {
         field->width = 0;
         return ff_source_relabel(source, 0, change_to_nothing, NULL, error);
     }
-    if (state->values != VALUE_NAMES || state->fixed) return FF_OK;
+    if (state->values != VALUE_NAMES) return ff_source_read_numbers(source, error);
+    if (state->fixed) return FF_OK;
     uint32_t *rank;
     FF_TRY(ff_class_set_finish(&state->classes, &source->labels, 0, &rank, error));
     ff_status status = ff_source_relabel(source, sizeof(int32_t), change_to_rank, rank, error);
@@ -372,7 +373,8 @@ static ff_status webdataset_list(ff_source *source, ff_error *error) {
     web state = {.source = source,
                  .origin = source->label ? LABEL_JSON : LABEL_UNKNOWN,
                  .key = source->label,
-                 .fixed = source->classes != NULL};
+                 .fixed = source->classes != NULL,
+                 .counted = ff_class_numbers_limit(&source->labels.field[0])};
     ff_status status;
     FF_TRY_DONE(list_splits(&state, &tars, error));
     FF_TRY_DONE(finish_labels(&state, error));
@@ -393,5 +395,5 @@ const ff_source_format ff_source_webdataset = {
     .detect = webdataset_detect,
     .list = webdataset_list,
     .patterns = true,
-    .uses = FF_USES_CLASSES,
+    .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND,
 };

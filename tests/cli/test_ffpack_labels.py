@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+"""Which class a label means: numbers beside names, lists as people write them, and every way in (--labels, lists,
+--classes-from, append, .npz, .cls). The oracle is the label that each image was made with.
+Needs ffpack. Prints TAP."""
+# Needs: ffpack
+import io
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+reader = tap.second_reader()
+FFPACK = os.path.join(os.path.abspath(tap.BUILD), "ffpack")
+place = tempfile.mkdtemp()
+os.chdir(place)
+IMAGE = b"P6\n2 2\n255\n" + bytes(range(12))
+
+
+def write(path, data=IMAGE):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data if isinstance(data, bytes) else data.encode())
+
+
+def make(root, names):
+    for name in names:
+        write(os.path.join(root, name))
+
+
+def read(folder):
+    """{key: label}: a class by its name where it has one, None for -1; else the numbers of the field."""
+    split = reader.Split(folder)
+    field = split.metadata.fields[0]
+    names = [name.decode() for name in field.classes]
+    found = {}
+    for i in range(len(split.order)):
+        _, key, labels, _ = split.sample(i)
+        values = [int.from_bytes(labels[0][k:k + 4], "little", signed=True) for k in range(0, len(labels[0]), 4)]
+        label = values[0] if field.kind == "class" else list(labels[0])
+        found[key.decode()] = label if field.kind != "class" or not names else None if label < 0 else names[label]
+    return found
+
+
+def fields(folder):
+    return [(f.name.decode(), f.kind, f.width, [c.decode() for c in f.classes]) for f in reader.Split(folder).metadata.fields]
+
+
+def ffpack(*arguments):
+    done = tap.run([FFPACK, *arguments])
+    return done.returncode, done.stdout.decode() + done.stderr.decode()
+
+
+def packs(name, wanted, *arguments, folder="out", says=()):
+    """Packs to out, where `folder` then has these labels, and the summary has these pieces."""
+    shutil.rmtree("out", ignore_errors=True)
+    code, said = ffpack(*arguments, "-o", "out", "--dtype", "u8")
+    found = read(folder) if code == 0 else None
+    missing = [piece for piece in says if piece not in said]
+    return tap.ok(code == 0 and found == wanted and not missing, name, "%s\n%r, wanted %r\nnot said: %s" % (said, found, wanted, missing))
+
+
+def refuses(name, code, pieces, *arguments):
+    """One sentence with these pieces, and no set."""
+    shutil.rmtree("out", ignore_errors=True)
+    found, said = ffpack(*arguments, "-o", "out", "--dtype", "u8")
+    missing = [piece for piece in pieces if piece not in said]
+    tap.ok(found == code and said.count("\n") == 1 and not missing and not os.path.exists("out"), name, "%d: %s\nnot said: %s" % (found, said, missing))
+
+
+# ---- numbers are names of classes (P1, P2) ---------------------------------------------------------
+
+digits = [str(i) for i in range(12)]
+make("gts", ["train/%s/0.ppm" % c for c in digits] + ["test/t%02d.ppm" % i for i in range(12)])
+true = {"t%02d.ppm" % i: str(i) for i in range(12)}
+clean = "".join("%s,%s\n" % line for line in true.items())
+for name, text, wanted in [
+        ("a clean list", clean, true),
+        ("a blank after each comma", clean.replace(",", ", "), true),
+        ("blanks around names, too", " " + clean.replace(",", " ,  ").replace("\n", " \n ")[:-1], true),
+        ("one -1", clean.replace("t03.ppm,3", "t03.ppm,-1"), dict(true, **{"t03.ppm": None})),
+        ("one -1 with blanks", clean.replace("t03.ppm,3", "t03.ppm, -1 "), dict(true, **{"t03.ppm": None})),
+        ("a line without an image", clean + "t99.ppm,12\n", true),
+        ("a first line without an image", "t99.ppm,12\n" + clean, true),
+        ("no 0", clean.replace("t00.ppm,0", "t00.ppm,11"), dict(true, **{"t00.ppm": "11"})),
+        ("whole numbers with a point", clean.replace("\n", ".0\n"), true),
+        ("a header", "filename,label\n" + clean, true),
+        ("CR line ends", clean.replace("\n", "\r"), true),
+        ("CRLF and a byte order mark", "\ufeff" + clean.replace("\n", "\r\n"), true)]:
+    write("list.csv", text)
+    packs("folders 0 to 11: " + name, wanted, "gts", "--labels", "test=list.csv", folder="out/test",
+          says=["list.csv: labels are names of classes (2 is the class 2, number 4)"])
+write("list.csv", clean.replace(",11\n", ",12\n"))
+refuses("folders 0 to 11: a class that is none", 65, ["list.csv: line 12 has 12, and no class of train/ is called so"], "gts", "--labels", "test=list.csv")
+
+make("five", ["train/%d/0.ppm" % c for c in range(1, 6)] + ["test/t%d.ppm" % i for i in range(5)])
+write("from0.csv", "".join("t%d.ppm,%d\n" % (i, i) for i in range(5)))
+write("from1.csv", "".join("t%d.ppm,%d\n" % (i, i or 1) for i in range(5)))
+refuses("folders 1 to 5, a list from 0: both readings are named", 2, ["from0.csv: line 1 has 0", "no class of train/ is called so", "0 would be class '1'", "--label-kind numbers"],
+        "five", "--labels", "test=from0.csv")
+packs("--label-kind numbers counts", {"t%d.ppm" % i: str(i + 1) for i in range(5)}, "five", "--labels", "test=from0.csv", "--label-kind", "numbers", folder="out/test",
+      says=["from0.csv: labels are numbers of classes, from 0 (0 is 1)"])
+refuses("--label-kind names", 65, ["line 1: '0' is no class of train/"], "five", "--labels", "test=from0.csv", "--label-kind", "names")
+packs("all are names", {"t%d.ppm" % i: str(i or 1) for i in range(5)}, "five", "--labels", "test=from1.csv", folder="out/test", says=["labels are names of classes"])
+packs("unless they count", {"t%d.ppm" % i: str((i or 1) + 1) for i in range(5)}, "five", "--labels", "test=from1.csv", "--label-kind", "numbers", folder="out/test")
+
+make("gtsrb", ["train/%05d/0.ppm" % c for c in range(12)] + ["test/t%02d.ppm" % i for i in range(12)])
+write("list.csv", clean)
+packs("2 is the folder 00002", {k: "%05d" % int(v) for k, v in true.items()}, "gtsrb", "--labels", "test=list.csv", folder="out/test")
+make("flowers", ["train/%03d/0.ppm" % c for c in range(1, 13)] + ["test/t%02d.ppm" % i for i in range(12)])
+write("list.csv", "".join("t%02d.ppm,%d\n" % (i, i % 11 + 1) for i in range(12)))
+packs("1 is the folder 001", {"t%02d.ppm" % i: "%03d" % (i % 11 + 1) for i in range(12)}, "flowers", "--labels", "test=list.csv", folder="out/test")
+
+# Names that are no numbers: numbers count them, as ImageFolder's.
+make("pets", ["train/%s/0.ppm" % c for c in ("cat", "dog")] + ["test/%s.ppm" % c for c in "xyz"])
+write("list.csv", "x,1\ny,0\nz,-1\n")
+packs("numbers of cat and dog count", {"x.ppm": "dog", "y.ppm": "cat", "z.ppm": None}, "pets", "--labels", "test=list.csv", folder="out/test",
+      says=["list.csv: labels are numbers of classes, from 0 (0 is cat)"])
+write("list.csv", "x,1\ny,0\nz,2\n")
+refuses("a number beyond them", 65, ["list.csv: line 3 has the class 2, wanted -1 to 1 as in train/"], "pets", "--labels", "test=list.csv")
+make("mixed", ["train/%s/0.ppm" % c for c in ("1", "cat", "dog")] + ["test/%s.ppm" % c for c in "xy"])
+write("list.csv", "x,1\ny,0\n")
+refuses("names of which one is a number", 2, ["line 2 has 0", "0 would be class '1'"], "mixed", "--labels", "test=list.csv")
+write("list.csv", "x,1\ny,cat\n")
+packs("a name beside a number that is one", {"x.ppm": "1", "y.ppm": "cat"}, "mixed", "--labels", "test=list.csv", folder="out/test")
+
+# The same lines by every other way.
+ffpack("gts/train", "-o", "setA", "--dtype", "u8")
+make("", true)
+write("list.csv", clean)
+write("header.csv", "path,label:class\n" + clean)
+for text in ("list.csv", "header.csv"):
+    packs("--classes-from with %s as SOURCE" % text, true, text, "--classes-from", "setA", says=["labels are names of classes"])
+counted = dict(zip(true, sorted(digits)))
+packs("--label-kind numbers for SOURCE", counted, "list.csv", "--classes-from", "setA", "--label-kind", "numbers")
+packs("a header says numbers", counted, (write("numbers.csv", "path,label:numbers\n" + clean), "numbers.csv")[1], "--classes-from", "setA")
+code, said = ffpack("append", "setA", "list.csv", "--classes-from", "setA")
+found = read("setA")
+tap.ok(code == 0 and {k: found[k] for k in true} == true, "append --classes-from", said + repr(found))
+with tarfile.open("web.tar", "w") as tar:
+    for key, label in true.items():
+        for name, data in ((key, IMAGE), (key[:-3] + "cls", label.encode())):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+packs("a .cls with --classes-from", {k[:-4]: v for k, v in true.items()}, "web.tar", "--classes-from", "setA", says=["labels are names of classes"])
+packs("a .cls that counts", {k[:-4]: v for k, v in counted.items()}, "web.tar", "--classes-from", "setA", "--label-kind", "numbers")
+numpy = sys.modules["numpy"]
+images = numpy.arange(13 * 75, dtype=numpy.uint8).reshape(13, 5, 5, 3)
+numpy.savez("x.npz", images=images, labels=numpy.array([*range(12), -1]))
+packs("an .npz with --classes-from", {"images:%d" % i: str(i) if i < 12 else None for i in range(13)}, "x.npz", "--classes-from", "setA", says=["labels are names of classes"])
+numpy.savez("x.npz", images=images, labels=numpy.array([*range(12), 12]))
+refuses("an .npz with a class that is none", 65, ["x.npz: item 13 has 12, and no class of setA is called so"], "x.npz", "--classes-from", "setA")
+numpy.savez("x.npz", images=images[:5], labels=numpy.arange(5))
+write("one-based", "".join("%d\n" % i for i in range(1, 6)))
+refuses("an .npz from 0, classes from 1", 2, ["x.npz: item 1 has 0", "0 would be class '1'", "--label-kind numbers"], "x.npz", "--classes", "one-based")
+packs("counts when told so", {"images:%d" % i: str(i + 1) for i in range(5)}, "x.npz", "--classes", "one-based", "--label-kind", "numbers")
+refuses("--label-kind numbers without names", 2, ["--label-kind: x.npz has numbers and no names of classes"], "x.npz", "--label-kind", "numbers")
+
+# ---- -1 is no class (P29), and names beside numbers (P22) -------------------------------------------
+
+make("flat", ["%s.ppm" % c for c in "abcd"])
+write("list.csv", "a,cat\nb,dog\nc,-1\nd, -1.0\n")
+wanted = {"a.ppm": "cat", "b.ppm": "dog", "c.ppm": None, "d.ppm": None}
+packs("-1 among names of --labels", wanted, "flat", "--labels", "list.csv")
+for header in ("", "path,label\n", "path,label:class\n", "path,label:names\n"):
+    write("flat/list.csv", header + "a.ppm,cat\nb.ppm,dog\nc.ppm,-1\nd.ppm, -1.0\n")
+    packs("-1 among names of a list with header %r" % header, wanted, "flat/list.csv")
+os.remove("flat/list.csv")
+
+make("two", ["train/%s.ppm" % c for c in "abc"] + ["test/%s.ppm" % c for c in "abc"])
+write("n.csv", "a,0\nb,1\nc,2\n")
+write("w.csv", "a,z\nb,x\nc,y\n")
+refuses("numbers of train, names of test", 65, ["w.csv: its classes are names, but n.csv has numbers"], "two", "--labels", "train=n.csv,test=w.csv")
+refuses("names of train, numbers of test", 2, ["n.csv: line 1 has 0", "no class of w.csv is called so", "0 would be class 'x'", "--label-kind numbers"],
+        "two", "--labels", "train=w.csv,test=n.csv")
+make("half", ["train/%s.ppm" % c for c in "abc"] + ["val/%s/0.ppm" % c for c in "xyz"])
+refuses("numbers of train, class folders of val", 65, ["half/val: its classes are names, but n.csv has numbers"], "half", "--labels", "train=n.csv")
+write("w2.csv", "a,x\nb,x\nc,-1\n")
+packs("names in both", {"a.ppm": "x", "b.ppm": "x", "c.ppm": None}, "two", "--labels", "train=w.csv,test=w2.csv", folder="out/test")
+write("n2.csv", "a,1\nb,-1\nc,1\n")
+packs("numbers in both", {"a.ppm": 1, "b.ppm": -1, "c.ppm": 1}, "two", "--labels", "train=n.csv,test=n2.csv", folder="out/test")
+
+# ---- a first line whose image is missing (P15), further columns (N8) ---------------------------------
+
+wanted = {"%s.ppm" % c: v for c, v in zip("abcd", ("cat", "dog", "cat", "emu"))}
+for name, text in [("first", "zzz.png,aardvark\na,cat\nb,dog\nc,cat\nd,emu\n"), ("second", "a,cat\nzzz.png,aardvark\nb,dog\nc,cat\nd,emu\n")]:
+    write("list.csv", text)
+    if packs("a line without an image, %s" % name, wanted, "flat", "--labels", "list.csv", says=["list.csv: 1 line names no image (zzz.png)"]):
+        tap.ok(fields("out")[0][3] == ["cat", "dog", "emu"], "is no class", fields("out"))
+write("list.csv", "filename,a,b,c\na.ppm,1,0,1\nb.ppm,0,0,1\nc.ppm,0,1,0\nd.ppm,0,0,0\n")
+refuses("several label columns", 2, ["list.csv: has besides the images' names the columns 2 and b, c", "--label TITLE"], "flat", "--labels", "list.csv")
+packs("--label chooses one", {"%s.ppm" % c: int(c == "c") for c in "abcd"}, "flat", "--labels", "list.csv", "--label", "b", says=["list.csv: not used: column a, c"])
+write("list.csv", "a.ppm,1,7\nb.ppm,0,8\nc.ppm,0,9\nd.ppm,0,9\n")
+refuses("several columns of numbers without a header", 2, ["list.csv: has besides the images' names the columns 2 and 3"], "flat", "--labels", "list.csv")
+write("list.csv", "a.ppm,cat,7,1.5\nb.ppm,dog,8,1\nc.ppm,cat,9,2\nd.ppm,emu,9,3\n")
+packs("a name and boxes", wanted, "flat", "--labels", "list.csv", says=["list.csv: not used: column 3, 4"])
+write("list.csv", "id,image,target,fold\n7,a.ppm,cat,x\n8,b.ppm,dog,y\n9,c.ppm,cat,x\n1,d.ppm,emu,z\n")
+packs("columns by their titles", wanted, "flat", "--labels", "list.csv", says=["list.csv: not used: column id, fold"])
+write("list.csv", ",path,split,target\n0,a.ppm,x,cat\n1,b.ppm,x,dog\n2,c.ppm,x,cat\n3,d.ppm,x,emu\n")
+packs("pandas' index", wanted, "flat", "--labels", "list.csv", says=["list.csv: not used: column split"])
+shutil.copy("list.csv", "flat/list.csv")
+packs("pandas' index in SOURCE", wanted, "flat/list.csv", says=["flat/list.csv: the paths are in column 2 (path); column 1, the numbers of the rows, is left out"])
+os.remove("flat/list.csv")
+
+os.chdir("/")
+shutil.rmtree(place)
+tap.finish()
