@@ -36,8 +36,8 @@ static ff_status fill(ff_table *table, ff_error *error) {
 static const char mark[] = "\xef\xbb\xbf";
 
 static char separator_of(const char *text, size_t bytes) {
-    const char *end = memchr(text, '\n', bytes);
-    size_t line = end ? (size_t)(end - text) : bytes;
+    size_t line = 0;
+    while (line < bytes && text[line] != '\n' && text[line] != '\r') line++;
     return memchr(text, '\t', line) ? '\t' : memchr(text, ',', line) ? ',' : 0;
 }
 
@@ -148,13 +148,11 @@ static ff_status read_cell(ff_table *table, ff_error *error) {
     }
     for (;; table->at++) {
         FF_TRY(peek(table, &c, error));
-        if (c == END || c == '\n' || (table->separator && c == table->separator)) break;
+        if (c == END || c == '\n' || c == '\r' || (table->separator && c == table->separator))
+            break;
         FF_TRY(put(table, (char)c, error));
     }
-    size_t *length = &table->bytes.length;
-    if (c != table->separator && *length > begin && table->bytes.bytes[*length - 1] == '\r')
-        --*length;
-    if (quoted && *length > begin)
+    if (quoted && table->bytes.length > begin)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: line %" PRIu64 " has '%c' after a closing quote, wanted a comma",
                        table->path, table->line, table->bytes.bytes[begin]);
@@ -165,15 +163,16 @@ static ff_status read_cell(ff_table *table, ff_error *error) {
 static ff_status read_row(ff_table *table, ff_error *error) {
     table->bytes.length = 0;
     table->count = 0;
-    for (int c;;) {
+    for (int c, next = END;;) {
         FF_TRY(read_cell(table, error));
         FF_TRY(peek(table, &c, error));
         if (c == END) return FF_OK;
         table->at++;
-        if (c == '\n') {
-            table->line++;
-            return FF_OK;
-        }
+        if (c != '\n' && c != '\r') continue; /* a separator */
+        table->line++;
+        if (c == '\r') FF_TRY(peek(table, &next, error));
+        if (next == '\n') table->at++;
+        return FF_OK;
     }
 }
 
@@ -210,14 +209,14 @@ bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell,
         if (quoted && head[at] == '"') {
             if (at + 1 >= bytes || head[at + 1] != '"') break;
             at++;
-        } else if (!quoted && (head[at] == '\n' || (separator && head[at] == separator))) {
+        } else if (!quoted &&
+                   (head[at] == '\n' || head[at] == '\r' || (separator && head[at] == separator))) {
             break;
         }
         if (used + 1 >= size) return false;
         cell[used++] = head[at];
     }
     if (at == bytes && !whole) return false;
-    if (!quoted && used && cell[used - 1] == '\r') used--;
     cell[used] = 0;
     return used > 0;
 }

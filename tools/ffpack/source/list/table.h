@@ -2,9 +2,9 @@
  *
  * The first line decides: with a tab in it cells are separated by tabs, and nothing is quoted; else
  * with a comma they are separated by commas, and may be quoted as in RFC 4180 ("a ""b"", c", also
- * over several lines); else a line is one cell. Lines end with \n or \r\n; empty ones and a UTF-8
- * byte order mark are skipped. gzip is decompressed. Memory: one row. Thread rule: one thread at a
- * time. */
+ * over several lines); else a line is one cell. Lines end with \n, \r\n or \r; empty ones and a
+ * UTF-8 byte order mark are skipped. gzip is decompressed. Memory: one row. Thread rule: one thread
+ * at a time. */
 #ifndef FF_FFPACK_TABLE_H
 #define FF_FFPACK_TABLE_H
 
