@@ -109,6 +109,24 @@ for labels in ["wnids.txt", "names.txt", "paths.txt", "solution.csv", "devkit-me
         code, said = run(source, "-o", "val", "--force", "--val-labels", labels, *OPTIONS)
         ok(code == 0 and ids("val") == wanted["val"], "%s with labels from %s" % (source, labels), said)
 
+# Without the second image: the others keep their labels, which have their numbers.
+with tarfile.open("gap.tar", "w") as tar:
+    for name, data in val:
+        if "00000002" not in name:
+            add(tar, name, data)
+shutil.copytree("folders/val", "gap")
+os.remove("gap/%s/%s" % (lines[1][1], lines[1][0]))
+code, said = run("gap", "-o", "gap.out", *OPTIONS)
+ok(code == 0, "packs the folders without an image", said)
+for labels in ["wnids.txt", "names.txt", "devkit-meta.tar.gz"]:
+    code, said = run("gap.tar", "-o", "val", "--force", "--val-labels", labels, *OPTIONS)
+    ok(code == 0 and ids("val") == ids("gap.out"), "an image is missing, labels from %s" % labels, said)
+with tarfile.open("unnumbered.tar", "w") as tar:
+    for name, data in val:
+        add(tar, name.replace("ILSVRC2012_val_", "photo"), data)
+code, said = run("unnumbered.tar", "--format", "imagenet", "-o", "unnumbered", "--val-labels", "wnids.txt", *OPTIONS)
+ok(code == 0, "names without numbers, a line for each", said)
+
 # ---- what is wrong -------------------------------------------------------------------------------
 
 shutil.copy("imagenet/ILSVRC2012_img_val.tar", "alone.tar")
@@ -118,12 +136,18 @@ open("short.txt", "w").write("n01440764\n" * 3)
 open("other.txt", "w").write("n01440764\nhello\n")
 open("missing.txt", "w").write("".join("%s %s\n" % line for line in lines[1:]))
 open("empty.txt", "w").write("")
+open("headed.txt", "w").write("n0144076\n" + open("wnids.txt").read())
+with tarfile.open("fewer.tar", "w") as tar:
+    for name, data in val[1:]:
+        add(tar, name.replace("ILSVRC2012_val_", "photo"), data)
+code, said = run("fewer.tar", "--format", "imagenet", "-o", "out", "--val-labels", "wnids.txt", *OPTIONS)
+ok(code == 65 and "has 14 lines for 13 images" in said, "more lines than images without numbers", said)
 open("last.txt", "w").write("n01440764\n" * (len(lines) - 1))
 open("longer.txt", "w").write("".join("%s %s\n" % (name[:-5] + "x" * (i == 0) + ".JPEG", wnid) for i, (name, wnid) in enumerate(lines)))
 for labels, sentence in [("short.txt", "has 3 lines"), ("other.txt", "line 2 is 'hello'"), ("missing.txt", "no line for the image"),
                          ("last.txt", "has %d lines, but there are more images" % (len(lines) - 1)),
                          ("longer.txt", "no line for the image " + lines[0][0]),
-                         ("empty.txt", "has no line"), ("alone.tar", "wanted ImageNet's devkit")]:
+                         ("empty.txt", "has no line"), ("headed.txt", "line 1 is no wnid"), ("alone.tar", "wanted ImageNet's devkit")]:
     code, said = run("alone.tar", "-o", "out", "--val-labels", labels, *OPTIONS)
     ok(code == 65 and sentence in said and len(said.splitlines()) == 1, "labels: %s" % sentence, said)
 # A synset with children is not a class, and compressed elements follow one another without padding.

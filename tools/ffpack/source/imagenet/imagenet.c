@@ -73,6 +73,7 @@ typedef struct val_archive {
     ff_sorter *by_name, *by_class;
     ff_names classes;
     uint32_t part;
+    uint64_t count; /* images */
 } val_archive;
 
 static ff_status find_labels(const val_archive *found, char **path, ff_error *error) {
@@ -101,7 +102,6 @@ static ff_status read_images(val_archive *found, ff_error *error) {
     ff_archive *archive;
     FF_TRY(ff_archive_open(&archive, found->path, false, error));
     ff_status status = FF_OK;
-    uint64_t count = 0;
     bool plain = true;
     for (;;) {
         ff_archive_member member;
@@ -120,11 +120,11 @@ static ff_status read_images(val_archive *found, ff_error *error) {
                                    .payload_bytes = sizeof at};
         if (status == FF_OK) status = ff_sorter_add(found->by_name, &record, error);
         if (status != FF_OK) break;
-        count++;
+        found->count++;
     }
     ff_archive_close(&archive);
     FF_TRY(status);
-    if (!count)
+    if (!found->count)
         return ff_fail(error, FF_BAD_DATA, "%s: holds no images, wanted ILSVRC2012_val_*.JPEG",
                        found->path);
     return ff_source_add_archive(found->source, found->path, plain, false, &found->part, error);
@@ -159,7 +159,7 @@ static ff_status sort_by_class(val_archive *found, const int32_t *label, ff_erro
         place at;
         const char *wnid, *name = record.key;
         memcpy(&at, record.payload, sizeof at);
-        FF_TRY(ff_imagenet_labels_find(&found->labels, name, rank, &wnid, error));
+        FF_TRY(ff_imagenet_labels_find(&found->labels, name, rank, found->count, &wnid, error));
         size_t low = 0, high = found->classes.count;
         while (low + 1 < high) {
             size_t middle = low + (high - low) / 2;

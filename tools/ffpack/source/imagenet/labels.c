@@ -125,7 +125,8 @@ static ff_status take_line(ff_imagenet_labels *labels, const char *line, size_t 
     if (ff_is_wnid(line) && !labels->name.count)
         return ff_names_add(&labels->wnid, line, FF_WNID_BYTES, error);
     if (!ff_is_wnid(second)) {
-        if (number == 1) return FF_OK; /* a header */
+        if (number == 1) labels->header = true;
+        if (number == 1) return FF_OK;
         return ff_fail(error, FF_BAD_DATA,
                        "%s: line %zu is '%.60s', wanted a wnid (n and 8 digits), or an image's "
                        "name and a wnid",
@@ -150,6 +151,9 @@ static ff_status take_text(ff_imagenet_labels *labels, char *text, ff_error *err
     for (size_t number = 1; (line = ff_text_line(&cursor)); number++)
         if (*line || *cursor) FF_TRY(take_line(labels, line, number, error));
     ff_names *names = &labels->name;
+    if (!names->count && labels->header && labels->wnid.count)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: line 1 is no wnid (n and 8 digits), as the others are", labels->path);
     if (!names->count) return FF_OK;
     FF_TRY(ff_alloc(&labels->by_name, names->count, sizeof *labels->by_name, "labels", error));
     for (size_t i = 0; i < names->count; i++) labels->by_name[i] = i;
@@ -199,15 +203,37 @@ ff_status ff_imagenet_labels_read(ff_imagenet_labels *labels, const char *path, 
     return status;
 }
 
+/* The number in ILSVRC2012_val_00000003, from 1 on; 0 = none. */
+static uint64_t number_of(const char *name) {
+    static const char begin[] = "ILSVRC2012_val_";
+    size_t bytes = stem(&name, strlen(name)), known = sizeof begin - 1;
+    int64_t number;
+    if (bytes <= known || strncmp(name, begin, known) != 0) return 0;
+    return ff_text_whole(name + known, bytes - known, &number) > 0 && number > 0 ? (uint64_t)number
+                                                                                 : 0;
+}
+
+/* Lines without names. */
+static ff_status find_by_number(const ff_imagenet_labels *labels, const char *name, uint64_t rank,
+                                uint64_t count, const char **wnid, ff_error *error) {
+    uint64_t number = number_of(name), lines = labels->wnid.count;
+    if (number ? number > lines : count > lines)
+        return ff_fail(error, FF_BAD_DATA, "%s: has %zu lines, but there are more images (%s)",
+                       labels->path, labels->wnid.count, name);
+    if (!number && count < lines)
+        return ff_fail(
+            error, FF_BAD_DATA,
+            "%s: has %zu lines for %" PRIu64
+            " images, and %s has no number like ILSVRC2012_val_00000001; wanted a line for "
+            "each, or lines with the images' names",
+            labels->path, labels->wnid.count, count, name);
+    *wnid = ff_names_at(&labels->wnid, number ? number - 1 : rank);
+    return FF_OK;
+}
+
 ff_status ff_imagenet_labels_find(const ff_imagenet_labels *labels, const char *name, uint64_t rank,
-                                  const char **wnid, ff_error *error) {
-    if (!labels->name.count) {
-        if (rank >= labels->wnid.count)
-            return ff_fail(error, FF_BAD_DATA, "%s: has %zu lines, but there are more images (%s)",
-                           labels->path, labels->wnid.count, name);
-        *wnid = ff_names_at(&labels->wnid, rank);
-        return FF_OK;
-    }
+                                  uint64_t count, const char **wnid, ff_error *error) {
+    if (!labels->name.count) return find_by_number(labels, name, rank, count, wnid, error);
     size_t low = 0, high = labels->name.count, bytes = stem(&name, strlen(name));
     while (low < high) {
         size_t middle = low + (high - low) / 2;
