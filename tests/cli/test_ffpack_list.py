@@ -20,7 +20,7 @@ place = tempfile.mkdtemp()
 os.chdir(place)
 out = os.path.join(place, "out")
 os.makedirs("set/sub dir")
-paths = ["a.png", "sub dir/b, \"c\".png", "../next.png", os.path.join(place, "absolute.png"), "é.jpg", "a.png"]
+paths = ["a.png", "sub dir/b, \"c\".png", "../next.png", os.path.join(place, "absolute.png"), "é.jpg", "z.png"]
 pictures = {}
 for path in paths:
     if path not in pictures:
@@ -109,6 +109,8 @@ check("kinds that the header says", {
     "c": multi(names, [[w] for w in words]), "d": vector([[3]] * 6)})
 tabs(words, numbers, [row[0] for row in floats], header=["path", "w", "n", "f"])
 check("--label of a list", {"n": klass(numbers)}, "--label", "n")
+write("".join("%s\t%d\n" % line for line in zip(paths + paths[:2], numbers + numbers[:2])))
+check("two images once more", {"label": klass(numbers + numbers[:2])}, items=items + items[:2])
 tabs(words, numbers)
 check("--label without a header", {"label2": klass(numbers)}, "--label", "label2")
 write("zoo\ncat\ndog\nbee\nant\nÄrger\n", "classes")

@@ -49,7 +49,11 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
     char *cursor = text, *line;
     size_t line_number = 0, empty_line = 0;
     const ff_field *labels = &source->labels.field[field];
+    if (!strncmp(cursor, "\xef\xbb\xbf", 3)) cursor += 3;
     while ((line = ff_text_line(&cursor))) {
+        size_t bytes = strlen(line);
+        line = (char *)ff_text_trim(line, &bytes);
+        line[bytes] = 0;
         line_number++;
         if (!*line) {
             if (!empty_line) empty_line = line_number;

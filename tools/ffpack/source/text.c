@@ -2,6 +2,7 @@
 
 #include "format/base/read.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define TEXT_LIMIT_BYTES (UINT64_C(64) << 20)
@@ -24,10 +25,10 @@ ff_status ff_text_read(const char *path, char **text, ff_error *error) {
 char *ff_text_line(char **cursor) {
     char *line = *cursor;
     if (!*line) return NULL;
-    size_t length = strcspn(line, "\n");
-    *cursor = line + length + (line[length] != 0);
+    size_t length = strcspn(line, "\r\n");
+    const bool both = line[length] == '\r' && line[length + 1] == '\n';
+    *cursor = line + length + both + (line[length] != 0);
     line[length] = 0;
-    if (length && line[length - 1] == '\r') line[length - 1] = 0;
     return line;
 }
 

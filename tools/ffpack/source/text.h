@@ -11,7 +11,8 @@
  * zero byte is FF_BAD_DATA. */
 FF_MUST_USE ff_status ff_text_read(const char *path, char **text, ff_error *error);
 
-/* The next line of a text, terminated in place, without "\n" or "\r\n"; NULL after the last.
+/* The next line of a text, terminated in place, without "\n", "\r\n" or "\r"; NULL after the
+ * last.
  * *cursor starts as the text. */
 char *ff_text_line(char **cursor);
 

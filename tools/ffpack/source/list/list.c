@@ -4,19 +4,23 @@
  *
  * The first line may be a header (header.h), which says in which column the paths are. Its other
  * cells name the fields; NAME:class, NAME:names, NAME:numbers, NAME:multi-hot and NAME:value also
- * say their kind; one named split is not a label but the split of each line. Without a header the
+ * say their kind; one named split is not a label but the split of each line: train, val
+ * and test also by the words that folders may have. Without a header the
  * field is named label (then label2, ...), and adjacent vectors (columns of numbers that are not
  * all whole) become one field named target (then target2, ...). Items are numbered in the order of
- * the lines, in each split; keys are the paths as written. The list is read twice, or three times
- * where labels are names, so memory does not grow with it. */
+ * the lines, in each split; keys are the paths as written. A path with two labels is refused. The
+ * list is read twice, or three times where labels are names, so memory does not grow with it. */
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/list/fields.h"
+#include "tools/ffpack/source/list/repeats.h"
+#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { SPLITS_LIMIT = 64, SPLIT_NAME_LIMIT = 64, PATH_CELL_BYTES = 512 };
@@ -76,8 +80,10 @@ typedef struct list {
     char *folder;
     ff_list_fields fields;
     ff_names splits; /* in the order of appearance */
-    size_t *split;   /* [splits.count] its number in source->split */
-    char *labels;    /* of an item */
+    ff_names words;  /* [splits.count] the first word for each */
+    ff_list_repeats *repeats;
+    size_t *split; /* [splits.count] its number in source->split */
+    char *labels;  /* of an item */
 } list;
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -107,27 +113,57 @@ static ff_status for_rows(list *state, row_taker *take, ff_error *error) {
     return status;
 }
 
-static bool find_split(const list *state, const char *name, size_t *number) {
-    for (*number = 0; *number < state->splits.count; ++*number)
-        if (!strcmp(ff_names_at(&state->splits, *number), name)) return true;
+/* The split that a cell names: train, val and test also by other words, in any case, as folders
+ * (ff_split_rank). */
+static const char *split_of(const list *state, const ff_table_row *row, size_t *bytes) {
+    const char *word = ff_table_cell(row, state->fields.header.split);
+    *bytes = strlen(word);
+    word = ff_text_trim(word, bytes);
+    int rank = ff_split_rank(word, *bytes);
+    if (rank < 0) return word;
+    *bytes = strlen(ff_split_names[rank]);
+    return ff_split_names[rank];
+}
+
+static bool find_split(const list *state, const char *name, size_t bytes, size_t *number) {
+    for (*number = 0; *number < state->splits.count; ++*number) {
+        const char *here = ff_names_at(&state->splits, *number);
+        if (!strncmp(here, name, bytes) && !here[bytes]) return true;
+    }
     return false;
+}
+
+/* Two words for one split, val and dev, may be meant as two. */
+static ff_status check_word(const list *state, const ff_table_row *row, const char *word,
+                            const char *first, ff_error *error) {
+    size_t bytes = strlen(word), first_bytes = strlen(first);
+    word = ff_text_trim(word, &bytes);
+    first = ff_text_trim(first, &first_bytes);
+    if (bytes == first_bytes && !strncasecmp(word, first, bytes)) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: line %" PRIu64
+                   " names the split '%.*s', earlier lines '%.*s', which are the "
+                   "same; wanted one word for it",
+                   state->source->path, row->line, (int)bytes, word, (int)first_bytes, first);
 }
 
 /* A split is a folder of OUT. */
 static ff_status survey_split(list *state, const ff_table_row *row, ff_error *error) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    const char *name = ff_table_cell(row, state->fields.header.split);
-    size_t number;
-    if (find_split(state, name, &number)) return FF_OK;
-    size_t bytes = strlen(name);
-    if (!bytes || name[strspn(name, plain)] || bytes > SPLIT_NAME_LIMIT)
+    size_t number, bytes;
+    const char *name = split_of(state, row, &bytes);
+    const char *word = ff_table_cell(row, state->fields.header.split);
+    if (find_split(state, name, bytes, &number))
+        return check_word(state, row, word, ff_names_at(&state->words, number), error);
+    if (!bytes || strspn(name, plain) < bytes || bytes > SPLIT_NAME_LIMIT)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: line %" PRIu64 " names the split '%.100s', wanted a word of letters, "
                        "digits, _ and -",
-                       state->source->path, row->line, name);
+                       state->source->path, row->line, word);
     if (state->splits.count == SPLITS_LIMIT)
         return ff_fail(error, FF_BAD_DATA, "%s: line %" PRIu64 " names a split beyond %d",
                        state->source->path, row->line, SPLITS_LIMIT);
+    FF_TRY(ff_names_add(&state->words, word, strlen(word), error));
     return ff_names_add(&state->splits, name, bytes, error);
 }
 
@@ -162,7 +198,7 @@ static ff_status add_splits(list *state, ff_error *error) {
     size_t count = state->splits.count, train = count;
     FF_TRY(ff_alloc(&state->split, count + 1, sizeof *state->split, "splits", error));
     if (count <= 1) return add_split(state, 0, "", error);
-    if (find_split(state, "train", &train)) FF_TRY(add_split(state, train, "train", error));
+    if (find_split(state, "train", 5, &train)) FF_TRY(add_split(state, train, "train", error));
     for (size_t i = 0; i < count; i++)
         if (i != train) FF_TRY(add_split(state, i, ff_names_at(&state->splits, i), error));
     return FF_OK;
@@ -201,15 +237,28 @@ static ff_status find_file(const list *state, const ff_table_row *row, uint64_t 
 
 static ff_status list_row(list *state, const ff_table_row *row, ff_error *error) {
     const char *path = ff_table_cell(row, state->fields.header.path);
-    size_t split = 0;
+    size_t split = 0, bytes = 0;
+    const char *name = state->splits.count > 1 ? split_of(state, row, &bytes) : NULL;
     FF_TRY(ff_list_fields_values(&state->fields, row, state->labels, error));
-    if (state->splits.count > 1 &&
-        !find_split(state, ff_table_cell(row, state->fields.header.split), &split))
+    if (name && !find_split(state, name, bytes, &split))
         return ff_fail(error, FF_BAD_DATA, "%s: changed while it was read", state->source->path);
     ff_item item = {
         .part = FF_PART_FILE, .key = path, .key_bytes = strlen(path), .labels = state->labels};
     FF_TRY(find_file(state, row, &item.bytes, error));
+    FF_TRY(ff_list_repeats_add(state->repeats, path, row->line, split, state->labels,
+                               state->fields.label_bytes, error));
     return ff_listing_add(state->source->split[state->split[split]].listing, &item, error);
+}
+
+static ff_status note_repeats(list *state, ff_error *error) {
+    char *said, *text;
+    ff_status status = ff_list_repeats_check(state->repeats, &said, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "%s", state->source->path);
+    if (!said) return FF_OK;
+    status = ff_format(&text, error, "%s: %s", state->source->path, said);
+    free(said);
+    FF_TRY(status);
+    return ff_source_note(state->source, text, error);
 }
 
 static ff_status list_all(list *state, ff_error *error) {
@@ -219,7 +268,9 @@ static ff_status list_all(list *state, ff_error *error) {
         return ff_fail(error, FF_BAD_DATA, "%s: has no lines", state->source->path);
     FF_TRY(make_fields(state, error));
     FF_TRY(add_splits(state, error));
-    return for_rows(state, list_row, error);
+    FF_TRY(ff_list_repeats_create(&state->repeats, state->source->temporary, error));
+    FF_TRY(for_rows(state, list_row, error));
+    return note_repeats(state, error);
 }
 
 static ff_status list_list(ff_source *source, ff_error *error) {
@@ -232,6 +283,8 @@ static ff_status list_list(ff_source *source, ff_error *error) {
     free(state.split);
     free(state.folder);
     ff_names_free(&state.splits);
+    ff_names_free(&state.words);
+    ff_list_repeats_destroy(&state.repeats);
     return status;
 }
 
