@@ -54,10 +54,13 @@ def ffpack(*arguments):
     return done.returncode, done.stdout.decode() + done.stderr.decode()
 
 
+RAW = ["--dtype", "u8", "--mean", ".5,.5,.5", "--std", ".5,.5,.5"]
+
+
 def packs(name, wanted, *arguments, folder="out", says=()):
     """Packs to out, where `folder` then has these labels, and the summary has these pieces."""
     shutil.rmtree("out", ignore_errors=True)
-    code, said = ffpack(*arguments, "-o", "out", "--dtype", "u8")
+    code, said = ffpack(*arguments, "-o", "out", *RAW)
     found = read(folder) if code == 0 else None
     missing = [piece for piece in says if piece not in said]
     return tap.ok(code == 0 and found == wanted and not missing, name, "%s\n%r, wanted %r\nnot said: %s" % (said, found, wanted, missing))
@@ -66,7 +69,7 @@ def packs(name, wanted, *arguments, folder="out", says=()):
 def refuses(name, code, pieces, *arguments):
     """One sentence with these pieces, and no set."""
     shutil.rmtree("out", ignore_errors=True)
-    found, said = ffpack(*arguments, "-o", "out", "--dtype", "u8")
+    found, said = ffpack(*arguments, "-o", "out", *RAW)
     missing = [piece for piece in pieces if piece not in said]
     tap.ok(found == code and said.count("\n") == 1 and not missing and not os.path.exists("out"), name, "%d: %s\nnot said: %s" % (found, said, missing))
 
@@ -128,7 +131,7 @@ write("list.csv", "x,1\ny,cat\n")
 packs("a name beside a number that is one", {"x.ppm": "1", "y.ppm": "cat"}, "mixed", "--labels", "test=list.csv", folder="out/test")
 
 # The same lines by every other way.
-ffpack("gts/train", "-o", "setA", "--dtype", "u8")
+ffpack("gts/train", "-o", "setA", *RAW)
 make("", true)
 write("list.csv", clean)
 write("header.csv", "path,label:class\n" + clean)
@@ -205,6 +208,92 @@ packs("pandas' index", wanted, "flat", "--labels", "list.csv", says=["list.csv: 
 shutil.copy("list.csv", "flat/list.csv")
 packs("pandas' index in SOURCE", wanted, "flat/list.csv", says=["flat/list.csv: the paths are in column 2 (path); column 1, the numbers of the rows, is left out"])
 os.remove("flat/list.csv")
+
+# ---- lists as SOURCE: one image on several lines (P3), words for splits (P18), line ends (P27) --------
+
+
+def lists(name, text, wanted, **more):
+    write("flat/list.csv", text)
+    packs(name, wanted, "flat/list.csv", *more.pop("options", ()), **more)
+    os.remove("flat/list.csv")
+
+
+def no_list(name, text, code, *pieces, options=()):
+    write("flat/list.csv", text)
+    refuses(name, code, pieces, "flat/list.csv", *options)
+    os.remove("flat/list.csv")
+
+
+no_list("one path, two classes", "a.ppm,cat\nb.ppm,dog\na.ppm,dog\n", 65, "flat/list.csv: lines 1 and 3 give a.ppm different labels")
+no_list("written in two ways", "a.ppm,cat\nb.ppm,dog\n./a.ppm,dog\n", 65, "flat/list.csv: lines 1 and 3 give a.ppm different labels")
+no_list("in two splits", "path,label,split\na.ppm,cat,train\na.ppm,dog,val\n", 65, "lines 2 and 3 give a.ppm different labels")
+lists("the same class twice is said", "a.ppm,cat\nb.ppm,dog\nb.ppm,dog\na.ppm,cat\n", {"a.ppm": "cat", "b.ppm": "dog"},
+      says=["flat/list.csv: 2 lines name an image once more, which is packed as often (a.ppm, ...)"])
+lists("an image in two splits is said", "path,label,split\na.ppm,cat,train\na.ppm,cat,val\n", {"a.ppm": "cat"}, folder="out/val",
+      says=["flat/list.csv: 1 image is in two splits (a.ppm)"])
+for words, names in [(("Train", "valid", "TEST"), ("train", "val", "test")), (("train", "validation", " test "), ("train", "val", "test")),
+                     (("training", "dev", "testing"), ("train", "val", "test")), (("0", "1", "2"), ("0", "1", "2"))]:
+    text = "path,label,split\n" + "".join("%s.ppm,%s,%s\n" % line for line in zip("abc", ("x", "y", "x"), words))
+    lists("splits %s" % (words,), text, {"b.ppm": "y"}, folder="out/" + names[1])
+    tap.ok(sorted(os.listdir("out")) == sorted(names), "are %s" % (names,), os.listdir("out"))
+lists("Train and train", "path,label,split\na.ppm,x,Train\nb.ppm,y,train\nc.ppm,x,test\n", {"a.ppm": "x", "b.ppm": "y"}, folder="out/train")
+no_list("val and dev", "path,label,split\na.ppm,x,train\nb.ppm,y,val\nc.ppm,x,dev\n", 65, "line 4 names the split 'dev', earlier lines 'val', which are the same")
+lists("CR line ends", "a.ppm,cat\rb.ppm,dog\rc.ppm,cat\r", {"a.ppm": "cat", "b.ppm": "dog", "c.ppm": "cat"})
+lists("CR line ends and quotes", '"a.ppm","c\nat"\r"b.ppm",dog\r\rc.ppm,dog', {"a.ppm": "c\nat", "b.ppm": "dog", "c.ppm": "dog"})
+
+# ---- one ; in a class name (P4), whole numbers with a point (P5, P14) -------------------------------
+
+no_list("a ; in one class name", "a.ppm,AT&amp;T\nb.ppm,cat\nc.ppm,dog\nd.ppm,AT&amp;T\n", 2, "line 1 has 'AT&amp;T', which may be one class or several", "--label-kind class")
+no_list("in several", "a.ppm,AT&amp;T\nb.ppm,H&amp;M\n", 2, "may be one class or several")
+for options, header in [(("--label-kind", "class"), ""), (("--label-kind", "names"), ""), ((), "path,label:class\n")]:
+    lists("one class, by %r" % (options or header,), header + "a.ppm,AT&amp;T\nb.ppm,cat\nc.ppm,dog\nd.ppm,x|y\n", options=options,
+          wanted={"a.ppm": "AT&amp;T", "b.ppm": "cat", "c.ppm": "dog", "d.ppm": "x|y"})
+for options, header in [(("--label-kind", "multi-hot"), ""), ((), "path,label:multi-hot\n")]:
+    lists("two tags, by %r" % (options or header,), header + "a.ppm,p;q\nb.ppm,cat\n", options=options, wanted={"a.ppm": [0, 1, 1], "b.ppm": [1, 0, 0]},
+          says=["label: multi-hot, 3 names; a.ppm is p, q"])
+lists("tags that occur again", "a.ppm,p;q\nb.ppm,q\nc.ppm,\n", {"a.ppm": [1, 1], "b.ppm": [0, 1], "c.ppm": [0, 0]}, says=["label: multi-hot, 2 names; a.ppm is p, q"])
+for text in ("1.0,2.0,10.0,-1.0", "1,2.0,10.00,-1"):
+    text = "".join("%s.ppm,%s\n" % line for line in zip("abcd", text.split(",")))
+    wanted = {"a.ppm": 1, "b.ppm": 2, "c.ppm": 10, "d.ppm": -1}
+    lists("pandas' classes as SOURCE", text, wanted, says=["label: class, numbers 1 to 10; a.ppm is 1; 1 item has no label (-1)"])
+    lists("with a header", "path,label\n" + text, wanted)
+    write("list.csv", text)
+    packs("the same as --labels", wanted, "flat", "--labels", "list.csv")
+lists("numbers that are not whole are values", "a.ppm,1.0\nb.ppm,2.5\n", {"a.ppm": [*b"\0\0\x80?"], "b.ppm": [*b"\0\0 @"]}, says=["target: vector, 1 number; a.ppm is 1"])
+lists("--label-kind value", "a.ppm,1\nb.ppm,2\n", {"a.ppm": [*b"\0\0\x80?"], "b.ppm": [*b"\0\0\0@"]}, options=("--label-kind", "value"))
+lists("boxes are one vector", "a.ppm,1.0,2.0\nb.ppm,2.0,3.0\n", {"a.ppm": [*b"\0\0\x80?\0\0\0@"], "b.ppm": [*b"\0\0\0@\0\0@@"]}, says=["target: vector, 2 numbers; a.ppm is 1, 2"])
+write("list.csv", "a,0.5\nb,1\nc,1\nd,1\n")
+refuses("a class that is not whole", 65, ["list.csv: line 1 has a number that is not whole"], "flat", "--labels", "list.csv")
+packs("unless it is a name", {"a.ppm": "0.5", "b.ppm": "1", "c.ppm": "1", "d.ppm": "1"}, "flat", "--labels", "list.csv", "--label-kind", "names")
+refuses("--labels with several classes of an image", 2, ["--label-kind: a list of --labels holds one class for each image"], "flat", "--labels", "list.csv", "--label-kind", "multi-hot")
+
+# ---- --classes FILE (P19), arrays (P24, N10), the summary ---------------------------------------------
+
+write("names", b"\xef\xbb\xbfa \r\n b\rc\t\n")
+write("list.csv", "a,0\nb,1\nc,2\nd,0\n")
+packs("--classes with a byte order mark, blanks and line ends", {"a.ppm": "a", "b.ppm": "b", "c.ppm": "c", "d.ppm": "a"}, "flat", "--labels", "list.csv", "--classes", "names",
+      says=["label: class, 3 names; a.ppm is a"])
+for rows, kind, said in [([[1, 1, 0], [0, 1, 0]], "multi-hot", "label: multi-hot, 3 classes; x:0 is 0, 1"), ([[1, 0, 0], [0, 0, 1]], "soft", "label: soft, 3 classes; x:0 is 1, 0, 0"),
+                         ([[.5, .5, 0], [0, 1, 0]], "soft", "label: soft, 3 classes; x:0 is 0.5, 0.5, 0"), ([[.5, .51, 0], [0, 1, 0]], "vector", "label: vector, 3 numbers; x:0 is 0.5, 0.51, 0")]:
+    numpy.save("x.npy", images[:2])
+    numpy.save("y.npy", numpy.array(rows, "f4"))
+    shutil.rmtree("out", ignore_errors=True)
+    code, said_all = ffpack("x.npy", "-o", "out", *RAW)
+    tap.ok(code == 0 and fields("out")[0][1] == kind and said in said_all and "y.npy has the labels of ./x.npy" in said_all, "floats %s are %s" % (rows, kind), said_all)
+    split = reader.Split("out")
+    tap.ok([list(numpy.frombuffer(split.sample(i)[2][0], "u1" if kind == "multi-hot" else "<f4")) for i in range(2)] == numpy.array(rows, "f4").tolist()
+           or numpy.allclose([numpy.frombuffer(split.sample(i)[2][0], "u1" if kind == "multi-hot" else "<f4") for i in range(2)], rows), "with these values")
+code, said = ffpack("pets/train", "--dry-run")
+tap.ok(code == 0 and "\nlabel: class, 2 names; cat/0.ppm is cat\n" in said, "a dry run says so, too", said)
+code, said = ffpack("flat", "--splits", "none", "--dry-run", "--labels", "list.csv", "--json")
+tap.ok(code == 0 and '"label: class, numbers 0 to 2; a.ppm is 0"' in said, "and --json", said)
+shutil.copytree("flat", "bare/test")
+make("bare/train", ["a/0.ppm"])
+code, said = ffpack("bare", "--dry-run")
+tap.ok(code == 0 and "label: class, 1 name; a/0.ppm is a; 4 items have no label (-1)\n" in said, "items without a label are counted", said)
+write("flat/list.csv", "a.ppm\nb.ppm\n")
+code, said = ffpack("flat/list.csv", "--dry-run")
+tap.ok(code == 0 and "\nno labels\n" in said, "a set without labels says so", said)
 
 os.chdir("/")
 shutil.rmtree(place)

@@ -268,6 +268,7 @@ ff_status ff_source_list(ff_source *source, ff_error *error) {
                            *split->name ? " " : "");
         FF_TRY(ff_stream_order(source, split, error));
     }
+    FF_TRY(ff_source_note_labels(source, error));
     return note_classes(source, error);
 }
 

@@ -187,6 +187,8 @@ FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
 FF_MUST_USE ff_status ff_source_read_numbers(ff_source *source, ff_error *error);
 /* Adds a sentence to the summary; frees `text`. */
 FF_MUST_USE ff_status ff_source_note(ff_source *source, char *text, ff_error *error);
+/* Says in the summary what each label field is. Called by ff_source_list. */
+FF_MUST_USE ff_status ff_source_note_labels(ff_source *source, ff_error *error);
 /* Keeps only the label field source->label. Called by ff_source_list. */
 FF_MUST_USE ff_status ff_source_keep_label(ff_source *source, ff_error *error);
 /* Class names of a field from the lines of a text file, empty lines at its end left out; or with

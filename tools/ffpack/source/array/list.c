@@ -108,23 +108,28 @@ static ff_status check_labels(const ff_array_set *set, const ff_array_set *first
                    ff_array_shape(&first->labels, other, sizeof other));
 }
 
-/* Whether all rows are of 0 and 1, or floats that sum to 1. */
-static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, bool *hot,
+/* What all rows are. */
+typedef struct row_kinds {
+    bool hot, soft; /* of 0 and 1; not below 0 with the sum 1 */
+} row_kinds;
+
+static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, row_kinds *kinds,
                               ff_error *error) {
     const ff_array *labels = &set->labels;
-    bool real = ff_element_is_float(labels->element);
     ff_array_rows rows = {.source = source, .array = labels, .path = set->labels_path};
     ff_status status = FF_OK;
-    for (uint64_t i = 0; i < labels->size[0] && *hot && status == FF_OK; i++) {
+    for (uint64_t i = 0; i < labels->size[0] && (kinds->hot || kinds->soft); i++) {
         const unsigned char *row;
-        status = ff_array_row(&rows, i, &row, error);
         double sum = 0;
-        for (uint64_t k = 0; k < width_of(labels) && *hot && status == FF_OK; k++) {
+        status = ff_array_row(&rows, i, &row, error);
+        if (status != FF_OK) break;
+        for (uint64_t k = 0; k < width_of(labels); k++) {
             double value = ff_element_value(row, labels->element, labels->big_endian, k);
             sum += value;
-            *hot = real ? value >= 0 : value == 0 || value == 1;
+            if (!(value == 0 || value == 1)) kinds->hot = false;
+            if (!(value >= 0)) kinds->soft = false;
         }
-        if (real && !(sum >= 0.999 && sum <= 1.001)) *hot = false;
+        if (!(sum >= 0.999 && sum <= 1.001)) kinds->soft = false;
     }
     ff_array_rows_free(&rows);
     return status;
@@ -149,11 +154,12 @@ static ff_status find_field(const ff_source *source, const ff_array_set *set, si
         return ff_fail(error, FF_BAD_DATA,
                        "%s: has no labels, but %s has; only classes may be missing",
                        bare->images_path, first->images_path);
-    bool real = ff_element_is_float(first->labels.element), hot = width_of(&first->labels) > 1;
-    for (size_t i = 0; i < count; i++) FF_TRY(look_at_rows(source, &set[i], &hot, error));
-    *field =
-        real ? (label_field){hot ? FF_FIELD_SOFT : FF_FIELD_VECTOR, FF_F32, 0}
-             : (label_field){hot ? FF_FIELD_MULTI_HOT : FF_FIELD_VECTOR, hot ? FF_U8 : FF_I64, 0};
+    bool real = ff_element_is_float(first->labels.element), several = width_of(&first->labels) > 1;
+    row_kinds kinds = {.hot = several, .soft = several && real};
+    for (size_t i = 0; i < count; i++) FF_TRY(look_at_rows(source, &set[i], &kinds, error));
+    *field = kinds.soft  ? (label_field){FF_FIELD_SOFT, FF_F32, 0}
+             : kinds.hot ? (label_field){FF_FIELD_MULTI_HOT, FF_U8, 0}
+                         : (label_field){FF_FIELD_VECTOR, real ? FF_F32 : FF_I64, 0};
     field->width = (uint32_t)width_of(&first->labels);
     return FF_OK;
 }
@@ -206,8 +212,10 @@ static ff_status make_label(const ff_source *source, const ff_array_set *set, ui
     if (field->dtype == FF_F32)
         ff_elements_to_f32(label, row, labels->element, labels->big_endian, field->width, 0, 1);
     for (uint32_t k = 0; k < field->width && field->dtype != FF_F32; k++) {
-        int64_t value;
-        if (!ff_element_integer(row, labels->element, labels->big_endian, k, &value))
+        int64_t value = 0;
+        if (field->dtype == FF_U8)
+            value = (int64_t)ff_element_value(row, labels->element, labels->big_endian, k);
+        else if (!ff_element_integer(row, labels->element, labels->big_endian, k, &value))
             return ff_fail(error, FF_BAD_DATA,
                            "%s: label %" PRIu64 " is beyond the integers of 64 bits",
                            set->labels_path, index);

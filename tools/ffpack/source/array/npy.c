@@ -63,6 +63,14 @@ static ff_status open_array(ff_source *source, const char *folder, const char *n
     return FF_OK;
 }
 
+/* Says in the summary which file the labels are from: it was found by its name. */
+static ff_status note_labels(ff_source *source, const ff_array_set *set, ff_error *error) {
+    char *text;
+    if (!set->labeled) return FF_OK;
+    FF_TRY(ff_format(&text, error, "%s has the labels of %s", set->labels_path, set->images_path));
+    return ff_source_note(source, text, error);
+}
+
 /* Lists those of the files in `folder`. */
 static ff_status list_names(ff_source *source, const char *folder, const ff_names *names,
                             ff_error *error) {
@@ -77,6 +85,8 @@ static ff_status list_names(ff_source *source, const char *folder, const ff_name
                                 &set->labels_path, &set->labels, error);
     }
     if (status == FF_OK) status = ff_array_list(source, choice.set, choice.count, error);
+    for (size_t i = 0; i < choice.count && status == FF_OK; i++)
+        status = note_labels(source, &choice.set[i], error);
     ff_npy_choice_free(&choice);
     return status;
 }
@@ -105,6 +115,7 @@ static ff_status list_unknown(ff_source *source, const char *folder, const char 
         if (status != FF_OK) goto done;
     }
     FF_TRY_DONE(ff_array_list(source, &set, 1, error));
+    FF_TRY_DONE(note_labels(source, &set, error));
 done:
     ff_array_set_free(&set);
     return status;
