@@ -49,9 +49,11 @@ static ff_status count(uint64_t *number, char **first, const ff_buffer *path, ff
 /* A line with the same path as the line before. */
 static ff_status take_same(ff_list_repeats *repeats, const line *now, ff_error *error) {
     if (!XXH128_isEqual(now->labels, repeats->last.labels))
-        return ff_fail(
-            error, FF_BAD_DATA, "lines %" PRIu64 " and %" PRIu64 " give %.*s different labels; wanted one line for each image",
-            repeats->last.number, now->number, (int)repeats->path.length, repeats->path.bytes);
+        return ff_fail(error, FF_BAD_DATA,
+                       "lines %" PRIu64 " and %" PRIu64
+                       " give %.*s different labels; wanted one line for each image",
+                       repeats->last.number, now->number, (int)repeats->path.length,
+                       repeats->path.bytes);
     if (now->split != repeats->last.split)
         return count(&repeats->in_two, &repeats->in_two_path, &repeats->path, error);
     return count(&repeats->repeated, &repeats->repeated_path, &repeats->path, error);
