@@ -138,6 +138,38 @@ for name in ["many", "many.tar.gz"]:
     ok(code == 0, "packs 300 images of %s" % name, said)
 ok(ids("many.out") == ids("many.tar.gz.out"), "the same set")
 
+# Names whose Unicode is not composed, as a Mac's: their bytes, which number the classes, are the folder's.
+ODD = ["cafe\u0301/e\u0301.png", "caff/b.png", "caf\xe9/c.png", "\u1112\u1161\u11ab/d.png", "caff/" + "e\u0301" * 80 + ".png"]
+for index, name in enumerate(ODD):
+    picture("odd/" + name, index)
+code, said = run("odd", "-o", "odd.out", *OPTIONS)
+ok(code == 0, "packs the folder with odd names", said)
+for form, name in [(tarfile.PAX_FORMAT, "odd.pax.tar"), (tarfile.GNU_FORMAT, "odd.gnu.tar")]:
+    make_tar(name, "odd", form=form)
+make_tar("odd.tar.gz", "odd", mode="w:gz")
+
+
+def odd_zip(name, prefix=b"", extra=False):
+    """With `extra`, names in ASCII, and the right ones in Info-ZIP's field 0x7075."""
+    with open(name, "wb") as file:
+        file.write(prefix)
+    with zipfile.ZipFile(name, "a", zipfile.ZIP_DEFLATED) as packed:
+        for index, path in enumerate(reversed(ODD)):
+            member = zipfile.ZipInfo("%d/%d.png" % (index, index) if extra else path)
+            if extra:
+                text = b"\1" + struct.pack("<I", zlib.crc32(member.filename.encode())) + path.encode()
+                member.extra = struct.pack("<HHB", 0x5555, 1, 0) + struct.pack("<HH", 0x7075, len(text)) + text
+            packed.writestr(member, open("odd/" + path, "rb").read())
+
+
+odd_zip("odd.zip")
+odd_zip("odd.prefixed.zip", b"#!/bin/sh\nexit 1\n")
+odd_zip("odd.extra.zip", extra=True)
+for name in ["odd.pax.tar", "odd.gnu.tar", "odd.tar.gz", "odd.zip", "odd.prefixed.zip", "odd.extra.zip"]:
+    options = [*OPTIONS, "--format", "archive"]
+    code, said = run(name, "-o", name + ".out", *options)
+    ok(code == 0 and ids(name + ".out") == ids("odd.out"), "%s: the ids of the folder's set" % name, said)
+
 # ---- bad images ----------------------------------------------------------------------------------
 
 with tarfile.open("bad.tar.gz", "w:gz") as tar:
@@ -183,6 +215,7 @@ CASES = [
     ("an absolute name", [good, ("/tmp/x.png", tarfile.REGTYPE, image)], "absolute name"),
     ("a symbolic link", [good, ("b/x.png", tarfile.SYMTYPE, "/etc/passwd")], "is a link"),
     ("a hard link", [good, ("b/x.png", tarfile.LNKTYPE, "a/1.png")], "is a link"),
+    ("a hard link with an odd name", [good, ("b/e\u0301.png", tarfile.LNKTYPE, "a/e\u0301.png")], "is a link"),
     ("a name of 64 KiB", [good, ("b/" + "x" * 65530 + ".png", tarfile.REGTYPE, image)], "65536 bytes"),
     ("a PNG header of 100,000 x 100,000", [good, ("a/2.png", tarfile.REGTYPE, huge)], "more than the limit"),
     ("a member twice", [good, good], "twice"),

@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/metadata.h"
+#include "tools/ffpack/source/archive_name.h"
 #include "tools/ffpack/source/archive_range.h"
 
 #include <archive.h>
@@ -27,14 +28,14 @@ struct ff_archive {
     uint64_t file_bytes;
     bool nested;
     bool plain;      /* as far as read */
-    locale_t locale; /* UTF-8, which some headers' names are in; 0 where there is none */
+    locale_t locale; /* "C": libarchive cannot convert names to it, and leaves them as they are */
     struct archive_entry *entry;   /* the current member's */
     struct archive *outer;         /* of the file */
     struct archive *inner;         /* of its current member, or NULL */
     struct archive *current;       /* whose member is current: outer or inner */
     ff_archive_range file, inside; /* of the outer archive, and of the inner one in a plain tar */
     ff_buffer prefix;              /* "INNER/" */
-    ff_buffer name;
+    ff_buffer name, stored;        /* `stored`: a name in a zip */
     uint64_t member_count;
     uint64_t unpacked_bytes; /* of all members so far */
 };
@@ -111,7 +112,7 @@ ff_status ff_archive_open(ff_archive **out, const char *path, bool nested, ff_er
     archive->file.fd = -1;
     archive->nested = nested;
     archive->plain = true;
-    archive->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    archive->locale = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
     ff_status status;
     FF_TRY_DONE(ff_copy_string(&archive->path, path, error));
     FF_TRY_DONE(open_file(archive, error));
@@ -234,8 +235,8 @@ static bool is_tar_name(const char *name) {
 /* The next header; *more = false at the end. */
 static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
     for (;;) {
-        /* libarchive converts names to the locale's character set: use the same everywhere, so that
-         * bytes stay unchanged. */
+        /* libarchive composes the Unicode of names in a UTF-8 locale: use one in which their bytes
+         * stay unchanged. */
         locale_t before = archive->locale ? uselocale(archive->locale) : (locale_t)0;
         int result = archive_read_next_header2(archive->current, archive->entry);
         if (archive->locale) uselocale(before);
@@ -247,6 +248,18 @@ static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
     }
 }
 
+/* *name as it is stored; a zip's in UTF-8 is not in the entry. */
+static ff_status find_name(ff_archive *archive, const char **name, ff_error *error) {
+    *name = archive_entry_pathname(archive->entry);
+    if (*name) return FF_OK;
+    if ((archive_format(archive->current) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_ZIP)
+        FF_TRY(ff_archive_zip_name(&archive->stored, archive->file.fd, archive->path,
+                                   (uint64_t)archive_read_header_position(archive->current),
+                                   (uint64_t)archive_filter_bytes(archive->current, 0), error));
+    *name = archive->stored.bytes;
+    return archive->stored.length > 1 ? FF_OK : broken(archive, archive->current, error);
+}
+
 ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_error *error) {
     *member = (ff_archive_member){0};
     for (;;) {
@@ -255,9 +268,8 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
         FF_TRY(ff_interrupt_check(error));
         FF_TRY(next_entry(archive, &more, error));
         if (!more) return FF_OK;
-        const char *name = archive_entry_pathname(entry);
-        if (!name) name = archive_entry_pathname_utf8(entry);
-        if (!name) return broken(archive, archive->current, error);
+        const char *name;
+        FF_TRY(find_name(archive, &name, error));
         FF_TRY(take_name(archive, name, error));
         name = archive->name.bytes;
         member->kind = kind_of(entry);
@@ -325,6 +337,7 @@ void ff_archive_close(ff_archive **archive) {
     ff_close_file(&(*archive)->file.fd);
     ff_buffer_free(&(*archive)->prefix);
     ff_buffer_free(&(*archive)->name);
+    ff_buffer_free(&(*archive)->stored);
     free((*archive)->file.chunk);
     free((*archive)->inside.chunk);
     free((*archive)->path);
