@@ -127,6 +127,13 @@ refuses("a number beyond them", 65, ["list.csv: line 3 has the class 2, wanted -
 make("mixed", ["train/%s/0.ppm" % c for c in ("1", "cat", "dog")] + ["test/%s.ppm" % c for c in "xy"])
 write("list.csv", "x,1\ny,0\n")
 refuses("names of which one is a number", 2, ["line 2 has 0", "0 would be class '1'"], "mixed", "--labels", "test=list.csv")
+write("list.csv", "x,1\ny,-1\n")
+refuses("a number that is a name, where not all names are numbers", 2, ["list.csv: line 1 has 1, and a class of train/ is called so", "1 would be class 'cat'", "--label-kind names or --label-kind numbers"],
+        "mixed", "--labels", "test=list.csv")
+for kind, label in (("names", "1"), ("numbers", "cat")):
+    packs("--label-kind %s decides" % kind, {"x.ppm": label, "y.ppm": None}, "mixed", "--labels", "test=list.csv", "--label-kind", kind, folder="out/test")
+make("sorted", ["train/%s/0.ppm" % c for c in ("0", "1", "cat")] + ["test/%s.ppm" % c for c in "xy"])
+packs("where both readings are the same", {"x.ppm": "1", "y.ppm": None}, "sorted", "--labels", "test=list.csv", folder="out/test")
 write("list.csv", "x,1\ny,cat\n")
 packs("a name beside a number that is one", {"x.ppm": "1", "y.ppm": "cat"}, "mixed", "--labels", "test=list.csv", folder="out/test")
 
@@ -252,6 +259,18 @@ for options, header in [(("--label-kind", "multi-hot"), ""), ((), "path,label:mu
     lists("two tags, by %r" % (options or header,), header + "a.ppm,p;q\nb.ppm,cat\n", options=options, wanted={"a.ppm": [0, 1, 1], "b.ppm": [1, 0, 0]},
           says=["label: multi-hot, 3 names; a.ppm is p, q"])
 lists("tags that occur again", "a.ppm,p;q\nb.ppm,q\nc.ppm,\n", {"a.ppm": [1, 1], "b.ppm": [0, 1], "c.ppm": [0, 0]}, says=["label: multi-hot, 2 names; a.ppm is p, q"])
+write("list.csv", "a,p;q\nb,p\nc,q\nd,q|p\n")
+refuses("tags in --labels", 2, ["list.csv: line 1 has 'p;q', which looks like several classes", "--label-kind class"], "flat", "--labels", "list.csv")
+write("list.csv", "a,p;q\nb,p;r\nc,s\nd,s\n")
+refuses("tags in --labels, each beside another", 2, ["line 1 has 'p;q', which looks like several classes"], "flat", "--labels", "list.csv")
+packs("a class of --labels with a ;", {"a.ppm": "p;q", "b.ppm": "p;r", "c.ppm": "s", "d.ppm": "s"}, "flat", "--labels", "list.csv", "--label-kind", "class")
+write("list.csv", "a,AT&amp;T\nb,cat\nc,cat\nd,AT&amp;T\n")
+packs("one that is no list of names", {"a.ppm": "AT&amp;T", "b.ppm": "cat", "c.ppm": "cat", "d.ppm": "AT&amp;T"}, "flat", "--labels", "list.csv")
+no_list("nan among names", "a.ppm,cat\nb.ppm,NaN\n", 65, "column 2: line 2 has nan or inf among names; wanted -1", "--label-kind names")
+no_list("inf alone", "a.ppm,inf\nb.ppm,-inf\n", 65, "column 2: line 1 has nan or inf among names")
+lists("a class that is called nan", "a.ppm,cat\nb.ppm,nan\n", {"a.ppm": "cat", "b.ppm": "nan"}, options=("--label-kind", "names"))
+write("list.csv", "a,cat\nb,nan\nc,cat\nd,cat\n")
+refuses("nan in --labels", 65, ["list.csv: line 2 has nan or inf among names"], "flat", "--labels", "list.csv")
 for text in ("1.0,2.0,10.0,-1.0", "1,2.0,10.00,-1"):
     text = "".join("%s.ppm,%s\n" % line for line in zip("abcd", text.split(",")))
     wanted = {"a.ppm": 1, "b.ppm": 2, "c.ppm": 10, "d.ppm": -1}
@@ -273,6 +292,10 @@ write("names", b"\xef\xbb\xbfa \r\n b\rc\t\n")
 write("list.csv", "a,0\nb,1\nc,2\nd,0\n")
 packs("--classes with a byte order mark, blanks and line ends", {"a.ppm": "a", "b.ppm": "b", "c.ppm": "c", "d.ppm": "a"}, "flat", "--labels", "list.csv", "--classes", "names",
       says=["label: class, 3 names; a.ppm is a"])
+for first in (0, 1):
+    write("names", "".join("%d %s\n" % (first + i, c) for i, c in enumerate("abc")))
+    packs("names after their numbers from %d" % first, {"a.ppm": "%d a" % first, "b.ppm": "%d b" % (first + 1), "c.ppm": "%d c" % (first + 2), "d.ppm": "%d a" % first},
+          "flat", "--labels", "list.csv", "--classes", "names", says=["names: every class is called by its number and a word ('%d a')" % first])
 for rows, kind, said in [([[1, 1, 0], [0, 1, 0]], "multi-hot", "label: multi-hot, 3 classes; x:0 is 0, 1"), ([[1, 0, 0], [0, 0, 1]], "soft", "label: soft, 3 classes; x:0 is 1, 0, 0"),
                          ([[.5, .5, 0], [0, 1, 0]], "soft", "label: soft, 3 classes; x:0 is 0.5, 0.5, 0"), ([[.5, .51, 0], [0, 1, 0]], "vector", "label: vector, 3 numbers; x:0 is 0.5, 0.51, 0")]:
     numpy.save("x.npy", images[:2])

@@ -74,10 +74,12 @@ static void first(uint64_t *at, int64_t *number, uint64_t now, int64_t value) {
 
 void ff_class_numbers_see(ff_class_numbers *numbers, int64_t value, uint64_t at) {
     if (value == -1) return;
-    if (ff_class_numbers_named(numbers, value) >= 0)
+    const int32_t label = ff_class_numbers_named(numbers, value);
+    if (label >= 0)
         first(&numbers->named_at, &numbers->named, at, value);
     else
         first(&numbers->nameless_at, &numbers->nameless, at, value);
+    if (label >= 0 && label != value) first(&numbers->other_at, &numbers->other, at, value);
     if (value < 0 || value >= numbers->field->class_count)
         first(&numbers->beyond_at, &numbers->beyond, at, value);
 }
@@ -107,10 +109,23 @@ static ff_status which(const ff_class_numbers *numbers, const char *unit, ff_err
         numbers->field->class_name[numbers->nameless]);
 }
 
+/* The class called 1 among others that are called cat and dog. */
+static ff_status two_classes(const ff_class_numbers *numbers, const char *unit, ff_error *error) {
+    return ff_fail(
+        error, FF_USAGE,
+        "%s %" PRIu64 " has %" PRId64
+        ", and a class of %s is called so, but a number may also count the classes: %" PRId64
+        " would be class '%s'; wanted --label-kind names or --label-kind numbers",
+        unit, numbers->other_at, numbers->other, numbers->by, numbers->other,
+        numbers->field->class_name[numbers->other]);
+}
+
 ff_status ff_class_numbers_decide(ff_class_numbers *numbers, const char *unit, ff_error *error) {
     const bool names = !numbers->nameless_at, places = !numbers->beyond_at;
     if (numbers->kind == FF_LABEL_NUMBERS) return places ? FF_OK : no_place(numbers, unit, error);
     numbers->names = names;
+    if (names && places && !numbers->all && numbers->other_at && numbers->kind != FF_LABEL_NAMES)
+        return two_classes(numbers, unit, error);
     if (names) return FF_OK;
     if (numbers->kind == FF_LABEL_NAMES) return no_name(numbers, unit, error);
     if (!numbers->all && !numbers->named_at && !numbers->listed)

@@ -4,7 +4,8 @@
  *
  * A number may be the name of a class (of the folders 1 to 102), or count the classes in their
  * order from 0. All numbers of a source are read in one way:
- * - as names, if each is the name of a class. "2" and "00002" are the same number;
+ * - as names, if each is the name of a class, and all classes are numbers or no number would count
+ *   another class. "2" and "00002" are the same number;
  * - else they count, if no class is called by one of them and some class has another name than a
  *   number;
  * - else both may be meant: refused with both, until --label-kind names or numbers says it.
@@ -41,7 +42,9 @@ typedef struct ff_class_numbers {
     uint64_t seen;
     uint64_t named_at, nameless_at, beyond_at; /* the first number that is a name, is none, is no
                                                   place; 0 = none */
-    int64_t named, nameless, beyond;
+    uint64_t other_at;                         /* the first that is the name of one class and the
+                                                  place of another; 0 = none */
+    int64_t named, nameless, beyond, other;
     bool names;     /* decided: numbers are names */
 } ff_class_numbers; /* zero-initialised {0} */
 

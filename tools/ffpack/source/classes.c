@@ -44,6 +44,30 @@ static ff_status check_different(const ff_field *field, const char *path, ff_err
     return status;
 }
 
+/* Whether a name is this number and a word. */
+static bool is_numbered(const char *name, size_t number) {
+    const size_t digits = strcspn(name, " \t");
+    int64_t value;
+    return name[digits] && ff_text_whole(name, digits, &value) > 0 && value == (int64_t)number;
+}
+
+/* "0 cat" is a name, though its 0 may not be meant to be a part of it: the summary says so. */
+static ff_status note_numbered(ff_source *source, const ff_field *labels, const char *path,
+                               ff_error *error) {
+    char *text;
+    for (size_t first = 0; first < 2; first++) {
+        uint32_t i = 0;
+        while (i < labels->class_count && is_numbered(labels->class_name[i], first + i)) i++;
+        if (i < labels->class_count) continue;
+        FF_TRY(ff_format(&text, error,
+                         "%s: every class is called by its number and a word ('%.60s'); wanted "
+                         "names alone if the numbers are not a part of them",
+                         path, labels->class_name[0]));
+        return ff_source_note(source, text, error);
+    }
+    return FF_OK;
+}
+
 ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path, char *text,
                                  ff_error *error) {
     char *cursor = text, *line;
@@ -66,7 +90,8 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
     }
     if (!labels->class_count)
         return ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a class name a line", path);
-    return check_different(labels, path, error);
+    FF_TRY(check_different(labels, path, error));
+    return note_numbered(source, labels, path, error);
 }
 
 /* Takes the classes of a packed set's field: the one of the same name, or the only one with

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- cells --------------------------------------------------------------------------------- */
 
@@ -22,6 +23,14 @@ static int parse_whole(const char *text, size_t bytes, int64_t *value, bool *poi
     while (dot && zeros + 1 < bytes && text[bytes - zeros - 1] == '0') zeros++;
     *point = zeros && text + bytes - zeros - 1 == dot;
     return ff_text_whole(text, *point ? (size_t)(dot - text) : bytes, value);
+}
+
+/* As pandas and NumPy write what is missing or no number. */
+static bool is_missing(const char *text, size_t bytes) {
+    static const char *const words[] = {"nan", "inf", "-inf"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i]) == bytes && !strncasecmp(text, words[i], bytes)) return true;
+    return false;
 }
 
 static bool is_unlabeled(const char *text, size_t bytes) {
@@ -133,6 +142,7 @@ ff_status ff_list_column_survey(ff_list_column *column, uint64_t line, const cha
     if (count && whole < 0) first_line(&column->number_line, line);
     if (count) return FF_OK;
     first_line(&column->name_line, line);
+    if (is_missing(text, bytes)) first_line(&column->missing_line, line);
     if (strcspn(cell, ";|") == strlen(cell) || column->joined_line) return FF_OK;
     column->joined_line = line;
     snprintf(column->joined, sizeof column->joined, "%s", text);
@@ -162,6 +172,12 @@ static ff_status guess(ff_list_column *column, ff_error *error) {
     const bool names = column->name_line != 0;
     const bool whole = column->whole_line || column->point_line;
     if (names && (whole || column->number_line) && !column->fixed) return mixed(column, error);
+    if (column->missing_line && !column->fixed)
+        return ff_fail(error, FF_BAD_DATA,
+                       "line %" PRIu64
+                       " has nan or inf among names; wanted -1 for an item without a label, or "
+                       "--label-kind names (a header like NAME:names) if a class is called so",
+                       column->missing_line);
     column->kind = FF_LIST_CLASS;
     if (column->classes_only && column->number_line && !names)
         return ff_fail(error, FF_BAD_DATA,
@@ -269,7 +285,39 @@ ff_status ff_list_column_collect(ff_list_column *column, uint64_t line, const ch
     return FF_OK;
 }
 
+/* Whether names with ';' or '|' between are in several cells, where a cell is one class. */
+static ff_status find_parts(const ff_list_column *column, bool *recurs, ff_error *error) {
+    ff_class_set parts = {0};
+    ff_status status = FF_OK;
+    *recurs = false;
+    for (uint32_t i = 0; i < column->names.count && status == FF_OK && !*recurs; i++) {
+        const char *cell = ff_class_set_name(&column->names, i);
+        size_t bytes;
+        for (const char *name; status == FF_OK && (name = next_name(&cell, &bytes));) {
+            uint32_t number, before = parts.count;
+            status = ff_class_set_add(&parts, name, bytes, &number, error);
+            *recurs = *recurs || (status == FF_OK && number < before);
+        }
+    }
+    ff_class_set_free(&parts);
+    return status;
+}
+
+/* A list of --labels, in which a cell is one class. */
+static ff_status check_one_class(const ff_list_column *column, ff_error *error) {
+    bool recurs;
+    if (!column->joined_line || column->fixed || column->asked != FF_LABEL_GUESS) return FF_OK;
+    FF_TRY(find_parts(column, &recurs, error));
+    if (!recurs) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "line %" PRIu64
+                   " has '%s', which looks like several classes, and --labels takes one for each "
+                   "image; wanted --label-kind class if it is one, or the list itself as SOURCE",
+                   column->joined_line, column->joined);
+}
+
 ff_status ff_list_column_settle(ff_list_column *column, ff_error *error) {
+    if (column->classes_only) FF_TRY(check_one_class(column, error));
     if (column->kind == FF_LIST_MULTI && column->asked == FF_LABEL_GUESS && !column->fixed &&
         !column->recurs)
         return ff_fail(error, FF_USAGE,

@@ -9,9 +9,11 @@
  *   value per name; an empty cell is none. Where no part occurs again, one class may be called so,
  *   and the list is refused;
  * - all are names: classes by name.
- * A mixture of numbers and names is refused, because it is usually a mistake. -1 is an item without
- * a label in columns of classes, and does not decide their kind. With the kind class one name or
- * number is a class; with names numbers are names, too; with multi-hot all are names separated by
+ * A mixture of numbers and names is refused, because it is usually a mistake, and so are nan and
+ * inf. A list of --labels takes one class a cell, and refuses cells of several names that recur. -1
+ * is an item without a label in columns of classes, and does not decide their kind. With the kind
+ * class one name or number is a class; with names numbers are names, too; with multi-hot all are
+ * names separated by
  * ';' or '|'; with value all are numbers. Names are numbered in the order of their bytes, or are
  * classes that are known; class_numbers.h says which class a number means then. Blanks around a
  * name or number are ignored. Thread rule: one thread at a time. */
@@ -37,6 +39,7 @@ typedef struct ff_list_column {
     bool classes_only;   /* of --labels: no other kind */
     /* Seen: the first line with each; 0 = none. A point_line has a whole number like 2.0. */
     uint64_t whole_line, point_line, number_line, name_line, joined_line, empty_line, uneven_line;
+    uint64_t missing_line;    /* nan or inf */
     char joined[64];          /* the cell in joined_line */
     int64_t least, most;      /* of the whole numbers */
     uint32_t width;           /* numbers in the first cell of numbers */
