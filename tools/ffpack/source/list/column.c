@@ -3,102 +3,9 @@
 #include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-/* ---- cells --------------------------------------------------------------------------------- */
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
-/* A whole number, also one like 2.0; *point = whether it is one of these. Returns as
- * ff_text_whole. */
-static int parse_whole(const char *text, size_t bytes, int64_t *value, bool *point) {
-    const char *dot = memchr(text, '.', bytes);
-    size_t zeros = 0;
-    while (dot && zeros + 1 < bytes && text[bytes - zeros - 1] == '0') zeros++;
-    *point = zeros && text + bytes - zeros - 1 == dot;
-    return ff_text_whole(text, *point ? (size_t)(dot - text) : bytes, value);
-}
-
-/* As pandas and NumPy write what is missing or no number. */
-static bool is_missing(const char *text, size_t bytes) {
-    static const char *const words[] = {"nan", "inf", "-inf"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strlen(words[i]) == bytes && !strncasecmp(text, words[i], bytes)) return true;
-    return false;
-}
-
-static bool is_unlabeled(const char *text, size_t bytes) {
-    int64_t value;
-    bool point;
-    return parse_whole(text, bytes, &value, &point) > 0 && value == -1;
-}
-
-static size_t digits(const char *text, size_t *at) {
-    size_t begin = *at;
-    while (text[*at] >= '0' && text[*at] <= '9') ++*at;
-    return *at - begin;
-}
-
-/* A decimal number at `text`, which ends with a zero; *bytes = its length. No hexadecimal, no
- * infinity, no nan, and nothing that is infinite in f32. */
-static bool parse_number(const char *text, size_t *bytes, float *value) {
-    size_t at = *text == '-' || *text == '+';
-    size_t whole = digits(text, &at), fraction = 0;
-    if (text[at] == '.') {
-        at++;
-        fraction = digits(text, &at);
-    }
-    if (!whole && !fraction) return false;
-    if (text[at] == 'e' || text[at] == 'E') {
-        at++;
-        at += text[at] == '-' || text[at] == '+';
-        if (!digits(text, &at)) return false;
-    }
-    *bytes = at;
-    *value = (float)strtod(text, NULL);
-    return isfinite(*value);
-}
-
-/* Parses the numbers of a cell, separated by blanks or ';', up to `room` of them as f32 into
- * *values (unaligned). 0 = not numbers. */
-static uint32_t parse_numbers(const char *cell, char *values, uint32_t room) {
-    uint32_t count = 0;
-    for (const char *at = cell;;) {
-        size_t bytes;
-        float value;
-        while (is_blank(*at)) at++;
-        if (!*at) return count;
-        if (!parse_number(at, &bytes, &value) || count == FF_LIST_WIDTH_LIMIT) return 0;
-        if (count < room) memcpy(values + count * sizeof value, &value, sizeof value);
-        count++;
-        at += bytes;
-        if (*at && *at != ';' && !is_blank(*at)) return 0;
-        while (is_blank(*at)) at++;
-        if (*at == ';') {
-            at++;
-            while (is_blank(*at)) at++;
-            if (!*at) return 0;
-        }
-    }
-}
-
-/* The next name of a cell, separated by ';' or '|'; NULL at its end. Empty ones are skipped. */
-static const char *next_name(const char **cursor, size_t *bytes) {
-    while (**cursor) {
-        const char *name = *cursor;
-        *bytes = strcspn(name, ";|");
-        *cursor = name + *bytes + (name[*bytes] != 0);
-        name = ff_text_trim(name, bytes);
-        if (*bytes) return name;
-    }
-    return NULL;
-}
 
 /* ---- kinds of columns ---------------------------------------------------------------------- */
 
@@ -132,17 +39,17 @@ ff_status ff_list_column_survey(ff_list_column *column, uint64_t line, const cha
         return FF_OK;
     }
     const ff_label_kind asked = column->asked;
-    int whole = parse_whole(text, bytes, &value, &point);
+    int whole = ff_cell_whole(text, bytes, &value, &point);
     if (!whole && (asked == FF_LABEL_GUESS || asked == FF_LABEL_CLASS || asked == FF_LABEL_NUMBERS))
         return ff_fail(error, FF_BAD_DATA,
                        "line %" PRIu64 ": '%.60s' is a whole number beyond 64 bits", line, cell);
-    uint32_t count = parse_numbers(text, NULL, 0);
+    uint32_t count = ff_cell_numbers(text, NULL, 0);
     if (count) see_numbers(column, line, count);
     if (whole > 0 && value != -1) see_whole(column, line, value, point);
     if (count && whole < 0) first_line(&column->number_line, line);
     if (count) return FF_OK;
     first_line(&column->name_line, line);
-    if (is_missing(text, bytes)) first_line(&column->missing_line, line);
+    if (ff_cell_missing(text, bytes)) first_line(&column->missing_line, line);
     if (strcspn(cell, ";|") == strlen(cell) || column->joined_line) return FF_OK;
     column->joined_line = line;
     snprintf(column->joined, sizeof column->joined, "%s", text);
@@ -253,10 +160,10 @@ static ff_status collect_class(ff_list_column *column, uint64_t line, const char
     bool point;
     size_t bytes = strlen(cell);
     cell = ff_text_trim(cell, &bytes);
-    if (is_unlabeled(cell, bytes)) return FF_OK;
+    if (ff_cell_unlabeled(cell, bytes)) return FF_OK;
     if (!column->fixed)
         return in_line(ff_class_set_add(&column->names, cell, bytes, &number, error), line, error);
-    if (parse_whole(cell, bytes, &value, &point) > 0)
+    if (ff_cell_whole(cell, bytes, &value, &point) > 0)
         ff_class_numbers_see(&column->numbers, value, line);
     return FF_OK;
 }
@@ -268,7 +175,7 @@ static ff_status look_for_names(ff_list_column *column, const char *cell, ff_err
     const char *text = ff_text_trim(cell, &bytes);
     if (!bytes || ff_class_set_find(&column->cells, text, bytes) != UINT32_MAX) return FF_OK;
     FF_TRY(ff_class_set_add(&column->cells, text, bytes, &number, error));
-    for (const char *name; (name = next_name(&cell, &bytes));)
+    for (const char *name; (name = ff_cell_name(&cell, &bytes));)
         if (ff_class_set_find(&column->names, name, bytes) != UINT32_MAX) column->recurs = true;
     return FF_OK;
 }
@@ -280,7 +187,7 @@ ff_status ff_list_column_collect(ff_list_column *column, uint64_t line, const ch
     if (!ff_list_column_collects(column)) return FF_OK;
     if (column->kind == FF_LIST_CLASS) return collect_class(column, line, cell, error);
     if (!column->recurs) FF_TRY(in_line(look_for_names(column, cell, error), line, error));
-    for (const char *name; (name = next_name(&cell, &bytes));)
+    for (const char *name; (name = ff_cell_name(&cell, &bytes));)
         FF_TRY(in_line(ff_class_set_add(&column->names, name, bytes, &number, error), line, error));
     return FF_OK;
 }
@@ -293,7 +200,7 @@ static ff_status find_parts(const ff_list_column *column, bool *recurs, ff_error
     for (uint32_t i = 0; i < column->names.count && status == FF_OK && !*recurs; i++) {
         const char *cell = ff_class_set_name(&column->names, i);
         size_t bytes;
-        for (const char *name; status == FF_OK && (name = next_name(&cell, &bytes));) {
+        for (const char *name; status == FF_OK && (name = ff_cell_name(&cell, &bytes));) {
             uint32_t number, before = parts.count;
             status = ff_class_set_add(&parts, name, bytes, &number, error);
             *recurs = *recurs || (status == FF_OK && number < before);
@@ -351,7 +258,7 @@ static ff_status find_name(const ff_list_column *column, uint64_t line, const ch
     int64_t value;
     bool point;
     *number = ff_class_set_find(&column->names, name, bytes);
-    if (*number == UINT32_MAX && column->fixed && parse_whole(name, bytes, &value, &point) > 0)
+    if (*number == UINT32_MAX && column->fixed && ff_cell_whole(name, bytes, &value, &point) > 0)
         *number = (uint32_t)ff_class_numbers_named(&column->numbers, value);
     if (*number == UINT32_MAX)
         return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 ": '%.*s' is no class of %s", line,
@@ -371,14 +278,14 @@ static ff_status class_value(const ff_list_column *column, uint64_t line, const 
     int64_t number = -1;
     bool point;
     cell = ff_text_trim(cell, &bytes);
-    if (is_unlabeled(cell, bytes)) {
+    if (ff_cell_unlabeled(cell, bytes)) {
         ; /* -1 */
     } else if (column->named) {
         uint32_t found;
         FF_TRY(find_name(column, line, cell, bytes, &found, error));
         number = found;
     } else {
-        if (parse_whole(cell, bytes, &number, &point) <= 0 || number < column->least ||
+        if (ff_cell_whole(cell, bytes, &number, &point) <= 0 || number < column->least ||
             number > column->most)
             return changed(line, error);
         if (column->fixed) number = ff_class_numbers_label(&column->numbers, number);
@@ -395,12 +302,12 @@ ff_status ff_list_column_value(const ff_list_column *column, uint64_t line, cons
                                void *value, ff_error *error) {
     if (column->kind == FF_LIST_CLASS) return class_value(column, line, cell, value, error);
     if (column->kind == FF_LIST_VECTOR)
-        return parse_numbers(cell, value, column->width) == column->width ? FF_OK
-                                                                          : changed(line, error);
+        return ff_cell_numbers(cell, value, column->width) == column->width ? FF_OK
+                                                                            : changed(line, error);
     uint8_t *hot = value;
     size_t bytes;
     memset(hot, 0, column->names.count);
-    for (const char *name; (name = next_name(&cell, &bytes));) {
+    for (const char *name; (name = ff_cell_name(&cell, &bytes));) {
         uint32_t number;
         FF_TRY(find_name(column, line, name, bytes, &number, error));
         hot[number] = 1;

@@ -22,8 +22,7 @@
 
 #include "tools/ffpack/source/class_numbers.h"
 #include "tools/ffpack/source/class_set.h"
-
-#define FF_LIST_WIDTH_LIMIT 65536u /* values of a vector or multi-hot label */
+#include "tools/ffpack/source/list/cell.h"
 
 typedef enum ff_list_kind {
     FF_LIST_AUTO, /* until ff_list_column_decide */
