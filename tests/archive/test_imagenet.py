@@ -127,6 +127,22 @@ with tarfile.open("unnumbered.tar", "w") as tar:
 code, said = run("unnumbered.tar", "--format", "imagenet", "-o", "unnumbered", "--val-labels", "wnids.txt", *OPTIONS)
 ok(code == 0, "names without numbers, a line for each", said)
 
+# Without the images and the lines of a class that train has.
+without = [(name, data) for name, data in sorted(val) if dict(lines)[name] != "n02119789"]
+os.mkdir("lacking")
+shutil.copy("imagenet/ILSVRC2012_img_train.tar", "lacking")
+with tarfile.open("lacking/ILSVRC2012_img_val.tar", "w") as tar:
+    for name, data in without:
+        add(tar, name, data)
+open("lacking.txt", "w").write("".join("%s %s\n" % (name, dict(lines)[name]) for name, _ in without))
+shutil.copytree("folders", "fewer")
+shutil.rmtree("fewer/val/n02119789")
+code, said = run("lacking", "-o", "out", "--val-labels", "lacking.txt", *OPTIONS)
+ok(code == 65 and "has no class folder n02119789" in said and "--allow-empty-classes" in said, "a class that train alone has", said)
+code, said = run("fewer", "-o", "fewer.out", "--allow-empty-classes", *OPTIONS)
+code, said = run("lacking", "-o", "lacking.out", "--val-labels", "lacking.txt", "--allow-empty-classes", *OPTIONS)
+ok(code == 0 and ids("lacking.out/val") == ids("fewer.out/val"), "is left out with --allow-empty-classes, as that error advises", said)
+
 # ---- what is wrong -------------------------------------------------------------------------------
 
 shutil.copy("imagenet/ILSVRC2012_img_val.tar", "alone.tar")

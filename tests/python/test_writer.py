@@ -151,6 +151,7 @@ for name, labels, wanted in [
         ("multi-hot", hot, hot),
         ("multi-hot of booleans", torch.from_numpy(hot == 1), hot == 1),
         ("multi-hot as lists", hot.tolist(), hot),
+        ("multi-hot as floats, as losses want it", hot.astype("f4"), hot),
         ("soft", soft, soft),
         ("whole numbers", hot * 10 ** 12, hot * 10 ** 12),
         ("floats", torch.from_numpy(soft * 3), soft * 3),

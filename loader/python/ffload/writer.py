@@ -76,7 +76,7 @@ class Writer:
         f32 or another type of numbers (u8 from 0 to 255, floats as they are, other integers with range=(low, high)).
 
         label: a class (a whole number, -1 or None for none, a name with classes=); or several numbers: whole ones
-            that are all 0 or 1 (multi-hot), others (a vector), floats whose sums are 1 (soft), others (a vector).
+            or floats that are all 0 or 1 (multi-hot), floats whose sums are 1 (soft), others (a vector).
 
         The values are copied. UsageError where the sample is not like those before; the writer stays as it was."""
         self._check_open()

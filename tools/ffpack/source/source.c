@@ -148,7 +148,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
         {"splits", options->splits, FF_USES_TREE},
         {"exclude", options->exclude, FF_USES_TREE},
         {"labels", options->label_list, FF_USES_TREE},
-        {"allow-empty-classes", options->allow_empty_classes, FF_USES_TREE},
+        {"allow-empty-classes", options->allow_empty_classes, FF_USES_EMPTY},
         {"val-labels", options->val_labels, FF_USES_VAL_LABELS},
         {"label-kind", options->label_kind != FF_LABEL_GUESS, FF_USES_LABEL_KIND},
         {"array-layout", options->array_layout != FF_ARRAY_GUESS, FF_USES_ARRAY_LAYOUT},
