@@ -216,6 +216,28 @@ shutil.copy("list.csv", "flat/list.csv")
 packs("pandas' index in SOURCE", wanted, "flat/list.csv", says=["flat/list.csv: the paths are in column 2 (path); column 1, the numbers of the rows, is left out"])
 os.remove("flat/list.csv")
 
+# ---- paths in --labels (N9), labels of arrays (N10) --------------------------------------------------
+
+here = os.path.realpath(place)
+wanted = {"t%02d.ppm" % i: str(i) for i in range(12)}
+for name, root in [("from the folder of SOURCE on", "test/"), ("with SOURCE", "gts/test/"), ("with ./ and SOURCE", "./gts/test/"), ("from / on", here + "/gts/test/")]:
+    write("list.csv", "".join("%s%s,%s\n" % (root, *line) for line in true.items()))
+    packs("paths " + name, wanted, "gts", "--labels", "test=list.csv", folder="out/test")
+os.symlink("gts", "link")
+packs("from / on, by a link", wanted, "link", "--labels", "test=list.csv", folder="out/test")
+write("list.csv", "".join("%s/flat/%s.ppm,%s\n" % (here, c, c) for c in "abcd"))
+packs("from / on, of the only split", {c + ".ppm": c for c in "abcd"}, "flat", "--labels", "list.csv")
+write("list.csv", "".join("/mnt/%s.ppm,%s\n" % (c, c) for c in "abcd"))
+refuses("paths of another folder", 65, ["list.csv has no line for a.ppm and others, but for '/mnt/a.ppm' and the like"], "flat", "--labels", "list.csv")
+numpy.save("x.npy", images[:4])
+numpy.save("y.npy", numpy.arange(4))
+refuses("--labels of an array", 2, ["--labels: does not apply to x.npy, which is read as --format npy and has its labels in y.npy beside x.npy"], "x.npy", "--labels", "y.npy")
+shutil.rmtree("out", ignore_errors=True)
+code, said = ffpack("x.npy", "-o", "out", *RAW)
+tap.ok(code == 0 and "y.npy has the labels of ./x.npy" in said and "label: class, numbers 0 to 3; x:0 is 0" in said, "labels beside an array are named", said)
+os.remove("x.npy")
+os.remove("y.npy")
+
 # ---- lists as SOURCE: one image on several lines (P3), words for splits (P18), line ends (P27) --------
 
 

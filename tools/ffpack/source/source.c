@@ -157,6 +157,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
         return ff_fail(error, FF_USAGE, "--classes and --classes-from exclude each other");
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (!given[i].given || (source->format->uses & given[i].use)) continue;
+        const bool list = !strcmp(given[i].name, "labels");
         char of[128] = "";
         for (const ff_source_format *const *format = formats; *format; format++) {
             size_t length = strlen(of);
@@ -165,8 +166,9 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
                          (*format)->name);
         }
         return ff_fail(error, FF_USAGE,
-                       "--%s: does not apply to %s, which is read as --format %s; it is for %s",
-                       given[i].name, source->path, source->format->name, of);
+                       "--%s: does not apply to %s, which is read as --format %s%s%s; it is for %s",
+                       given[i].name, source->path, source->format->name,
+                       list ? " and has its labels " : "", list ? source->format->labels : "", of);
     }
     return FF_OK;
 }

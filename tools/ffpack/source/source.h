@@ -41,7 +41,8 @@ typedef struct ff_source_format {
     ff_status (*list)(ff_source *source, ff_error *error);
     /* Whether SOURCE may be a brace pattern (braces.h); detect then gets its first file. */
     bool patterns;
-    unsigned uses; /* of ff_source_uses; other options of ff_source_uses are refused */
+    unsigned uses;      /* of ff_source_uses; other options of ff_source_uses are refused */
+    const char *labels; /* where its labels are; required unless `uses` has FF_USES_TREE */
 } ff_source_format;
 
 /* Where items are stored. A stream is an archive that can only be read sequentially: its items'

@@ -292,5 +292,6 @@ const ff_source_format ff_source_idx = {
     .wanted = "IDX files named as MNIST's (plain or .gz), or a folder of them",
     .detect = idx_detect,
     .list = idx_list,
+    .labels = "in the file of labels beside that of images",
     .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

@@ -174,5 +174,6 @@ const ff_source_format ff_source_npy = {
     .wanted = "arrays of NumPy: an .npz with images and labels, an .npy, or a folder of .npy",
     .detect = npy_detect,
     .list = npy_list,
+    .labels = "in y.npy beside x.npy, X_labels.npy beside X.npy, or labels of the .npz",
     .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

@@ -173,5 +173,6 @@ const ff_source_format ff_source_cifar = {
         ".tar.gz of them",
     .detect = ff_cifar_detect,
     .list = cifar_list,
+    .labels = "in its batches",
     .uses = FF_USES_CLASSES,
 };

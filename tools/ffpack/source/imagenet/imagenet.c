@@ -264,5 +264,6 @@ const ff_source_format ff_source_imagenet = {
     .wanted = "ImageNet's ILSVRC2012_img_train.tar or ILSVRC2012_img_val.tar, or their folder",
     .detect = imagenet_detect,
     .list = imagenet_list,
+    .labels = "from --val-labels",
     .uses = FF_USES_CLASSES | FF_USES_VAL_LABELS | FF_USES_EMPTY,
 };

@@ -294,5 +294,6 @@ const ff_source_format ff_source_list_file = {
     .wanted = "a list of image files: lines of a path and its labels, separated by tabs or as CSV",
     .detect = list_detect,
     .list = list_list,
+    .labels = "in its own columns",
     .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND,
 };

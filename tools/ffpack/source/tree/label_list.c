@@ -53,6 +53,16 @@ static bool are_numbers(const ff_label_list *list, const ff_table_row *row) {
     return true;
 }
 
+/* A path without the folder where it begins. */
+static const char *strip_root(const ff_label_list *list, const char *name) {
+    while (name[0] == '.' && name[1] == '/') name += 2;
+    for (size_t i = 0; i < list->roots.count; i++) {
+        const char *root = ff_names_at(&list->roots, i);
+        if (!strncmp(name, root, strlen(root))) return name + strlen(root);
+    }
+    return name;
+}
+
 static ff_status take_row(ff_label_list *list, const ff_list_header *header,
                           const ff_table_row *row, ff_error *error) {
     const char *name = ff_table_cell(row, header->path);
@@ -61,13 +71,15 @@ static ff_status take_row(ff_label_list *list, const ff_list_header *header,
                        "%s: line %" PRIu64 " is '%.60s', wanted an image's name and its class with "
                        "a tab or a comma between",
                        list->path, row->line, name);
-    while (name[0] == '.' && name[1] == '/') name += 2;
     FF_TRY(ff_reserve(&list->line, &list->line_capacity, list->name.count + 1, sizeof *list->line,
                       "labels", error));
     list->line[list->name.count] = row->line;
     const char *class_name = ff_table_cell(row, list->class_column);
     size_t bytes = strlen(name), class_bytes = strlen(class_name);
     name = ff_text_trim(name, &bytes);
+    const char *inside = strip_root(list, name);
+    bytes -= (size_t)(inside - name);
+    name = inside;
     class_name = ff_text_trim(class_name, &class_bytes);
     list->numbers = list->numbers && are_numbers(list, row);
     FF_TRY(ff_names_add(&list->name, name, bytes, error));
@@ -262,6 +274,7 @@ uint64_t ff_label_list_unused(const ff_label_list *list, const char **example) {
 void ff_label_list_free(ff_label_list *list) {
     free(list->path);
     free(list->columns);
+    ff_names_free(&list->roots);
     ff_names_free(&list->name);
     ff_names_free(&list->klass);
     free(list->line);

@@ -3,11 +3,12 @@
  * tiny-imagenet's val_annotations.txt is one.
  *
  * A line's name is an image's path in its split's folder or its name alone, each with or without
- * its ending. Lines that name no image are counted, and decide nothing: neither whether classes are
- * names or numbers, nor which classes there are. Further columns are named in the summary where the
- * class's column is clear: by --label, by its title (label, class, target), or without a header as
- * names next to numbers (boxes); else the list is refused. Classes are names, or whole numbers
- * (list/column.h). Memory: the names and classes of all lines. Thread rule: one thread at a time.
+ * its ending; the path may begin at a folder of `roots`. Lines that name no image are counted, and
+ * decide nothing: neither whether classes are names or numbers, nor which classes there are.
+ * Further columns are named in the summary where the class's column is clear: by --label, by its
+ * title (label, class, target), or without a header as names next to numbers (boxes); else the list
+ * is refused. Classes are names, or whole numbers (list/column.h). Memory: the names and classes of
+ * all lines. Thread rule: one thread at a time.
  */
 #ifndef FF_FFPACK_SOURCE_LABEL_LIST_H
 #define FF_FFPACK_SOURCE_LABEL_LIST_H
@@ -17,8 +18,9 @@
 #include "tools/ffpack/source/names.h"
 
 typedef struct ff_label_list {
-    char *path;    /* for messages */
-    char *columns; /* the further columns, "b, c"; NULL = none. Owned */
+    char *path;     /* for messages */
+    ff_names roots; /* "/data/set/test/", "test/"; filled before it is read. Owned */
+    char *columns;  /* the further columns, "b, c"; NULL = none. Owned */
     size_t class_column;
     bool chosen;          /* by --label */
     bool unclear;         /* which column has the classes */

@@ -58,8 +58,34 @@ ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree, const
     return status;
 }
 
-ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree, ff_error *error) {
+/* Where the paths of a list may begin: the split's folder, also below SOURCE or from '/' on. */
+static ff_status find_roots(ff_tree_list *from, const ff_tree *tree, const ff_tree_layout *layout,
+                            ff_error *error) {
+    const ff_tree_split *split = NULL;
+    for (size_t i = 0; i < layout->count; i++)
+        if (!strcmp(layout->split[i].name, from->split) || layout->count == 1)
+            split = &layout->split[i];
+    if (!split) return FF_OK;
+    char *whole = tree->options->files ? realpath(tree->path, NULL) : NULL;
+    const char *above[] = {whole, tree->options->files ? tree->path : NULL, ""};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < sizeof above / sizeof above[0] && status == FF_OK; i++) {
+        char *root;
+        if (!above[i]) continue;
+        status = ff_format(&root, error, "%s%s%s%s", above[i], *above[i] ? "/" : "", tree->root,
+                           split->folder);
+        if (status != FF_OK) break;
+        if (*root) status = ff_names_add(&from->list.roots, root, strlen(root), error);
+        free(root);
+    }
+    free(whole);
+    return status;
+}
+
+ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree, const ff_tree_layout *layout,
+                             ff_error *error) {
     char *name;
+    FF_TRY(find_roots(from, tree, layout, error));
     FF_TRY(ff_format(&name, error, "%s%s", tree->root, from->path));
     size_t found = access(from->path, F_OK) ? find_table(tree, name) : SIZE_MAX;
     ff_table *table;

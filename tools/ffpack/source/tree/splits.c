@@ -143,11 +143,13 @@ static ff_status mark(ff_tree_splits *splits, ff_tree *tree, ff_tree_split *spli
     if (!list->missing || tree->source->skip) return FF_OK;
     char *where;
     FF_TRY(ff_tree_where(tree, split->folder, &where, error));
-    ff_status status =
-        ff_fail(error, FF_BAD_DATA,
-                "%s: %s has no line for %.200s%s; wanted one for each image, or --on-error skip to "
-                "go without those",
-                where, list->path, list->first_missing, list->missing > 1 ? " and others" : "");
+    ff_status status = ff_fail(
+        error, FF_BAD_DATA,
+        "%s: %s has no line for %.200s%s%s%.200s%s; wanted one for each image, or --on-error "
+        "skip to go without those",
+        where, list->path, list->first_missing, list->missing > 1 ? " and others" : "",
+        list->marked ? "" : ", but for '", list->marked ? "" : ff_names_at(&list->name, 0),
+        list->marked ? "" : "' and the like");
     free(where);
     return status;
 }
@@ -192,7 +194,7 @@ static ff_status find(ff_tree_splits *splits, ff_tree *tree, ff_error *error) {
         if (wanted && strcmp(wanted, "none") != 0) FF_TRY(check_folders(splits, tree, error));
     }
     for (size_t i = 0; i < splits->list_count; i++)
-        FF_TRY(ff_tree_lists_read(&splits->list[i], tree, error));
+        FF_TRY(ff_tree_lists_read(&splits->list[i], tree, layout, error));
     for (size_t i = 0; i < layout->count; i++)
         FF_TRY(find_kind(splits, tree, &layout->split[i], error));
     FF_TRY(check_lists(splits, tree, error));

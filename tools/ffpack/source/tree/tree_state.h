@@ -67,7 +67,8 @@ FF_MUST_USE ff_status ff_tree_lists_add(ff_tree_splits *splits, const char *spli
 FF_MUST_USE ff_status ff_tree_lists_parse(ff_tree_splits *splits, const char *wanted,
                                           ff_error *error);
 /* Reads a file of --labels, which may also be one of the tree, by its name in the root. */
-FF_MUST_USE ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree, ff_error *error);
+FF_MUST_USE ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree,
+                                         const ff_tree_layout *layout, ff_error *error);
 /* Reads a file of the tree. */
 FF_MUST_USE ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree,
                                              const char *name, ff_error *error);
