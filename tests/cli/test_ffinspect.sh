@@ -158,12 +158,20 @@ assert (numpy.load("some_label.npy") == numpy.load("plain1_label.npy")[5:9]).all
 PYTHON
     make labelled --fields all --unlabeled --count 50 --compress 2 --shuffle 5
     expect "--npy says where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
+    expect "--npy without labels says so" 0 '^noext: 50 samples as stored; no labels: they are written beside a name that ends in .npy$' labelled --npy noext
+    ls noext?* >/dev/null 2>&1; [ $? -ne 0 ]; result $? "... and there are none"
+    make nolabels --fields none --count 5
+    expect "--npy of a set without labels" 0 '^none.npy: 5 samples as stored; there are no labels$' nolabels --npy none.npy
+    echo mine >other_label.npy
+    refused "--npy beside a file that labels would replace" 2 'other.npy would have its labels in other_label.npy, which is there already' labelled --npy other.npy
+    [ "$(cat other_label.npy)" = mine ] && [ ! -e other.npy ]; result $? "... leaves it as it is"
+    expect "--npy once more replaces samples and labels" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
     expect "--npy of samples of different sizes" 0 '^sized: 43 samples as stored, an array each in this folder; labels in sized_label.npy, ' all --npy sized
     "$ffinspect" labelled --json --sample 0:50 >labelled.json && "$ffinspect" all --json --sample 0:43 >sized.json
     python "--npy writes every label, and samples of different sizes in an array each" <<'PYTHON'
 import glob, json, numpy, os
 types = dict(u8="uint8", u16="uint16", i32="int32", i64="int64", f16="float16", f32="float32", bf16="uint16")
-small, counted = set(), []
+small, counted, named = set(), [], set()
 for name in ("labelled", "sized"):
     split = json.load(open(name + ".json"))["splits"][0]
     written = 0
@@ -184,13 +192,18 @@ for name in ("labelled", "sized"):
         size = field["width"] * numpy.dtype(types[field["dtype"]]).itemsize
         assert field["in_index"] == (size <= 16), field
         small.add(size) if size <= 16 else None
+        if field["kind"] == "class":
+            given = [s["labels"][i]["label"]["value"] for s in split["sample"]]
+            named.add(bool(field.get("classes")))
+            most = len(field.get("classes") or ()) or max(v for v in given if v < 65536) + 1
+            assert field["counts"] == [given.count(v) for v in range(most)], (field, given)
         if field["kind"] == "multi-hot" and "counts" in field:
             given = [s["labels"][i]["label"]["values"] for s in split["sample"]]
             assert field["counts"] == [sum(map(bool, column)) for column in zip(*given)], field
             assert field["unlabeled"] == sum(not any(row) for row in given), field
             counted.append(field["unlabeled"])
     assert len(glob.glob(name + "_*.npy")) == written > 10
-assert 16 in small and counted and any(counted), (small, counted)
+assert 16 in small and counted and any(counted) and named == {False, True}, (small, counted, named)
 files = sorted(os.listdir("sized"))
 assert files == ["%02d.npy" % k for k in range(43)], files
 for sample in split["sample"]:
@@ -208,6 +221,7 @@ fi
 refused "--npy of samples of different sizes to standard output" 2 "different sizes, .* name a new folder for them, not '-'" all --npy -
 mkdir taken
 refused "--npy to an archive" 2 "archives \(.npz\) are not written; name a new folder" all --npy all.npz
+refused "--npy of samples of different sizes beside a file that labels would replace" 2 'other would have its labels in other_label.npy' all --npy other
 refused "--npy of samples of different sizes to what exists" 2 "name a new folder for them, not 'taken'" all --npy taken
 cp -r all bad_sizes && truncate -s -20000 "bad_sizes/$(ls bad_sizes | grep ffs | tail -1)"
 mkdir place && "$ffinspect" bad_sizes --npy place/new >/dev/null 2>&1; [ $? -ne 0 ] && [ -z "$(ls -A place)" ]
@@ -216,7 +230,7 @@ for mask in 022 027 077; do
     (umask $mask; "$ffinspect" both/test --npy mode.npy --png mode.png >/dev/null)
     want=$(printf '%o' $((0666 & ~0$mask)))
     [ "$(stat -c %a mode.npy mode.png | sort -u)" = "$want" ]; result $? "files have the mode $want where umask is $mask"
-    rm -f mode.npy mode.png
+    rm -f mode.npy mode_*.npy mode.png
 done
 
 # The summary's counts, against the files and the samples.
@@ -260,7 +274,7 @@ if channels > 3: wanted.append("  ... and %d more channels" % (channels - 3))
 found = [line if line.startswith("  channel") or "more" in line else " ".join(line.split()) for line in lines if line]
 if found != wanted: print("\n".join(found), "\nwanted\n", "\n".join(wanted))
 PYTHON
-        rm -rf corner corner.npy
+        rm -rf corner corner.npy corner_*.npy
     done
 fi
 

@@ -352,7 +352,7 @@ sources = {"folder": "img", "archive": archives("img")[1], "list": "list.csv", "
            "idx": "idx", "npy": "x.npz", "cifar": "cifar"}
 tree, every = {"folder", "archive"}, set(sources)
 options = {"--classes": (["order"], every), "--classes-from": (["tiny.out"], every), "--labels": (["given.list"], tree), "--splits": (["none"], tree),
-           "--exclude": (["*.gif"], tree), "--allow-empty-classes": ([], tree), "--val-labels": (["x"], {"imagenet"}),
+           "--exclude": (["*.gif"], tree), "--allow-empty-classes": ([], tree | {"imagenet"}), "--val-labels": (["x"], {"imagenet"}),
            "--array-layout": (["chw"], {"idx", "npy"}), "--label-kind": (["class"], every - {"cifar", "imagenet"}), "--exif": ([], every - {"idx", "npy", "cifar"}),
            "--fast-decode": ([], every - {"idx", "npy", "cifar"}), "--allow-truncated": ([], every - {"idx", "npy", "cifar"})}
 for option, (value, uses) in options.items():

@@ -14,34 +14,25 @@ static json_t *integer(uint64_t value) {
     return json_integer((json_int_t)value);
 }
 
-static json_t *count_array(const ff_class_counts *counts) {
+/* How many classes are listed: all that have names; else up to the last one that occurs. */
+static size_t listed(const ff_field *field, const ff_class_counts *counts) {
+    size_t length = counts->length;
+    if (field->class_count || field->kind == FF_FIELD_MULTI_HOT) return length;
+    while (length && !counts->count[length - 1]) length--;
+    return length;
+}
+
+static json_t *count_array(const ff_field *field, const ff_class_counts *counts) {
     json_t *array = json_array();
-    for (size_t i = 0; array && i < counts->length; i++)
+    for (size_t i = 0; array && i < listed(field, counts); i++)
         ff_json_append(&array, integer(counts->count[i]));
     return array;
 }
 
-/* Counts of a field without names: {"class": count}, those that occur. */
-static json_t *count_object(const ff_class_counts *counts) {
-    json_t *object = json_object();
-    for (size_t i = 0; object && i < counts->length; i++) {
-        char name[24];
-        if (!counts->count[i]) continue;
-        snprintf(name, sizeof name, "%zu", i);
-        if (json_object_set_new(object, name, integer(counts->count[i]))) {
-            json_decref(object);
-            object = NULL;
-        }
-    }
-    return object;
-}
-
-/* Adds to a field's object how many samples each class has. */
+/* Adds to a field's object how many samples each class has, by its number. */
 static bool add_counts(json_t *object, const ff_field *field, const ff_class_counts *counts) {
     if (!counts->counted) return true;
-    bool listed = field->class_count || field->kind == FF_FIELD_MULTI_HOT;
-    bool failed = json_object_set_new(object, "counts",
-                                      listed ? count_array(counts) : count_object(counts)) ||
+    bool failed = json_object_set_new(object, "counts", count_array(field, counts)) ||
                   json_object_set_new(object, "unlabeled", integer(counts->unlabeled));
     if (!failed && !field->class_count && counts->maximum >= counts->minimum)
         failed = json_object_set_new(object, "smallest", json_integer(counts->minimum)) ||

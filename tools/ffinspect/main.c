@@ -94,8 +94,9 @@ int main(int argc, char **argv) {
          "label field that names the pictures and chooses them (default: the first one of classes)"},
         {"npy", 0, FF_OPTION_STRING, "FILE", &chosen.npy, NULL, 0, 0,
          "the samples as stored, in the order of their numbers, as one NumPy array: shape (n, ...) "
-         "of u8, f16, f32 or u16 (bf16 too, as its bits), and labels beside FILE.npy in "
-         "FILE_FIELD.npy; samples of different sizes as an array each in a new folder FILE, labels "
+         "of u8, f16, f32 or u16 (bf16 too, as its bits), and where the name is FILE.npy labels "
+         "beside it in FILE_FIELD.npy; samples of different sizes as an array each in a new folder "
+         "FILE, labels "
          "beside it; - is standard output, without labels"},
         {.kind = FF_OPTION_HEADING, .help = "How"},
         {"seed", 0, FF_OPTION_INTEGER, "N", &chosen.seed, NULL, 0, 9e15,

@@ -167,6 +167,25 @@ static ff_status write_labels(npy_writing *writing, ff_error *error) {
     return FF_OK;
 }
 
+/* Files for labels that are there without the samples' own are not of an earlier call. */
+static ff_status check_labels(const npy_writing *writing, ff_error *error) {
+    struct stat info;
+    ff_status status = FF_OK;
+    if (!lstat(writing->path, &info)) return FF_OK;
+    for (size_t i = 0; i < writing->metadata->field_count && status == FF_OK; i++) {
+        ff_buffer path = {0};
+        if (!writing->metadata->field[i].width) continue;
+        status = label_path(writing, &writing->metadata->field[i], &path, error);
+        if (status == FF_OK && !lstat(path.bytes, &info))
+            status = ff_fail(error, FF_USAGE,
+                             "--npy: %s would have its labels in %s, which is there already and "
+                             "may hold something else; move it away, or choose another name",
+                             writing->path, path.bytes);
+        ff_buffer_free(&path);
+    }
+    return status;
+}
+
 /* ---- a folder of arrays ---------------------------------------------------------------------- */
 
 /* A sample's file in the folder, padded to the last number's digits, so that names sort. */
@@ -242,6 +261,7 @@ static ff_status write_folder(npy_writing *writing, ff_error *error) {
             "%s: its samples have different sizes, so --npy writes an array each: name a "
             "new folder for them, not '%s'",
             ff_dataset_path(writing->dataset), writing->path);
+    FF_TRY(check_labels(writing, error));
     FF_TRY(ff_format(&folder, error, "%.*s.XXXXXX", (int)ff_path_length(writing->path),
                      writing->path));
     ff_status status = fill_folder(writing, folder, error);
@@ -257,15 +277,23 @@ static bool ends_in(const char *path, const char *ending) {
 }
 
 static ff_status write_array(npy_writing *writing, ff_error *error) {
+    const bool labels = ends_in(writing->path, ".npy");
     ff_file *file = NULL;
     ff_status status;
+    if (labels) FF_TRY(check_labels(writing, error));
     FF_TRY_DONE(ff_file_replace(&file, writing->path, error));
     FF_TRY_DONE(fill_array(writing, file, error));
-    if (ends_in(writing->path, ".npy")) FF_TRY_DONE(write_labels(writing, error));
+    if (labels) FF_TRY_DONE(write_labels(writing, error));
     FF_TRY_DONE(ff_file_commit(&file, error));
 done:
     ff_file_discard(&file);
     return status;
+}
+
+static bool has_labels(const ff_metadata *metadata) {
+    for (size_t i = 0; i < metadata->field_count; i++)
+        if (metadata->field[i].width) return true;
+    return false;
 }
 
 ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t begin, uint64_t end,
@@ -285,10 +313,13 @@ ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t b
     FF_TRY_DONE(ff_reader_open(&writing.reader, dataset, error));
     FF_TRY_DONE(metadata->variable_size ? write_folder(&writing, error)
                                         : write_array(&writing, error));
-    FF_TRY_DONE(ff_format(sentence, error, "%s: %s as stored%s%s%s", path,
+    FF_TRY_DONE(ff_format(sentence, error, "%s: %s as stored%s; %s%s", path,
                           ff_say_count(end - begin, "sample", "samples").text,
                           metadata->variable_size ? ", an array each in this folder" : "",
-                          writing.labelled.length ? "; labels in " : "",
+                          writing.labelled.length ? "labels in "
+                          : has_labels(metadata)
+                              ? "no labels: they are written beside a name that ends in .npy"
+                              : "there are no labels",
                           writing.labelled.length ? writing.labelled.bytes : ""));
 done:
     ff_reader_close(&writing.reader);
