@@ -215,8 +215,13 @@ bad("--classes of several columns", "a.png\t1\t2\n", "--classes: set/list has se
 bad("--classes of none", "a.png\t.5\n", "--classes: set/list has no column of classes", options=["--classes", "classes"], code=2)
 bad("a class beyond --classes", "a.png\t6\n", "line 1 has the class 6, wanted -1 to 5 as in classes", options=["--classes", "classes"])
 bad("a name beyond --classes", "a.png\tcow\n", "line 1: 'cow' is no class of classes", options=["--classes", "classes"])
+for name, text in [("another header", "picture,kind\na.png,1\n"), ("pandas' index and another header", ",picture,kind\n0,a.png,1\n"), ("a first image that is missing", "none.png\tcat\n")]:
+    write(text, "set/table.csv")
+    refuses(name, 65, ["set/table.csv: its first line '%s' neither begins" % text.split("\n")[0].replace("\t", "?")], "set/table.csv", out=out)
+write("\1\2, binary\n", "set/binary")
+refuses("what is no text", 65, ["set/binary: starts with bytes 01 02 2c 20", "a list of image files"], "set/binary", out=out)
 write("some text\tof no file\n", "set/text")
-refuses("text that is no list", 65, ["set/text: starts with bytes 73 6f 6d 65", "a list of image files"], "set/text", out=out)
+refuses("text that is no list", 65, ["set/text: its first line 'some text?of no file' neither begins with the path", "path, file, filename or image"], "set/text", out=out)
 
 # ---- --label of other sources --------------------------------------------------------------------
 here = os.path.dirname(os.path.abspath(__file__))

@@ -7,6 +7,7 @@
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/input.h"
+#include "tools/ffpack/source/list/header.h"
 #include "tools/ffpack/source/stream.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
                               ff_error *error) {
     ff_buffer wanted = {0};
     ff_status status = FF_OK;
+    size_t line_bytes;
     for (const ff_source_format *const *format = formats; *format && status == FF_OK; format++)
         status =
             ff_buffer_printf(&wanted, error, "%s%s", wanted.length ? "; " : "", (*format)->wanted);
@@ -53,6 +55,12 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
                     path, wanted.bytes);
     else if (!head_bytes)
         status = ff_fail(error, FF_BAD_DATA, "%s: is empty; wanted %s", path, wanted.bytes);
+    else if (ff_list_looks_like_table(head, head_bytes, &line_bytes))
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: its first line '%.*s' neither begins with the path of a file that is "
+                         "there, nor has a column called path, file, filename or image; wanted one "
+                         "of them, as in a list of image files",
+                         path, (int)(line_bytes < 100 ? line_bytes : 100), (const char *)head);
     else
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: starts with bytes %02x %02x %02x %02x, which is no source that "

@@ -49,3 +49,15 @@ ff_list_header ff_list_header_find(const ff_table_row *row, bool names) {
         if (i != path && is_split(ff_table_cell(row, i))) header.split = i;
     return header.present ? header : (ff_list_header){.split = SIZE_MAX};
 }
+
+bool ff_list_looks_like_table(const unsigned char *head, size_t bytes, size_t *line_bytes) {
+    size_t end = bytes;
+    for (size_t i = bytes; i-- > 0;) {
+        if (head[i] == '\n' || head[i] == '\r')
+            end = i;
+        else if (head[i] < ' ' && head[i] != '\t')
+            return false;
+    }
+    *line_bytes = end;
+    return memchr(head, ',', end) || memchr(head, '\t', end);
+}

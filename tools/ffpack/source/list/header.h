@@ -20,4 +20,8 @@ ff_list_header ff_list_header_find(const ff_table_row *row, bool names);
 /* Whether a column of this title holds the images' classes (label, class, target, ...). */
 bool ff_list_is_label_title(const char *title);
 
+/* Whether a file that begins with `head` looks like a table: text, whose first line (*line_bytes)
+ * has a comma or a tab. */
+bool ff_list_looks_like_table(const unsigned char *head, size_t bytes, size_t *line_bytes);
+
 #endif
