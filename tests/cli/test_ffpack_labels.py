@@ -181,6 +181,21 @@ for header in ("", "path,label\n", "path,label:class\n", "path,label:names\n"):
     packs("-1 among names of a list with header %r" % header, wanted, "flat/list.csv")
 os.remove("flat/list.csv")
 
+def web(labels):
+    with tarfile.open("web.tar", "w") as tar:
+        for i, label in enumerate(labels):
+            for name, data in (("%d.ppm" % i, IMAGE), ("%d.json" % i, b'{"label": %s}' % label.encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+
+
+for labels in (['"dog"', "-1", '"cat"'], ["-1.0", '"dog"', '"cat"', '"-1"'], ['"-1"', '"cat"']):
+    web(labels)
+    packs("-1 among names of a .json: %s" % labels, {str(i): None if "-1" in label else label.strip('"') for i, label in enumerate(labels)}, "web.tar")
+web(["-1", '"-1"'])
+packs("-1 alone", {"0": -1, "1": -1}, "web.tar", says=["label: class, no classes; 2 items have no label (-1)"])
+
 make("two", ["train/%s.ppm" % c for c in "abc"] + ["test/%s.ppm" % c for c in "abc"])
 write("n.csv", "a,0\nb,1\nc,2\n")
 write("w.csv", "a,z\nb,x\nc,y\n")

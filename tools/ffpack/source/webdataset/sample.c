@@ -1,6 +1,7 @@
 #include "tools/ffpack/source/webdataset/sample.h"
 
 #include "format/metadata.h"
+#include "tools/ffpack/source/text.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -186,6 +187,14 @@ static ff_status take_value(const json_t *value, const char *key, ff_web_label *
     label->kind = FF_WEB_NUMBER;
     label->number = (int64_t)number;
     return FF_OK;
+}
+
+bool ff_web_is_unlabeled(const ff_web_label *label) {
+    int64_t number = label->number;
+    const ff_buffer *name = &label->name;
+    if (label->kind == FF_WEB_NAME && ff_text_whole(name->bytes, name->length, &number) <= 0)
+        return false;
+    return label->kind == FF_WEB_NONE || number == -1;
 }
 
 ff_status ff_web_parse_json(char *text, size_t bytes, const char *const *keys, size_t key_count,

@@ -53,6 +53,9 @@ typedef struct ff_web_label {
     ff_buffer name;
 } ff_web_label;
 
+/* Whether there is none, or -1, also as a string. */
+bool ff_web_is_unlabeled(const ff_web_label *label);
+
 /* The whole number in a .cls, with white space around it. */
 FF_MUST_USE ff_status ff_web_parse_cls(const char *text, size_t bytes, int64_t *number,
                                        ff_error *error);

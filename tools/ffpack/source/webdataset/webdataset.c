@@ -190,9 +190,9 @@ static ff_status name_label(web *state, int32_t *label, ff_error *error) {
 static ff_status take_sample(web *state, int32_t *label, ff_error *error) {
     FF_TRY(ff_web_sample_check(&state->sample, error));
     FF_TRY(find_label(state, error));
-    if (state->label.kind == FF_WEB_NAME) return name_label(state, label, error);
-    if (state->label.kind == FF_WEB_NUMBER) return number_label(state, label, error);
-    return FF_OK;
+    if (ff_web_is_unlabeled(&state->label)) return FF_OK;
+    return state->label.kind == FF_WEB_NAME ? name_label(state, label, error)
+                                            : number_label(state, label, error);
 }
 
 /* The sample is complete and becomes an item. Its label is a number, or a name's in order of
@@ -323,7 +323,7 @@ static ff_status change_to_rank(void *context, const void *labels, void *changed
     const uint32_t *rank = context;
     int32_t label;
     memcpy(&label, labels, sizeof label);
-    label = (int32_t)rank[label];
+    if (label >= 0) label = (int32_t)rank[label];
     memcpy(changed, &label, sizeof label);
     return FF_OK;
 }
