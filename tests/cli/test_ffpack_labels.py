@@ -343,6 +343,36 @@ for rows, kind, said in [([[1, 1, 0], [0, 1, 0]], "multi-hot", "label: multi-hot
     split = reader.Split("out")
     tap.ok([list(numpy.frombuffer(split.sample(i)[2][0], "u1" if kind == "multi-hot" else "<f4")) for i in range(2)] == numpy.array(rows, "f4").tolist()
            or numpy.allclose([numpy.frombuffer(split.sample(i)[2][0], "u1" if kind == "multi-hot" else "<f4") for i in range(2)], rows), "with these values")
+def arrays(name, labels, kind, wanted, *says):
+    """x.npy with y.npy, by --label-kind: the labels, or what the refusal says."""
+    numpy.save("x.npy", images[:len(labels)])
+    numpy.save("y.npy", labels)
+    if says:
+        return refuses(name, 2, says, "x.npy", "--label-kind", kind)
+    dtype = "<f4" if labels.dtype.kind == "f" else "<i8"
+    wanted = [list(numpy.array(row, dtype).tobytes()) for row in wanted] if kind == "value" else wanted
+    return packs(name, {"x:%d" % i: row for i, row in enumerate(wanted)}, "x.npy", "--label-kind", kind)
+
+
+floats, whole = numpy.array([0, 2, -1, 10], "f4"), numpy.array([0, 2, -1, 10])
+hot, others = numpy.array([[0, 1], [1, 1]]), numpy.array([[0, 2], [1, 1]])
+arrays("floats as classes", floats, "class", [0, 2, -1, 10])
+arrays("floats as values", floats, "value", [[v] for v in floats])
+arrays("whole numbers as values", whole, "value", [[v] for v in whole])
+arrays("several of 0 and 1 as values", hot, "value", hot.tolist())
+arrays("as multi-hot", hot, "multi-hot", hot.tolist())
+arrays("floats that sum to 1 as multi-hot", numpy.array([[0, 1], [1, 0]], "f4"), "multi-hot", [[0, 1], [1, 0]])
+arrays("floats that are not whole as classes", floats + .5, "class", None, "--label-kind: the labels of x.npy are numbers that are not whole")
+arrays("nan as a class", numpy.array([0, numpy.nan], "f8"), "class", None, "are numbers that are not whole")
+arrays("several numbers as a class", hot, "class", None, "--label-kind: the labels of x.npy are several numbers each")
+arrays("others as multi-hot", others, "multi-hot", None, "are other numbers than 0 and 1")
+arrays("one as multi-hot", whole, "multi-hot", None, "are one number each")
+refuses("--label-kind of class folders", 2, ["--label-kind: no split of gts/train has its labels from a list"], "gts/train", "--label-kind", "names")
+web(["1", "2"])
+for kind in ("value", "multi-hot"):
+    refuses("--label-kind %s of a .json" % kind, 2, ["--label-kind: web.tar has no labels of this kind"], "web.tar", "--label-kind", kind)
+web(['"cat"', '"dog"'])
+refuses("--label-kind numbers of names in a .json", 65, ["has a name as its label, wanted a number"], "web.tar", "--label-kind", "numbers")
 code, said = ffpack("pets/train", "--dry-run")
 tap.ok(code == 0 and "\nlabel: class, 2 names; cat/0.ppm is cat\n" in said, "a dry run says so, too", said)
 code, said = ffpack("flat", "--splits", "none", "--dry-run", "--labels", "list.csv", "--json")

@@ -88,15 +88,14 @@ static ff_status change_number(void *context, const void *labels, void *changed,
 
 ff_status ff_source_read_numbers(ff_source *source, ff_error *error) {
     const ff_field *field = &source->labels.field[0];
-    if (!source->classes || field->kind != FF_FIELD_CLASS) {
-        if (source->label_kind == FF_LABEL_GUESS || source->label_kind == FF_LABEL_CLASS)
+    if (field->kind != FF_FIELD_CLASS) return FF_OK;
+    if (!source->classes) {
+        if (source->label_kind != FF_LABEL_NAMES && source->label_kind != FF_LABEL_NUMBERS)
             return FF_OK;
         return ff_fail(error, FF_USAGE,
-                       "--label-kind: %s has %s; it says which classes of --classes or "
-                       "--classes-from numbers mean",
-                       source->path,
-                       field->kind == FF_FIELD_CLASS ? "numbers and no names of classes"
-                                                     : "labels of another kind");
+                       "--label-kind: %s has numbers and no names of classes; it says which "
+                       "classes of --classes or --classes-from numbers mean",
+                       source->path);
     }
     ff_class_numbers numbers;
     char *text = NULL;
@@ -113,6 +112,17 @@ ff_status ff_source_read_numbers(ff_source *source, ff_error *error) {
 done:
     ff_class_numbers_free(&numbers);
     return status;
+}
+
+/* Labels of files are of the kinds that were asked for, or refused; others are classes. */
+ff_status ff_source_check_kind(const ff_source *source, ff_error *error) {
+    const ff_field_kind wanted = source->label_kind == FF_LABEL_VALUE       ? FF_FIELD_VECTOR
+                                 : source->label_kind == FF_LABEL_MULTI_HOT ? FF_FIELD_MULTI_HOT
+                                                                            : FF_FIELD_NONE;
+    if (wanted == FF_FIELD_NONE) return FF_OK;
+    for (size_t i = 0; i < source->labels.field_count; i++)
+        if (source->labels.field[i].kind == wanted) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--label-kind: %s has no labels of this kind", source->path);
 }
 
 /* ---- --label ------------------------------------------------------------------------------- */

@@ -269,6 +269,7 @@ static ff_status note_classes(ff_source *source, ff_error *error) {
 
 ff_status ff_source_list(ff_source *source, ff_error *error) {
     FF_TRY(source->format->list(source, error));
+    FF_TRY(ff_source_check_kind(source, error));
     if (source->label) FF_TRY(ff_source_keep_label(source, error));
     for (size_t i = 0; i < source->split_count; i++) {
         ff_source_split *split = &source->split[i];

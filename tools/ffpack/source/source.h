@@ -187,6 +187,9 @@ FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
 /* Makes classes of the numbers that the items have as labels of the only field, where --classes or
  * --classes-from names these (class_numbers.h). FF_USAGE for a --label-kind that does not apply. */
 FF_MUST_USE ff_status ff_source_read_numbers(ff_source *source, ff_error *error);
+/* FF_USAGE where --label-kind asks for values or several classes and there are none. Called by
+ * ff_source_list. */
+FF_MUST_USE ff_status ff_source_check_kind(const ff_source *source, ff_error *error);
 /* Adds a sentence to the summary; frees `text`. */
 FF_MUST_USE ff_status ff_source_note(ff_source *source, char *text, ff_error *error);
 /* Says in the summary what each label field is. Called by ff_source_list. */

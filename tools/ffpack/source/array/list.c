@@ -1,6 +1,7 @@
 #include "tools/ffpack/source/array/list.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,7 @@ static ff_status check_labels(const ff_array_set *set, const ff_array_set *first
 
 /* What all rows are. */
 typedef struct row_kinds {
-    bool hot, soft; /* of 0 and 1; not below 0 with the sum 1 */
+    bool hot, soft, whole; /* of 0 and 1; not below 0 with the sum 1; of whole numbers */
 } row_kinds;
 
 static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, row_kinds *kinds,
@@ -118,7 +119,7 @@ static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, 
     const ff_array *labels = &set->labels;
     ff_array_rows rows = {.source = source, .array = labels, .path = set->labels_path};
     ff_status status = FF_OK;
-    for (uint64_t i = 0; i < labels->size[0] && (kinds->hot || kinds->soft); i++) {
+    for (uint64_t i = 0; i < labels->size[0] && (kinds->hot || kinds->soft || kinds->whole); i++) {
         const unsigned char *row;
         double sum = 0;
         status = ff_array_row(&rows, i, &row, error);
@@ -128,11 +129,38 @@ static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, 
             sum += value;
             if (!(value == 0 || value == 1)) kinds->hot = false;
             if (!(value >= 0)) kinds->soft = false;
+            if (value != floor(value) || isinf(value)) kinds->whole = false;
         }
         if (!(sum >= 0.999 && sum <= 1.001)) kinds->soft = false;
     }
     ff_array_rows_free(&rows);
     return status;
+}
+
+static ff_status not_so(const ff_source *source, const char *what, ff_error *error) {
+    return ff_fail(error, FF_USAGE, "--label-kind: the labels of %s are %s", source->path, what);
+}
+
+/* By --label-kind, else by their look. */
+static ff_status choose_kind(const ff_source *source, const ff_array *labels,
+                             const row_kinds *kinds, label_field *field, ff_error *error) {
+    const ff_label_kind asked = source->label_kind;
+    const bool real = ff_element_is_float(labels->element), guess = asked == FF_LABEL_GUESS;
+    const uint32_t width = (uint32_t)width_of(labels);
+    *field = (label_field){FF_FIELD_VECTOR, real ? FF_F32 : FF_I64, width};
+    if (asked == FF_LABEL_VALUE) return FF_OK;
+    if (asked == FF_LABEL_MULTI_HOT && !kinds->hot)
+        return not_so(source, width > 1 ? "other numbers than 0 and 1" : "one number each", error);
+    if (guess && kinds->soft) {
+        *field = (label_field){FF_FIELD_SOFT, FF_F32, width};
+    } else if (kinds->hot && (guess || asked == FF_LABEL_MULTI_HOT)) {
+        *field = (label_field){FF_FIELD_MULTI_HOT, FF_U8, width};
+    } else if (!guess || is_class(labels)) {
+        if (width > 1) return not_so(source, "several numbers each", error);
+        if (!kinds->whole) return not_so(source, "numbers that are not whole", error);
+        *field = (label_field){FF_FIELD_CLASS, FF_I32, 1};
+    }
+    return FF_OK;
 }
 
 static ff_status find_field(const ff_source *source, const ff_array_set *set, size_t count,
@@ -148,20 +176,16 @@ static ff_status find_field(const ff_source *source, const ff_array_set *set, si
     }
     *field = (label_field){FF_FIELD_NONE, FF_I32, 0};
     if (!first) return FF_OK;
-    *field = (label_field){FF_FIELD_CLASS, FF_I32, 1};
-    if (is_class(&first->labels)) return FF_OK;
-    if (bare)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: has no labels, but %s has; only classes may be missing",
-                       bare->images_path, first->images_path);
-    bool real = ff_element_is_float(first->labels.element), several = width_of(&first->labels) > 1;
-    row_kinds kinds = {.hot = several, .soft = several && real};
-    for (size_t i = 0; i < count; i++) FF_TRY(look_at_rows(source, &set[i], &kinds, error));
-    *field = kinds.soft  ? (label_field){FF_FIELD_SOFT, FF_F32, 0}
-             : kinds.hot ? (label_field){FF_FIELD_MULTI_HOT, FF_U8, 0}
-                         : (label_field){FF_FIELD_VECTOR, real ? FF_F32 : FF_I64, 0};
-    field->width = (uint32_t)width_of(&first->labels);
-    return FF_OK;
+    const bool several = width_of(&first->labels) > 1;
+    const bool real = ff_element_is_float(first->labels.element);
+    row_kinds kinds = {.hot = several, .soft = several && real, .whole = !several};
+    for (size_t i = 0; i < count; i++)
+        if (set[i].labeled && (several || real))
+            FF_TRY(look_at_rows(source, &set[i], &kinds, error));
+    FF_TRY(choose_kind(source, &first->labels, &kinds, field, error));
+    if (!bare || field->kind == FF_FIELD_CLASS) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: has no labels, but %s has; only classes may be missing",
+                   bare->images_path, first->images_path);
 }
 
 static ff_status add_field(ff_source *source, const label_field *field, ff_error *error) {
@@ -185,7 +209,10 @@ static ff_status class_label(const ff_source *source, const ff_array_set *set, u
                              ff_error *error) {
     const ff_array *labels = &set->labels;
     int64_t value;
+    const double real = ff_element_value(row, labels->element, labels->big_endian, 0);
     bool fits = ff_element_integer(row, labels->element, labels->big_endian, 0, &value);
+    if (ff_element_is_float(labels->element))
+        value = real < -2 ? -2 : real < INT32_MAX ? (int64_t)real : INT32_MAX;
     if (fits && value >= -1 && value < INT32_MAX && (!named || value < named)) {
         *label = (int32_t)value;
         return FF_OK;

@@ -101,6 +101,14 @@ static ff_status find_kind(ff_tree_splits *splits, ff_tree *tree, ff_tree_split 
 }
 
 static ff_status check_lists(const ff_tree_splits *splits, const ff_tree *tree, ff_error *error) {
+    size_t listed = 0;
+    for (size_t i = 0; i < splits->layout.count; i++)
+        listed += splits->layout.split[i].kind == FF_SPLIT_LISTED;
+    if (!listed && tree->source->label_kind != FF_LABEL_GUESS)
+        return ff_fail(error, FF_USAGE,
+                       "--label-kind: no split of %s has its labels from a list; class folders "
+                       "are names",
+                       tree->path);
     for (size_t i = 0; i < splits->list_count; i++) {
         const char *name = splits->list[i].split;
         bool used = false;

@@ -168,8 +168,8 @@ static ff_status name_label(web *state, int32_t *label, ff_error *error) {
     const ff_buffer *name = &state->label.name;
     const char *bytes = name->length ? name->bytes : "";
     uint32_t number;
-    if (state->values == VALUE_NUMBERS)
-        return ff_fail(error, FF_BAD_DATA, "has a name as its label, others have numbers");
+    if (state->values == VALUE_NUMBERS || state->source->label_kind == FF_LABEL_NUMBERS)
+        return ff_fail(error, FF_BAD_DATA, "has a name as its label, wanted a number");
     state->values = VALUE_NAMES;
     if (state->fixed) {
         if (!state->classes.count)
