@@ -16,9 +16,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <sys/resource.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 /* A run in progress. */
 typedef struct running {

@@ -338,7 +338,8 @@ const char *ff_keeper_last(const ff_keeper *keeper) {
 }
 
 ff_evaluated ff_keeper_best(const ff_keeper *keeper) {
-    return keeper->best < 0 ? (ff_evaluated){0} : keeper->saved[keeper->best].val;
+    const ff_evaluated none = {0};
+    return keeper->best < 0 ? none : keeper->saved[keeper->best].val;
 }
 
 /* ---- finding one ---- */
