@@ -70,6 +70,11 @@ const char *ff_path_base(const char *path) {
     return base;
 }
 
+const char *ff_path_ending(const char *path) {
+    const char *base = ff_path_base(path), *dot = strrchr(base, '.');
+    return dot && dot > base ? dot : "";
+}
+
 bool ff_path_exists(const char *format, ...) {
     char path[PATH_MAX]; /* the kernel accepts no longer path */
     va_list arguments;

@@ -25,6 +25,9 @@ size_t ff_path_length(const char *path);
 /* The part of a path after its last '/' (trailing ones ignored where it has others). */
 const char *ff_path_base(const char *path);
 
+/* The end of a path's base name from its last dot on; "" where there is none. */
+const char *ff_path_ending(const char *path);
+
 /* Whether the formatted path exists; links are followed. errno is set as by access(2). */
 bool ff_path_exists(const char *format, ...) FF_PRINTF(1, 2);
 

@@ -1,8 +1,12 @@
 #include "tools/ffpack/source/left_out.h"
 
+#include "format/base/path.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ENDING_LIMIT_BYTES = 16 };
 
 static ff_left_out_kind *find(const ff_left_out *left, const char *one) {
     for (size_t i = 0; i < left->count; i++)
@@ -42,6 +46,18 @@ ff_status ff_left_out_add(ff_left_out *left, const char *one, const char *many, 
     free(text);
     if (status == FF_OK) kind->count++;
     return status;
+}
+
+ff_status ff_left_out_file(ff_left_out *left, const char *path, ff_error *error) {
+    const char *ending = ff_path_ending(path);
+    bool named = *ending && strlen(ending) <= ENDING_LIMIT_BYTES;
+    const char *one = named     ? "file in"
+                      : *ending ? "file of another kind"
+                                : "file without an ending";
+    const char *many = named     ? "files in"
+                       : *ending ? "files of other kinds"
+                                 : "files without an ending";
+    return ff_left_out_add(left, one, many, named ? ending : "", path, strlen(path), error);
 }
 
 ff_status ff_left_out_text(const ff_left_out_kind *kind, char **text, ff_error *error) {

@@ -23,6 +23,8 @@ typedef struct ff_left_out {
 FF_MUST_USE ff_status ff_left_out_add(ff_left_out *left, const char *one, const char *many,
                                       const char *detail, const void *name, size_t name_bytes,
                                       ff_error *error);
+/* Counts a file, by its ending: "file in .txt". */
+FF_MUST_USE ff_status ff_left_out_file(ff_left_out *left, const char *path, ff_error *error);
 /* "12 files in .txt (a/notes.txt, ...)", allocated. */
 FF_MUST_USE ff_status ff_left_out_text(const ff_left_out_kind *kind, char **text, ff_error *error);
 void ff_left_out_free(ff_left_out *left);

@@ -153,7 +153,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
     } given[] = {
         {"classes", options->classes, FF_USES_CLASSES},
         {"classes-from", options->classes_from, FF_USES_CLASSES},
-        {"splits", options->splits, FF_USES_TREE},
+        {"splits", options->splits, FF_USES_SPLITS},
         {"exclude", options->exclude, FF_USES_TREE},
         {"labels", options->label_list, FF_USES_TREE},
         {"allow-empty-classes", options->allow_empty_classes, FF_USES_EMPTY},

@@ -22,11 +22,12 @@ typedef struct ff_source ff_source;
 /* The options that only some kinds use. */
 typedef enum ff_source_uses {
     FF_USES_CLASSES = 1,      /* --classes, --classes-from */
-    FF_USES_TREE = 2,         /* --splits, --exclude, --labels */
+    FF_USES_TREE = 2,         /* --exclude, --labels */
     FF_USES_VAL_LABELS = 4,   /* --val-labels */
     FF_USES_ARRAY_LAYOUT = 8, /* --array-layout */
     FF_USES_LABEL_KIND = 16,  /* --label-kind */
     FF_USES_EMPTY = 32,       /* --allow-empty-classes */
+    FF_USES_SPLITS = 64,      /* --splits */
 } ff_source_uses;
 
 /* How one kind is detected and listed. */

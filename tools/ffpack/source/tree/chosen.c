@@ -10,8 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ENDING_LIMIT_BYTES = 16 };
-
 ff_status ff_chosen_open(ff_chosen *chosen, const char *exclude, ff_left_out *left,
                          ff_error *error) {
     *chosen = (ff_chosen){.left = left};
@@ -94,34 +92,20 @@ ff_status ff_chosen_path(ff_chosen *chosen, const char *path, bool folder, bool 
     return status;
 }
 
-/* From the last dot on; "" where there is none. */
-static const char *ending_of(const char *path) {
-    const char *base = ff_path_base(path), *dot = strrchr(base, '.');
-    return dot && dot > base ? dot : "";
-}
-
 ff_choice ff_chosen_name(const char *path) {
     static const char *const others[] = {
         ".txt", ".csv", ".tsv", ".json",  ".jsonl", ".xml", ".yaml", ".yml", ".md",  ".html",
         ".htm", ".py",  ".sh",  ".ipynb", ".log",   ".pdf", ".mat",  ".npy", ".npz", ".pkl",
         ".pt",  ".pth", ".h5",  ".db",    ".ini",   ".zip", ".tar",  ".gz",  ".mp4", ".avi"};
     if (ff_is_image_name(path)) return FF_CHOICE_TAKE;
-    const char *ending = ending_of(path);
+    const char *ending = ff_path_ending(path);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (!strcasecmp(ending, others[i])) return FF_CHOICE_LEAVE;
     return FF_CHOICE_LOOK;
 }
 
 ff_status ff_chosen_leave(ff_chosen *chosen, const char *path, ff_error *error) {
-    const char *ending = ending_of(path);
-    bool named = *ending && strlen(ending) <= ENDING_LIMIT_BYTES;
-    const char *one = named     ? "file in"
-                      : *ending ? "file of another kind"
-                                : "file without an ending";
-    const char *many = named     ? "files in"
-                       : *ending ? "files of other kinds"
-                                 : "files without an ending";
-    return ff_left_out_add(chosen->left, one, many, named ? ending : "", path, strlen(path), error);
+    return ff_left_out_file(chosen->left, path, error);
 }
 
 ff_status ff_chosen_content(ff_chosen *chosen, const char *path, const unsigned char *head,
@@ -156,7 +140,7 @@ ff_status ff_chosen_finish(const ff_chosen *chosen, const char *source, bool ski
     char more[64] = "";
     if (chosen->unread_count > 1)
         snprintf(more, sizeof more, " (and %" PRIu64 " more like it)", chosen->unread_count - 1);
-    const char *ending = ending_of(chosen->unread_name);
+    const char *ending = ff_path_ending(chosen->unread_name);
     return ff_fail(error, FF_BAD_DATA,
                    "%s: %s is a %s image, which is not read%s; wanted " FF_DECODE_KINDS
                    ", or --exclude '%s%s' or --on-error skip to go without",

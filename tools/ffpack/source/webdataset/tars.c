@@ -1,9 +1,10 @@
 #include "tools/ffpack/source/webdataset/tars.h"
 
 #include "format/base/path.h"
+#include "format/base/say.h"
 #include "tools/ffpack/source/braces.h"
 
-#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -23,109 +24,274 @@ static bool is_tar_name(const char *name) {
     return false;
 }
 
-static bool is_tar(const char *name, unsigned char type) {
-    return type != DT_DIR && is_tar_name(name);
-}
-
-static bool is_split_folder(const char *name, unsigned char type) {
-    return type != DT_REG && ff_split_rank(name, strlen(name)) >= 0;
-}
-
 static ff_status add(ff_web_tars *tars, const char *path, const char *split, ff_error *error) {
     FF_TRY(ff_names_add(&tars->path, path, strlen(path), error));
     return ff_names_add(&tars->split, split, strlen(split), error);
 }
 
-static ff_status add_folder(ff_web_tars *tars, const char *folder, const char *split,
-                            ff_error *error) {
-    ff_names names;
-    FF_TRY(ff_names_read(&names, folder, is_tar, error));
-    ff_status status = FF_OK;
-    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
-        char *path;
-        status = ff_path_join(&path, folder, ff_names_at(&names, i), error);
-        if (status == FF_OK) status = add(tars, path, split, error);
-        free(path);
+/* ---- splits by names ------------------------------------------------------------------------ */
+
+enum { NO_SPLIT = -1, SEVERAL_SPLITS = -2 };
+
+/* The split that a tar's name says: the words of splits among its runs of letters. */
+static int split_of_name(const char *path) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    int found = NO_SPLIT;
+    for (const char *at = ff_path_base(path); *at; at += strcspn(at, letters)) {
+        size_t word = strspn(at, letters);
+        int rank = ff_split_rank(at, word);
+        at += word;
+        if (rank >= 0) found = found == NO_SPLIT || found == rank ? rank : SEVERAL_SPLITS;
     }
-    ff_names_free(&names);
-    return status;
+    return found;
 }
 
-static ff_status add_split_folders(ff_web_tars *tars, const char *folder, ff_error *error) {
-    ff_names names;
-    const char *taken[FF_SPLIT_NAMES] = {0};
-    FF_TRY(ff_names_read(&names, folder, is_split_folder, error));
-    ff_status status = FF_OK;
-    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
-        char *path;
-        struct stat info;
-        const char *name = ff_names_at(&names, i);
-        int rank = ff_split_rank(name, strlen(name));
-        size_t before = tars->path.count;
-        status = ff_path_join(&path, folder, name, error);
-        if (status == FF_OK && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-            status = add_folder(tars, path, ff_split_names[rank], error);
-        if (status == FF_OK && tars->path.count > before && taken[rank])
-            status = ff_fail(error, FF_USAGE,
-                             "%s: the folders %s and %s would both be the split %s; wanted one",
-                             folder, taken[rank], name, ff_split_names[rank]);
-        if (tars->path.count > before) taken[rank] = name;
-        free(path);
-    }
-    ff_names_free(&names);
-    return status;
+/* "the split train", "no split", "several splits" */
+static const char *said(int split, char text[32]) {
+    snprintf(text, 32, "%s%s",
+             split == NO_SPLIT         ? "no split"
+             : split == SEVERAL_SPLITS ? "several splits"
+                                       : "the split ",
+             split < 0 ? "" : ff_split_names[split]);
+    return text;
 }
 
-/* The split's name with which a file name begins; else "". */
-static const char *split_of_name(const char *path) {
-    const char *name = ff_path_base(path);
-    size_t letters = 0;
-    while ((name[letters] >= 'a' && name[letters] <= 'z') ||
-           (name[letters] >= 'A' && name[letters] <= 'Z'))
-        letters++;
-    int rank = ff_split_rank(name, letters);
-    return rank < 0 ? "" : ff_split_names[rank];
-}
-
-/* Names define the splits if all begin with one, and not all with the same. */
-static ff_status split_by_names(ff_web_tars *tars, ff_error *error) {
-    bool all = true, same = true;
-    const char *first = split_of_name(ff_names_at(&tars->path, 0));
+/* The names say the splits, unless all say the same; either all say one, or none does. */
+static ff_status split_by_names(ff_web_tars *tars, const char *source, ff_error *error) {
+    const char *first = ff_names_at(&tars->path, 0), *other = NULL, *unclear = NULL;
     for (size_t i = 0; i < tars->path.count; i++) {
-        const char *split = split_of_name(ff_names_at(&tars->path, i));
-        all = all && *split;
-        same = same && !strcmp(split, first);
+        const char *path = ff_names_at(&tars->path, i);
+        if (split_of_name(path) != split_of_name(first)) other = other ? other : path;
+        if (split_of_name(path) < 0) unclear = unclear ? unclear : path;
     }
-    if (!all || same) return FF_OK;
+    if (!other) return FF_OK;
+    if (unclear) {
+        char one[32], two[32];
+        if (unclear != first) other = first;
+        return ff_fail(error, FF_USAGE,
+                       "%s: the name of %s says %s, and that of %s %s; wanted names that all say "
+                       "one, or --splits none for one set of all tars",
+                       source, ff_path_base(other), said(split_of_name(other), one),
+                       ff_path_base(unclear), said(split_of_name(unclear), two));
+    }
     ff_names_free(&tars->split);
     for (size_t i = 0; i < tars->path.count; i++) {
-        const char *split = split_of_name(ff_names_at(&tars->path, i));
+        const char *split = ff_split_names[split_of_name(ff_names_at(&tars->path, i))];
         FF_TRY(ff_names_add(&tars->split, split, strlen(split), error));
     }
     return FF_OK;
 }
 
-static ff_status find(ff_web_tars *tars, const char *source, bool pattern, ff_error *error) {
-    struct stat info;
-    if (pattern) {
-        FF_TRY(ff_braces_expand(&tars->path, source, error));
-        for (size_t i = 0; i < tars->path.count; i++)
-            FF_TRY(ff_names_add(&tars->split, "", 0, error));
-        return split_by_names(tars, error);
-    }
-    if (stat(source, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source);
-    if (!S_ISDIR(info.st_mode)) return add(tars, source, "", error);
-    FF_TRY(add_folder(tars, source, "", error));
-    if (tars->path.count) return split_by_names(tars, error);
-    FF_TRY(add_split_folders(tars, source, error));
-    if (tars->path.count) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: holds no tars, nor folders of tars called train, val or test", source);
+/* ---- folders -------------------------------------------------------------------------------- */
+
+typedef struct tar_folders {
+    ff_names with, without; /* names of folders that hold tars, and that hold none */
+} tar_folders;
+
+static ff_status leave(ff_left_out *left, const char *one, const char *many, const char *path,
+                       ff_error *error) {
+    return left ? ff_left_out_add(left, one, many, "", path, strlen(path), error) : FF_OK;
 }
 
-ff_status ff_web_tars_find(ff_web_tars *tars, const char *source, bool pattern, ff_error *error) {
+/* Adds the tars of a folder, and the names of its folders to `folders`. The rest is left out. */
+static ff_status add_folder(ff_web_tars *tars, const char *folder, const char *split,
+                            ff_names *folders, ff_left_out *left, ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, folder, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        char *path;
+        struct stat info;
+        const char *name = ff_names_at(&names, i);
+        status = ff_path_join(&path, folder, name, error);
+        if (status != FF_OK) break;
+        bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+        if (*name == '.')
+            status = leave(left, is_folder ? "hidden folder" : "hidden file",
+                           is_folder ? "hidden folders" : "hidden files", path, error);
+        else if (is_folder && folders)
+            status = ff_names_add(folders, name, strlen(name), error);
+        else if (is_folder)
+            status = leave(left, "folder in a split's folder", "folders in splits' folders", path,
+                           error);
+        else if (is_tar_name(name))
+            status = add(tars, path, split, error);
+        else if (left)
+            status = ff_left_out_file(left, path, error);
+        free(path);
+    }
+    ff_names_free(&names);
+    return status;
+}
+
+/* Adds the tars of the folders that are called as splits; finds which hold some. */
+static ff_status add_split_folders(ff_web_tars *tars, const char *source, const ff_names *names,
+                                   tar_folders *found, ff_left_out *left, ff_error *error) {
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names->count && status == FF_OK; i++) {
+        char *path;
+        const char *name = ff_names_at(names, i);
+        int rank = ff_split_rank(name, strlen(name));
+        ff_web_tars other = {0}, *to = rank < 0 ? &other : tars;
+        size_t before = to->path.count;
+        FF_TRY(ff_path_join(&path, source, name, error));
+        status = add_folder(to, path, rank < 0 ? "" : ff_split_names[rank], NULL,
+                            rank < 0 ? NULL : left, error);
+        bool holds = to->path.count > before;
+        if (status == FF_OK)
+            status = ff_names_add(holds ? &found->with : &found->without, name, strlen(name), error);
+        if (status == FF_OK && rank < 0 && !holds)
+            status = leave(left, "folder without tars", "folders without tars", path, error);
+        ff_web_tars_free(&other);
+        free(path);
+    }
+    return status;
+}
+
+/* Either the tars are in the folder itself, or in folders that are all called as splits, one
+ * each. */
+static ff_status check_folders(const char *source, bool tars_above, const tar_folders *found,
+                               ff_error *error) {
+    const char *taken[FF_SPLIT_NAMES] = {0};
+    if (!found->with.count) return FF_OK;
+    const char *first = ff_names_at(&found->with, 0);
+    if (tars_above)
+        return ff_fail(error, FF_USAGE,
+                       "%s: holds tars next to the folder %s, which holds tars, too; wanted either",
+                       source, first);
+    for (size_t i = 0; i < found->with.count; i++) {
+        const char *name = ff_names_at(&found->with, i);
+        int rank = ff_split_rank(name, strlen(name));
+        if (rank < 0)
+            return ff_fail(error, FF_USAGE,
+                           "%s: holds the folder %s of tars, which is no split by its name, next "
+                           "to %s; wanted only splits: train, val, test",
+                           source, name, i ? first : ff_names_at(&found->with, found->with.count - 1));
+        if (taken[rank])
+            return ff_fail(error, FF_USAGE,
+                           "%s: the folders %s and %s would both be the split %s; wanted one",
+                           source, taken[rank], name, ff_split_names[rank]);
+        taken[rank] = name;
+    }
+    for (size_t i = 0; i < found->without.count; i++) {
+        const char *name = ff_names_at(&found->without, i);
+        if (ff_split_rank(name, strlen(name)) < 0) continue;
+        return ff_fail(error, FF_USAGE,
+                       "%s: the folder %s holds no tars, and %s does; wanted tars in every split",
+                       source, name, first);
+    }
+    return FF_OK;
+}
+
+/* ---- numbers that are missing --------------------------------------------------------------- */
+
+/* A tar's name around its number: the last one that is not the M of N-of-M. */
+typedef struct numbered {
+    const char *name;
+    size_t before, digits; /* bytes */
+    uint64_t number;
+} numbered;
+
+static numbered number_of(const char *name) {
+    static const char decimal[] = "0123456789";
+    numbered at = {.name = name};
+    for (size_t i = 0; name[i];) {
+        size_t digits = strspn(name + i, decimal);
+        bool total = at.digits && i >= 4 && !strncasecmp(name + i - 4, "-of-", 4);
+        if (digits && digits < 19 && !total)
+            at = (numbered){name, i, digits, strtoull(name + i, NULL, 10)};
+        i += digits ? digits : strcspn(name + i, decimal);
+    }
+    return at;
+}
+
+static int compare_text(const numbered *a, const numbered *b) {
+    if (a->before != b->before) return a->before < b->before ? -1 : 1;
+    int before = memcmp(a->name, b->name, a->before);
+    return before ? before : strcmp(a->name + a->before + a->digits, b->name + b->before + b->digits);
+}
+
+static int compare_numbered(const void *a, const void *b) {
+    const numbered *first = a, *second = b;
+    int text = compare_text(first, second);
+    return text ? text : (first->number > second->number) - (first->number < second->number);
+}
+
+/* Notes tars that a sequence of numbers lacks. */
+static ff_status note_missing(const ff_web_tars *tars, ff_names *notes, ff_error *error) {
+    numbered *all, *first = NULL;
+    uint64_t missing = 0;
+    FF_TRY(ff_alloc(&all, tars->path.count, sizeof *all, "tars", error));
+    for (size_t i = 0; i < tars->path.count; i++) all[i] = number_of(ff_names_at(&tars->path, i));
+    qsort(all, tars->path.count, sizeof *all, compare_numbered);
+    for (size_t i = 1; i < tars->path.count; i++) {
+        numbered *last = &all[i - 1];
+        if (!last->digits || compare_text(last, &all[i]) || all[i].number - last->number < 2)
+            continue;
+        missing += all[i].number - last->number - 1;
+        if (!first) first = last;
+    }
+    ff_status status = FF_OK;
+    if (missing) {
+        char *note;
+        status = ff_format(&note, error, "%s missing in the sequence of numbers, first after %s",
+                           ff_say_count(missing, "tar is", "tars are").text,
+                           ff_path_base(first->name));
+        if (status == FF_OK) {
+            status = ff_names_add(notes, note, strlen(note), error);
+            free(note);
+        }
+    }
+    free(all);
+    return status;
+}
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+static ff_status find_in_folder(ff_web_tars *tars, const char *path, ff_source *source,
+                                ff_error *error) {
+    ff_names names = {0};
+    tar_folders found = {0};
+    ff_left_out *left = source ? &source->left_out : NULL;
+    ff_status status;
+    FF_TRY_DONE(add_folder(tars, path, "", &names, left, error));
+    bool above = tars->path.count > 0;
+    FF_TRY_DONE(add_split_folders(tars, path, &names, &found, left, error));
+    if (source) FF_TRY_DONE(check_folders(path, above, &found, error));
+    if (!tars->path.count)
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA,
+                            "%s: holds no tars, nor folders of tars called train, val or test",
+                            path));
+    if (source) FF_TRY_DONE(note_missing(tars, &source->notes, error));
+    if (source && above && !source->splits) FF_TRY_DONE(split_by_names(tars, path, error));
+done:
+    ff_names_free(&names);
+    ff_names_free(&found.with);
+    ff_names_free(&found.without);
+    return status;
+}
+
+static ff_status find(ff_web_tars *tars, const char *path, ff_source *source, ff_error *error) {
+    struct stat info;
+    if (source && source->splits && strcmp(source->splits, "none") != 0)
+        return ff_fail(error, FF_USAGE,
+                       "--splits: the names of a WebDataset's tars and folders say its splits; "
+                       "wanted none, for one set of all tars");
+    if (source && source->pattern) {
+        FF_TRY(ff_braces_expand(&tars->path, path, error));
+        for (size_t i = 0; i < tars->path.count; i++)
+            FF_TRY(ff_names_add(&tars->split, "", 0, error));
+        return source->splits ? FF_OK : split_by_names(tars, path, error);
+    }
+    if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
+    return S_ISDIR(info.st_mode) ? find_in_folder(tars, path, source, error)
+                                 : add(tars, path, "", error);
+}
+
+ff_status ff_web_tars_find(ff_web_tars *tars, const char *path, ff_source *source,
+                           ff_error *error) {
     *tars = (ff_web_tars){0};
-    ff_status status = find(tars, source, pattern, error);
+    ff_status status = find(tars, path, source, error);
     if (status != FF_OK) ff_web_tars_free(tars);
     return status;
 }

@@ -65,7 +65,7 @@ static bool webdataset_detect(const char *path, const unsigned char *head, size_
     bool zip = head && head_bytes > 2 && !memcmp(head, "PK", 2);
     if (head) return !zip && ff_archive_looks_like(head, head_bytes) && tar_is_web(path, error);
     ff_web_tars tars;
-    if (ff_web_tars_find(&tars, path, false, error) != FF_OK) return false;
+    if (ff_web_tars_find(&tars, path, NULL, error) != FF_OK) return false;
     bool web = tar_is_web(ff_names_at(&tars.path, 0), error);
     ff_web_tars_free(&tars);
     return web;
@@ -369,7 +369,7 @@ static ff_status webdataset_list(ff_source *source, ff_error *error) {
     FF_TRY(ff_metadata_add_field(&source->labels, name, FF_FIELD_CLASS, FF_I32, 1, error));
     if (source->classes) FF_TRY(ff_source_read_classes(source, 0, source->classes, error));
     ff_web_tars tars;
-    FF_TRY(ff_web_tars_find(&tars, source->path, source->pattern, error));
+    FF_TRY(ff_web_tars_find(&tars, source->path, source, error));
     web state = {.source = source,
                  .origin = source->label ? LABEL_JSON : LABEL_UNKNOWN,
                  .key = source->label,
@@ -396,5 +396,5 @@ const ff_source_format ff_source_webdataset = {
     .list = webdataset_list,
     .patterns = true,
     .labels = "beside the images as .cls or .json",
-    .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND,
+    .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND | FF_USES_SPLITS,
 };

@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+"""What a source is: which of its files become which split. Nothing is left out uncounted, and where two readings fit,
+ffpack asks. The oracle is the list of what the test itself wrote. Prints TAP."""
+# Needs: ffpack
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import tarfile
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import packing  # noqa: E402
+from packing import ffpack, image, tap  # noqa: E402
+
+rng = random.Random(26)
+place = tempfile.mkdtemp()
+os.chdir(place)
+PICTURE = image(rng)
+SMALL = ["--resize", "8x8", "--dtype", "u8"]
+
+
+def write(path, data):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def tar(path, count=2):
+    """A WebDataset tar: samples called after the tar."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with tarfile.open(path, "w") as into:
+        for i in range(count):
+            for ending, data in ((".png", PICTURE), (".cls", b"%d" % i)):
+                info = tarfile.TarInfo("%s-%d%s" % (path.replace("/", "_").replace(".", "_"), i, ending))
+                info.size = len(data)
+                into.addfile(info, io.BytesIO(data))
+
+
+def fresh():
+    for name in os.listdir(place):
+        shutil.rmtree(name) if os.path.isdir(name) else os.remove(name)
+
+
+def packs(name, splits, notes, *arguments):
+    """splits: {split: items}; notes: pieces of the summary's lines. Also the dry run says so."""
+    done = ffpack(*arguments, "-o", "out", "--json", "--force", *SMALL)
+    dry = ffpack(*arguments, "--dry-run", "--json", *SMALL)
+    text = ffpack(*arguments, "--dry-run", *SMALL).stdout.decode()
+    if done.returncode or dry.returncode:
+        return tap.ok(False, name, done.stderr.decode() + dry.stderr.decode())
+    found = [{s["split"]: s["items"] for s in json.loads(run.stdout)["splits"]} for run in (done, dry)]
+    lacks = [piece for piece in notes if piece not in text]
+    shutil.rmtree("out")
+    return tap.ok(found == [splits, splits] and not lacks, name, "%s %s\n%s" % (found, lacks, text))
+
+
+def asks(name, pieces, *arguments, code=2):
+    done = ffpack(*arguments, "-o", "out", *SMALL)
+    said = done.stderr.decode()
+    tap.ok(done.returncode == code and said.count("\n") == 1 and all(p in said for p in pieces) and not os.path.exists("out"),
+           name, "%d %s" % (done.returncode, said))
+    shutil.rmtree("out", ignore_errors=True)
+
+
+# ---- the splits of a WebDataset ------------------------------------------------------------------
+for train, val, split in (("imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar", "val"),
+                          ("imagenet-train-000000.tar", "imagenet-val-000000.tar", "val"),
+                          ("shards-train-0.tar", "shards-test-0.tar", "test"), ("train0.tar", "VAL_0.tar", "val"),
+                          ("a.train.0.tar", "a.dev.0.tar", "val")):
+    tar("w/" + train, 3), tar("w/" + val, 2)
+    packs("%s and %s are two splits" % (train, val), {"train": 3, split: 2}, [], "w")
+    fresh()
+tar("w/latest-0.tar", 1), tar("w/contraining-1.tar", 1)
+packs("words within words say no split", {"": 2}, [], "w")
+fresh()
+tar("w/trainval-0.tar"), tar("w/test-0.tar")
+asks("trainval and test", ["w: the name of test-0.tar says the split test, and that of trainval-0.tar no split", "--splits none"], "w")
+packs("are one set with --splits none", {"": 4}, [], "w", "--splits", "none")
+asks("--splits of other words", ["wanted none"], "w", "--splits", "val=test-0.tar")
+fresh()
+tar("w/train-0.tar"), tar("w/val-0.tar"), tar("w/extra-0.tar")
+asks("one more tar beside splits", ["train-0.tar says the split train", "extra-0.tar no split"], "w")
+asks("in a pattern, too", ["extra-0.tar no split"], "w/{train,val,extra}-0.tar")
+fresh()
+tar("w/train-test-0.tar"), tar("w/train-1.tar")
+asks("two splits in one name", ["train-test-0.tar several splits"], "w")
+fresh()
+tar("w/00000.tar"), tar("w/train/0.tar"), tar("w/val/0.tar")
+asks("tars beside folders of tars", ["w: holds tars next to the folder train"], "w")
+os.remove("w/00000.tar"), tar("w/extra/0.tar")
+asks("a folder of tars that is no split", ["holds the folder extra of tars"], "w")
+shutil.rmtree("w/extra"), os.remove("w/train/0.tar"), tar("w/train/sub/0.tar")
+asks("a split without tars", ["w: the folder train holds no tars, and val does"], "w")
+fresh()
+tar("w/train-0.tar"), tar("w/train-1.tar"), tar("w/train-4.tar"), tar("w/.val-0.tar"), tar("w/._train-0.tar")
+write("w/README.md", b"x"), write("w/index.json", b"{}"), write("w/docs/a.txt", b"x")
+packs("what is no tar is counted, a missing number is noted", {"": 6},
+      ["left out: 2 hidden files (w/._train-0.tar, ...)", "left out: 1 file in .md (w/README.md)", "left out: 1 file in .json",
+       "left out: 1 folder without tars (w/docs)", "2 tars are missing in the sequence of numbers, first after train-1.tar"], "w")
+fresh()
+for i in range(3):
+    tar("w/train/a-%05d-of-00003.tar" % i), tar("w/val/a-%05d-of-00001.tar" % (2 * i))
+packs("N of M", {"train": 6, "val": 6}, ["2 tars are missing in the sequence of numbers, first after a-00000-of-00001.tar"], "w")
+fresh()
+tap.finish()
