@@ -105,4 +105,29 @@ for i in range(3):
     tar("w/train/a-%05d-of-00003.tar" % i), tar("w/val/a-%05d-of-00001.tar" % (2 * i))
 packs("N of M", {"train": 6, "val": 6}, ["2 tars are missing in the sequence of numbers, first after a-00000-of-00001.tar"], "w")
 fresh()
+# ---- tars that were cut off ----------------------------------------------------------------------
+tar("w/a-0.tar", 5)
+with open("w/a-0.tar", "rb") as file:
+    whole = file.read()
+with tarfile.open("w/a-0.tar") as found:
+    ends = [m.offset_data + (m.size + 511) // 512 * 512 for m in found]
+for at in (ends[5], ends[-1]):
+    write("cut.tar", whole[:at])
+    asks("a tar cut off between two members, at byte %d of %d" % (at, len(whole)), ["cut.tar: ends at byte %d after a member" % at], "cut.tar", code=65)
+    write("cut.tar", whole[:at] + bytes(1024))
+    packs("with zeros it is whole", {"": 3 if at == ends[5] else 5}, [], "cut.tar")
+write("cut.tar", whole[:ends[-1]] + bytes(512))
+packs("one block of zeros is an end", {"": 5}, [], "cut.tar")
+for format in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT):
+    with tarfile.open("images.tar", "w", format=format) as into:
+        for name in ("a/1.png", "b/" + 40 * "long/" + "2.png"):
+            info = tarfile.TarInfo(name)
+            info.size = len(PICTURE)
+            into.addfile(info, io.BytesIO(PICTURE))
+        into.addfile(tarfile.TarInfo("c.txt"))
+        folder = tarfile.TarInfo("a")
+        folder.type = tarfile.DIRTYPE
+        into.addfile(folder)
+    packs("a whole tar of format %d" % format, {"": 2}, ["1 file in .txt"], "images.tar")
+fresh()
 tap.finish()

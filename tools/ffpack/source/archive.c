@@ -38,6 +38,7 @@ struct ff_archive {
     ff_buffer name, stored;        /* `stored`: a name in a zip */
     uint64_t member_count;
     uint64_t unpacked_bytes; /* of all members so far */
+    uint64_t end[2];         /* of the last member of the outer tar, and of the inner one */
 };
 
 static ff_status broken(ff_archive *archive, struct archive *reader, ff_error *error) {
@@ -135,6 +136,7 @@ static bool is_plain_tar(struct archive *reader) {
 static ff_status enter(ff_archive *archive, const char *name, uint64_t bytes, ff_error *error) {
     archive->prefix.length = 0;
     FF_TRY(ff_buffer_printf(&archive->prefix, error, "%.*s/", (int)strlen(name) - 4, name));
+    archive->end[1] = 0;
     archive->inner = archive_read_new();
     if (!archive->inner)
         return ff_fail(error, FF_NO_MEMORY, "%s: not enough memory for the inner archive %s",
@@ -232,6 +234,20 @@ static bool is_tar_name(const char *name) {
     return length > 4 && !strcasecmp(name + length - 4, ".tar");
 }
 
+/* A tar ends with blocks of zeros, which libarchive reads where they are. Without them it was cut off
+ * exactly after a member. */
+static ff_status check_end(const ff_archive *archive, ff_error *error) {
+    struct archive *reader = archive->current;
+    bool tar = (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+    uint64_t end = archive->end[archive->inner != NULL];
+    if (!tar || !end || (uint64_t)archive_filter_bytes(reader, 0) > end) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: ends at byte %" PRIu64 "%s%.*s after a member, without the zeros that end "
+                   "a tar: it was cut off (if it is whole, truncate -s +1024 adds them)",
+                   archive->path, end, archive->inner ? " of " : "", (int)archive->prefix.length,
+                   archive->prefix.length ? archive->prefix.bytes : "");
+}
+
 /* The next header; *more = false at the end. */
 static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
     for (;;) {
@@ -243,6 +259,7 @@ static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
         *more = result != ARCHIVE_EOF;
         if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return FF_OK;
         if (*more) return broken(archive, archive->current, error);
+        FF_TRY(check_end(archive, error));
         if (!archive->inner) return FF_OK;
         leave(archive);
     }
@@ -284,6 +301,8 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
             FF_TRY(check_ratio(archive, member->bytes, name, error));
         }
         if (!is_plain_tar(archive->current)) archive->plain = false;
+        archive->end[archive->inner != NULL] =
+            (uint64_t)archive_filter_bytes(archive->current, 0) + ff_align_u64(member->bytes, 512);
         if (archive->nested && !archive->inner && member->kind == FF_ARCHIVE_FILE &&
             is_tar_name(name)) {
             FF_TRY(enter(archive, name, member->bytes, error));
