@@ -57,7 +57,7 @@ static ff_status fill(float *to, const ff_loader_settings *settings, const ff_me
                                 settings->height, settings->width, error));
     memcpy(to, planes.black, channels * sizeof *planes.black);
     for (uint32_t c = 0; c < channels; c++) {
-        ff_resample_u8(stored, c, &to[channels + c], &to[2 * channels + c]);
+        ff_resample_scale(stored, c, &to[channels + c], &to[2 * channels + c]);
         to[3 * channels + c] = settings->finish.jitters ? settings->finish.mean[c] : 0;
         to[4 * channels + c] = settings->finish.jitters ? settings->finish.std[c] : 1;
     }

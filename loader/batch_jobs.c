@@ -8,6 +8,7 @@
 const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
                                  const ff_loader_kernels *kernels) {
     const ff_metadata *metadata = settings->metadata;
+    if (settings->host.words && settings->host.scaled) return "samples are u16";
     if (kernels->augment) return NULL;
     if (metadata->variable_size) return "samples have different sizes";
     if (metadata->dtype == FF_U16) return "samples are u16";

@@ -24,11 +24,39 @@ static ff_status make_table(ff_augment_host *host, const ff_metadata *metadata, 
     return FF_OK;
 }
 
+void ff_augment_range(const ff_metadata *metadata, double *low, double *high) {
+    static const char line[] = "to_tensor range=";
+    *low = 0, *high = metadata->dtype == FF_U8 ? 255 : 1;
+    if (metadata->dtype != FF_U16) return;
+    for (size_t i = 0; i < metadata->transform_count; i++) {
+        const char *at = metadata->transform[i];
+        char *end;
+        if (strncmp(at, line, sizeof line - 1) != 0) continue;
+        double first = strtod(at + sizeof line - 1, &end);
+        double second = *end == ',' ? strtod(end + 1, &end) : first;
+        if (second > first) *low = first, *high = second;
+    }
+}
+
+static ff_status make_words(ff_augment_host *host, const ff_metadata *metadata, ff_error *error) {
+    double low, high;
+    ff_augment_range(metadata, &low, &high);
+    FF_TRY(ff_alloc(&host->words, host->channels, sizeof *host->words, "a row", error));
+    const bool known = metadata->statistics_count != 0;
+    for (uint32_t channel = 0; channel < host->channels; channel++)
+        host->words[channel] = (ff_augment_words){.low = low,
+                                                  .width = high - low,
+                                                  .mean = known ? metadata->mean[channel] : 0,
+                                                  .std = known ? metadata->std[channel] : 1};
+    host->scaled = known || low < 0 || low > 0 || high < 1 || high > 1;
+    return FF_OK;
+}
+
 /* Black is converted through the stored dtype, as in an image that was padded before packing. */
 static void make_black(ff_augment_host *host, const ff_metadata *metadata) {
     for (uint32_t channel = 0; channel < host->channels; channel++) {
         host->black[channel] = 0;
-        if (host->from == FF_U16 || !ff_dtype_is_float(host->to)) continue;
+        if (!ff_dtype_is_float(host->to)) continue;
         float value = metadata->statistics_count ? normalized(metadata, channel, 0) : 0;
         uint32_t stored = 0;
         if (ff_dtype_is_float(host->from)) {
@@ -74,6 +102,7 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
     ff_status status;
     FF_TRY_DONE(ff_alloc(&host->black, host->channels, sizeof *host->black, "a row", error));
     if (host->from == FF_U8 && !as_stored) FF_TRY_DONE(make_table(host, metadata, error));
+    if (host->from == FF_U16 && !as_stored) FF_TRY_DONE(make_words(host, metadata, error));
     make_black(host, metadata);
     /* The portable version fills the entry; faster ones for this CPU override it. */
     const struct {
@@ -92,6 +121,7 @@ done:
 void ff_augment_host_free(ff_augment_host *host) {
     free(host->black);
     free(host->table);
+    free(host->words);
     *host = (ff_augment_host){0};
 }
 
@@ -164,6 +194,9 @@ static void plain_element(const ff_augment_host *host, uint32_t channel, const u
     } else if (host->table) {
         memcpy(to, (const uint8_t *)host->table + ((size_t)channel * 256 + *from) * host->to_bytes,
                host->to_bytes);
+    } else if (host->words) {
+        float value = ff_augment_word(&host->words[channel], ff_load_u16(from));
+        ff_convert(to, host->to, &value, FF_F32, 1);
     } else if (host->from == host->to) {
         memcpy(to, from, host->to_bytes);
     } else {

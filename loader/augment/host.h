@@ -9,9 +9,10 @@
  *   u8 -> float      through a table of channels x 256: ((v / 255) - mean) / std, each operation in
  *                    f32 (torchvision's ToTensor and Normalize), then rounded; without statistics
  *                    v / 255
- *   u16 -> float     the plain value, rounded
+ *   u16 -> float     x = (v - LO) / (HI - LO) in double, rounded to f32, by the recorded "to_tensor
+ *                    range=LO,HI" (without one: the plain value); then (x - mean) / std as for u8
  *   u8, u16 -> same  as stored
- *   padding          black: the value of pixel 0 in the dataset's dtype
+ *   padding          black: the value of x = 0 in the dataset's dtype
  *   cutout           0
  * Thread rule: an ff_augment_host is read-only after creation; apply may run in any number of
  * threads. */
@@ -31,6 +32,18 @@ typedef void (*ff_augment_apply)(const ff_augment_host *host, const ff_augment_p
                                  const void *source, uint32_t height, uint32_t width, void *out,
                                  const void *ahead);
 
+/* How raw u16 values of a channel become floats. */
+typedef struct ff_augment_words {
+    double low, width;
+    float mean, std;
+} ff_augment_words;
+
+static inline float ff_augment_word(const ff_augment_words *words, uint16_t value) {
+    float x = (float)(((double)value - words->low) / words->width);
+    x = x - words->mean;
+    return x / words->std;
+}
+
 struct ff_augment_host {
     ff_augment_apply apply; /* the fastest version for this CPU */
     const char *name;       /* of it: "rows", "avx2", "avx512" */
@@ -45,6 +58,9 @@ struct ff_augment_host {
     uint32_t *black;
     /* u8 to float: [channels][256] elements of `to`; else NULL. */
     void *table;
+    /* u16 to float: [channels]; else NULL. */
+    ff_augment_words *words;
+    bool scaled; /* `words` change the values */
 };
 
 /* Prepares `apply` for samples of `metadata`. FF_USAGE where its dtype cannot be converted to `to`,
@@ -55,6 +71,9 @@ FF_MUST_USE ff_status ff_augment_host_init(ff_augment_host *host, const ff_metad
                                            ff_layout to_layout, uint32_t out_height,
                                            uint32_t out_width, ff_error *error);
 void ff_augment_host_free(ff_augment_host *host);
+
+/* The raw values that become 0 and 1 before mean and std: of u8 0 and 255, of u16 as recorded. */
+void ff_augment_range(const ff_metadata *metadata, double *low, double *high);
 
 /* The versions, for tests. ff_augment_rows is portable C; the others are NULL where CPU, build or
  * types do not support them. */

@@ -32,9 +32,9 @@ static inline float f32_from_f16(uint16_t bits) {
 
 #define KEEP(value)        (value)
 #define LOOK_UP(value)     table[value]
-#define VALUE(value)       ((float)(value))
-#define VALUE_F16(value)   ff_f16_from_f32((float)(value))
-#define VALUE_BF16(value)  ff_bf16_from_f32((float)(value))
+#define VALUE(value)       ff_augment_word(table_base, value)
+#define VALUE_F16(value)   ff_f16_from_f32(VALUE(value))
+#define VALUE_BF16(value)  ff_bf16_from_f32(VALUE(value))
 #define F16_TO_BF16(value) ff_bf16_from_f32(f32_from_f16(value))
 #define BF16_TO_F16(value) ff_f16_from_f32(ff_f32_from_bf16(value))
 DEFINE_SEGMENT(move_8, uint8_t, uint8_t, KEEP)
@@ -93,8 +93,10 @@ static void row(const row_job *job, uint32_t channel, const uint8_t *from, uint8
     ff_augment_span span = job->span;
     ptrdiff_t from_bytes = job->from_step * (ptrdiff_t)host->from_bytes;
     ptrdiff_t to_bytes = job->to_step * (ptrdiff_t)host->to_bytes;
-    const uint8_t *table =
-        host->table ? (const uint8_t *)host->table + (size_t)channel * 256 * host->to_bytes : NULL;
+    const void *table =
+        host->table   ? (const uint8_t *)host->table + (size_t)channel * 256 * host->to_bytes
+        : host->words ? (const void *)&host->words[channel]
+                      : NULL;
     if (span.end > span.begin)
         job->convert(to + span.begin * to_bytes, job->to_step, from + span.source * from_bytes,
                      job->flip ? -job->from_step : job->from_step, span.end - span.begin, table);

@@ -17,7 +17,7 @@ typedef struct array {
 struct ff_resampler {
     const ff_augment_host *host;
     const ff_resample_kernels *kernels;
-    /* [channels]: a u8 value v becomes v * multiply + add. */
+    /* [channels]: a raw value v, u8 or u16, becomes v * multiply + add. */
     float *multiply, *add;
     uint32_t blocks;          /* of an output row */
     size_t padded;            /* blocks * lanes */
@@ -71,12 +71,14 @@ static ff_status reserve(array *r, uint64_t count, uint64_t size, ff_error *erro
     return FF_OK;
 }
 
-void ff_resample_u8(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add) {
+void ff_resample_scale(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add) {
     const bool known = metadata->statistics_count != 0;
     const double mean = known ? (double)metadata->mean[channel] : 0;
     const double std = known ? (double)metadata->std[channel] : 1;
-    *multiply = (float)(1 / (255 * std));
-    *add = (float)(-mean / std);
+    double low, high;
+    ff_augment_range(metadata, &low, &high);
+    *multiply = (float)(1 / ((high - low) * std));
+    *add = (float)((-low / (high - low) - mean) / std);
 }
 
 ff_status ff_resampler_create(ff_resampler **out, const ff_augment_host *host,
@@ -101,7 +103,7 @@ ff_status ff_resampler_create(ff_resampler **out, const ff_augment_host *host,
     FF_TRY_DONE(
         ff_alloc_aligned(&r->whole, channels, r->padded * sizeof(float), 0, "resampling", error));
     for (uint32_t c = 0; c < channels; c++)
-        ff_resample_u8(metadata, c, &r->multiply[c], &r->add[c]);
+        ff_resample_scale(metadata, c, &r->multiply[c], &r->add[c]);
 done:
     if (status != FF_OK) ff_resampler_destroy(&r);
     *out = r;
@@ -230,7 +232,7 @@ static void write_row(ff_resampler *r, uint32_t y, uint8_t *out) {
     const ff_augment_host *host = r->host;
     const uint32_t channels = host->channels;
     const size_t width = host->out_width;
-    if (host->from == FF_U8)
+    if (!ff_dtype_is_float(host->from))
         for (uint32_t c = 0; c < channels; c++)
             scale_row(r->row + c * r->padded, r->multiply[c], r->add[c], width);
     if (host->to_layout == FF_CHW || channels == 1) {
@@ -303,7 +305,7 @@ void ff_resample_plain(ff_resampler *r, const ff_augment_params *params, const v
                     }
                     value = k ? value + down[k] * sum : down[k] * sum;
                 }
-                if (host->from == FF_U8) value = value * r->multiply[c] + r->add[c];
+                if (!ff_dtype_is_float(host->from)) value = value * r->multiply[c] + r->add[c];
                 size_t to = host->to_layout == FF_CHW
                                 ? ((size_t)c * host->out_height + y) * host->out_width + x
                                 : ((size_t)y * host->out_width + x) * host->channels + c;

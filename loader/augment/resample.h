@@ -13,8 +13,8 @@
  * that keeps its length is copied.
  *
  * Values: stored floats, u16 and u8 as f32; u8 with statistics then (v / 255 - mean) / std as one
- * product and one sum, v * (1 / (255 std)) - mean / std, without statistics v * (1 / 255): nothing
- * is rounded to u8 in between. Then one rounding to the output's dtype, and the cutout. Around a
+ * product and one sum, v * (1 / (255 std)) - mean / std, without statistics v * (1 / 255), and u16
+ * in the same way by its range (host.h): nothing is rounded to integers in between. Then one rounding to the output's dtype, and the cutout. Around a
  * source pixel that is not finite, the output may be infinite or NaN.
  *
  * The plain version, one output pixel at a time, is the reference; the faster ones, a row at a
@@ -46,8 +46,8 @@ FF_MUST_USE ff_status ff_resampler_reserve(ff_resampler *resampler, const ff_aug
 void ff_resample(ff_resampler *resampler, const ff_augment_params *params, const void *source,
                  uint32_t height, uint32_t width, void *out);
 
-/* A resampled u8 value v of a channel becomes v * *multiply + *add. */
-void ff_resample_u8(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add);
+/* A resampled raw value v, u8 or u16, of a channel becomes v * *multiply + *add. */
+void ff_resample_scale(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add);
 
 /* For tests: the plain version, and the kernels that ff_resample uses. */
 void ff_resample_plain(ff_resampler *resampler, const ff_augment_params *params, const void *source,
