@@ -5,6 +5,7 @@ ffpack asks. The oracle is the list of what the test itself wrote. Prints TAP.""
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import sys
@@ -129,5 +130,27 @@ for format in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT):
         folder.type = tarfile.DIRTYPE
         into.addfile(folder)
     packs("a whole tar of format %d" % format, {"": 2}, ["1 file in .txt"], "images.tar")
+fresh()
+# ---- two kinds of sources in one folder ----------------------------------------------------------
+array = io.BytesIO()
+packing.numpy.save(array, packing.numpy.arange(768, dtype="u1").reshape(4, 8, 8, 3))
+batch = pickle.dumps({b"data": packing.numpy.zeros((4, 3072), "u1"), b"labels": [0, 1, 2, 3]}, protocol=2)
+idx = bytes((0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 8)) + bytes(64)
+for stray, data, kind in (("data.npy", array.getvalue(), "npy"), ("x.npy", array.getvalue(), "npy"), ("train.bin", bytes(6148), "cifar"),
+                          ("test_batch", batch, "cifar"), ("train-images-idx3-ubyte", idx, "idx"), ("backup.tar", None, "webdataset")):
+    for classes in ("m/%s", "m/train/%s", "m/val/%s"):
+        for name in ("cat", "dog"):
+            write(classes % name + "/1.png", PICTURE)
+        if data:
+            write("m/" + stray, data)
+        else:
+            tar("m/" + stray)
+        asks("%s beside %s" % (stray, classes % "cat"), ["m: holds what is read as %s, and what is read as folder" % kind,
+                                                       "--format %s or --format folder" % kind], "m")
+        split = classes.split("/")[1] if classes.count("/") > 1 else ""
+        packs("  --format folder packs the images", {split: 2}, ["left out: 1 file" if stray != "train-images-idx3-ubyte" else ""], "m", "--format", "folder")
+        fresh()
+write("m/data.npy", array.getvalue()), write("m/notes/plan.md", b"x"), write("m/logo.png", PICTURE)
+packs("an array beside no class folders", {"": 4}, [], "m")
 fresh()
 tap.finish()

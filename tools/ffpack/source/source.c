@@ -71,7 +71,16 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
     return status;
 }
 
-/* Detects the format of `path`, if none was named. */
+static ff_status several_fit(const ff_source *source, const ff_source_format *other,
+                             const char *path, ff_error *error) {
+    return ff_fail(error, FF_USAGE,
+                   "%s: holds what is read as %s, and what is read as %s; wanted --format %s or "
+                   "--format %s",
+                   path, source->format->name, other->name, source->format->name, other->name);
+}
+
+/* Detects the format of `path`, if none was named. A file has the first that fits it; where two fit
+ * a folder, they are a question. */
 static ff_status detect_at(ff_source *source, const char *path, ff_error *error) {
     struct stat info;
     if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
@@ -90,19 +99,25 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
     if (source->format) return FF_OK;
     for (const ff_source_format *const *format = formats; *format; format++) {
         if (source->pattern && !(*format)->patterns) continue;
+        /* Any folder may be one of images: only where nothing else fits it need not look so. */
+        bool folder = *format == &ff_source_folder;
+        if (folder && source->format && !ff_folder_holds_images(path)) break;
         ff_error hidden = {0};
         if ((*format)->detect(path, head, head_bytes, &hidden)) {
+            if (source->format) return several_fit(source, *format, path, error);
             source->format = *format;
-            return FF_OK;
+            if (head) return FF_OK;
+            continue;
         }
         /* Do not take another format only because this one could not be read. */
         bool archive = head && ff_archive_looks_like(head, head_bytes);
-        if (hidden.status != FF_OK && (hidden.status != FF_BAD_DATA || archive)) {
+        if (!source->format && hidden.status != FF_OK &&
+            (hidden.status != FF_BAD_DATA || archive)) {
             if (error) *error = hidden;
             return hidden.status;
         }
     }
-    return unrecognized(path, head, head_bytes, error);
+    return source->format ? FF_OK : unrecognized(path, head, head_bytes, error);
 }
 
 /* ---- refused sources --------------------------------------------------------------------- */

@@ -160,6 +160,9 @@ FF_MUST_USE ff_status ff_source_read(ff_source_reader *reader, const ff_source_s
                                      ff_error *error);
 void ff_source_reader_destroy(ff_source_reader **reader);
 
+/* Whether folders in `path`, or folders in these, hold files with names of images. */
+bool ff_folder_holds_images(const char *path);
+
 /* ---- for the sources ------------------------------------------------------------------------ */
 
 /* Adds a part, which takes ownership of `fd`, also after a failure. *part = its number. */

@@ -23,6 +23,32 @@ static bool folder_detect(const char *path, const unsigned char *head, size_t he
     return head == NULL;
 }
 
+/* Looks at no more than NAMES_LOOKED_AT names of a folder, `depth` below the source. */
+static bool holds_images(const char *path, int depth) {
+    enum { DEEPEST = 2, NAMES_LOOKED_AT = 4096 };
+    DIR *folder = opendir(path);
+    bool found = false;
+    if (!folder) return false;
+    const struct dirent *item;
+    for (int i = 0; i < NAMES_LOOKED_AT && !found && (item = readdir(folder)); i++) {
+        char *inside;
+        struct stat info;
+        if (*item->d_name == '.') continue;
+        if (depth && item->d_type != DT_DIR && ff_is_image_name(item->d_name)) found = true;
+        if (found || depth == DEEPEST || item->d_type == DT_REG) continue;
+        if (ff_path_join(&inside, path, item->d_name, NULL) != FF_OK) break;
+        if (stat(inside, &info) == 0 && S_ISDIR(info.st_mode))
+            found = holds_images(inside, depth + 1);
+        free(inside);
+    }
+    closedir(folder);
+    return found;
+}
+
+bool ff_folder_holds_images(const char *path) {
+    return holds_images(path, 0);
+}
+
 typedef struct folder_identity {
     dev_t device;
     ino_t inode;
