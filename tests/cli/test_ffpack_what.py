@@ -153,4 +153,56 @@ for stray, data, kind in (("data.npy", array.getvalue(), "npy"), ("x.npy", array
 write("m/data.npy", array.getvalue()), write("m/notes/plan.md", b"x"), write("m/logo.png", PICTURE)
 packs("an array beside no class folders", {"": 4}, [], "m")
 fresh()
+# ---- which arrays are images and labels ----------------------------------------------------------
+numpy = packing.numpy
+IMAGES = numpy.arange(768, dtype="u1").reshape(4, 8, 8, 3)
+LABELS = numpy.array([2, 0, 1, 2])
+
+
+def arrays(form, names):
+    """{name: array} as files of a folder, or in an .npz. The SOURCE."""
+    os.makedirs("n", exist_ok=True)
+    if form == "npz":
+        numpy.savez("n.npz", **names)
+        return "n.npz"
+    for name, values in names.items():
+        numpy.save("n/%s.npy" % name, values)
+    return "n" if form == "folder" else "n/%s.npy" % next(iter(names))
+
+
+def labeled(name, source, wanted):
+    done = ffpack(source, "-o", "out", "--dtype", "u8")
+    found = packing.Packed("out").labels["label"] if done.returncode == 0 else done.stderr.decode()
+    tap.ok(found == wanted, name, found)
+    shutil.rmtree("out", ignore_errors=True)
+
+
+for images, labels in (("images", "images_labels"), ("data", "data_labels"), ("X", "X_labels"), ("x_train", "x_train_labels"), ("trainX", "trainY"),
+                       ("x_train", "y_train"), ("imgs", "imgs-targets")):
+    for form in ("npz", "folder", "file"):
+        labeled("%s of %s in a %s" % (labels, images, form), arrays(form, {images: IMAGES, labels: LABELS}), LABELS.tolist())
+        fresh()
+for images, labels in (("X_train_224", "y_train_224"), ("photos", "photos_labels"), ("photos", "photos_y")):
+    labeled("%s of %s as a file" % (labels, images), arrays("file", {images: IMAGES, labels: LABELS}), LABELS.tolist())
+    fresh()
+for images, labels in (("images", "fine_labels"), ("images", "coarse_label"), ("X", "classes"), ("x_train", "y_train_onehot")):
+    for form in ("npz", "folder"):
+        labeled("%s with %s in a %s" % (images, labels, form), arrays(form, {images: IMAGES, labels: LABELS, "extra": IMAGES}), LABELS.tolist())
+        fresh()
+labeled("y before X_labels and names", arrays("npz", {"X": IMAGES, "X_labels": LABELS[::-1], "y": LABELS, "class_names": LABELS}), LABELS.tolist())
+fresh()
+for form in ("npz", "folder"):
+    source = arrays(form, {"x_train": IMAGES, "y_train": LABELS, "mnist_x_test": IMAGES, "mnist_y_test": LABELS, "x_extra": IMAGES})
+    packs("other arrays are left out of a %s, and counted" % form, {"": 4}, ["left out: 3 arrays (mnist_x_test.npy, ...)"], source)
+    fresh()
+    asks("two that may be labels in a %s" % form, ["coarse_labels.npy and fine_labels.npy may both be the labels of images.npy"],
+         arrays(form, {"images": IMAGES, "coarse_labels": LABELS, "fine_labels": LABELS}))
+    fresh()
+    asks("a typo in a %s" % form, ["x_train.npy has no labels, and y_trian.npy is called like labels"], arrays(form, {"x_train": IMAGES, "y_trian": LABELS}))
+    fresh()
+packs("a typo beside a file", {"": 4}, ["no file is called like the labels of x_train.npy; y_trian.npy was left out"],
+      arrays("file", {"x_train": IMAGES, "y_trian": LABELS}))
+write("n/notes.txt", b"x"), write("n/.hidden.npy", b"x"), os.remove("n/y_trian.npy")
+packs("no labels at all", {"": 4}, ["no array is called like the labels of x_train.npy", "left out: 1 file in .txt", "left out: 1 hidden file"], "n")
+fresh()
 tap.finish()

@@ -1,7 +1,7 @@
 /* NumPy's arrays: an .npy file, with its labels next to it; a folder of them; an .npz archive of
  * them (npz.c). Their roles follow from their names (npy_names.c), their types from their headers
  * (npy_header.c). Labels of X.npy: the file named as the same split's labels (y_train.npy for
- * x_train.npy), or X_labels.npy or X-labels.npy; else it has none. */
+ * x_train.npy), or called after it (X_labels.npy); else it has none. */
 #include "tools/ffpack/source/array/npy.h"
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static bool is_array_name(const char *name, unsigned char type) {
-    return type != DT_DIR && ff_npy_stem(name) > 0;
+    return type != DT_DIR && *name != '.' && ff_npy_stem(name) > 0;
 }
 
 static bool is_images_name(const char *name, unsigned char type) {
@@ -76,6 +76,7 @@ static ff_status list_names(ff_source *source, const char *folder, const ff_name
                             ff_error *error) {
     ff_npy_choice choice;
     ff_status status = ff_npy_choose(&choice, names, source->path, error);
+    if (status == FF_OK) status = ff_npy_report(&choice, names, source, error);
     for (size_t i = 0; i < choice.count && status == FF_OK; i++) {
         ff_array_set *set = &choice.set[i];
         status = open_array(source, folder, ff_names_at(names, choice.images[i]), &set->images_path,
@@ -91,33 +92,36 @@ static ff_status list_names(ff_source *source, const char *folder, const ff_name
     return status;
 }
 
-/* An array without a known name: its labels have the same name with a suffix. */
+/* An array without a known name. */
 static ff_status list_unknown(ff_source *source, const char *folder, const char *name,
-                              ff_error *error) {
-    static const char *const after[] = {"_labels.npy", "-labels.npy"};
-    ff_array_set set = {0};
+                              const char *labels, ff_error *error) {
+    ff_array_set set = {.labeled = labels != NULL};
     size_t length = ff_npy_stem(name);
     if (!length) length = strlen(name);
     ff_status status;
     FF_TRY_DONE(ff_copy_bytes(&set.key, name, length, error));
     FF_TRY_DONE(open_array(source, folder, name, &set.images_path, &set.images, error));
-    for (size_t i = 0; i < 2 && !set.labeled; i++) {
-        char *labels, *path;
-        FF_TRY_DONE(ff_format(&labels, error, "%s%s", set.key, after[i]));
-        status = ff_path_join(&path, folder, labels, error);
-        set.labeled = status == FF_OK && access(path, F_OK) == 0;
-        if (status == FF_OK && !set.labeled && errno != ENOENT)
-            status = ff_fail_errno(error, "%s: cannot search for labels", path);
-        free(path);
-        if (set.labeled)
-            status = open_array(source, folder, labels, &set.labels_path, &set.labels, error);
-        free(labels);
-        if (status != FF_OK) goto done;
-    }
+    if (labels)
+        FF_TRY_DONE(open_array(source, folder, labels, &set.labels_path, &set.labels, error));
     FF_TRY_DONE(ff_array_list(source, &set, 1, error));
     FF_TRY_DONE(note_labels(source, &set, error));
 done:
     ff_array_set_free(&set);
+    return status;
+}
+
+/* Notes that the array `name` has no labels, and which one next to it might be. */
+static ff_status note_unlabeled(ff_source *source, const char *name, const ff_names *all,
+                                ff_error *error) {
+    const char *like = NULL;
+    char *note;
+    for (size_t i = 0; i < all->count && !like; i++)
+        if (ff_npy_is_like_labels(ff_names_at(all, i)) && strcmp(ff_names_at(all, i), name) != 0)
+            like = ff_names_at(all, i);
+    FF_TRY(ff_format(&note, error, "no file is called like the labels of %s%s%s%s", name,
+                     like ? "; " : "", like ? like : "", like ? " was left out" : ""));
+    ff_status status = ff_names_add(&source->notes, note, strlen(note), error);
+    free(note);
     return status;
 }
 
@@ -128,22 +132,40 @@ static ff_status list_file(ff_source *source, ff_error *error) {
                ? ff_copy_string(&folder, ".", error)
                : ff_copy_bytes(&folder, source->path, (size_t)(base - source->path), error));
     ff_names all = {0}, chosen = {0};
-    ff_status status = FF_OK;
-    if (!ff_npy_is_images(base)) {
-        status = list_unknown(source, folder, base, error);
-        goto done;
-    }
+    ff_status status;
     FF_TRY_DONE(ff_names_read(&all, folder, is_array_name, error));
     FF_TRY_DONE(ff_names_add(&chosen, base, strlen(base), error));
     for (size_t i = 0; i < all.count; i++)
-        if (ff_npy_labels_of(base, ff_names_at(&all, i)))
+        if (strcmp(ff_names_at(&all, i), base) != 0 && ff_npy_labels_of(base, ff_names_at(&all, i)))
             FF_TRY_DONE(
                 ff_names_add(&chosen, ff_names_at(&all, i), strlen(ff_names_at(&all, i)), error));
-    status = list_names(source, folder, &chosen, error);
+    if (chosen.count == 1) FF_TRY_DONE(note_unlabeled(source, base, &all, error));
+    if (ff_npy_is_images(base) && chosen.count > 1)
+        FF_TRY_DONE(list_names(source, folder, &chosen, error));
+    else
+        FF_TRY_DONE(list_unknown(source, folder, base,
+                                 chosen.count > 1 ? ff_names_at(&chosen, 1) : NULL, error));
 done:
     ff_names_free(&all);
     ff_names_free(&chosen);
     free(folder);
+    return status;
+}
+
+/* Counts what is no array. */
+static ff_status leave_others(ff_source *source, ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, source->path, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *name = ff_names_at(&names, i);
+        if (*name == '.')
+            status = ff_left_out_add(&source->left_out, "hidden file or folder",
+                                     "hidden files and folders", "", name, strlen(name), error);
+        else if (!ff_npy_stem(name))
+            status = ff_left_out_file(&source->left_out, name, error);
+    }
+    ff_names_free(&names);
     return status;
 }
 
@@ -153,6 +175,7 @@ static ff_status npy_list(ff_source *source, ff_error *error) {
     if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
     if (S_ISDIR(info.st_mode)) {
         ff_names names;
+        FF_TRY(leave_others(source, error));
         FF_TRY(ff_names_read(&names, source->path, is_array_name, error));
         ff_status status = list_names(source, source->path, &names, error);
         ff_names_free(&names);

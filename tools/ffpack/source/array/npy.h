@@ -20,12 +20,16 @@ size_t ff_npy_stem(const char *name);
 /* Whether the file name is that of an array of images; and whether `labels` is that of the labels
  * of the same split. */
 bool ff_npy_is_images(const char *name);
+bool ff_npy_is_like_labels(const char *name); /* has a word of labels in it */
 bool ff_npy_labels_of(const char *images, const char *labels);
 
 /* Chooses among the arrays with these names. `place` holds them, for messages. FF_BAD_DATA where
  * there are no images among them, or two for one split. */
 FF_MUST_USE ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char *place,
                                     ff_error *error);
+/* Adds to the source's summary which arrays were left out, and which images have no labels. */
+FF_MUST_USE ff_status ff_npy_report(const ff_npy_choice *choice, const ff_names *names,
+                                    ff_source *source, ff_error *error);
 void ff_npy_choice_free(ff_npy_choice *choice);
 
 /* ---- npz.c ---------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 
 enum { CHUNK_BYTES = 256 * 1024 };
 
-static ff_status read_names(const ff_source *source, ff_names *names, ff_error *error) {
+static ff_status read_names(ff_source *source, ff_names *names, ff_error *error) {
     ff_archive *archive;
     ff_archive_member member;
     FF_TRY(ff_archive_open(&archive, source->path, false, error));
@@ -23,8 +23,11 @@ static ff_status read_names(const ff_source *source, ff_names *names, ff_error *
     for (;;) {
         FF_TRY_DONE(ff_archive_next(archive, &member, error));
         if (!member.name) break;
+        if (member.kind == FF_ARCHIVE_FOLDER) continue;
         if (member.kind == FF_ARCHIVE_FILE && ff_npy_stem(member.name) && !strchr(member.name, '/'))
             FF_TRY_DONE(ff_names_add(names, member.name, strlen(member.name), error));
+        else
+            FF_TRY_DONE(ff_left_out_file(&source->left_out, member.name, error));
     }
 done:
     ff_archive_close(&archive);
@@ -128,6 +131,7 @@ ff_status ff_npz_list(ff_source *source, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(read_names(source, &names, error));
     FF_TRY_DONE(ff_npy_choose(&choice, &names, source->path, error));
+    FF_TRY_DONE(ff_npy_report(&choice, &names, source, error));
     FF_TRY_DONE(unpack(source, &choice, &names, error));
     FF_TRY_DONE(ff_array_list(source, choice.set, choice.count, error));
 done:
