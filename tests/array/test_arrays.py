@@ -235,7 +235,7 @@ ok(got["test"].labels["label"].tolist() == [-1] * 4, "a split without labels nex
 
 write("other.classes", b"c\na\n")
 numpy.savez("first.npz", images=small["train"], labels=numpy.array([0, 1, 2, 0, 1, 2]))
-numpy.savez("more.npz", images=small["train"], labels=numpy.array([-1, 0, 1, -1, 1, 0]))
+numpy.savez("more.npz", images=255 - small["train"], labels=numpy.array([-1, 0, 1, -1, 1, 0]))
 pack("first.npz", "--dtype", "u8", "--classes", "three.classes")
 code, _, said = packed.run("append", "packed", "more.npz", "--classes", "other.classes")
 got = packed.Packed("packed").labels["label"].tolist() if ok(code == 0, "unlabeled samples are appended", said) else []

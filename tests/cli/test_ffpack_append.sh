@@ -5,6 +5,7 @@
 cd "$scratch" || exit 1
 build=${BUILD:-build} inspect=${BUILD:-build}/ffinspect dump=${BUILD:-build}/tests/dump_set
 root=$here/../..
+again=--allow-duplicates # many of these sources share items
 make_input folder first 6; make_input idx in_idx 40; make_input cifar10 in_cifar 4
 cp -r first more; rm -r more/a more/a.x; mv more/b/img1.JPG more/b/other.JPG
 fixed=(--resize 32 --center-crop 28 --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 20K)
@@ -39,12 +40,12 @@ appends() {
     rm -rf set old alone
     { "$ffpack" "$one" -o set "$@" && cp -r set old && cp -r set jobs && "$ffpack" "$two" -o alone "$@"; } >/dev/null 2>log2 || { not_ok "$name"; cat log2; return; }
     ls -i set/shard-*.ffs >before
-    check "$name" "$ffpack" append set "$two" --jobs 3
+    check "$name" "$ffpack" append set $again "$two" --jobs 3
     check "  old shards are untouched" bash -c 'ls -i $(sed "s/.* //" before) | diff before -'
     check "  old samples, then the new ones, classes by name" "$python" compare.py "$dump" old set alone
     check "  every byte is right" "$inspect" set --verify
     check "  the second reader agrees" "$python" "$root/tests/second_reader.py" set
-    "$ffpack" append jobs "$two" --jobs 1 >/dev/null 2>&1
+    "$ffpack" append jobs $again "$two" --jobs 1 >/dev/null 2>&1
     check "  the same bytes with one job" diff -r set jobs
     rm -rf jobs
 }
@@ -61,21 +62,21 @@ check "  the Pillow is recorded" bash -c "'$inspect' set | grep -q 'pillow: 12'"
 refuses "Pillow 13's after them" 2 "appended samples must be like those of the set;interpolation=bilinear;interpolation=bilinear%20passes=cheaper_first" append set more --pillow 13
 appends "a short side and a crop" first more "${fixed[@]}"
 check "  the order of the passes and the Pillow are recorded" bash -c "'$inspect' set | grep -q 'passes=cheaper_first' && '$inspect' set | grep -q 'pillow: 13'"
-check "a third generation" "$ffpack" append set first
+check "a third generation" "$ffpack" append set $again first
 check "is right too" "$inspect" set --verify
 cp -r in_idx in_idx2
-check "two splits" bash -c "'$ffpack' in_idx -o two --shard-size 4K && cp -r two two.old && '$ffpack' append two in_idx2"
+check "two splits" bash -c "'$ffpack' in_idx -o two --shard-size 4K && cp -r two two.old && '$ffpack' append two $again in_idx2"
 check "are right" "$inspect" two --verify
-check "one split of them" "$ffpack" append two/train in_idx/train-images-idx3-ubyte
+check "one split of them" "$ffpack" append two/train $again in_idx/train-images-idx3-ubyte
 check "is right" "$inspect" two --verify
-check "--json" bash -c "'$ffpack' append two/train in_idx/train-images-idx3-ubyte --json | '$python' -c 'import json, sys; s = json.load(sys.stdin); assert s[\"event\"] == \"appended\" and s[\"splits\"][0][\"items\"] == 40, s'"
+check "--json" bash -c "'$ffpack' append two/train $again in_idx/train-images-idx3-ubyte --json | '$python' -c 'import json, sys; s = json.load(sys.stdin); assert s[\"event\"] == \"appended\" and s[\"splits\"][0][\"items\"] == 40, s'"
 
 # ---- left-out items
 cp -r more bad; echo text >bad/b/img0.png
 "$ffpack" first -o set2 "${fixed[@]}" >/dev/null 2>&1
-refuses "a bad image" 65 'bad/b/img0.png' append set2 bad
+refuses "a bad image" 65 'bad/b/img0.png' append set2 $again bad
 check "  the set is unchanged" "$inspect" set2 --verify
-check "is left out with --on-error skip" "$ffpack" append set2 bad --on-error skip
+check "is left out with --on-error skip" "$ffpack" append set2 $again bad --on-error skip
 check "  and listed by its number in the set" bash -c "cut -f 2-4 set2.skipped.tsv | grep -qx '$(printf '36\t36\tb/img0.png')'"
 check "  the rest is there" "$inspect" set2 --verify
 
@@ -97,32 +98,50 @@ refuses "nothing there" 74 'nowhere' append nowhere more
 check "nothing of these changed the set" diff -r keep keep.old
 "$ffpack" first -o level "${fixed[@]}" --compress zstd:1 >/dev/null 2>&1
 refuses "another level of compression" 2 "level: has;level=1;wanted;level=3" append level more --compress zstd:3
-check "one who shares the folder is a writer, too" bash -c "exec 9<keep; flock -s 9; '$ffpack' append keep more 2>said; test \$? = 2"
-check "another writer is refused" bash -c "exec 9<keep; flock 9; '$ffpack' append keep more 2>said; test \$? = 2 && grep -q 'keep: another ffpack is writing there' said"
+check "one who shares the folder is a writer, too" bash -c "exec 9<keep; flock -s 9; '$ffpack' append keep $again more 2>said; test \$? = 2"
+check "another writer is refused" bash -c "exec 9<keep; flock 9; '$ffpack' append keep $again more 2>said; test \$? = 2 && grep -q 'keep: another ffpack is writing there' said"
 
 # ---- what an interrupted append left
-"$ffpack" append keep more >/dev/null; cp -r keep whole
+"$ffpack" append keep $again more >/dev/null; cp -r keep whole
 n=$(ls keep.old/shard-*.ffs | wc -l); total=$(ls whole/shard-*.ffs | wc -l)
 check "there are several new shards" test $((total - n)) -ge 2
 rm -rf keep; cp -r keep.old keep; next=$(printf 'shard-%06d.ffs' "$n"); cp "whole/$next" keep; echo torn >"keep/$(printf 'shard-%06d.ffs' $((n + 1))).tmp"
 cp -p "keep/$next" kept; stat -c %i "keep/$next" >inode
 check "the old generation stays valid" "$inspect" keep --verify
-check "the same append continues" "$ffpack" append keep more
+check "the same append continues" "$ffpack" append keep $again more
 check "  to the same bytes" diff -r keep whole
 check "  with the shard that was there" test "$(cat inode)" = "$(stat -c %i "keep/$next")"
 rm -rf keep; cp -r keep.old keep; cp "whole/$next" keep
-"$ffpack" append keep first >/dev/null 2>said
+"$ffpack" append keep $again first >/dev/null 2>said
 check "another append removes it" grep -q 'keep: removed 1 shards of another append that was never finished' said
 check "  and is right" "$inspect" keep --verify
-rm -rf keep; cp -r keep.old keep; "$ffpack" append keep first >/dev/null; mv keep other; cp -r keep.old keep; "$ffpack" append keep first >/dev/null
+rm -rf keep; cp -r keep.old keep; "$ffpack" append keep $again first >/dev/null; mv keep other; cp -r keep.old keep; "$ffpack" append keep $again first >/dev/null
 check "  and has the bytes of one without it" diff -r keep other
 # a set of two splits whose first index was written already
-rm -rf two; cp -r two.old two; "$ffpack" append two in_idx >/dev/null; cp -r two two.whole
+rm -rf two; cp -r two.old two; "$ffpack" append two $again in_idx >/dev/null; cp -r two two.whole
 cp two.old/test/index.ffx two/test/index.ffx
-"$ffpack" append two in_idx >/dev/null 2>said
+"$ffpack" append two $again in_idx >/dev/null 2>said
 check "a set whose first split was done is continued" grep -q 'two/train: has these items from the append that was interrupted' said
 check "  to the same bytes" diff -r two two.whole
-check "and then the same items may come again" "$ffpack" append two in_idx
+check "and then the same items may come again" "$ffpack" append two $again in_idx
 check "  in both splits" bash -c "'$inspect' two --json | grep -q . && test \$(ls two/train/*.ffs | wc -l) -gt \$(ls two.whole/train/*.ffs | wc -l)"
+# ---- the same items again
+"$ffpack" first -o once "${fixed[@]}" >/dev/null 2>&1; cp -r once once.old
+mkdir -p fresh/b; cp first/b/img0.png fresh/b/zz.png; cp first/b/img1.JPG fresh/b/img0.png
+refuses "the same folder" 2 "is in the set already, under this name and with the same bytes; --allow-duplicates" append once first
+check "  changes nothing" diff -r once once.old
+check "the same name with other bytes, and the same bytes under another name, are new" "$ffpack" append once fresh
+refuses "what an append added is known, too" 2 "fresh/b/;is in the set already" append once fresh
+for at in sp/train/b sw/val/b; do mkdir -p $at; cp first/b/img0.png $at; done; for at in sp/val/b sw/train/b; do mkdir -p $at; cp first/b/img1.JPG $at; done
+"$ffpack" sp -o swapped "${fixed[@]}" >/dev/null
+refuses "what the set has in another split" 2 "is in the set already" append swapped sw
+# ---- the summary cannot be printed: the items are there, and nothing advises to add them again
+for to in '| true' '>/dev/full' '>&-'; do
+    rm -rf once; cp -r once.old once
+    bash -c "set -o pipefail; trap '' PIPE; { '$ffpack' append once fresh 2>said; echo \$? >code; } $to"
+    check "stdout $to: exit 74" test "$(cat code)" = 74
+    check "  and the items were appended" test "$("$dump" once | grep -c '"line":"sample"\|"line": "sample"')" -gt "$("$dump" once.old | grep -c '"line":"sample"\|"line": "sample"')"
+    check "  which it says" bash -c "grep -q 'the items were appended' said && ! grep -q 'unchanged\|continues' said"
+done
 check "append --help" "$ffpack" append --help
 finish

@@ -216,7 +216,7 @@ class Append(Scenario):
     """OUT exists: each split is as before, perhaps with shards that no index names, or as after the append."""
 
     def command(self, root):
-        return [FFPACK, "append", f"{root}/out", self.source, "--jobs", "1"] + self.options
+        return [FFPACK, "append", f"{root}/out", self.source, "--jobs", "1", "--allow-duplicates"] + self.options
 
     def judge(self, root, finished):
         found = files_of(f"{root}/out") if os.path.exists(f"{root}/out") else {}

@@ -197,7 +197,7 @@ for part in ["1/2", "2/2"]:
 run(["folder", *IMAGES, "--shard-size", "4K", "-o", "base"])
 CASES = [Pack(*case) for case in CASES] + [
     Merge("merge", ["part1", "part2"]),
-    Change("append", ["append", "folder.tar"], "base"),
+    Change("append", ["append", "--allow-duplicates", "folder.tar"], "base"),
     Change("repair", ["repair"], "base", "index.ffx"),
 ]
 

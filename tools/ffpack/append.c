@@ -83,6 +83,7 @@ void ff_append_close(ff_append **out) {
         ff_metadata_free(&at->metadata);
         ff_close_file(&at->lock);
     }
+    ff_known_destroy(&append->known);
     free(append->target);
     free(append->path);
     free(append);
@@ -99,7 +100,12 @@ static bool has_shard(const ff_append_target *at, uint32_t number) {
     return ff_path_exists("%s/%s", at->folder, name);
 }
 
+bool ff_append_committed(const ff_append *append) {
+    return append->committed;
+}
+
 bool ff_append_kept(const ff_append *append) {
+    if (append->committed) return false;
     for (size_t i = 0; i < append->count; i++)
         if (has_shard(&append->target[i], append->target[i].first_shard)) return true;
     return false;
@@ -177,14 +183,24 @@ static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *
     return ff_copy_string(&job->report->statistics_origin, "the set's", error);
 }
 
-static ff_status write_shards(ff_run *job, ff_append_target *at, ff_report_split *report,
-                              ff_error *error) {
+/* What an interrupted append has added already, this append does not add again. */
+static ff_status find_known(ff_append *append, ff_error *error) {
+    FF_TRY(ff_known_create(&append->known, error));
+    for (size_t i = 0; i < append->count; i++)
+        if (!append->target[i].done)
+            FF_TRY(ff_known_add(append->known, append->target[i].folder, error));
+    return FF_OK;
+}
+
+static ff_status write_shards(ff_run *job, ff_append_target *at, const ff_known *known,
+                              ff_report_split *report, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = ff_metadata_write(&report->metadata, &text, error);
     if (status == FF_OK) status = clean(at, &text, job->options, error);
     ff_buffer_free(&text);
     ff_pack_split packing = {.split = at->split,
                              .classes = &at->map,
+                             .known = known,
                              .shards_only = true,
                              .directory = at->folder,
                              .partial = at->folder,
@@ -247,14 +263,16 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
         FF_TRY(ff_space_check(report, append->path, 0, job->options, error));
     FF_TRY(open_skipped(job, append, error));
     find_done(append);
+    if (!job->settings->allow_duplicates) FF_TRY(find_known(append, error));
     for (size_t i = 0; i < append->count; i++) {
         ff_append_target *at = &append->target[i];
         FF_TRY(at->done ? report_done(at, &report->split[i], job->options, error)
-                        : write_shards(job, at, &report->split[i], error));
+                        : write_shards(job, at, append->known, &report->split[i], error));
     }
     for (size_t i = 0; i < append->count; i++)
         if (!append->target[i].done)
             FF_TRY(write_index(&append->target[i], &report->split[i], error));
+    append->committed = true;
     const char *path = ff_skipped_path(job->skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }

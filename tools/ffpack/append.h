@@ -22,6 +22,9 @@ FF_MUST_USE ff_status ff_append_run(ff_append *append, const ff_settings *settin
                                     const ff_notices *options, ff_report *report, ff_error *error);
 bool ff_append_kept(const ff_append *append);
 
+/* Whether the new items are in the set, whatever failed afterwards. */
+bool ff_append_committed(const ff_append *append);
+
 /* NULL is accepted. */
 void ff_append_close(ff_append **append);
 

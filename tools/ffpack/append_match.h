@@ -23,6 +23,8 @@ struct ff_append {
     char *path;
     ff_append_target *target;
     size_t count, capacity;
+    ff_known *known; /* the items of all its splits; NULL where they may come again */
+    bool committed;  /* the new indexes are in place */
 };
 
 /* Matches the set's splits to the source's, in the source's order. FF_USAGE where one is

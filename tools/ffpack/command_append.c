@@ -26,6 +26,7 @@ static const char epilogue[] =
     "Exit codes: as for ffpack.";
 
 static void fill_table(ff_option_table *table, ff_arguments *arguments) {
+    ff_options_add_append(table, arguments);
     ff_options_add_source(table, arguments);
     ff_options_add_samples(table, arguments);
     ff_options_add_statistics(table, arguments);
@@ -103,10 +104,13 @@ int ff_command_append(int argc, char **argv) {
 done:
     if (status != FF_OK) {
         bool kept = append && status != FF_USAGE && ff_append_kept(append);
+        bool committed = append && ff_append_committed(append);
         code = ff_command_fail(
             &error,
-            kept ? "OUT is unchanged; whole shards are kept, and this continues: ffpack" : NULL,
-            argc, argv);
+            kept        ? "OUT is unchanged; whole shards are kept, and this continues: ffpack"
+            : committed ? "but the items were appended: do not append them again"
+                        : NULL,
+            kept ? argc : 0, argv);
     }
     ff_positionals_free(&operands);
     ff_recorded_free(&recorded);

@@ -33,6 +33,16 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
+void ff_options_add_append(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Input and output"},
+        {"allow-duplicates", 0, FF_OPTION_FLAG, NULL, &arguments->allow_duplicates, NULL, 0, 0,
+         "append also items that OUT has already, under the same name and with the same bytes "
+         "(default: refuse)"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"format", 0, FF_OPTION_STRING,

@@ -99,11 +99,27 @@ static ff_status map_class(const pack_state *packing, size_t index, int64_t *map
     return FF_OK;
 }
 
+/* Refuses an item that the set has already. */
+static ff_status check_new(const pack_state *packing, const ff_item *item, uint64_t checksum,
+                           ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    if (!job->known || !ff_known_has(job->known, item->key, item->key_bytes, checksum))
+        return FF_OK;
+    char name[1024];
+    ff_source_item_name(job->plan->source, job->split, item, name, sizeof name);
+    return ff_fail(error, FF_USAGE,
+                   "%s: is in the set already, under this name and with the same bytes; "
+                   "--allow-duplicates appends it again",
+                   name);
+}
+
 static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t number,
                             const ff_sample *sample, ff_error *error) {
     const ff_metadata *metadata = packing->metadata;
     const void **label = packing->label[worker];
     const char *labels = sample->item.labels;
+    const uint64_t checksum = ff_checksum(sample->bytes, sample->item.bytes);
+    FF_TRY(check_new(packing, &sample->item, checksum, error));
     for (size_t i = 0; i < metadata->field_count; i++) {
         label[i] = labels;
         if (packing->job->classes)
@@ -117,7 +133,7 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
                              .width = sample->width,
                              .key = sample->item.key,
                              .key_bytes = sample->item.key_bytes,
-                             .source_checksum = ff_checksum(sample->bytes, sample->item.bytes),
+                             .source_checksum = checksum,
                              .label = label};
     void *tensor;
     FF_TRY(ff_block_add(to->block, &entry, &tensor, error));

@@ -3,6 +3,7 @@
 #define FF_FFPACK_PACK_SPLIT_H
 
 #include "tools/ffpack/image/transform.h"
+#include "tools/ffpack/known.h"
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/sample.h"
 #include "tools/ffpack/skipped.h"
@@ -21,6 +22,7 @@ typedef struct ff_pack_split {
     const ff_transform *transform;
     const ff_part *part;         /* to pack; NULL = all of it */
     const ff_class_map *classes; /* NULL = the source's numbers */
+    const ff_known *known;       /* items that are refused; NULL = none */
     bool shards_only;            /* leave the index to the caller */
     /* If not NULL: empty, and filled with the sums of all samples. The metadata is then the
      * stand-in for one with the mean and std computed from them, and shards are left pending
