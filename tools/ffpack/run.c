@@ -1,5 +1,6 @@
 #include "tools/ffpack/run.h"
 
+#include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "tools/ffpack/describe.h"
 
@@ -45,6 +46,39 @@ static ff_status check_shuffle(const ff_run *job, ff_error *error) {
     return FF_OK;
 }
 
+/* What of a split's content counts for the listing's hash. Arrays that changed keep their size, so
+ * their items count, all of them up to CONTENT_BYTES, else as many, evenly spaced. Image files that
+ * changed mostly have another size; a few of them count, for those that all have the same one. */
+enum { CONTENT_BYTES = 1 << 30, CONTENT_FILES = 64 };
+
+static ff_status add_content(ff_run *job, const ff_source_split *split, ff_error *error) {
+    const bool raw = !job->source->encoded;
+    const uint64_t count = ff_listing_count(split->listing);
+    ff_listing_cursor *cursor = NULL;
+    ff_source_reader *reader = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_listing_cursor_create(&cursor, split->listing, error));
+    FF_TRY_DONE(ff_source_reader_create(&reader, job->source, NULL, error));
+    uint64_t step = 1;
+    for (uint64_t i = 0; i < count; i += step) {
+        ff_item item;
+        const unsigned char *bytes;
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_listing_item(cursor, i, &item, error));
+        if (!raw && item.part != FF_PART_FILE) break;
+        const uint64_t room = raw && item.bytes ? CONTENT_BYTES / item.bytes : CONTENT_FILES;
+        if (!i && count > room) step = room ? (count + room - 1) / room : count;
+        status = ff_source_read(reader, split, &item, &bytes, error);
+        /* Packing says what cannot be read. */
+        if (status == FF_OK) ff_listing_add_content(split->listing, bytes, item.bytes);
+    }
+    status = FF_OK;
+done:
+    ff_source_reader_destroy(&reader);
+    ff_listing_cursor_destroy(&cursor);
+    return status;
+}
+
 ff_status ff_run_list(ff_run *job, ff_error *error) {
     FF_TRY(ff_source_list(job->source, error));
     job->report->left_out = job->source->left_out;
@@ -52,6 +86,8 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     job->source->left_out = (ff_left_out){0};
     job->source->notes = (ff_names){0};
     FF_TRY(check_shuffle(job, error));
+    for (size_t i = 0; !job->settings->dry_run && i < job->source->split_count; i++)
+        if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));
     job->report->kind = job->source->kind;
     return ff_sample_plan_make(&job->plan, job->source, job->settings, error);
 }

@@ -114,6 +114,11 @@ ff_status ff_listing_finish(ff_listing *listing, ff_error *error) {
     return FF_OK;
 }
 
+void ff_listing_add_content(ff_listing *listing, const void *bytes, size_t length) {
+    XXH3_128bits_update(listing->hasher, bytes, length);
+    ff_id_store(listing->hash, XXH3_128bits_digest(listing->hasher));
+}
+
 uint64_t ff_listing_count(const ff_listing *listing) {
     return listing->count;
 }

@@ -33,7 +33,11 @@ FF_MUST_USE ff_status ff_listing_finish(ff_listing *listing, ff_error *error);
 uint64_t ff_listing_count(const ff_listing *listing);
 uint64_t ff_listing_key_bytes(const ff_listing *listing); /* sum of the keys' */
 
-/* XXH3-128 of keys, sizes and labels in order. It detects a changed source. */
+/* After ff_listing_finish: lets bytes of an item count for the hash, too. */
+void ff_listing_add_content(ff_listing *listing, const void *bytes, size_t length);
+
+/* XXH3-128 of keys, sizes and labels in order, and of what ff_listing_add_content added. It detects
+ * a changed source. */
 void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]);
 
 void ff_listing_destroy(ff_listing **listing);

@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""What ffpack says is so, and what is lost or changed is said: sources that changed between two runs, values that do not
+fit, items that are left out, dry runs. The oracles are the values that the test itself wrote. Prints TAP."""
+# Needs: ffpack ffinspect
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import packing  # noqa: E402
+from packing import ffpack, tap  # noqa: E402
+import numpy  # noqa: E402
+from PIL import Image  # noqa: E402
+
+os.chdir(tempfile.mkdtemp())
+rng = numpy.random.default_rng(26)
+
+
+def said(name, done, code, *pieces, lacks=()):
+    text = (done.stdout + done.stderr).decode()
+    wrong = [piece for piece in pieces if piece not in text] + [piece for piece in lacks if piece in text]
+    return tap.ok(done.returncode == code and not wrong, name, "exit %d, wrong: %s\n%s" % (done.returncode, wrong, text))
+
+
+def interrupt(out):
+    """Makes of the packed set what an interruption before its last shard would have left."""
+    os.rename(out, out + ".partial")
+    os.remove(out + ".partial/index.ffx")
+    os.remove(out + ".partial/" + max(os.listdir(out + ".partial")))
+
+
+# ---- a source that changed between two runs
+PLAIN = ["--mean", "0.5", "--std", "0.5", "--shard-size", "4096"]
+values = rng.integers(0, 256, (40, 16, 16, 1), dtype=numpy.uint8)
+numpy.save("x.npy", values)
+tap.ok(ffpack("x.npy", "-o", "set", *PLAIN).returncode == 0, "an array is packed")
+interrupt("set")
+shutil.copytree("set.partial", "again.partial")
+said("and continued where it is the same", ffpack("x.npy", "-o", "again", *PLAIN), 0, "there from the run that this one continued")
+for at, where in ((0, "first"), (17, "middle"), (39, "last")):
+    other = values.copy()
+    other[at, 3, 3] ^= 1
+    numpy.save("x.npy", other)
+    said("one bit of the %s item changed: it is not continued" % where, ffpack("x.npy", "-o", "set", *PLAIN), 2, "listing",
+         "remove set.partial to start over")
+numpy.save("x.npy", values)
+tap.ok(ffpack("x.npy", "-o", "q1", "--part", "1/2", *PLAIN).returncode == 0, "part 1 before the change")
+numpy.save("x.npy", other)
+tap.ok(ffpack("x.npy", "-o", "q2", "--part", "2/2", *PLAIN).returncode == 0, "part 2 after it")
+said("are not merged", ffpack("merge", "m", "q1", "q2"), 2, "listing")
+os.makedirs("bmp/c")
+for i in range(200):
+    Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=numpy.uint8)).save("bmp/c/%03d.bmp" % i)
+tap.ok(ffpack("bmp", "-o", "bmps", *PLAIN[4:], "--mean", ".5,.5,.5", "--std", ".5,.5,.5").returncode == 0, "images of one size in bytes")
+interrupt("bmps")
+for i in range(200):
+    Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=numpy.uint8)).save("bmp/c/%03d.bmp" % i)
+said("all written again are not continued", ffpack("bmp", "-o", "bmps", *PLAIN[4:], "--mean", ".5,.5,.5", "--std", ".5,.5,.5"), 2, "listing")
+
+tap.finish()
