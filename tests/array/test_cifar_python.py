@@ -4,6 +4,7 @@ file; and malicious pickles."""
 import os
 import pickle
 import struct
+import shutil
 import sys
 import tarfile
 
@@ -17,7 +18,7 @@ rng = numpy.random.default_rng(1)
 COUNT = 7
 NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 BATCHES = {name: (rng.integers(0, 10, COUNT).tolist(), rng.integers(0, 256, (COUNT, 3072), dtype=numpy.uint8))
-           for name in ("data_batch_1", "data_batch_2", "test_batch")}
+           for name in (*("data_batch_%d" % i for i in range(1, 6)), "test_batch")}
 COARSE = {name: (rng.integers(0, 20, COUNT).tolist(), rng.integers(0, 100, COUNT).tolist(),
                  rng.integers(0, 256, (COUNT, 3072), dtype=numpy.uint8)) for name in ("train", "test")}
 
@@ -95,7 +96,7 @@ def same(got, wanted, kind):
 binary_10("bin10")
 binary_100("bin100")
 wanted_10, wanted_100 = pack("bin10", "--dtype", "f32"), pack("bin100", "--dtype", "f32")
-train = numpy.concatenate([BATCHES[name][1] for name in ("data_batch_1", "data_batch_2")])
+train = numpy.concatenate([BATCHES[name][1] for name in BATCHES if name != "test_batch"])
 raw = pack("bin10", "--dtype", "u8")["train"]
 ok((raw.array == train.reshape(-1, 3, 32, 32)).all(), "the binary version itself is what was written")
 for label, dumps in [("Python 2", dump_python2)] + [
@@ -204,6 +205,11 @@ refuses("CIFAR-10 and CIFAR-100 mixed", 65, ("mixed: holds files of both cifar-1
 write("gap/data_batch_1", whole)
 write("gap/data_batch_3", whole)
 refuses("a batch missing", 65, ("gap: data_batch_2 is missing, but data_batch_3 is there",), "gap")
+for missing in ("data_batch_5", "test_batch"):
+    shutil.copytree("Python2/cifar-10-batches-py", "less")
+    os.remove("less/" + missing)
+    refuses("no " + missing, 65, ("less: %s is missing; wanted the 5 batches" % missing,), "less")
+    shutil.rmtree("less")
 write("two.classes", b"a\nb\n")
 refuses("--classes where there are names", 2, ("--classes: batches.meta names the classes already",),
         "Python2/cifar-10-batches-py", "--classes", "two.classes")

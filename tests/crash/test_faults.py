@@ -68,9 +68,9 @@ with gzip.open("idx/train-images-idx3-ubyte.gz", "wb") as out:
 with gzip.open("idx/train-labels-idx1-ubyte.gz", "wb") as out:
     out.write(struct.pack(">II", 0x801, 4) + bytes([0, 1, 2, 1]))
 with tarfile.open("cifar.tar.gz", "w:gz") as tar:
-    for name in ["cifar-10-batches-bin/data_batch_1.bin", "cifar-10-batches-bin/test_batch.bin"]:
+    for name in [*("cifar-10-batches-bin/data_batch_%d.bin" % i for i in range(1, 6)), "cifar-10-batches-bin/test_batch.bin"]:
         entry = tarfile.TarInfo(name)
-        data = b"".join(bytes([i]) + numpy.random.RandomState(i).bytes(3072) for i in range(3))
+        data = b"".join(bytes([i]) + numpy.random.RandomState(i).bytes(3072) for i in range(1))
         entry.size = len(data)
         tar.addfile(entry, io.BytesIO(data))
 for number in range(2):
@@ -85,7 +85,7 @@ with open("list.csv", "w") as out:
 
 pickled = {"labels": [0, 1, 2, 1], "data": numpy.random.RandomState(5).randint(0, 256, (4, 3072), dtype=numpy.uint8)}
 with tarfile.open("python.tar.gz", "w:gz") as tar:
-    for name, value in [("data_batch_1", pickled), ("test_batch", pickled), ("batches.meta", {"label_names": list("abc")})]:
+    for name, value in [*(("data_batch_%d" % i, pickled) for i in range(1, 6)), ("test_batch", pickled), ("batches.meta", {"label_names": list("abc")})]:
         data = pickle.dumps(value, protocol=2)
         entry = tarfile.TarInfo("cifar-10-batches-py/" + name)
         entry.size = len(data)

@@ -16,10 +16,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CIFAR_10_BATCHES = 5 };
+
 static int compare_batches(const void *a, const void *b) {
     const ff_cifar_batch *first = a, *second = b;
     if (first->test != second->test) return first->test - second->test;
     return (int)ff_cifar_batch_number(first->name) - (int)ff_cifar_batch_number(second->name);
+}
+
+/* CIFAR-10 has five batches and a test batch. Several without one of these are an interrupted copy;
+ * a batch alone is wanted so. */
+static ff_status check_whole(const ff_cifar *found, ff_error *error) {
+    unsigned last = 0;
+    bool test = false;
+    if (found->kind->hundred || found->batch_count < 2) return FF_OK;
+    for (size_t i = 0; i < found->batch_count; i++) {
+        unsigned number = ff_cifar_batch_number(found->batch[i].name);
+        test |= found->batch[i].test;
+        if (!found->batch[i].test && number > last) last = number;
+    }
+    if (test && last >= CIFAR_10_BATCHES) return FF_OK;
+    char missing[32] = "test_batch";
+    if (last < CIFAR_10_BATCHES) snprintf(missing, sizeof missing, "data_batch_%u", last + 1);
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: %s%s is missing; wanted the %d batches of CIFAR-10 and its test batch, or "
+                   "one batch alone as SOURCE",
+                   found->place, missing, found->kind->python ? "" : ".bin", CIFAR_10_BATCHES);
 }
 
 static ff_status check_batches(ff_cifar *found, ff_error *error) {
@@ -38,7 +60,7 @@ static ff_status check_batches(ff_cifar *found, ff_error *error) {
                            ", the size of a %s record",
                            found->place, batch->name, batch->bytes, record, kind->name);
     }
-    return FF_OK;
+    return check_whole(found, error);
 }
 
 /* The names of the classes of label `which`, where the files have them. */
