@@ -134,15 +134,15 @@ if cmp -s shuffled1/train/shard-000000.ffs shuffled2/train/shard-000000.ffs; the
 
 # ---- leaving bad images out
 cp -r in_folder mixed; echo text >mixed/a/img1.JPG; truncate -s 300 mixed/b/img4.JPG; ln -s nowhere mixed/C/img99.png
-check "--on-error skip" pack skipped mixed --on-error skip "${fixed[@]}"
+check "--on-error skip" pack skipped mixed --on-error skip --max-skip 100% "${fixed[@]}"
 says "packs the others" skipped.json 's["splits"][0]["samples"]' 58
 says "and counts all" skipped.json 's["splits"][0]["items"]' 61
 check "names each on stderr" test "$(grep -c 'left out: mixed/' skipped.err)" = 3
 check "and in OUT.skipped.tsv" test "$(cut -f 4 skipped.skipped.tsv | tr '\n' ' ')" = "C/img99.png a/img1.JPG b/img4.JPG "
-"$ffpack" mixed -o skipped1 --jobs 1 --on-error skip "${fixed[@]}" --force >/dev/null 2>&1
-"$ffpack" mixed -o skipped5 --jobs 5 --on-error skip "${fixed[@]}" --force >/dev/null 2>&1
+"$ffpack" mixed -o skipped1 --jobs 1 --on-error skip --max-skip 100% "${fixed[@]}" --force >/dev/null 2>&1
+"$ffpack" mixed -o skipped5 --jobs 5 --on-error skip --max-skip 100% "${fixed[@]}" --force >/dev/null 2>&1
 check "the same bytes for 1 and 5 jobs" diff -r skipped1 skipped5
-check "statistics leave them out too" pack skipped_stats mixed --on-error skip --resize 32x32
+check "statistics leave them out too" pack skipped_stats mixed --on-error skip --max-skip 100% --resize 32x32
 rm -r mixed; cp -r in_folder mixed; rm mixed/a/img1.JPG mixed/b/img4.JPG
 check "without the bad ones" pack without mixed --resize 32x32
 says "the statistics are the same" skipped_stats.json 's["mean"]' "$(field without.json 's["mean"]')"

@@ -33,11 +33,11 @@ same() {
 }
 same "two splits in 1, 2, 3, 5 and 17 parts" in_idx --shard-size 4K
 same "an image folder" in_folder --shard-size 20K "${fixed[@]}"
-same "with items left out" mixed --shard-size 20K --on-error skip "${fixed[@]}"
+same "with items left out" mixed --shard-size 20K --on-error skip --max-skip 100% "${fixed[@]}"
 check "which were 3" test "$(wc -l <whole.skipped.tsv)" = 3
-same "shuffled, compressed, with items left out" mixed --shard-size 20K --on-error skip --shuffle 5 --compress zstd "${fixed[@]}"
-same "samples of different sizes" mixed --shard-size 20K --on-error skip --max-side 48 --compress zstd:2 --mean 0.5,0.5,0.5 --std 0.25,0.25,0.25
-same "measured statistics" mixed --shard-size 20K --on-error skip --resize 32x32 --dtype u8
+same "shuffled, compressed, with items left out" mixed --shard-size 20K --on-error skip --max-skip 100% --shuffle 5 --compress zstd "${fixed[@]}"
+same "samples of different sizes" mixed --shard-size 20K --on-error skip --max-skip 100% --max-side 48 --compress zstd:2 --mean 0.5,0.5,0.5 --std 0.25,0.25,0.25
+same "measured statistics" mixed --shard-size 20K --on-error skip --max-skip 100% --resize 32x32 --dtype u8
 same "one shard" in_idx
 
 rm -rf p.*; parts p 3 in_idx --shard-size 4K

@@ -68,11 +68,11 @@ def counted():
     subprocess.run(["tar", "czf", "photos.tar.gz", "photos"], check=True)
     numpy.save("grey.npy", numpy.random.RandomState(3).randint(0, 60000, (50, 9, 7), dtype=numpy.uint16))
     numpy.save("wide.npy", numpy.random.RandomState(4).randint(0, 256, (30, 5, 6, 7), dtype=numpy.uint8))
-    SMALL = ["--resize", "16x16", "--shard-size", "4K", "--on-error", "skip"]
+    SMALL = ["--resize", "16x16", "--shard-size", "4K", "--on-error", "skip", "--max-skip", "100%"]
     for name, source in (("a folder", ["photos", "--dtype", "u8", *SMALL]),
                          ("a folder, hwc and zstd", ["photos", "--dtype", "u8", *SMALL, "--layout", "hwc", "--compress", "zstd"]),
                          ("a folder, shuffled", ["photos", "--dtype", "u8", *SMALL, "--shuffle", "4", "--align", "4096"]),
-                         ("sizes of their own", ["photos", "--dtype", "u8", "--max-side", "12", "--shard-size", "4K", "--on-error", "skip"]),
+                         ("sizes of their own", ["photos", "--dtype", "u8", "--max-side", "12", "--shard-size", "4K", "--on-error", "skip", "--max-skip", "100%"]),
                          ("a .tar.gz", ["photos.tar.gz", "--dtype", "u8", *SMALL]),
                          ("u16", ["grey.npy", "--dtype", "u16", "--range", "0,65535", "--shard-size", "4K"]),
                          ("five channels", ["wide.npy", "--array-layout", "chw", "--dtype", "u8", "--shard-size", "4K"])):

@@ -59,4 +59,41 @@ for i in range(200):
     Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=numpy.uint8)).save("bmp/c/%03d.bmp" % i)
 said("all written again are not continued", ffpack("bmp", "-o", "bmps", *PLAIN[4:], "--mean", ".5,.5,.5", "--std", ".5,.5,.5"), 2, "listing")
 
+# ---- --on-error skip: at most --max-skip, and no class may be lost
+os.makedirs("broken/rare")
+for i in range(198):
+    os.makedirs("broken/c%d" % (i % 3), exist_ok=True)
+    Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=numpy.uint8)).save("broken/c%d/%03d.png" % (i % 3, i))
+for i in range(2):
+    open("broken/rare/%d.png" % i, "wb").write(b"no image")
+SKIP = ["--dtype", "u8", "--shard-size", "8K", "--jobs", "2", "--on-error", "skip"]
+
+
+said("a class that loses all of its images", ffpack("broken", "-o", "lost", *SKIP), 65,
+     "all 2 images of class rare had to be left out", "with another --max-skip this continues")
+tap.ok(not os.path.exists("lost"), "and nothing is packed")
+said("is lost where --max-skip says so", ffpack("broken", "-o", "lost", *SKIP, "--max-skip", "2"), 0, "all 2 images of class rare had to be left out",
+     "198 items")
+for given, wanted in ((None, 2), ("2", 2), ("1.5%", 3), ("0", 0), ("3", 3), ("100%", 200)):
+    option = ["--max-skip", given] if given else []
+    for broken in range(wanted + 1, wanted + 2) if wanted < 200 else ():
+        shutil.rmtree("some", ignore_errors=True)
+        shutil.copytree("broken", "some")
+        shutil.rmtree("some/rare")
+        os.makedirs("some/rare")
+        Image.fromarray(values[0, :8, :8, 0]).save("some/rare/0.png")
+        Image.fromarray(values[1, :8, :8, 0]).save("some/rare/1.png")
+        names = sorted(os.path.join(at, name) for at, _, found in os.walk("some") for name in found if "rare" not in at)[::7]
+        for name in names[:broken]:
+            open(name, "wb").write(b"no image")
+        said("%d of 200 are more than --max-skip %s" % (broken, given), ffpack("some", "-o", "few", *SKIP, *option, "--force"), 65,
+             "%d of 200 items had to be left out, and --max-skip %s allows %d" % (broken, given or "1%", wanted))
+        shutil.rmtree("few.partial", ignore_errors=True)
+        if wanted:
+            Image.fromarray(values[2, :8, :8, 0]).save(names[0])
+            said("  and %d are not" % wanted, ffpack("some", "-o", "few", *SKIP, *option, "--force"), 0, "%d items" % (200 - wanted))
+for wrong in ("", "-1", "x", "101%", "1.5", "1%%", "nan", "1e3%"):
+    said("--max-skip %r" % wrong, ffpack("broken", "-o", "wrong", *SKIP, "--max-skip", wrong), 2, "--max-skip: '%s' is no number of items" % wrong)
+said("--max-skip alone", ffpack("broken", "-o", "wrong", "--max-skip", "3"), 2, "--max-skip: is for --on-error skip")
+
 tap.finish()

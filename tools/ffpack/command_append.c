@@ -107,7 +107,10 @@ done:
         bool committed = append && ff_append_committed(append);
         code = ff_command_fail(
             &error,
-            kept        ? "OUT is unchanged; whole shards are kept, and this continues: ffpack"
+            kept && ff_report_lost_too_much(&report)
+                ? "OUT is unchanged; whole shards are kept, and with another --max-skip this "
+                  "continues: ffpack"
+            : kept      ? "OUT is unchanged; whole shards are kept, and this continues: ffpack"
             : committed ? "but the items were appended: do not append them again"
                         : NULL,
             kept ? argc : 0, argv);

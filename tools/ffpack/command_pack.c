@@ -47,8 +47,8 @@ static const char epilogue[] =
 
 /* Prints how to continue, if the failed run kept whole shards or statistics. A part's failure is
  * noted for the merge that waits for it; after a signal the part may be continued. */
-static int fail(const ff_error *error, const ff_settings *settings, bool began, int argc,
-                char **argv) {
+static int fail(const ff_error *error, const ff_settings *settings, const ff_report *report,
+                bool began, int argc, char **argv) {
     const char *output = settings->dry_run ? NULL : settings->output;
     char *kept = NULL;
     int code, length = 0;
@@ -57,8 +57,9 @@ static int fail(const ff_error *error, const ff_settings *settings, bool began, 
         ff_part_note_failure(output, error->message);
     if (output && error->status != FF_USAGE) length = (int)ff_path_length(output);
     if (length && ff_path_exists("%.*s.partial", length, output) &&
-        ff_format(&kept, NULL, "finished work is kept in %.*s.partial, and this continues:", length,
-                  output) == FF_OK)
+        ff_format(&kept, NULL,
+                  "finished work is kept in %.*s.partial, and %sthis continues:", length, output,
+                  ff_report_lost_too_much(report) ? "with another --max-skip " : "") == FF_OK)
         code = ff_command_fail(error, kept, argc, argv);
     else
         code = ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,
@@ -114,7 +115,7 @@ int ff_command_pack(int argc, char **argv) {
     const bool began = status == FF_OK;
     ff_progress_show_as((ff_progress_form)arguments.progress);
     if (began) status = run(&settings, arguments.json, &report, &error);
-    int code = status == FF_OK ? 0 : fail(&error, &settings, began, argc, argv);
+    int code = status == FF_OK ? 0 : fail(&error, &settings, &report, began, argc, argv);
     ff_report_free(&report);
     ff_settings_free(&settings);
     return code;

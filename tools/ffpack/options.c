@@ -168,6 +168,9 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
          "worker threads (default: one per CPU); the output does not depend on it"},
         {"on-error", 0, FF_OPTION_CHOICE, NULL, &arguments->on_error, FF_ON_ERROR_CHOICES, 0, 0,
          "what to do about an image that cannot be read (default: fail)"},
+        {"max-skip", 0, FF_OPTION_STRING, "N|P%", &arguments->max_skip, NULL, 0, 0,
+         "with --on-error skip: fail where more items of a split would be left out, or a class loses "
+         "all of its images (default: 1%, rounded up)"},
         {"json", 0, FF_OPTION_FLAG, NULL, &arguments->json, NULL, 0, 0,
          "print the summary as a JSON object"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &arguments->progress, FF_PROGRESS_CHOICES, 0, 0,

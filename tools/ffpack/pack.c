@@ -6,6 +6,7 @@
 #include "format/output.h"
 #include "format/pending.h"
 #include "tools/ffpack/describe.h"
+#include "tools/ffpack/emptied.h"
 #include "tools/ffpack/run.h"
 #include "tools/ffpack/space.h"
 #include "tools/ffpack/statistics.h"
@@ -81,6 +82,21 @@ static ff_status report_splits(pack *job, ff_error *error) {
     return FF_OK;
 }
 
+/* Where items were left out, no class may have lost all of its own, unless --max-skip was given. */
+static ff_status check_classes(const pack *job, const ff_pack_split *packing, ff_error *error) {
+    ff_report_split *report = packing->report;
+    if (packing->part || report->items == report->result.sample_count) return FF_OK;
+    ff_error lost = {0};
+    ff_status status = ff_emptied_check(packing->split, packing->directory, &lost);
+    if (status == FF_BAD_DATA && job->run.settings->max_skip.given) {
+        ff_notice(job->run.options, "%s", lost.message);
+        return FF_OK;
+    }
+    report->lost_too_much = status == FF_BAD_DATA;
+    if (status != FF_OK && error) *error = lost;
+    return status;
+}
+
 static ff_status pack_split(pack *job, const char *partial, size_t number, ff_error *error) {
     const ff_source_split *split = &job->run.source->split[number];
     ff_report_split *report = &job->run.report->split[number];
@@ -90,8 +106,10 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     ff_pack_split packing = {
         .split = split, .part = part.count ? &part : NULL, .partial = partial, .report = report};
     FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
-    if (job->run.report->pass != FF_PASS_WHILE_PACKING || split != job->run.counted)
-        return ff_run_split(&job->run, &packing, error);
+    if (job->run.report->pass != FF_PASS_WHILE_PACKING || split != job->run.counted) {
+        FF_TRY(ff_run_split(&job->run, &packing, error));
+        return check_classes(job, &packing, error);
+    }
     /* Packed once with stand-in mean and std, then completed; then found whole. */
     ff_buffer stand_in = {0};
     ff_status status;
@@ -102,6 +120,7 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, error));
     FF_TRY_DONE(ff_run_split(&job->run, &packing, error));
     report->continued = continued;
+    FF_TRY_DONE(check_classes(job, &packing, error));
 done:
     ff_buffer_free(&stand_in);
     return status;

@@ -51,6 +51,7 @@ typedef struct pack_state {
     ff_writer *writer;
     ff_buffer counted;    /* job->sums of all blocks appended, encoded */
     uint64_t begun, done; /* positions: the first and the current one of this run */
+    uint64_t skipped;     /* items left out, by earlier runs, too */
     ff_progress progress;
 } pack_state;
 
@@ -198,6 +199,19 @@ static ff_status make_block(void *context, int worker, size_t place, uint64_t nu
 
 /* ---- on the main thread -------------------------------------------------------------------- */
 
+static ff_status check_skipped(const pack_state *packing, ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    const char *split = packing->metadata->split;
+    const uint64_t items = job->report->items;
+    if (packing->skipped <= ff_max_skip_of(&job->settings->max_skip, items)) return FF_OK;
+    job->report->lost_too_much = true;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s%s%" PRIu64 " of %" PRIu64 " items had to be left out, and --max-skip %s "
+                   "allows %" PRIu64,
+                   split, *split ? ": " : "", packing->skipped, items, job->settings->max_skip.text,
+                   ff_max_skip_of(&job->settings->max_skip, items));
+}
+
 static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {
     const ff_pack_split *job = packing->job;
     if (said->skipped)
@@ -212,7 +226,8 @@ static ff_status take_note(pack_state *packing, const note *said, ff_error *erro
     else
         ff_notice(job->options, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
                   said->key, said->message);
-    return FF_OK;
+    packing->skipped += said->skipped;
+    return said->skipped ? check_skipped(packing, error) : FF_OK;
 }
 
 static ff_status take_block(void *context, size_t place, uint64_t number, ff_error *error) {
@@ -283,7 +298,9 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
         position - position_of(packing, ff_writer_first_block(packing->writer));
     if (first < end)
         FF_TRY(ff_stream_create(&packing->stream, job->plan->source, job->split, position, error));
-    FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, packing->first_item + position, error));
+    FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, packing->first_item,
+                             packing->first_item + position, &packing->skipped, error));
+    FF_TRY(check_skipped(packing, error));
     uint64_t jobs = (uint64_t)job->settings->jobs, blocks = end - first ? end - first : 1;
     if (jobs > blocks) jobs = blocks;
     packing->slot_count = jobs + spare_slots(metadata, jobs) + 1;

@@ -18,6 +18,12 @@ ff_status ff_report_add_split(ff_report *report, ff_report_split **split, ff_err
     return FF_OK;
 }
 
+bool ff_report_lost_too_much(const ff_report *report) {
+    for (size_t i = 0; i < report->split_count; i++)
+        if (report->split[i].lost_too_much) return true;
+    return false;
+}
+
 void ff_report_free(ff_report *report) {
     for (size_t i = 0; i < report->split_count; i++) {
         free(report->split[i].directory);

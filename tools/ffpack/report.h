@@ -14,6 +14,7 @@ typedef struct ff_report_split {
     uint64_t items;          /* of the shards, skipped ones included: all, or the part's */
     uint64_t earlier;        /* samples of earlier generations, in result too */
     uint64_t continued;      /* items packed by earlier runs */
+    bool lost_too_much;      /* more was left out than --max-skip allows */
     uint64_t warnings;       /* images that were odd, or cut off and filled */
     ff_writer_result result; /* before it was packed: sample_count, shard_count and file_bytes only,
                                 as they would be at most */
@@ -48,6 +49,8 @@ typedef struct ff_report {
 /* Appends an empty split. */
 FF_MUST_USE ff_status ff_report_add_split(ff_report *report, ff_report_split **split,
                                           ff_error *error);
+/* Whether a run failed as more was left out than --max-skip allows. */
+bool ff_report_lost_too_much(const ff_report *report);
 void ff_report_free(ff_report *report);
 
 /* Receives messages during a run: items left out, odd images, losses. */

@@ -142,6 +142,29 @@ static ff_status parse_range(ff_settings *settings, const char *text, ff_error *
         "--range: '%s' is no range of values, wanted LO,HI with LO below HI, like 0,65535", text);
 }
 
+static ff_status take_max_skip(ff_settings *settings, const char *text, ff_error *error) {
+    ff_max_skip *max = &settings->max_skip;
+    *max = (ff_max_skip){.text = text ? text : "1%", .given = text != NULL, .percent = 1};
+    if (!text) return FF_OK;
+    if (!settings->skip) return ff_fail(error, FF_USAGE, "--max-skip: is for --on-error skip");
+    char *end;
+    const double value = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+    const bool percent = value >= 0 && !strcmp(end, "%") && value <= 100;
+    const bool count = value >= 0 && !*end && value == floor(value) && value < 9e15;
+    if (!percent && !count)
+        return ff_fail(
+            error, FF_USAGE,
+            "--max-skip: '%s' is no number of items and no share, wanted N or P%%, like 20 or 1%%",
+            text);
+    max->percent = percent ? value : -1;
+    max->count = (uint64_t)value;
+    return FF_OK;
+}
+
+uint64_t ff_max_skip_of(const ff_max_skip *max, uint64_t items) {
+    return max->percent < 0 ? max->count : (uint64_t)ceil((double)items * max->percent / 100);
+}
+
 static ff_status take_geometry(ff_settings *settings, const ff_arguments *arguments,
                                ff_error *error) {
     ff_geometry *geometry = &settings->geometry;
@@ -223,6 +246,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
     FF_TRY(take_geometry(settings, arguments, error));
     FF_TRY(parse_compress(settings, arguments->compress, error));
     FF_TRY(parse_range(settings, arguments->range, error));
+    FF_TRY(take_max_skip(settings, arguments->max_skip, error));
     return take_statistics(settings, arguments, error);
 }
 

@@ -14,7 +14,7 @@ typedef struct ff_arguments {
     const char *format; /* a word of the source table, or "auto" */
     const char *part;   /* "I/N", or NULL */
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
-        *compress, *range;
+        *compress, *range, *max_skip;
     const char *label; /* the label field to keep; NULL = all */
     const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes, allow_duplicates;
@@ -48,6 +48,14 @@ typedef enum ff_statistics_kind {
     FF_STATISTICS_FROM,    /* of a packed set */
 } ff_statistics_kind;
 
+/* How many items of a split --on-error skip may leave out. */
+typedef struct ff_max_skip {
+    const char *text; /* as given, or the default */
+    bool given;
+    double percent; /* of the items, rounded up; < 0: */
+    uint64_t count;
+} ff_max_skip;
+
 /* Strings that are not owned are the arguments'. */
 typedef struct ff_settings {
     const char *path;         /* SOURCE */
@@ -79,6 +87,7 @@ typedef struct ff_settings {
     /* With --part auto, owned: what it was taken from, and `output`, OUT.part-I-of-N. */
     char *part_origin, *part_output;
     bool skip; /* --on-error skip */
+    ff_max_skip max_skip;
     int jobs;
 } ff_settings;
 
@@ -86,6 +95,7 @@ typedef struct ff_settings {
  * Strings that `arguments` points to must outlive the settings. */
 FF_MUST_USE ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                                           ff_error *error);
+uint64_t ff_max_skip_of(const ff_max_skip *max, uint64_t items);
 void ff_settings_free(ff_settings *settings);
 
 #endif

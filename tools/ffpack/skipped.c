@@ -43,8 +43,9 @@ static bool is_after(const char *line, const char *split, uint64_t position) {
            strtoull(line + length + 1, NULL, 10) >= position;
 }
 
-ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t position,
-                            ff_error *error) {
+ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t first,
+                            uint64_t position, uint64_t *own, ff_error *error) {
+    *own = 0;
     /* Later items are appended to the rewritten list. */
     if (skipped->file && fclose(skipped->file) != 0) {
         skipped->file = NULL;
@@ -68,6 +69,7 @@ ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t pos
         if (!strchr(line, '\n') || is_after(line, split, position)) continue;
         whole = whole && fputs(line, kept) >= 0;
         count++;
+        *own += is_after(line, split, first);
     }
     free(line);
     whole = !ferror(old) && whole;

@@ -18,9 +18,9 @@ FF_MUST_USE ff_status ff_skipped_open(ff_skipped **skipped, const char *output, 
                                       ff_error *error);
 
 /* Removes the lines of `split` from storage position `position` on: packing continues there and
- * will list them again. */
-FF_MUST_USE ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t position,
-                                        ff_error *error);
+ * will list them again. *kept counts the split's lines from `first` on that stay. */
+FF_MUST_USE ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t first,
+                                        uint64_t position, uint64_t *kept, ff_error *error);
 
 FF_MUST_USE ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uint64_t position,
                                      uint64_t item, const void *key, size_t key_bytes,

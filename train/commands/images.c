@@ -274,7 +274,8 @@ static ff_status run(ff_recorded *options, const ff_images *images, ff_error *er
                      (char[]){"--output"},
                      images->set,
                      (char[]){"--format=list"},
-                     (char[]){"--on-error=skip"}};
+                     (char[]){"--on-error=skip"},
+                     (char[]){"--max-skip=100%"}};
     const size_t fixed_count = sizeof fixed / sizeof *fixed;
     FF_TRY_DONE(ff_alloc(&arguments, fixed_count + options->count + 1, sizeof *arguments,
                          "arguments", error));
