@@ -37,7 +37,7 @@ restores() {
 restores "a plain set" plain
 "$ffpack" bad -o odd "${fixed[@]}" --shuffle 3 --compress zstd --on-error skip --max-skip 100% >/dev/null 2>&1
 restores "shuffled, compressed, with an item left out" odd
-cp -r plain grown; "$ffpack" append grown more >/dev/null; "$ffpack" append grown first >/dev/null
+cp -r plain grown; "$ffpack" append --allow-duplicates grown more >/dev/null; "$ffpack" append --allow-duplicates grown first >/dev/null
 restores "three generations" grown
 for golden in "$root"/tests/golden/v*/*; do
     problem=""
@@ -56,7 +56,7 @@ touch two/train/shard-000003.ffs.tmp two/test/index.ffx.tmp two/test/mine.tmp; r
 check "half-written files are removed, others are not" bash -c 'rm two/test/mine.tmp && diff -r two two.old && test $(grep -c "removed 1 incomplete files" said) = 2'
 
 # ---- generations that were never committed
-"$ffpack" append two in_idx >/dev/null; cp -r two two.new
+"$ffpack" append --allow-duplicates two in_idx >/dev/null; cp -r two two.new
 n=$(ls two.old/train/*.ffs | wc -l)
 for index in kept gone; do
     rm -rf two; cp -r two.old two; cp "two.new/train/$(printf 'shard-%06d.ffs' "$n")" two/train

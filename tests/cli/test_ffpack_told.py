@@ -96,4 +96,30 @@ for wrong in ("", "-1", "x", "101%", "1.5", "1%%", "nan", "1e3%"):
     said("--max-skip %r" % wrong, ffpack("broken", "-o", "wrong", *SKIP, "--max-skip", wrong), 2, "--max-skip: '%s' is no number of items" % wrong)
 said("--max-skip alone", ffpack("broken", "-o", "wrong", "--max-skip", "3"), 2, "--max-skip: is for --on-error skip")
 
+# ---- values that do not fit are counted
+wide = rng.uniform(-1, 1, (5, 3, 8, 8)).astype("f4")
+numpy.save("fits.npy", wide)
+said("floats that fit", ffpack("fits.npy", "-o", "fits"), 0, lacks=("inf or NaN",))
+for at, bad in ((0, 1e6), (2, numpy.nan), (4, -numpy.inf)):
+    wide[at, 1, 2, 3] = bad
+numpy.save("wide.npy", wide)
+for dtype, wanted, limit in (("f16", "3 samples have", "f16 holds values up to 65504"), ("bf16", "2 samples have", ""), ("f32", "2 samples have", "")):
+    said("inf and NaN in %s" % dtype, ffpack("wide.npy", "-o", "wide", "--dtype", dtype, "--force"), 0, "%s values that are inf or NaN" % wanted, limit)
+done = ffpack("wide.npy", "-o", "wide", "--json", "--force")
+tap.ok(done.returncode == 0 and json.loads(done.stdout)["splits"][0]["not_finite"] == 3, "--json counts them", done.stderr.decode())
+said("u8 with a tiny std", ffpack("x.npy", "-o", "tiny", "--mean", "0", "--std", "1e-6"), 0, "40 samples have values that are inf")
+# ---- greys of more than 8 bits clip as Pillow's, counted
+os.makedirs("deep/c")
+grey = rng.integers(0, 200, (6, 6)).astype(numpy.uint16)
+for i, (ending, top) in enumerate((("png", 200), ("png", 4000), ("tif", 200), ("tif", 256), ("pgm", 4000))):
+    grey[3, 3] = top
+    image = Image.fromarray(grey)
+    if ending == "pgm":
+        open("deep/c/%d.pgm" % i, "wb").write(b"P5 6 6 65535\n" + grey.astype(">u2").tobytes())
+    else:
+        image.save("deep/c/%d.%s" % (i, ending))
+done = ffpack("deep", "-o", "deeper", "--dtype", "u8", "--json")
+tap.ok(done.returncode == 0 and json.loads(done.stdout)["splits"][0]["clipped"] == 3, "three of five deep greys clip", (done.stdout + done.stderr).decode())
+said("says the summary", ffpack("deep", "-o", "deeper", "--dtype", "u8", "--force"), 0, "3 images have greys above 255, which became 255 (white)")
+
 tap.finish()

@@ -29,7 +29,8 @@ typedef struct note {
 
 typedef struct slot {
     ff_block *block;
-    ff_stats *sums; /* of the block's samples, where they are counted */
+    ff_stats *sums;               /* of the block's samples, where they are counted */
+    uint64_t clipped, not_finite; /* samples of the block */
     note *note;
     size_t note_count, note_capacity;
 } slot;
@@ -100,6 +101,18 @@ static ff_status map_class(const pack_state *packing, size_t index, int64_t *map
     return FF_OK;
 }
 
+/* Whether any of the values is inf or NaN: all bits of its exponent are set. */
+static bool has_not_finite(const void *tensor, ff_dtype dtype, size_t count) {
+    const uint16_t *half = tensor, mask = dtype == FF_BF16 ? 0x7f80 : 0x7c00;
+    const uint32_t *single = tensor;
+    bool found = false;
+    if (dtype == FF_F32)
+        for (size_t i = 0; i < count; i++) found |= (single[i] & 0x7f800000) == 0x7f800000;
+    else if (dtype == FF_F16 || dtype == FF_BF16)
+        for (size_t i = 0; i < count; i++) found |= (half[i] & mask) == mask;
+    return found;
+}
+
 /* Refuses an item that the set has already. */
 static ff_status check_new(const pack_state *packing, const ff_item *item, uint64_t checksum,
                            ff_error *error) {
@@ -150,6 +163,9 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
         ff_transform_planar(transform, sample->values, sample->width, sample->height, tensor);
     else
         ff_transform_interleaved(transform, sample->values, sample->width, sample->height, tensor);
+    to->clipped += sample->clipped;
+    to->not_finite += has_not_finite(tensor, metadata->dtype,
+                                     (size_t)metadata->channels * sample->height * sample->width);
     return FF_OK;
 }
 
@@ -162,6 +178,7 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
                                  error));
     if (!to->block) FF_TRY(ff_block_create(&to->block, metadata, error));
     ff_block_reset(to->block, number);
+    to->clipped = to->not_finite = 0;
     if (job->sums && !to->sums) FF_TRY(ff_stats_create(&to->sums, metadata->channels, error));
     if (to->sums) ff_stats_reset(to->sums);
     uint64_t position = number * metadata->items_per_block;
@@ -235,6 +252,8 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
     slot *from = &packing->slot[place];
     for (size_t i = 0; i < from->note_count; i++) FF_TRY(take_note(packing, &from->note[i], error));
     clear_notes(from);
+    packing->job->report->clipped += from->clipped;
+    packing->job->report->not_finite += from->not_finite;
     if (from->sums) {
         ff_stats_merge(packing->job->sums, from->sums);
         FF_TRY(ff_stats_encode(packing->job->sums, &packing->counted, error));

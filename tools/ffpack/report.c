@@ -86,6 +86,13 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
         fprintf(out, "  %s left out: %s\n",
                 ff_say_count(skipped_of(split), "item was", "items were").text,
                 report->skipped_path ? report->skipped_path : "see the messages");
+    if (split->clipped)
+        fprintf(out, "  %s greys above 255, which became 255 (white)\n",
+                ff_say_count(split->clipped, "image has", "images have").text);
+    if (split->not_finite)
+        fprintf(out, "  %s values that are inf or NaN%s\n",
+                ff_say_count(split->not_finite, "sample has", "samples have").text,
+                metadata->dtype == FF_F16 ? "; f16 holds values up to 65504" : "");
     if (split->warnings)
         fprintf(out, "  %s odd or cut off: see the messages\n",
                 ff_say_count(split->warnings, "image was", "images were").text);
@@ -213,6 +220,8 @@ static json_t *split_of(const ff_report *report, const ff_report_split *split) {
         metadata->variable_size, "shards", (json_int_t)result->shard_count, "items_per_shard",
         (json_int_t)metadata->items_per_shard, "bytes", (json_int_t)result->file_bytes, "fields",
         fields_of(metadata));
+    json_object_set_new(object, "clipped", json_integer((json_int_t)split->clipped));
+    json_object_set_new(object, "not_finite", json_integer((json_int_t)split->not_finite));
     if (split->directory) json_object_set_new(object, "directory", ff_json_text(split->directory));
     if (report->dry_run || report->part.count) return object;
     json_object_set_new(object, "content_id", ff_json_id(result->content_id));

@@ -15,6 +15,8 @@ typedef struct ff_report_split {
     uint64_t earlier;        /* samples of earlier generations, in result too */
     uint64_t continued;      /* items packed by earlier runs */
     bool lost_too_much;      /* more was left out than --max-skip allows */
+    uint64_t clipped;        /* images with greys above 255, which became 255; by this run */
+    uint64_t not_finite;     /* samples with inf or NaN; by this run */
     uint64_t warnings;       /* images that were odd, or cut off and filled */
     ff_writer_result result; /* before it was packed: sample_count, shard_count and file_bytes only,
                                 as they would be at most */

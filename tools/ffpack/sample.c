@@ -259,6 +259,9 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
         FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes, &options, &needed, image,
                          error));
         sample->warning = ff_decoder_warning(sampler->decoder);
+        sample->clipped =
+            image->clips &&
+            memchr(image->pixels, 255, (size_t)image->width * image->height * image->channels);
         return FF_OK;
     }
     const ff_source_raw *raw = &plan->source->raw;

@@ -135,8 +135,10 @@ ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
         needed = &stored_region;
     }
     ff_image *stored = orientation == FF_EXIF_UPRIGHT ? image : &decoder->stored;
+    stored->clips = false;
     FF_TRY(kinds[kind]->decode(decoder->state[kind], bytes, length, &info, options, needed, stored,
                                decoder->warning, error));
+    image->clips = stored->clips;
     return stored == image ? FF_OK : ff_upright_turn(stored, orientation, image, error);
 }
 

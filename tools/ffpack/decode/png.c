@@ -243,6 +243,7 @@ static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_imag
         drop_alpha(image->pixels, count, found.depth);
     else if (found.color == GREY && found.depth == 16)
         clip_u16(image->pixels, count);
+    image->clips = found.color == GREY && found.depth == 16;
     return ff_image_to_mode(image, mode, error);
 }
 

@@ -256,6 +256,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
         FF_TRY(read_plain(bytes, length, &found, image, error));
     else
         FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, warning, error));
+    image->clips = channels_of(&found) == 1 && found.most > 255;
     return ff_image_to_mode(image, options->mode, error);
 }
 

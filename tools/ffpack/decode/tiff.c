@@ -195,6 +195,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)info;
     ff_tiff_image found;
     FF_TRY(ff_tiff_read_image(&found, bytes, length, error));
+    image->clips = found.layout.color == FF_TIFF_GREY && found.layout.depth > 8;
     if (found.compression == FF_TIFF_UNCOMPRESSED)
         FF_TRY(read_uncompressed(&found, options->allow_truncated, image, warning, error));
     else

@@ -7,6 +7,7 @@
 
 #include "format/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ typedef struct ff_image {
     uint32_t width, height;
     uint32_t channels; /* 1 = grey, 3 = R, G, B; ff_image_from_planes takes any number */
     size_t capacity_bytes;
+    bool clips; /* ff_decode: the file has greys of more than 8 bits, of which those above 255 are
+                   255 */
 } ff_image;
 
 /* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
