@@ -122,4 +122,18 @@ done = ffpack("deep", "-o", "deeper", "--dtype", "u8", "--json")
 tap.ok(done.returncode == 0 and json.loads(done.stdout)["splits"][0]["clipped"] == 3, "three of five deep greys clip", (done.stdout + done.stderr).decode())
 said("says the summary", ffpack("deep", "-o", "deeper", "--dtype", "u8", "--force"), 0, "3 images have greys above 255, which became 255 (white)")
 
+# ---- a dry run is refused where packing is
+os.makedirs("mixed/c")
+for i in range(1200):
+    Image.fromarray(values[i % 40, :8, :8, 0]).save("mixed/c/%04d.png" % i)
+said("a dry run of images of one size", ffpack("mixed", "--dry-run"), 0, "1200 items", "tried 1000 images of 1200 images")
+Image.fromarray(values[0, :7, :8, 0]).save("mixed/c/0600.png")
+words = ("0000.png has 8 x 8 pixels", "0600.png 8 x 7", "need --resize HxW")
+said("packing refuses another size", ffpack("mixed", "-o", "mix"), 2, *words)
+said("  and so does the dry run", ffpack("mixed", "--dry-run"), 2, *words)
+open("mixed/c/0600.png", "wb").write(b"<html>")
+said("packing refuses what is no image", ffpack("mixed", "-o", "mix"), 65, "0600.png: not an image")
+said("  and so does the dry run", ffpack("mixed", "--dry-run"), 65, "0600.png: not an image")
+said("  which counts it with --on-error skip", ffpack("mixed", "--dry-run", "--on-error", "skip"), 0, "1 would be left out")
+
 tap.finish()

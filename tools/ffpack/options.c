@@ -187,7 +187,7 @@ void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
          "numbered by a SLURM array or tasks, MPI, or a Kubernetes indexed job (FFPACK_PARTS: of how "
          "many), into OUT.part-I-of-N"},
         {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
-         "list the source and print what would be packed; writes nothing"},
+         "list the source, try up to 1000 images a split, and print what would be packed; writes nothing"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

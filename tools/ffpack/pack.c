@@ -10,6 +10,7 @@
 #include "tools/ffpack/run.h"
 #include "tools/ffpack/space.h"
 #include "tools/ffpack/statistics.h"
+#include "tools/ffpack/tried.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -207,6 +208,7 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     FF_TRY(ff_run_open(&job->run, temporary, error));
     if (!report->kept) FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_run_list(&job->run, error));
+    if (settings->dry_run) FF_TRY(ff_tried_items(&job->run, error));
     FF_TRY(ff_statistics_plan(&job->run, error));
     FF_TRY(report_splits(job, error));
     for (size_t i = 0; report->kept && i < report->split_count; i++)

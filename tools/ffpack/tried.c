@@ -1,0 +1,66 @@
+#include "tools/ffpack/tried.h"
+
+#include "format/base/interrupt.h"
+#include "format/base/say.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tried {
+    uint64_t items, all, bad;
+} tried;
+
+static ff_status try_split(const ff_run *run, const ff_source_split *split, tried *counts,
+                           ff_error *error) {
+    const uint64_t count = ff_listing_count(split->listing);
+    const uint64_t wanted = count < FF_TRIED_ITEMS ? count : FF_TRIED_ITEMS;
+    ff_stream *stream = NULL;
+    ff_sampler *sampler = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_stream_create(&stream, run->source, split, 0, error));
+    FF_TRY_DONE(ff_sampler_create(&sampler, &run->plan, split, stream, error));
+    for (uint64_t i = 0; i < wanted; i++) {
+        const uint64_t position = stream ? i : i * count / wanted;
+        ff_sample sample;
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_sampler_begin(sampler, position, position + 1, error));
+        status = ff_sampler_make(sampler, ff_source_item_at(split, position), &sample, error);
+        const bool bad = status != FF_OK && ff_sample_skippable(&sample, status);
+        if (!bad || !run->settings->skip) FF_TRY_DONE(status);
+        counts->bad += bad;
+    }
+    status = FF_OK;
+    counts->items += wanted;
+    counts->all += count;
+done:
+    ff_sampler_destroy(&sampler);
+    ff_stream_destroy(&stream);
+    return status;
+}
+
+static ff_status note(const tried *counts, ff_names *notes, ff_error *error) {
+    char *text;
+    ff_buffer bad = {0};
+    if (counts->items == counts->all && !counts->bad) return FF_OK;
+    ff_status status = FF_OK;
+    if (counts->bad)
+        status = ff_buffer_printf(&bad, error, "; %" PRIu64 " would be left out", counts->bad);
+    if (status == FF_OK)
+        status = ff_format(
+            &text, error, "tried %s of %s%s", ff_say_count(counts->items, "image", "images").text,
+            ff_say_count(counts->all, "image", "images").text, bad.length ? bad.bytes : "");
+    ff_buffer_free(&bad);
+    FF_TRY(status);
+    status = ff_names_add(notes, text, strlen(text), error);
+    free(text);
+    return status;
+}
+
+ff_status ff_tried_items(const ff_run *run, ff_error *error) {
+    tried counts = {0};
+    if (!run->source->encoded) return FF_OK;
+    for (size_t i = 0; i < run->source->split_count; i++)
+        FF_TRY(try_split(run, &run->source->split[i], &counts, error));
+    return note(&counts, &run->report->notes, error);
+}
