@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,9 +20,10 @@ struct ff_output {
     char *parent;   /* its folder */
     char *partial;  /* OUT.partial */
     char *replaced; /* OUT.replaced: the old set, to be removed after --force */
+    char *old;      /* OUT.replaced.old: the same, where folders cannot be exchanged */
     char *split;    /* the split folder given last */
     int lock;       /* OUT.partial's descriptor, holding the lock; -1 = none */
-    bool force, continues;
+    bool force, continues, unlocked;
     uint64_t bytes; /* in OUT.partial when it was opened */
 };
 
@@ -128,6 +128,16 @@ static ff_status remove_set(const char *path, ff_error *error) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+ff_status ff_output_resolve(char **resolved, const char *path, ff_error *error) {
+    char *link;
+    struct stat info;
+    *resolved = NULL;
+    FF_TRY(ff_copy_bytes(&link, path, ff_path_length(path), error));
+    if (lstat(link, &info) == 0 && S_ISLNK(info.st_mode)) *resolved = realpath(link, NULL);
+    free(link);
+    return FF_OK;
+}
+
 static ff_status set_paths(ff_output *output, const char *path, ff_error *error) {
     FF_TRY(ff_copy_bytes(&output->path, path, ff_path_length(path), error));
     const char *slash = strrchr(output->path, '/');
@@ -141,6 +151,7 @@ static ff_status set_paths(ff_output *output, const char *path, ff_error *error)
         FF_TRY(ff_copy_bytes(&output->parent, parent ? output->path : "/", parent ? parent : 1,
                              error));
     FF_TRY(ff_format(&output->replaced, error, "%s.replaced", output->path));
+    FF_TRY(ff_format(&output->old, error, "%s.old", output->replaced));
     return ff_format(&output->partial, error, "%s.partial", output->path);
 }
 
@@ -154,13 +165,10 @@ static ff_status lock_partial(ff_output *output, ff_error *error) {
     output->lock = open(output->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0)
         return ff_fail_errno(error, "%s: cannot open the folder", output->partial);
-    ff_status status = FF_OK;
     struct stat held, named = {0};
-    if (flock(output->lock, LOCK_EX | LOCK_NB))
-        status =
-            errno == EWOULDBLOCK
-                ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->partial)
-                : ff_fail_errno(error, "%s: cannot lock", output->partial);
+    ff_status status = ff_lock_folder(output->lock, output->partial, &output->unlocked, error);
+    if (status != FF_OK)
+        ;
     else if (fstat(output->lock, &held) || (stat(output->partial, &named) && errno != ENOENT))
         status = ff_fail_errno(error, "%s: cannot stat", output->partial);
     /* Between open and lock the previous writer may have renamed it into place. */
@@ -182,21 +190,34 @@ static ff_status remove_replaced(const ff_output *output, ff_error *error) {
     int folder = open(output->replaced, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 && errno == ENOENT) return FF_OK;
     if (folder < 0) return ff_fail_errno(error, "%s: cannot open the folder", output->replaced);
-    ff_status status;
-    if (flock(folder, LOCK_EX | LOCK_NB))
-        status = ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->replaced);
-    else
-        status = remove_set(output->replaced, error);
+    bool unlocked;
+    ff_status status = ff_lock_folder(folder, output->replaced, &unlocked, error);
+    if (status == FF_OK) status = remove_set(output->replaced, error);
     close(folder);
     return status;
 }
 
+/* OUT.replaced.old was left by a run that was killed while it put its set into place without an
+ * exchange: it is the old set. Where the new one did not arrive, it comes back. */
+static ff_status settle_old(const ff_output *output, ff_error *error) {
+    if (!exists(output->old)) return FF_OK;
+    if (exists(output->path)) return remove_set(output->old, error);
+    if (rename(output->old, output->path))
+        return ff_fail_errno(error, "%s: cannot rename to %s", output->old, output->path);
+    return ff_sync_directory(output->parent, error);
+}
+
 static ff_status open_output(ff_output *output, const char *path, ff_output_mode mode,
                              ff_error *error) {
-    FF_TRY(set_paths(output, path, error));
+    char *real = NULL;
+    if (output->force) FF_TRY(ff_output_resolve(&real, path, error));
+    ff_status named = set_paths(output, real ? real : path, error);
+    free(real);
+    FF_TRY(named);
     struct stat info;
     if (stat(output->parent, &info))
         return ff_fail_errno(error, "%s: cannot write there", output->parent);
+    FF_TRY(settle_old(output, error));
     if (!output->force && exists(output->path))
         return ff_fail(error, FF_USAGE, "%s: exists already; --force replaces it", output->path);
     if (mode == FF_OUTPUT_CONTINUE && !exists(output->partial))
@@ -249,6 +270,10 @@ bool ff_output_continues(const ff_output *output) {
     return output->continues;
 }
 
+bool ff_output_unlocked(const ff_output *output) {
+    return output->unlocked;
+}
+
 uint64_t ff_output_bytes(const ff_output *output) {
     return output->bytes;
 }
@@ -290,14 +315,22 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
         if (rename(output->partial, output->replaced))
             return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                  output->replaced);
+        const char *old = output->replaced;
         if (renameat2(AT_FDCWD, output->replaced, AT_FDCWD, output->path, RENAME_EXCHANGE)) {
-            ff_status status =
-                ff_fail_errno(error, "%s: cannot exchange with %s", output->partial, output->path);
-            (void)!rename(output->replaced, output->partial);
-            return status;
+            /* File systems without the flag (NFS): in two steps, between which OUT is not there. */
+            bool lacking = errno == EINVAL || errno == ENOSYS;
+            if (!lacking || rename(output->path, output->old) ||
+                rename(output->replaced, output->path)) {
+                ff_status status = ff_fail_errno(error, "%s: cannot exchange with %s",
+                                                 output->partial, output->path);
+                if (lacking && !exists(output->path)) (void)!rename(output->old, output->path);
+                (void)!rename(output->replaced, output->partial);
+                return status;
+            }
+            old = output->old;
         }
         FF_TRY(ff_sync_directory(output->parent, error));
-        FF_TRY(remove_set(output->replaced, error));
+        FF_TRY(remove_set(old, error));
     }
     close(output->lock);
     output->lock = -1;
@@ -319,6 +352,7 @@ void ff_output_close(ff_output **out) {
     free(output->parent);
     free(output->partial);
     free(output->replaced);
+    free(output->old);
     free(output->split);
     free(output);
     *out = NULL;

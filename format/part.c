@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 enum { HEAD_LIMIT = 128, CHECKSUM_LINE = 9 + 16 + 1, FAILURE_LIMIT = 4096 };
@@ -66,7 +65,8 @@ static char *beside(const char *path, const char *suffix) {
 void ff_part_note_failure(const char *path, const char *why) {
     char *name = beside(path, ".failed"), *partial = beside(path, ".partial");
     int folder = partial ? open(partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    const bool others = folder >= 0 && flock(folder, LOCK_EX | LOCK_NB);
+    bool unlocked;
+    const bool others = folder >= 0 && ff_lock_folder(folder, path, &unlocked, NULL) != FF_OK;
     ff_file *file;
     if (name && !others && !ff_path_exists("%s", path) &&
         ff_file_replace(&file, name, NULL) == FF_OK) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,16 @@ ff_status ff_sync_directory(const char *path, ff_error *error) {
         status = ff_fail_errno(error, "%s: cannot sync the folder", path);
     close(descriptor);
     return status;
+}
+
+ff_status ff_lock_folder(int folder, const char *path, bool *unlocked, ff_error *error) {
+    *unlocked = false;
+    if (flock(folder, LOCK_EX | LOCK_NB) == 0) return FF_OK;
+    *unlocked = errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK;
+    if (*unlocked) return FF_OK;
+    return errno == EWOULDBLOCK
+               ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", path)
+               : ff_fail_errno(error, "%s: cannot lock", path);
 }
 
 ff_status ff_make_folders(const char *folder, ff_error *error) {

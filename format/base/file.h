@@ -55,6 +55,11 @@ void ff_file_discard(ff_file **file);
 FF_MUST_USE ff_status ff_file_save(const char *directory, const char *name,
                                    const ff_buffer *content, ff_error *error);
 
+/* Takes the lock of the open folder `path`: the kernel's, which ends with the process and leaves no
+ * file. FF_USAGE where another process holds it. *unlocked: the file system has no locks (Lustre
+ * without -o flock), so that nothing keeps a second writer out. */
+FF_MUST_USE ff_status ff_lock_folder(int folder, const char *path, bool *unlocked, ff_error *error);
+
 /* Makes a folder, and those above it; one that exists is FF_OK. */
 FF_MUST_USE ff_status ff_make_folders(const char *folder, ff_error *error);
 

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """What ffpack says is so, and what is lost or changed is said: sources that changed between two runs, values that do not
 fit, items that are left out, dry runs. The oracles are the values that the test itself wrote. Prints TAP."""
-# Needs: ffpack ffinspect
+# Needs: ffpack ffinspect tests/plain_fs.so
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -135,5 +136,54 @@ open("mixed/c/0600.png", "wb").write(b"<html>")
 said("packing refuses what is no image", ffpack("mixed", "-o", "mix"), 65, "0600.png: not an image")
 said("  and so does the dry run", ffpack("mixed", "--dry-run"), 65, "0600.png: not an image")
 said("  which counts it with --on-error skip", ffpack("mixed", "--dry-run", "--on-error", "skip"), 0, "1 would be left out")
+
+# ---- --force through a symlink: the set is replaced where it is
+numpy.save("one.npy", values[:8])
+os.makedirs("disk")
+ffpack("x.npy", "-o", "disk/real", *PLAIN)
+os.symlink("disk/real", "link")
+said("a symlink without --force", ffpack("one.npy", "-o", "link", *PLAIN), 2, "link: exists already; --force replaces it")
+for _ in range(2):
+    said("--force through a symlink", ffpack("one.npy", "-o", "link", *PLAIN, "--force"), 0, "8 items")
+    tap.ok(os.path.islink("link") and sorted(os.listdir("disk")) == ["real"] and len(packing.Packed("disk/real").keys) == 8
+           and not [name for name in os.listdir(".") if name.startswith("link.")], "replaces the set that it leads to, and leaves nothing")
+ffpack("x.npy", "-o", "half1", "--part", "1/2", *PLAIN)
+ffpack("x.npy", "-o", "half2", "--part", "2/2", *PLAIN)
+said("merge --force through a symlink", ffpack("merge", "link", "half1", "half2", "--force"), 0)
+tap.ok(os.path.islink("link") and len(packing.Packed("disk/real").keys) == 40, "too")
+
+# ---- a file system without renameat2's flags and without locks
+if tap.SANITIZE:
+    tap.skip("a plain file system", "a preloaded shim and a sanitizer do not go together")
+    tap.finish()
+SHIM = {"LD_PRELOAD": tap.program("plain_fs.so")}
+
+
+def plainly(*arguments, **more):
+    return subprocess.run([packing.FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, **SHIM, **more))
+
+
+def left():
+    return sorted(name for name in os.listdir("nfs"))
+
+
+os.makedirs("nfs")
+said("a new set", plainly("one.npy", "-o", "nfs/set", *PLAIN), 0, "this file system has no locks")
+said("--force", plainly("x.npy", "-o", "nfs/set", *PLAIN, "--force"), 0, "40 items")
+tap.ok(left() == ["set"] and len(packing.Packed("nfs/set").keys) == 40, "replaces it and leaves nothing", left())
+said("append", plainly("append", "nfs/set", "one.npy", "--allow-duplicates"), 0, "this file system has no locks")
+said("repair", plainly("repair", "nfs/set"), 0, "this file system has no locks", lacks=("another ffpack",))
+for at in range(1, 40):
+    shutil.rmtree("nfs")
+    os.makedirs("nfs")
+    plainly("x.npy", "-o", "nfs/set", *PLAIN)
+    if plainly("one.npy", "-o", "nfs/set", *PLAIN, "--force", FF_PLAIN_KILL=str(at)).returncode == 0:
+        break
+    there = os.path.exists("nfs/set")
+    kept = [name for name in left() if os.path.exists("nfs/%s/index.ffx" % name) and len(packing.Packed("nfs/" + name).keys) == 40]
+    again = plainly("one.npy", "-o", "nfs/set", *PLAIN, "--force")
+    tap.ok((kept or there) and again.returncode == 0 and left() == ["set"] and len(packing.Packed("nfs/set").keys) == 8,
+           "killed before rename %d: a whole set is there, and the same command ends with the new one" % at, "%s %s" % (left(), again.stderr.decode()))
+tap.ok(at > 4, "the renames are all tried", at)
 
 tap.finish()

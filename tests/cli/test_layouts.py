@@ -351,7 +351,7 @@ with tarfile.open("imagenet.tar", "w") as tar:
 sources = {"folder": "img", "archive": archives("img")[1], "list": "list.csv", "webdataset": "web/train/0.tar", "imagenet": "imagenet.tar",
            "idx": "idx", "npy": "x.npz", "cifar": "cifar"}
 tree, every = {"folder", "archive"}, set(sources)
-options = {"--classes": (["order"], every), "--classes-from": (["tiny.out"], every), "--labels": (["given.list"], tree), "--splits": (["none"], tree),
+options = {"--classes": (["order"], every), "--classes-from": (["tiny.out"], every), "--labels": (["given.list"], tree), "--splits": (["none"], tree | {"webdataset"}),
            "--exclude": (["*.gif"], tree), "--allow-empty-classes": ([], tree | {"imagenet"}), "--val-labels": (["x"], {"imagenet"}),
            "--array-layout": (["chw"], {"idx", "npy"}), "--label-kind": (["class"], every - {"cifar", "imagenet"}), "--exif": ([], every - {"idx", "npy", "cifar"}),
            "--fast-decode": ([], every - {"idx", "npy", "cifar"}), "--allow-truncated": ([], every - {"idx", "npy", "cifar"})}

@@ -18,7 +18,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 /* ---- the set -------------------------------------------------------------------------------- */
@@ -31,10 +30,7 @@ static ff_status add_target(ff_append *append, const char *folder, ff_error *err
     FF_TRY(ff_copy_string(&at->folder, folder, error));
     at->lock = open(at->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at->lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", at->folder);
-    if (flock(at->lock, LOCK_EX | LOCK_NB))
-        return errno == EWOULDBLOCK
-                   ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", at->folder)
-                   : ff_fail_errno(error, "%s: cannot lock", at->folder);
+    FF_TRY(ff_lock_folder(at->lock, at->folder, &at->unlocked, error));
     ff_dataset *dataset;
     FF_TRY(ff_dataset_open(&dataset, at->folder, FF_VERIFY_FIRST, error));
     memcpy(at->id, ff_dataset_metadata_id(dataset), sizeof at->id);
@@ -259,6 +255,7 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
         split->earlier = at->samples;
         ff_space_estimate(split, at->split->listing, NULL);
     }
+    if (append->target[0].unlocked) ff_notice(job->options, FF_UNLOCKED, append->path);
     if (!ff_append_kept(append))
         FF_TRY(ff_space_check(report, append->path, 0, job->options, error));
     FF_TRY(open_skipped(job, append, error));

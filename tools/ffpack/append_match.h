@@ -9,6 +9,7 @@
 typedef struct ff_append_target {
     char *folder;
     int lock;
+    bool unlocked;        /* the file system has no locks */
     ff_metadata metadata; /* of its newest generation */
     uint8_t id[16];
     uint64_t samples;

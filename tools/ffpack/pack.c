@@ -186,6 +186,8 @@ static ff_status open_output(pack *job, const char *parent, ff_error *error) {
         FF_TRY(ff_output_open(&job->output, settings->output,
                               settings->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
                               settings->force, error));
+        if (ff_output_unlocked(job->output))
+            ff_notice(job->run.options, FF_UNLOCKED, settings->output);
         if (settings->part.count) ff_part_forget_failure(settings->output);
         return FF_OK;
     }

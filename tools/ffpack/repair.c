@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 /* ---- what is lost --------------------------------------------------------------------------- */
@@ -233,8 +232,9 @@ static ff_status repair_split(const char *folder, const ff_repair_options *optio
     if (lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder);
     ff_survey survey = {0};
     ff_status status;
-    if (flock(lock, LOCK_EX | LOCK_NB))
-        FF_TRY_DONE(ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", folder));
+    bool unlocked;
+    FF_TRY_DONE(ff_lock_folder(lock, folder, &unlocked, error));
+    if (unlocked) ff_notice(&options->notices, FF_UNLOCKED, folder);
     FF_TRY_DONE(ff_survey_make(&survey, folder, options->jobs, error));
     if (survey.beyond)
         ff_notice(

@@ -55,6 +55,10 @@ FF_MUST_USE ff_status ff_report_add_split(ff_report *report, ff_report_split **s
 bool ff_report_lost_too_much(const ff_report *report);
 void ff_report_free(ff_report *report);
 
+/* Said where the file system has no locks; of the folder. */
+#define FF_UNLOCKED                                                                                \
+    "%s: this file system has no locks, so nothing keeps a second ffpack from writing there"
+
 /* Receives messages during a run: items left out, odd images, losses. */
 typedef struct ff_notices {
     void (*tell)(void *context, const char *sentence); /* NULL: nowhere */

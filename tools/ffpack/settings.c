@@ -1,6 +1,7 @@
 #include "tools/ffpack/settings.h"
 
 #include "format/base/thread.h"
+#include "format/output.h"
 #include "format/reader.h"
 #include "format/set.h"
 #include "tools/ffpack/part_auto.h"
@@ -241,6 +242,10 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     FF_TRY(take_part(settings, arguments->part, error));
+    if (settings->force && settings->output) {
+        FF_TRY(ff_output_resolve(&settings->real_output, settings->output, error));
+        if (settings->real_output) settings->output = settings->real_output;
+    }
     if (arguments->resume && arguments->dry_run)
         return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
     FF_TRY(take_geometry(settings, arguments, error));
@@ -256,5 +261,6 @@ void ff_settings_free(ff_settings *settings) {
     free(settings->statistics_origin);
     free(settings->part_origin);
     free(settings->part_output);
+    free(settings->real_output);
     *settings = (ff_settings){0};
 }

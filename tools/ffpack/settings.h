@@ -86,7 +86,8 @@ typedef struct ff_settings {
     ff_part part; /* count 0 = the whole set */
     /* With --part auto, owned: what it was taken from, and `output`, OUT.part-I-of-N. */
     char *part_origin, *part_output;
-    bool skip; /* --on-error skip */
+    char *real_output; /* with --force: where the symlink `output` leads; owned */
+    bool skip;         /* --on-error skip */
     ff_max_skip max_skip;
     int jobs;
 } ff_settings;
