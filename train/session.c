@@ -188,10 +188,14 @@ static ff_status check_set(const ff_session *session, const char *key, const cha
     char is[33];
     id_text(set, is);
     if (was && !strcmp(was, is)) return FF_OK;
+    const bool grown = set && ff_dataset_metadata(set)->generation_count;
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: the run has other data: its --%s has content id %s, %s has %s",
+                   "%s: the run has other data: its --%s has content id %s, %s has %s%s",
                    ff_checkpoint_path(session->checkpoint), option, was && *was ? was : "none",
-                   set ? ff_dataset_path(set) : "this run", *is ? is : "none");
+                   set ? ff_dataset_path(set) : "this run", *is ? is : "none",
+                   grown ? "; it was appended to, and --weights RUN in place of --resume starts a "
+                           "new run on all of it from the weights of this one"
+                         : "");
 }
 
 /* What the order of the samples and the model depend on. */

@@ -115,6 +115,16 @@ static void print_augment(FILE *out, const ff_trainer *trainer) {
         fprintf(out,
                 "               no random resized crops; --augment rrc=%" PRIu32 ",flip for them\n",
                 trainer->splits.height);
+    const ff_metadata *samples = ff_dataset_metadata(trainer->splits.train);
+    const uint32_t rrc = trainer->augment.rrc;
+    if (rrc > samples->height && rrc > samples->width)
+        fprintf(out,
+                "               the samples (%" PRIu32 "x%" PRIu32 ") are smaller than the crops "
+                "(%" PRIu32 "x%" PRIu32 "), which enlarges them at %.3g times the cost of "
+                "rrc=%" PRIu32 "\n",
+                samples->height, samples->width, rrc, rrc,
+                (double)rrc * rrc / ((double)samples->height * samples->width),
+                samples->height > samples->width ? samples->height : samples->width);
 }
 
 /* "128x128 from epoch 1, 160x160 from epoch 31; evaluation 160x160" */
@@ -134,12 +144,15 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
     print_set(out, "data", splits->train, "");
     if (splits->val)
         print_set(out, "validation", splits->val,
-                  splits->val_found ? "; found next to it, --val names another" : "");
+                  !splits->val_found ? ""
+                  : !strcmp(ff_dataset_metadata(splits->val)->split, "test")
+                      ? "; found next to it, --val names another: best is chosen by this test split"
+                      : "; found next to it, --val names another");
     else
         fprintf(out, "validation     none%s\n",
                 ff_splits_val_is_none(trainer->options->val)
                     ? " (--val none)"
-                    : "; --val names a set to evaluate on");
+                    : "; --val names a set to evaluate on: without one no checkpoint is best");
     if (splits->val && trainer->val_every > 1 && trainer->val_every >= trainer->epochs)
         fprintf(out, "               after the last epoch only; --val-every 1: after each\n");
     else if (splits->val && trainer->val_every > 1)

@@ -3,6 +3,7 @@
 classes, recipes. Prints TAP."""
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -159,6 +160,17 @@ def lines_of(path):
     return {name.strip(): value.strip() for name, value in pairs}
 
 
+# ---- a set that was appended to
+
+make("grown", "--count", 40, "--height", 12, "--width", 12, "--statistics")
+fftrain("--data", "grown", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--out", "before")
+shutil.rmtree("grown")
+make("grown", "--count", 40, "--append", 20, "--height", 12, "--width", 12, "--statistics")
+refused("a run whose set was appended to is not resumed, and told how to go on", 65,
+        ["the run has other data", "it was appended to, and --weights RUN in place of --resume starts a new run"], "--resume", "before", "--epochs", 2)
+done = fftrain("--data", "grown", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "before", "--out", "after")
+tap.ok(done.returncode == 0 and "60 samples" in done.stdout, "which works", done.stdout + done.stderr)
+
 SHIPPED = os.path.join(tap.ROOT, "train", "recipes")
 make("photos", "--count", 24, "--splits", "train,test", "--height", 40, "--width", 40, "--classes", 5, "--statistics")
 subprocess.run([FFTRAIN, "--data", "uneven", "--model", "resnet18", "--stem", "imagenet", "--epochs", "1", "--batch", "40", "--out", "old"], check=True,
@@ -176,6 +188,17 @@ for name in names:
     wrong = [key for key in ("model", "lr", "momentum", "weight-decay", "schedule", "label-smoothing", "no-decay", "groups", "views")
              if key in want and want[key] != got.get(key)]
     tap.ok(not wrong, name + ": its numbers are the run's", [(key, want[key], got.get(key)) for key in wrong])
+for more, wanted in (([], True), (["--weights", "old", "--any-normalization"], False)):
+    done = fftrain("--recipe", "finetune", "--data", "photos", "--batch", 2, "--threads", 2, "-n", *more)
+    tap.ok(done.returncode == 0 and ("without --weights FILE starts from random values" in done.stderr) == wanted, "finetune %s weights: said at the start" %
+           ("without" if wanted else "with"), done.stderr)
+    tap.ok("the samples (40x40) are smaller than the crops (224x224), which enlarges them at 31.4 times the cost of rrc=40" in done.stdout,
+           "so are crops larger than the samples", done.stdout)
+done = fftrain("--recipe", "quickstart", "--data", "photos", "--batch", 2, "--augment", "rrc=40,flip", "-n")
+tap.ok(done.returncode == 0 and "smaller than the crops" not in done.stdout and "best is chosen by this test split" in done.stdout,
+       "crops of the samples' size are not, and a test split that chooses the best is", done.stdout + done.stderr)
+done = fftrain("--recipe", "quickstart", "--data", "photos/train", "--batch", 2, "-n")
+tap.ok(done.returncode == 0 and "without one no checkpoint is best" in done.stdout, "so is a run without validation", done.stdout + done.stderr)
 tap.ok(lines_of("of-finetune/recipe.txt").get("weights", "").endswith("/old"), "finetune has its weights")
 row, shipped = (fftrain("--data", "uneven", *how, "--batch", 20, "--threads", 2, "--log-json", "row.log", "--out", "none")
                 for how in (["--model", "smallnet", "--lr", 0.4], ["--recipe", "quickstart"]))

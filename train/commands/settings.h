@@ -19,6 +19,7 @@ typedef struct ff_settings {
     int64_t world;
     const char *net;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
+    bool lacks_weights; /* of --recipe finetune: nothing to start from */
 } ff_settings;
 
 ff_settings ff_settings_default(void);

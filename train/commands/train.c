@@ -79,6 +79,8 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         if (file) out->trainer.recipe = row;
     }
     status = ff_settings_complete(out, error);
+    out->lacks_weights = first.trainer.recipe && !strcmp(first.trainer.recipe, "finetune") &&
+                         !out->trainer.weights && !ff_session_step(*session);
 done:
     free(file);
     return status;
@@ -242,6 +244,9 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     FF_TRY_DONE(ff_train_agree(given, trainer, error));
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->lacks_weights && (!job || job->rank == 0))
+        fprintf(stderr,
+                "fftrain: --recipe finetune without --weights FILE starts from random values\n");
     if (!ff_settings_trains(given)) print_notes(session);
     if (given->show_batch) {
         status = show_batch(trainer, given->show_batch, error);
