@@ -93,10 +93,10 @@ static void row(const row_job *job, uint32_t channel, const uint8_t *from, uint8
     ff_augment_span span = job->span;
     ptrdiff_t from_bytes = job->from_step * (ptrdiff_t)host->from_bytes;
     ptrdiff_t to_bytes = job->to_step * (ptrdiff_t)host->to_bytes;
-    const void *table =
-        host->table   ? (const uint8_t *)host->table + (size_t)channel * 256 * host->to_bytes
-        : host->words ? (const void *)&host->words[channel]
-                      : NULL;
+    const void *table = host->table
+                            ? (const uint8_t *)host->table + (size_t)channel * 256 * host->to_bytes
+                        : host->words ? (const void *)&host->words[channel]
+                                      : NULL;
     if (span.end > span.begin)
         job->convert(to + span.begin * to_bytes, job->to_step, from + span.source * from_bytes,
                      job->flip ? -job->from_step : job->from_step, span.end - span.begin, table);

@@ -234,8 +234,8 @@ static bool is_tar_name(const char *name) {
     return length > 4 && !strcasecmp(name + length - 4, ".tar");
 }
 
-/* A tar ends with blocks of zeros, which libarchive reads where they are. Without them it was cut off
- * exactly after a member. */
+/* A tar ends with blocks of zeros, which libarchive reads where they are. Without them it was cut
+ * off exactly after a member. */
 static ff_status check_end(const ff_archive *archive, ff_error *error) {
     struct archive *reader = archive->current;
     bool tar = (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;

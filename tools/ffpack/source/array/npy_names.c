@@ -1,6 +1,6 @@
-/* Names: a role and a split in any order, in any case, with _ - or . between, or as trainX: x_train,
- * y_train, train_images, train_labels, X, y, images, labels, ...; arr_0 and arr_1, numpy.savez's
- * default names, are images and labels. A single array is images, whatever its name.
+/* Names: a role and a split in any order, in any case, with _ - or . between, or as trainX:
+ * x_train, y_train, train_images, train_labels, X, y, images, labels, ...; arr_0 and arr_1,
+ * numpy.savez's default names, are images and labels. A single array is images, whatever its name.
  *
  * Images without such labels have those that are called after them (X_labels for X, y_224 for
  * x_224), else the only array of their split with a word of labels in its name (fine_labels). */

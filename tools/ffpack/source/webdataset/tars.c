@@ -139,7 +139,8 @@ static ff_status add_split_folders(ff_web_tars *tars, const char *source, const 
                             rank < 0 ? NULL : left, error);
         bool holds = to->path.count > before;
         if (status == FF_OK)
-            status = ff_names_add(holds ? &found->with : &found->without, name, strlen(name), error);
+            status =
+                ff_names_add(holds ? &found->with : &found->without, name, strlen(name), error);
         if (status == FF_OK && rank < 0 && !holds)
             status = leave(left, "folder without tars", "folders without tars", path, error);
         ff_web_tars_free(&other);
@@ -166,7 +167,8 @@ static ff_status check_folders(const char *source, bool tars_above, const tar_fo
             return ff_fail(error, FF_USAGE,
                            "%s: holds the folder %s of tars, which is no split by its name, next "
                            "to %s; wanted only splits: train, val, test",
-                           source, name, i ? first : ff_names_at(&found->with, found->with.count - 1));
+                           source, name,
+                           i ? first : ff_names_at(&found->with, found->with.count - 1));
         if (taken[rank])
             return ff_fail(error, FF_USAGE,
                            "%s: the folders %s and %s would both be the split %s; wanted one",
@@ -208,7 +210,8 @@ static numbered number_of(const char *name) {
 static int compare_text(const numbered *a, const numbered *b) {
     if (a->before != b->before) return a->before < b->before ? -1 : 1;
     int before = memcmp(a->name, b->name, a->before);
-    return before ? before : strcmp(a->name + a->before + a->digits, b->name + b->before + b->digits);
+    return before ? before
+                  : strcmp(a->name + a->before + a->digits, b->name + b->before + b->digits);
 }
 
 static int compare_numbered(const void *a, const void *b) {
@@ -234,9 +237,9 @@ static ff_status note_missing(const ff_web_tars *tars, ff_names *notes, ff_error
     ff_status status = FF_OK;
     if (missing) {
         char *note;
-        status = ff_format(&note, error, "%s missing in the sequence of numbers, first after %s",
-                           ff_say_count(missing, "tar is", "tars are").text,
-                           ff_path_base(first->name));
+        status =
+            ff_format(&note, error, "%s missing in the sequence of numbers, first after %s",
+                      ff_say_count(missing, "tar is", "tars are").text, ff_path_base(first->name));
         if (status == FF_OK) {
             status = ff_names_add(notes, note, strlen(note), error);
             free(note);
