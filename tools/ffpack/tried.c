@@ -40,7 +40,7 @@ done:
 }
 
 static ff_status note(const tried *counts, ff_names *notes, ff_error *error) {
-    char *text;
+    char *text = NULL;
     ff_buffer bad = {0};
     if (counts->items == counts->all && !counts->bad) return FF_OK;
     ff_status status = FF_OK;

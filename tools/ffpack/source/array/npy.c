@@ -75,19 +75,21 @@ static ff_status note_labels(ff_source *source, const ff_array_set *set, ff_erro
 static ff_status list_names(ff_source *source, const char *folder, const ff_names *names,
                             ff_error *error) {
     ff_npy_choice choice;
-    ff_status status = ff_npy_choose(&choice, names, source->path, error);
-    if (status == FF_OK) status = ff_npy_report(&choice, names, source, error);
-    for (size_t i = 0; i < choice.count && status == FF_OK; i++) {
+    ff_status status;
+    FF_TRY_DONE(ff_npy_choose(&choice, names, source->path, error));
+    FF_TRY_DONE(ff_npy_report(&choice, names, source, error));
+    for (size_t i = 0; i < choice.count; i++) {
         ff_array_set *set = &choice.set[i];
-        status = open_array(source, folder, ff_names_at(names, choice.images[i]), &set->images_path,
-                            &set->images, error);
-        if (status == FF_OK && set->labeled)
-            status = open_array(source, folder, ff_names_at(names, choice.labels[i]),
-                                &set->labels_path, &set->labels, error);
+        FF_TRY_DONE(open_array(source, folder, ff_names_at(names, choice.images[i]),
+                               &set->images_path, &set->images, error));
+        if (set->labeled)
+            FF_TRY_DONE(open_array(source, folder, ff_names_at(names, choice.labels[i]),
+                                   &set->labels_path, &set->labels, error));
     }
-    if (status == FF_OK) status = ff_array_list(source, choice.set, choice.count, error);
-    for (size_t i = 0; i < choice.count && status == FF_OK; i++)
-        status = note_labels(source, &choice.set[i], error);
+    FF_TRY_DONE(ff_array_list(source, choice.set, choice.count, error));
+    for (size_t i = 0; i < choice.count; i++)
+        FF_TRY_DONE(note_labels(source, &choice.set[i], error));
+done:
     ff_npy_choice_free(&choice);
     return status;
 }
