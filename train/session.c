@@ -286,6 +286,7 @@ static ff_status net_text(const ff_trainer *trainer, char **text, ff_error *erro
         .resize = splits->val_resize,
         .crop = (uint32_t)trainer->options->crop,
         .views = trainer->views,
+        .precision = trainer->precision,
     };
     snprintf(net.model, sizeof net.model, "%s", trainer->model_name);
     snprintf(net.label, sizeof net.label, "%s", splits->label);
