@@ -275,6 +275,7 @@ void ff_trainer_destroy(ff_trainer **trainer) {
     ff_machine_close(&(*trainer)->machine);
     free((*trainer)->weights_text);
     free((*trainer)->groups_given);
+    free((*trainer)->groups_text);
     free((*trainer)->class_weights);
     free(*trainer);
     *trainer = NULL;

@@ -169,6 +169,7 @@ typedef struct ff_trainer {
     int main_group; /* whose learning rate is reported */
     ff_trainer_sweep sweep;
     char *groups_given; /* a copy of the option, which group names point into */
+    char *groups_text;  /* the option, its rates multiplied by --scale-lr; NULL = none. Owned */
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;

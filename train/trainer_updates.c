@@ -2,6 +2,8 @@
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
+#include "format/base/options.h"
+#include "train/groups.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -90,6 +92,11 @@ static void set_defaults(ff_trainer_update *group, ff_rule rule, const ff_traine
     group->hyper.nesterov = recipe->nesterov;
 }
 
+/* By which --scale-lr multiplies learning rates. */
+static int scale_of(const ff_trainer_options *options) {
+    return options->scale_lr && options->job ? options->job->size : 1;
+}
+
 static ff_status read_base(ff_trainer_update *base, const ff_trainer *trainer,
                            const ff_trainer_options *options, const ff_recipe *recipe,
                            ff_error *error) {
@@ -104,7 +111,7 @@ static ff_status read_base(ff_trainer_update *base, const ff_trainer *trainer,
         return ff_fail(error, FF_USAGE,
                        "--scale-lr multiplies --lr, which is missing; a recipe's rate follows the "
                        "batch of all ranks by itself");
-    if (options->scale_lr && options->job) base->hyper.learning_rate *= options->job->size;
+    base->hyper.learning_rate *= scale_of(options);
     if (options->nesterov && ff_optimizer_at(rule)->defaults.momentum == FF_UNREAD)
         return ff_fail(error, FF_USAGE, "--nesterov: %s has no momentum",
                        ff_optimizer_at(rule)->title);
@@ -175,6 +182,23 @@ static ff_status read_group(ff_trainer *trainer, char *text, const ff_trainer_up
     return append(trainer, &group, decays ? NULL : no_decay, error);
 }
 
+/* The text of --groups with its learning rates multiplied. */
+static ff_status scale_rates(const char *text, int factor, ff_buffer *out, ff_error *error) {
+    for (const char *at = text; *at;) {
+        const bool rate = at > text && strchr(":,", at[-1]) && !strncmp(at, "lr=", 3);
+        char *end = NULL, number[32];
+        const double value = rate ? strtod(at + 3, &end) : 0;
+        if (!rate || end == at + 3) {
+            FF_TRY(ff_buffer_add(out, at++, 1, error));
+            continue;
+        }
+        ff_real_text(value * factor, number);
+        FF_TRY(ff_buffer_printf(out, error, "lr=%s", number));
+        at = end;
+    }
+    return ff_buffer_add(out, "", 1, error);
+}
+
 static ff_status resolve_given(ff_trainer *trainer, const ff_trainer_options *options,
                                const ff_recipe *recipe, ff_error *error) {
     ff_trainer_update base = {.names = "*"};
@@ -187,9 +211,11 @@ static ff_status resolve_given(ff_trainer *trainer, const ff_trainer_options *op
             (ff_trainer_update){.names = options->freeze, .rule = FF_RULE_SGD, .frozen = true};
     if (options->groups) {
         char *rest;
-        const size_t bytes = strlen(options->groups) + 1;
-        FF_TRY(ff_alloc(&trainer->groups_given, bytes, 1, "the groups", error));
-        memcpy(trainer->groups_given, options->groups, bytes);
+        ff_buffer scaled = {0};
+        const ff_status status = scale_rates(options->groups, scale_of(options), &scaled, error);
+        trainer->groups_text = scaled.bytes;
+        FF_TRY(status);
+        FF_TRY(ff_copy_string(&trainer->groups_given, trainer->groups_text, error));
         for (char *text = strtok_r(trainer->groups_given, ";", &rest); text;
              text = strtok_r(NULL, ";", &rest))
             FF_TRY(read_group(trainer, text, &base, no_decay, recipe, error));
@@ -322,6 +348,23 @@ static ff_status check_frozen(const ff_trainer *trainer, const ff_group *groups,
                    trainer->model_name);
 }
 
+/* Whether a group is one of --groups, and not a part of one. */
+static bool is_given(const ff_trainer *trainer, int group) {
+    const char *names = trainer->groups[group].names, *given = trainer->groups_given;
+    return given && names >= given && names < given + strlen(trainer->groups_text) &&
+           !trainer->groups[group].within;
+}
+
+/* Each pattern of an option matches something. */
+static ff_status check_patterns(const ff_trainer *trainer, const char *option, const char *list,
+                                bool kinds, ff_error *error) {
+    const ff_graph *graph = ff_model_store(trainer->model)->graph;
+    char pattern[FF_GROUPS_PATTERN];
+    if (!list || !ff_groups_unmatched(graph, list, kinds, pattern)) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--%s: no trained parameter of %s is called %s", option,
+                   trainer->model_name, *pattern ? pattern : "'', a name that was left out");
+}
+
 ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
     ff_group groups[FF_TRAINER_GROUPS];
     for (int i = 0; i < trainer->group_count; i++)
@@ -329,13 +372,19 @@ ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
                                trainer->groups[i].within};
     FF_TRY(ff_model_set_groups(trainer->model, groups, trainer->group_count, error));
     FF_TRY(check_frozen(trainer, groups, error));
-    for (int i = trainer->groups[0].frozen; trainer->groups_given && i < trainer->main_group; i++)
-        if (!groups[i].within && !is_used(trainer, i, groups))
+    for (int i = 0; i < trainer->main_group; i++)
+        if (is_given(trainer, i) && !is_used(trainer, i, groups))
             return ff_fail(error, FF_USAGE,
                            "--groups: no trained parameter of %s that is in no group before is "
                            "called %s",
                            trainer->model_name, groups[i].names);
-    return FF_OK;
+    for (int i = 0; i < trainer->main_group; i++)
+        if (is_given(trainer, i))
+            FF_TRY(check_patterns(trainer, "groups", groups[i].names, true, error));
+    const ff_trainer_options *options = trainer->options;
+    FF_TRY(check_patterns(trainer, "freeze", options->freeze, true, error));
+    if (options->no_decay && !strcmp(options->no_decay, "none")) return FF_OK;
+    return check_patterns(trainer, "no-decay", options->no_decay, false, error);
 }
 
 /* The step from which the group's parameters do not change. Muon's always change: its step restores

@@ -63,6 +63,16 @@ static void resolve_updates(ff_settings *settings, const ff_trainer *trainer) {
         options->warmup_epochs = (double)main->schedule.warmup_steps / (double)trainer->batches;
 }
 
+void ff_settings_give_way(ff_settings *settings, const ff_settings *later) {
+    ff_trainer_options *own = &settings->trainer;
+    const ff_trainer_options *given = &later->trainer;
+    const char *optimizer = own->optimizer ? own->optimizer : "sgd";
+    const bool other = given->optimizer && strcmp(given->optimizer, optimizer) != 0;
+    if (other) own->hyper = ff_trainer_default_options().hyper;
+    if (other || given->nesterov || given->no_nesterov || given->hyper.momentum == 0)
+        own->nesterov = own->no_nesterov = false;
+}
+
 void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     ff_trainer_options *options = &settings->trainer;
     const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
@@ -98,7 +108,8 @@ void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
     settings->dp = NULL;
     if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
     settings->ranks = defaults.ranks;
-    settings->trainer.scale_lr = false; /* the rate is resolved */
+    settings->trainer.scale_lr = false; /* the rates are resolved */
+    if (settings->trainer.groups) settings->trainer.groups = trainer->groups_text;
     settings->rank_timeout = defaults.rank_timeout;
     ff_settings_resolve(settings, trainer);
 }
