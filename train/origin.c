@@ -59,8 +59,8 @@ static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, con
 }
 
 /* What the order of the samples and the model depend on. */
-static const char *const fixed[] = {"recipe", "model",      "stem",  "batch", "seed",
-                                    "order",  "last-batch", "label", "crop"};
+static const char *const fixed[] = {"recipe", "model",      "stem", "batch",  "seed",
+                                    "order",  "last-batch", "crop", "weights"};
 
 /* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
  * bytes.
@@ -88,7 +88,9 @@ static ff_status note_changes(ff_buffer *notes, const char *lines, const char *o
         size_t length, other_length;
         const char *value = value_of(lines, line, name, &length);
         const char *other = value_of(others, line, name, &other_length);
-        const bool same = other && length == other_length && !memcmp(value, other, length);
+        bool same = other && length == other_length && !memcmp(value, other, length);
+        /* A label may be named or not, and is compared itself. */
+        same |= name == strlen("label") && !strncmp(line, "label", name);
         if (!same && (now || !other)) {
             if (!other) other = "the default";
             const char *is = now ? value : other, *was = now ? other : value;
@@ -108,17 +110,41 @@ static ff_status note_changes(ff_buffer *notes, const char *lines, const char *o
     return FF_OK;
 }
 
-/* The content ids are of samples and numbers of classes: their names may be others. */
+/* A schedule is spread over the run, so that other epochs change the learning rate at once. */
+static ff_status note_schedule(ff_buffer *notes, const char *recipe, const char *old,
+                               const ff_trainer *trainer, ff_error *error) {
+    static const char name[] = "epochs";
+    const ff_trainer_update *main = &trainer->groups[trainer->main_group];
+    size_t length, other_length;
+    const char *is = value_of(recipe, name, strlen(name), &length);
+    const char *was = value_of(old, name, strlen(name), &other_length);
+    if (!is || !was || (length == other_length && !memcmp(is, was, length))) return FF_OK;
+    if (!strcmp(main->schedule.text, "constant")) return FF_OK;
+    return ff_buffer_printf(notes, error,
+                            "%sthe schedule %s is spread over all epochs, so learning rates are "
+                            "others from this step on",
+                            notes->length ? "\n" : "", main->schedule.text);
+}
+
+/* The run's label, and its classes: the content ids are of samples and numbers of classes, whose
+ * names may be others. */
 static ff_status check_classes(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
                                ff_error *error) {
     const char *path = ff_checkpoint_path(checkpoint), *label = trainer->splits.label;
     ff_metadata trained = {0};
+    ff_weights_net form;
     size_t now, was = 0;
-    char *text;
-    FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_METADATA, &text, error));
-    ff_status status = text ? ff_metadata_read(&trained, text, strlen(text), error) : FF_OK;
-    free(text);
-    FF_TRY_DONE(status);
+    char *net, *text = NULL;
+    ff_status status;
+    FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
+    if (net && ff_weights_net_parse(&form, net) && strcmp(form.label, label) != 0) {
+        status =
+            ff_fail(error, FF_USAGE, "--label: cannot change when a run goes on; it was %s, not %s",
+                    form.label, label);
+        goto done;
+    }
+    FF_TRY_DONE(ff_weights_read_fact(path, FF_WEIGHTS_METADATA, &text, error));
+    if (text) FF_TRY_DONE(ff_metadata_read(&trained, text, strlen(text), error));
     while (was < trained.field_count && strcmp(trained.field[was].name, label) != 0) was++;
     if (was == trained.field_count) goto done;
     FF_TRY_DONE(ff_dataset_field(trainer->splits.train, label, &now, error));
@@ -126,6 +152,8 @@ static ff_status check_classes(const ff_checkpoint *checkpoint, const ff_trainer
     const ff_agreement_side after = ff_agreement_of(trainer->splits.train, now);
     status = ff_agreement_check(&before, &after, FF_FIT_RESAMPLED, error);
 done:
+    free(net);
+    free(text);
     ff_metadata_free(&trained);
     return status;
 }
@@ -135,6 +163,7 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
     const char *old = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
     FF_TRY(note_changes(notes, recipe, old, true, error));
     FF_TRY(note_changes(notes, old, recipe, false, error));
+    FF_TRY(note_schedule(notes, recipe, old, trainer, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));
     return check_classes(checkpoint, trainer, error);
@@ -142,13 +171,15 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
 
 /* ---- what is said ---- */
 
-/* Whether batch norms have the statistics of each rank's part. */
-static bool norms_see_parts(const ff_trainer *trainer) {
+static const char last_bits[] = "its results will differ in the last bits";
+
+const char *ff_origin_effect_of_ranks(const ff_trainer *trainer) {
     const ff_graph *graph = trainer->train_plan->graph;
-    if (trainer->options->sync_bn) return false;
-    for (int i = 0; i < graph->layer_count; i++)
-        if (graph->layers[i].kind == FF_LAYER_NORM) return true;
-    return false;
+    if (trainer->options->reproducible) return NULL;
+    for (int i = 0; i < graph->layer_count && !trainer->options->sync_bn; i++)
+        if (graph->layers[i].kind == FF_LAYER_NORM)
+            return "batch norms see other parts of a batch, so its results will differ";
+    return last_bits;
 }
 
 /* Whether the checkpoint has the text, and another one. */
@@ -159,7 +190,7 @@ static bool differs(const ff_checkpoint *checkpoint, const char *key, const char
 
 ff_status ff_origin_compare(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
                             ff_buffer *notes, ff_error *error) {
-    static const char last_bits[] = "its results will differ in the last bits";
+    const char *effect = ff_origin_effect_of_ranks(trainer);
     const char *compute = ff_model_compute_name(trainer->model);
     ff_origin now;
     ff_origin_of(&now, trainer);
@@ -167,13 +198,10 @@ ff_status ff_origin_compare(const ff_checkpoint *checkpoint, const ff_trainer *t
         FF_TRY(ff_buffer_printf(notes, error,
                                 "\nchanged: the class weights are others now than in the run"));
     const bool ranks = differs(checkpoint, FF_CHECKPOINT_RANKS, now.ranks);
-    if (ranks && !trainer->options->reproducible)
+    if (ranks && effect)
         FF_TRY(ff_buffer_printf(notes, error, "\nthe run had %s and has %s now: %s",
                                 ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RANKS), now.ranks,
-                                norms_see_parts(trainer)
-                                    ? "batch norms see other parts of a batch, so its results will "
-                                      "differ"
-                                    : last_bits));
+                                effect));
     if (differs(checkpoint, FF_CHECKPOINT_COMPUTE, compute))
         FF_TRY(ff_buffer_printf(
             notes, error, "\nthe run computed with %s before and does with %s now: %s",

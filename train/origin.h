@@ -18,6 +18,8 @@ typedef struct ff_origin {
 } ff_origin;
 
 void ff_origin_of(ff_origin *origin, const ff_trainer *trainer);
+/* What another number of ranks does to the results of a run; NULL: nothing. */
+const char *ff_origin_effect_of_ranks(const ff_trainer *trainer);
 
 /* FF_USAGE where an option has changed that must not, FF_BAD_DATA where a set or its classes have;
  * other changes of options are added to the notes, a sentence a line. recipe: the run's options

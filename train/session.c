@@ -67,10 +67,11 @@ static ff_status check_recipe(const ff_session *session, const char *path, ff_er
     sum_text(is, &text);
     ff_buffer_free(&text);
     if (!was || !strcmp(was, is)) return FF_OK;
-    return ff_fail(error, FF_USAGE,
-                   "--recipe: %s is not what the run in %s began with, which goes on with its own "
-                   "options; --set NAME=VALUE changes one of them, another --out begins a new run",
-                   path, session->options->out);
+    return ff_fail(
+        error, FF_USAGE,
+        "--recipe: %s is not what the run in %s began with; without --recipe the run goes on "
+        "with its own options, --set NAME=VALUE changes one, another --out begins anew",
+        path, session->options->out);
 }
 
 /* A run that ended before its first checkpoint begins again. */

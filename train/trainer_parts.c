@@ -139,7 +139,7 @@ static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *opt
                               ff_error *error) {
     ff_weights *weights;
     size_t field;
-    if (!options->weights) return FF_OK;
+    if (!options->weights || options->first_step) return FF_OK; /* a checkpoint has them then */
     FF_TRY(ff_dataset_field(trainer->splits.train, trainer->splits.label, &field, error));
     const ff_weights_options how = {
         .path = options->weights,

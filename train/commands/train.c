@@ -88,17 +88,17 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
             FF_TRY_DONE(ff_settings_read(out, recipe, ff_session_recipe_path(*session), error));
         const char *row = out->trainer.recipe; /* that the file is based on */
         const double rate = out->trainer.hyper.learning_rate;
-        if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
+        const char *groups = out->trainer.groups;
         FF_TRY_DONE(take_sets(&first.set, out, sets, error));
         const char *shares = ff_settings_shares(out) ? out->dp_balance : NULL;
         ff_settings_give_way(out, &first);
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;
         if (file) out->trainer.recipe = row;
-        /* A run's rate is scaled once, when it begins. */
-        if (resolved && first.trainer.hyper.learning_rate < 0 &&
-            out->trainer.hyper.learning_rate == rate)
-            out->trainer.scale_lr = false;
+        /* A run's rates are scaled once, when it begins. */
+        out->trainer.scaled_lr = resolved && first.trainer.hyper.learning_rate < 0 &&
+                                 out->trainer.hyper.learning_rate == rate;
+        out->trainer.scaled_groups = resolved && out->trainer.groups == groups;
     }
     status = ff_settings_complete(out, error);
 done:
