@@ -59,8 +59,8 @@ static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, con
 }
 
 /* What the order of the samples and the model depend on. */
-static const char *const fixed[] = {"recipe", "model",      "stem", "batch",  "seed",
-                                    "order",  "last-batch", "crop", "weights"};
+static const char *const fixed[] = {"recipe", "model",      "stem", "batch",   "seed",
+                                    "order",  "last-batch", "crop", "weights", "optimizer"};
 
 /* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
  * bytes.
