@@ -4,7 +4,6 @@
 #include "train/agreement.h"
 #include "train/checkpoint/weights.h"
 #include "train/graph.h"
-#include "train/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -174,10 +173,10 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
 static const char last_bits[] = "its results will differ in the last bits";
 
 const char *ff_origin_effect_of_ranks(const ff_trainer *trainer) {
-    const ff_graph *graph = trainer->train_plan->graph;
+    const ff_graph *graph = ff_model_store(trainer->model)->graph;
     if (trainer->options->reproducible) return NULL;
     for (int i = 0; i < graph->layer_count && !trainer->options->sync_bn; i++)
-        if (graph->layers[i].kind == FF_LAYER_NORM)
+        if (graph->layers[i].kind == FF_LAYER_NORM && !graph->layers[i].held)
             return "batch norms see other parts of a batch, so its results will differ";
     return last_bits;
 }
