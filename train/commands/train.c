@@ -58,7 +58,7 @@ static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buff
     ff_buffer copy = {0};
     alone.finds = out->finds;
     ff_status status = read_sets(sets, &alone, &copy, error);
-    if (status == FF_OK) ff_settings_give_way(out, &alone);
+    if (status == FF_OK) status = ff_settings_give_way(out, &alone, error);
     ff_buffer_free(&copy);
     FF_TRY(status);
     return read_sets(sets, out, text, error);
@@ -91,7 +91,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         const char *groups = out->trainer.groups;
         FF_TRY_DONE(take_sets(&first.set, out, sets, error));
         const char *shares = ff_settings_shares(out) ? out->dp_balance : NULL;
-        ff_settings_give_way(out, &first);
+        FF_TRY_DONE(ff_settings_give_way(out, &first, error));
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;
         if (file) out->trainer.recipe = row;
