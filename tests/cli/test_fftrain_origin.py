@@ -239,6 +239,10 @@ fftrain(*HASHED, "--ranks", 2, "--seed", 0, "--augment", "flip", "--out", "flipp
 done = fftrain("diff", "two", "flipped")
 tap.ok(done.returncode == 1 and "the inputs differ: the images" in done.stdout, "where batches are cut alike, their images are compared", done.stdout)
 fftrain(*COMMON, *NET, "--epochs", 2, "--hash-every", 1, "--ranks", 2, "--out", "parted")
+fftrain(*COMMON, *NET, "--epochs", 2, "--hash-every", 1, "--out", "whole")
+done = fftrain("diff", "whole", "parted")
+tap.ok("cut in other parts: 1 rank, 1 micro-batch; 2 ranks, 1 micro-batch" in done.stdout and "inputs" not in done.stdout,
+       "diff of runs on 1 and 2 ranks does not compare a rank's part with a whole batch", done.stdout)
 done = fftrain("replay", "parted", "--step", 7)
 tap.ok(done.returncode == 0 and "the run had 2 ranks and replay has 1 rank: batch norms see other parts" in done.stderr and "in the run it was" in done.stdout,
        "replay of a run on two ranks says why its loss is another", done.stdout[:400] + done.stderr)
