@@ -229,28 +229,25 @@ tap.ok(one == other and len(one.splitlines()) == 80, "predict, too", (one[:300],
 
 # ---- the precision of an evaluation
 
-if not os.path.exists(SIMULATED):
-    tap.skip("precision on a GPU", "no simulated one is built")
-else:
-    large = {"bn4.weight": 2e6, "bn4.bias": 2e6, "fc.weight": 1 / 2e6}
-    plain("large.safetensors", "net", lambda name, array: array * large.get(name, 1))
-    on = ["set", "-c", "large.safetensors", "-m", "smallnet"]
-    cpu, gpu = (evaluated(*on, "--device", device, program=SIMULATED) for device in ("cpu", "cuda"))
-    tap.ok(abs(gpu.get("loss", 9) / cpu["loss"] - 1) < 1e-4 and gpu["accuracy"] == cpu["accuracy"], "a GPU evaluates plain weights in f32", (cpu, gpu))
-    narrow = fftrain("evaluate", *on, "--device", "cuda", "--precision", "f16", program=SIMULATED)
-    tap.ok(narrow.returncode == 1 and "not finite" in narrow.stderr, "--precision f16 is that, and says what overflows", narrow.stderr)
-    wide = evaluated(*on, "--device", "cuda", "--precision", "bf16", program=SIMULATED)
-    tap.ok(1e-6 < abs(wide.get("loss", 9) / cpu["loss"] - 1) < 0.1, "--precision bf16", wide)
-    found = {}
-    for precision in ("f32", "tf32", "f16", "bf16"):
-        fftrain(*COMMON, "--epochs", 1, "--device", "cuda", "--precision", precision, "--out", "in-" + precision, program=SIMULATED)
-        text = stored("in-%s/checkpoints/last/model.safetensors" % precision)[1]
-        found[precision] = (numbers("set", "-c", "in-" + precision, "--device", "cuda", program=SIMULATED) ==
-                            numbers("set", "-c", "in-" + precision, "--device", "cuda", "--precision", precision, program=SIMULATED),
-                            any('"precision":"%s"' % precision in value.replace(" ", "") for value in text.values()),
-                            evaluated("set", "-c", "in-" + precision, "--device", "cuda", program=SIMULATED).get("loss") ==
-                            epochs("in-" + precision)[-1]["val_loss"])
-    tap.ok(all(all(one) for one in found.values()), "the precision of the training is that of its evaluations", found)
+large = {"bn4.weight": 2e6, "bn4.bias": 2e6, "fc.weight": 1 / 2e6}
+plain("large.safetensors", "net", lambda name, array: array * large.get(name, 1))
+on = ["set", "-c", "large.safetensors", "-m", "smallnet"]
+cpu, gpu = (evaluated(*on, "--device", device, program=SIMULATED) for device in ("cpu", "cuda"))
+tap.ok(abs(gpu.get("loss", 9) / cpu["loss"] - 1) < 1e-4 and gpu["accuracy"] == cpu["accuracy"], "a GPU evaluates plain weights in f32", (cpu, gpu))
+narrow = fftrain("evaluate", *on, "--device", "cuda", "--precision", "f16", program=SIMULATED)
+tap.ok(narrow.returncode == 1 and "not finite" in narrow.stderr, "--precision f16 is that, and says what overflows", narrow.stderr)
+wide = evaluated(*on, "--device", "cuda", "--precision", "bf16", program=SIMULATED)
+tap.ok(1e-6 < abs(wide.get("loss", 9) / cpu["loss"] - 1) < 0.1, "--precision bf16", wide)
+found = {}
+for precision in ("f32", "tf32", "f16", "bf16"):
+    fftrain(*COMMON, "--epochs", 1, "--device", "cuda", "--precision", precision, "--out", "in-" + precision, program=SIMULATED)
+    text = stored("in-%s/checkpoints/last/model.safetensors" % precision)[1]
+    found[precision] = (numbers("set", "-c", "in-" + precision, "--device", "cuda", program=SIMULATED) ==
+                        numbers("set", "-c", "in-" + precision, "--device", "cuda", "--precision", precision, program=SIMULATED),
+                        any('"precision":"%s"' % precision in value.replace(" ", "") for value in text.values()),
+                        evaluated("set", "-c", "in-" + precision, "--device", "cuda", program=SIMULATED).get("loss") ==
+                        epochs("in-" + precision)[-1]["val_loss"])
+tap.ok(all(all(one) for one in found.values()), "the precision of the training is that of its evaluations", found)
 refused("the CPU computes in f32", 2, ["--precision f16", "f32"], "evaluate", "set", "-c", "net", "--precision", "f16", "--device", "cpu")
 refused("a precision that there is not", 2, ["--precision", "bf15", "did you mean"], "evaluate", "set", "-c", "net", "--precision", "bf15")
 os.chdir("/")
