@@ -331,6 +331,10 @@ ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *e
                            : ff_batch_jobs_enqueue(jobs, stream, error);
 }
 
+ff_status ff_batches_skip(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    return ff_batch_jobs_place(&batches->jobs[batches->size], batches->sequence, stream, error);
+}
+
 ff_status ff_batches_give(ff_batches *batches, const ff_batch_output *output, size_t count,
                           ff_stream *stream, ff_error *error) {
     return ff_batch_jobs_give(&batches->jobs[batches->size], output, count, stream, error);

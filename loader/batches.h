@@ -125,6 +125,9 @@ FF_MUST_USE bool ff_batches_await(ff_batches *batches, uint64_t ns);
 /* Enqueues in `stream` the kernels that write the next batch into the buffers. May be captured;
  * does not advance the host's count. FF_FAILED where a launcher fails. */
 FF_MUST_USE ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error);
+/* In place of ff_batches_enqueue, for a batch that is not used: the next enqueue goes on after it.
+ */
+FF_MUST_USE ff_status ff_batches_skip(ff_batches *batches, ff_stream *stream, ff_error *error);
 /* Other epochs' size for all batches from now on, numbered from 0 as in ff_loader_options.sizes
  * with the first one before; -1: each epoch's own. For warming up: what the batches show is
  * arbitrary. */

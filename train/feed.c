@@ -147,6 +147,11 @@ ff_status ff_feed_done(ff_feed *feed, ff_error *error) {
     return FF_OK;
 }
 
+ff_status ff_feed_skip(ff_feed *feed, ff_error *error) {
+    if (feed->batches) FF_TRY(ff_batches_skip(feed->batches, feed->compute->stream, error));
+    return ff_feed_done(feed, error);
+}
+
 ff_status ff_feed_again(ff_feed *feed, ff_error *error) {
     return feed->batches ? ff_batches_rewind(feed->batches, error) : FF_OK;
 }

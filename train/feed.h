@@ -44,6 +44,8 @@ FF_MUST_USE ff_status ff_feed_next(ff_feed *feed, ff_feed_batch *batch, ff_error
  * make_batch. */
 FF_MUST_USE ff_status ff_feed_make(void *feed, ff_stream *stream, ff_error *error);
 FF_MUST_USE ff_status ff_feed_done(ff_feed *feed, ff_error *error);
+/* In place of ff_feed_make and ff_feed_done, for a batch that is not used. */
+FF_MUST_USE ff_status ff_feed_skip(ff_feed *feed, ff_error *error);
 /* As ff_batches_set_size, on a device. */
 void ff_feed_set_size(ff_feed *feed, int size);
 /* In place of ff_feed_done, once the work on the batch is done: the next ff_feed_next and

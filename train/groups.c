@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,33 @@ static bool is_of(const ff_graph *graph, const ff_graph_parameter *p, const char
     return fnmatch(pattern, p->name, 0) == 0;
 }
 
+/* Takes the next pattern of a list, without the blanks around it; false: there is none. */
+static bool take_pattern(const char **at, char pattern[FF_GROUPS_PATTERN]) {
+    if (!*at) return false;
+    const char *from = *at + strspn(*at, " \t");
+    size_t length = strcspn(*at, ",");
+    *at = (*at)[length] ? *at + length + 1 : NULL;
+    length = strcspn(from, ",");
+    while (length && strchr(" \t", from[length - 1])) length--;
+    snprintf(pattern, FF_GROUPS_PATTERN, "%.*s", (int)length, from);
+    return true;
+}
+
 /* Whether the parameter matches one of the list's patterns. */
 static bool matches(const ff_graph *graph, const ff_graph_parameter *p, const char *list) {
-    char pattern[256];
-    for (const char *at = list; *at; at += *at == ',') {
-        const size_t length = strcspn(at, ",");
-        if (length < sizeof pattern) {
-            memcpy(pattern, at, length);
-            pattern[length] = '\0';
-            if (is_of(graph, p, pattern)) return true;
-        }
-        at += length;
+    char pattern[FF_GROUPS_PATTERN];
+    while (take_pattern(&list, pattern))
+        if (is_of(graph, p, pattern)) return true;
+    return false;
+}
+
+bool ff_groups_unmatched(const ff_graph *graph, const char *list, bool kinds,
+                         char pattern[FF_GROUPS_PATTERN]) {
+    while (take_pattern(&list, pattern)) {
+        bool found = !kinds && (!strcmp(pattern, "norm") || !strcmp(pattern, "bias"));
+        for (int i = 0; i < graph->parameter_count && !found; i++)
+            found = graph->parameters[i].trained && is_of(graph, &graph->parameters[i], pattern);
+        if (!found) return true;
     }
     return false;
 }

@@ -25,6 +25,11 @@ struct ff_groups {
  * *groups holds nothing. The store must outlive the groups; the caller sets store->groups. */
 FF_MUST_USE ff_status ff_groups_create(ff_groups *groups, const ff_store *store,
                                        const ff_group *list, int count, ff_error *error);
+/* Whether a pattern of a list as ff_group.names matches no trained parameter: the first such.
+ * Without `kinds`, norm and bias need no match: a net may have none. */
+enum { FF_GROUPS_PATTERN = 256 };
+bool ff_groups_unmatched(const ff_graph *graph, const char *list, bool kinds,
+                         char pattern[FF_GROUPS_PATTERN]);
 void ff_groups_destroy(ff_groups *groups);
 
 #endif

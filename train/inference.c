@@ -78,16 +78,17 @@ static ff_status complete(ff_inference *own, const ff_inference_options *options
     if (options->crop > 0) net->height = net->width = net->crop;
     if (options->views > 0) net->views = (int)options->views;
     if (!net->views) net->views = 1;
+    if (options->precision) FF_TRY(ff_precision_read(options->precision, &net->precision, error));
     if (!*net->model)
         return ff_fail(error, FF_USAGE, "%s: does not say of which model it is; --model does",
                        options->weights);
+    if (!net->channels) net->channels = set->channels;
     if (net->height) return FF_OK;
     if (set->variable_size)
         return ff_fail(error, FF_USAGE,
                        "%s: its samples have different sizes, and %s does not say which the net "
                        "takes; give --resize and --crop",
                        ff_dataset_path(own->set), options->weights);
-    net->channels = set->channels;
     net->height = set->height;
     net->width = set->width;
     return FF_OK;
@@ -129,7 +130,10 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
     ff_model_options model = ff_weights_net_model(&own->net);
     model.threads = (int)options->threads;
     model.device = ff_machine_device(own->machine);
-    if (model.device) model.precision = FF_PRECISION_F16;
+    if (model.device) model.precision = own->net.precision;
+    if (!model.device && options->precision && own->net.precision != FF_PRECISION_F32)
+        return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
+                       options->precision, ff_machine_text(own->machine));
     const ff_weights_options how = {
         .path = options->weights,
         .average = options->average,

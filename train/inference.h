@@ -17,6 +17,7 @@ typedef struct ff_inference_options {
     const char *model, *label;
     ff_stem stem;
     int64_t crop, resize, views;
+    const char *precision; /* on a GPU; NULL: as in the training, f32 where the file does not say */
     bool any_normalization;
     bool average; /* the average of --ema in place of the parameters */
     ff_verify verify;

@@ -1,5 +1,7 @@
 #include "train/precision.h"
 
+#include "format/base/nearest.h"
+
 #include <string.h>
 
 static const struct {
@@ -23,6 +25,15 @@ bool ff_precision_parse(const char *name, ff_precision *precision) {
             return true;
         }
     return false;
+}
+
+ff_status ff_precision_read(const char *name, ff_precision *precision, ff_error *error) {
+    ff_nearest nearest = {.wanted = name, .length = strlen(name)};
+    if (ff_precision_parse(name, precision)) return FF_OK;
+    for (int i = FF_PRECISION_COUNT; i-- > 0;) ff_nearest_offer(&nearest, precisions[i].name);
+    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of " FF_PRECISION_NAMES "%s%s%s",
+                   name, nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
+                   nearest.name ? "?" : "");
 }
 
 ff_dtype ff_precision_dtype(ff_precision precision) {

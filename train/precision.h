@@ -3,6 +3,7 @@
 #ifndef FF_TRAIN_PRECISION_H
 #define FF_TRAIN_PRECISION_H
 
+#include "format/base/status.h"
 #include "format/dtype.h"
 
 #include <stdbool.h>
@@ -20,6 +21,8 @@ typedef enum ff_precision {
 /* One of the names; parsing returns false for an unknown name. */
 const char *ff_precision_name(ff_precision precision);
 bool ff_precision_parse(const char *name, ff_precision *precision);
+/* The same; FF_USAGE names --precision and the nearest name. */
+FF_MUST_USE ff_status ff_precision_read(const char *name, ff_precision *precision, ff_error *error);
 /* Of activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
 ff_dtype ff_precision_dtype(ff_precision precision);
 

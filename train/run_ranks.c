@@ -24,22 +24,32 @@ ff_status ff_ranks_share_buffers(ff_trainer *trainer, ff_error *error) {
     return reducer ? ff_reducer_share_buffers(reducer, error) : FF_OK;
 }
 
-ff_status ff_ranks_compare(ff_trainer *trainer, uint64_t step, ff_error *error) {
-    const ff_store *store = ff_model_store(trainer->model);
-    const size_t bytes = store->trained_count * sizeof(float);
-    const bool here = store->compute->device->table->unified;
-    char what[64];
+/* Whether memory of the device has the same bytes on all ranks. */
+static ff_status agree(ff_trainer *trainer, const char *what, const float *memory, size_t count,
+                       ff_error *error) {
+    ff_compute *compute = ff_model_compute(trainer->model);
+    const size_t bytes = count * sizeof(float);
+    const bool here = compute->device->table->unified;
     void *copy = NULL;
-    if (!ff_step_reducer(trainer->step)) return FF_OK;
     if (!here) {
         FF_TRY(ff_alloc(&copy, bytes, 1, "the parameters", error));
-        ff_compute_read(store->compute, copy, store->values, bytes);
+        ff_compute_read(compute, copy, memory, bytes);
     }
-    const uint64_t sum = ff_checksum(here ? store->values : copy, bytes);
+    const uint64_t sum = ff_checksum(here ? memory : copy, bytes);
     free(copy);
-    FF_TRY(ff_compute_check(store->compute, error));
-    snprintf(what, sizeof what, "other parameters after step %" PRIu64, step);
+    FF_TRY(ff_compute_check(compute, error));
     return ff_job_agree(trainer->options->job, what, &sum, sizeof sum, error);
+}
+
+ff_status ff_ranks_compare(ff_trainer *trainer, uint64_t step, ff_error *error) {
+    const ff_store *store = ff_model_store(trainer->model);
+    char what[64];
+    if (!ff_step_reducer(trainer->step)) return FF_OK;
+    snprintf(what, sizeof what, "other parameters after step %" PRIu64, step);
+    FF_TRY(agree(trainer, what, store->values, store->trained_count, error));
+    /* Later each rank has its own. */
+    if (step != trainer->options->first_step || !store->buffer_count) return FF_OK;
+    return agree(trainer, "other running statistics", store->buffers, store->buffer_count, error);
 }
 
 /* ---- stopping ---- */

@@ -44,7 +44,7 @@ ff_status ff_run_step(ff_trainer *trainer, uint64_t step, ff_part_use use, void 
     while ((step + 1) % trainer->batches == 0 && !taken->epoch_over) {
         ff_feed_batch rest;
         FF_TRY(take(trainer, &rest, taken, error));
-        FF_TRY(ff_feed_done(trainer->train_feed, error));
+        FF_TRY(ff_feed_skip(trainer->train_feed, error));
     }
     return FF_OK;
 }

@@ -4,8 +4,10 @@
 #include "format/base/options.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/checksum.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/weights.h"
+#include "train/origin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +25,8 @@ struct ff_session {
     ff_checkpoint *checkpoint;
     ff_buffer recipe;
     char *recipe_path;
+    bool resolved;       /* the recipe is that of the run, its numbers as they were chosen */
+    char recipe_sum[17]; /* of the recipe's file that the run began with; "" = none */
     ff_keeper *keeper;
     char *hashes; /* path */
     ff_buffer notes;
@@ -36,8 +40,38 @@ static ff_status add_note(ff_session *session, const char *text, ff_error *error
 }
 
 static ff_status read_file(ff_session *session, const char *path, ff_error *error) {
+    ff_buffer *text = &session->recipe;
     FF_TRY(ff_copy_string(&session->recipe_path, path, error));
-    return ff_read_whole(&session->recipe, path, RECIPE_LIMIT_BYTES, error);
+    FF_TRY(ff_read_whole(text, path, RECIPE_LIMIT_BYTES, error));
+    if (!text->length || !memchr(text->bytes, 0, text->length)) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: is no recipe: it has a zero byte after %zu bytes", path,
+                   strlen(text->bytes));
+}
+
+static void sum_text(char text[17], const ff_buffer *of) {
+    snprintf(text, 17, "%016" PRIx64, ff_checksum(of->length ? of->bytes : "", of->length));
+}
+
+static ff_status read_recipe(ff_session *session, const char *path, ff_error *error) {
+    FF_TRY(read_file(session, path, error));
+    sum_text(session->recipe_sum, &session->recipe);
+    return FF_OK;
+}
+
+/* A run goes on with its own options: the file that it began with has no effect any more. */
+static ff_status check_recipe(const ff_session *session, const char *path, ff_error *error) {
+    const char *was = ff_checkpoint_text(session->checkpoint, FF_CHECKPOINT_RECIPE_FILE);
+    ff_buffer text = {0};
+    char is[17];
+    FF_TRY(ff_read_whole(&text, path, RECIPE_LIMIT_BYTES, error));
+    sum_text(is, &text);
+    ff_buffer_free(&text);
+    if (!was || !strcmp(was, is)) return FF_OK;
+    return ff_fail(
+        error, FF_USAGE,
+        "--recipe: %s is not what the run in %s began with; without --recipe the run goes on "
+        "with its own options, --set NAME=VALUE changes one, another --out begins anew",
+        path, session->options->out);
 }
 
 /* A run that ended before its first checkpoint begins again. */
@@ -47,6 +81,7 @@ static ff_status open_run(ff_session *session, ff_error *error) {
     ff_status status = read_file(session, path, error);
     free(path);
     if (status != FF_OK) return status;
+    session->resolved = true;
     return add_note(session, "the run has no checkpoint yet: it begins again", error);
 }
 
@@ -67,6 +102,9 @@ static ff_status open_checkpoint(ff_session *session, const char *run, ff_error 
     if (!recipe)
         return ff_fail(error, FF_BAD_DATA, "%s: has no " FF_CHECKPOINT_RECIPE,
                        session->recipe_path);
+    session->resolved = true;
+    const char *file = ff_checkpoint_text(session->checkpoint, FF_CHECKPOINT_RECIPE_FILE);
+    if (file) snprintf(session->recipe_sum, sizeof session->recipe_sum, "%s", file);
     return ff_buffer_printf(&session->recipe, error, "%s", recipe);
 }
 
@@ -75,8 +113,16 @@ static ff_status open_automatic(ff_session *session, const char *recipe_file, ff
     const char *out = session->options->out;
     if (!out || !strcmp(out, "none"))
         return ff_fail(error, FF_USAGE, "--resume auto needs --out, the folder of the run");
-    if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, out)) return open_checkpoint(session, out, error);
-    return recipe_file ? read_file(session, recipe_file, error) : FF_OK;
+    if (!ff_path_exists("%s/" FF_RUN_RECIPE_FILE, out))
+        return recipe_file ? read_recipe(session, recipe_file, error) : FF_OK;
+    FF_TRY(open_checkpoint(session, out, error));
+    if (!recipe_file) return FF_OK;
+    if (session->checkpoint) return check_recipe(session, recipe_file, error);
+    ff_buffer_free(&session->recipe);
+    free(session->recipe_path);
+    session->recipe_path = NULL;
+    session->resolved = false;
+    return read_recipe(session, recipe_file, error);
 }
 
 static ff_status open_newest(ff_session *session, ff_error *error) {
@@ -102,7 +148,7 @@ static ff_status open_files(ff_session *session, const char *recipe_file, ff_err
     if (options->resume && !strcmp(options->resume, FF_SESSION_NEWEST))
         return open_newest(session, error);
     if (options->resume) return open_checkpoint(session, options->resume, error);
-    return recipe_file ? read_file(session, recipe_file, error) : FF_OK;
+    return recipe_file ? read_recipe(session, recipe_file, error) : FF_OK;
 }
 
 ff_status ff_session_open(ff_session **out, const ff_session_options *options,
@@ -144,6 +190,10 @@ const char *ff_session_recipe_path(const ff_session *session) {
     return session->recipe_path;
 }
 
+bool ff_session_recipe_is_resolved(const ff_session *session) {
+    return session->resolved;
+}
+
 bool ff_session_is_automatic(const ff_session *session) {
     return session->options->resume && !strcmp(session->options->resume, "auto");
 }
@@ -176,107 +226,20 @@ ff_status ff_session_begin(ff_session *session, const char *name, ff_error *erro
 
 /* ---- starting ---- */
 
-/* The content id of a set as text; "" for none. */
-static void id_text(ff_dataset *set, char text[33]) {
-    *text = 0;
-    if (set) ff_hex(text, ff_dataset_id(set)->content, 16);
-}
-
-static ff_status check_set(const ff_session *session, const char *key, const char *option,
-                           ff_dataset *set, ff_error *error) {
-    const char *was = ff_checkpoint_text(session->checkpoint, key);
-    char is[33];
-    id_text(set, is);
-    if (was && !strcmp(was, is)) return FF_OK;
-    const bool grown = set && ff_dataset_metadata(set)->generation_count;
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: the run has other data: its --%s has content id %s, %s has %s%s",
-                   ff_checkpoint_path(session->checkpoint), option, was && *was ? was : "none",
-                   set ? ff_dataset_path(set) : "this run", *is ? is : "none",
-                   grown ? "; it was appended to, and --weights RUN in place of --resume starts a "
-                           "new run on all of it from the weights of this one"
-                         : "");
-}
-
-/* What the order of the samples and the model depend on. */
-static const char *const fixed[] = {"recipe", "model",      "stem",  "batch", "seed",
-                                    "order",  "last-batch", "label", "crop"};
-
-/* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
- * bytes.
- */
-static const char *value_of(const char *text, const char *line, size_t name, size_t *length) {
-    while (*text) {
-        const size_t whole = strcspn(text, "\n");
-        if (whole > name && !strncmp(text, line, name) && text[name] == ' ') {
-            *length = whole - name - strlen(" = ");
-            return text + name + strlen(" = ");
-        }
-        text += whole + (text[whole] == '\n');
-    }
-    *length = strlen("the default");
-    return NULL;
-}
-
-/* Notes the options whose values changed, or refuses them. `now`: the lines are the run's, and the
- * others the checkpoint's; else the other way round, and only options that the run lacks are new.
- */
-static ff_status note_changes(ff_session *session, const char *lines, const char *others, bool now,
-                              ff_error *error) {
-    for (const char *line = lines; *line;) {
-        const size_t whole = strcspn(line, "\n"), name = strcspn(line, " ");
-        size_t length, other_length;
-        const char *value = value_of(lines, line, name, &length);
-        const char *other = value_of(others, line, name, &other_length);
-        const bool same = other && length == other_length && !memcmp(value, other, length);
-        if (!same && (now || !other)) {
-            if (!other) other = "the default";
-            const char *is = now ? value : other, *was = now ? other : value;
-            const int is_length = (int)(now ? length : other_length);
-            const int was_length = (int)(now ? other_length : length);
-            for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-                if (strlen(fixed[i]) == name && !strncmp(fixed[i], line, name))
-                    return ff_fail(error, FF_USAGE,
-                                   "--%s: cannot change when a run goes on; it was %.*s, not %.*s",
-                                   fixed[i], was_length, was, is_length, is);
-            FF_TRY(ff_buffer_printf(&session->notes, error,
-                                    "%schanged: %.*s is %.*s now, it was %.*s",
-                                    session->notes.length ? "\n" : "", (int)name, line, is_length,
-                                    is, was_length, was));
-        }
-        line += whole + (line[whole] == '\n');
-    }
-    return FF_OK;
-}
-
 /* The checkpoint's values are put into the model. */
 static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *recipe,
                        ff_error *error) {
     const ff_checkpoint *checkpoint = session->checkpoint;
-    const char *old = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
-    FF_TRY(note_changes(session, recipe, old, true, error));
-    FF_TRY(note_changes(session, old, recipe, false, error));
-    FF_TRY(check_set(session, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
-    FF_TRY(check_set(session, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));
+    FF_TRY(ff_origin_check(checkpoint, trainer, recipe, &session->notes, error));
     FF_TRY(ff_checkpoint_load(checkpoint, trainer->model, error));
     char *text;
-    const char *compute = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_COMPUTE);
     FF_TRY(ff_format(&text, error, "goes on from %s, after step %" PRIu64 " of %" PRIu64,
                      ff_checkpoint_path(checkpoint), ff_session_step(session),
                      ff_trainer_total_steps(trainer)));
-    ff_status status = add_note(session, text, error);
+    const ff_status status = add_note(session, text, error);
     free(text);
-    if (status != FF_OK || !compute) return status;
-    const char *now = ff_model_compute_name(trainer->model);
-    if (!strcmp(now, compute)) return FF_OK;
-    FF_TRY(
-        ff_format(&text, error,
-                  "the run computed with %s before and does with %s now: its results will differ "
-                  "in the last bits",
-                  compute, now));
-    status = add_note(session, text, error);
-    free(text);
-    return status;
+    FF_TRY(status);
+    return ff_origin_compare(checkpoint, trainer, &session->notes, error);
 }
 
 static ff_status net_text(const ff_trainer *trainer, char **text, ff_error *error) {
@@ -290,6 +253,7 @@ static ff_status net_text(const ff_trainer *trainer, char **text, ff_error *erro
         .resize = splits->val_resize,
         .crop = (uint32_t)trainer->options->crop,
         .views = trainer->views,
+        .precision = trainer->precision,
     };
     snprintf(net.model, sizeof net.model, "%s", trainer->model_name);
     snprintf(net.label, sizeof net.label, "%s", splits->label);
@@ -304,12 +268,12 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
                                        .best_by = (ff_best_by)session->options->best_by,
                                        .views = (uint32_t)trainer->views,
                                        .from = ff_session_step(session)};
-    char *note = NULL, *mean = NULL, *std = NULL, *net = NULL, train[33], val[33];
+    char *note = NULL, *mean = NULL, *std = NULL, *net = NULL;
+    ff_origin origin;
     ff_buffer metadata = {0};
     ff_capture *capture;
     ff_status status;
-    id_text(trainer->splits.train, train);
-    id_text(trainer->splits.val, val);
+    ff_origin_of(&origin, trainer);
     FF_TRY_DONE(ff_weights_normalization(data, &mean, &std, error));
     FF_TRY_DONE(ff_metadata_write(data, &metadata, error));
     FF_TRY_DONE(net_text(trainer, &net, error));
@@ -319,8 +283,12 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
         {FF_WEIGHTS_STD, std}, {FF_WEIGHTS_METADATA, metadata.bytes}};
     const ff_safetensors_fact facts[] = {
         {FF_CHECKPOINT_RECIPE, recipe->length ? recipe->bytes : ""},
-        {FF_CHECKPOINT_DATA, train},
-        {FF_CHECKPOINT_VAL, val},
+        {FF_CHECKPOINT_DATA, origin.data},
+        {FF_CHECKPOINT_VAL, origin.val},
+        {FF_CHECKPOINT_RANKS, origin.ranks},
+        {FF_CHECKPOINT_THREADS, origin.threads},
+        {FF_CHECKPOINT_CLASS_WEIGHTS, origin.class_weights},
+        {FF_CHECKPOINT_RECIPE_FILE, session->recipe_sum},
         {FF_CHECKPOINT_COMPUTE, ff_model_compute_name(trainer->model)},
         {FF_CHECKPOINT_VERSION, ff_version},
     };

@@ -42,6 +42,9 @@ void ff_session_close(ff_session **session);
  * a name for errors; NULL: there are none. Owned by the session. */
 char *ff_session_recipe(ff_session *session);
 const char *ff_session_recipe_path(const ff_session *session);
+/* Whether the recipe is that of a run, whose numbers are as they were chosen: its learning rate is
+ * scaled already. */
+bool ff_session_recipe_is_resolved(const ff_session *session);
 /* --resume auto */
 bool ff_session_is_automatic(const ff_session *session);
 /* Steps done before; 0: a new run. */

@@ -169,15 +169,6 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
 
 /* ---- the machine and its precision ---- */
 
-static ff_status refuse_precision(const char *given, ff_error *error) {
-    ff_nearest nearest = {.wanted = given, .length = strlen(given)};
-    for (int i = FF_PRECISION_COUNT; i-- > 0;)
-        ff_nearest_offer(&nearest, ff_precision_name((ff_precision)i));
-    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of " FF_PRECISION_NAMES "%s%s%s",
-                   given, nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
-                   nearest.name ? "?" : "");
-}
-
 static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -201,8 +192,8 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
     trainer->device = options->planned ? options->planned : ff_machine_device(trainer->machine);
     const bool cpu = !trainer->device;
     trainer->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
-    if (options->precision && !ff_precision_parse(options->precision, &trainer->precision))
-        return refuse_precision(options->precision, error);
+    if (options->precision)
+        FF_TRY(ff_precision_read(options->precision, &trainer->precision, error));
     if (cpu && trainer->precision != FF_PRECISION_F32)
         return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
                        options->precision, ff_machine_text(trainer->machine));
@@ -284,6 +275,7 @@ void ff_trainer_destroy(ff_trainer **trainer) {
     ff_machine_close(&(*trainer)->machine);
     free((*trainer)->weights_text);
     free((*trainer)->groups_given);
+    free((*trainer)->groups_text);
     free((*trainer)->class_weights);
     free(*trainer);
     *trainer = NULL;

@@ -61,20 +61,21 @@ typedef struct ff_trainer_options {
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
-    int64_t overfit;            /* batches to learn by heart (debug/overfit.h); 0 = none */
-    ff_trainer_sweep sweep;     /* in place of schedule and epochs; of groups in proportion */
-    const char *optimizer;      /* of ff_optimizer_named */
-    const char *freeze;         /* parameters that stay as they are, as ff_group.names */
-    bool frozen_norms_train;    /* norms among them have batch statistics */
-    ff_hyper hyper;             /* those given */
-    bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
-    bool scale_lr;              /* the given learning rate is multiplied by the ranks */
-    bool sync_bn;               /* batch norms have the statistics of all ranks */
-    ff_dtype reduce_dtype;      /* of gradients sent to other ranks: FF_F32, FF_F16 or FF_BF16 */
-    const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
-    const char *no_decay;       /* as ff_group.names; "none" = all decay */
-    double clip_norm;           /* 0 = none */
-    double ema;                 /* decay of the average of the parameters; negative = none */
+    int64_t overfit;               /* batches to learn by heart (debug/overfit.h); 0 = none */
+    ff_trainer_sweep sweep;        /* in place of schedule and epochs; of groups in proportion */
+    const char *optimizer;         /* of ff_optimizer_named */
+    const char *freeze;            /* parameters that stay as they are, as ff_group.names */
+    bool frozen_norms_train;       /* norms among them have batch statistics */
+    ff_hyper hyper;                /* those given */
+    bool nesterov, no_nesterov;    /* at most one; neither = the recipe's default */
+    bool scale_lr;                 /* the given learning rates are multiplied by the ranks, */
+    bool scaled_lr, scaled_groups; /* but not these, which a run that goes on has kept */
+    bool sync_bn;                  /* batch norms have the statistics of all ranks */
+    ff_dtype reduce_dtype;         /* of gradients sent to other ranks: FF_F32, FF_F16 or FF_BF16 */
+    const char *groups;            /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
+    const char *no_decay;          /* as ff_group.names; "none" = all decay */
+    double clip_norm;              /* 0 = none */
+    double ema;                    /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
     const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
@@ -169,6 +170,7 @@ typedef struct ff_trainer {
     int main_group; /* whose learning rate is reported */
     ff_trainer_sweep sweep;
     char *groups_given; /* a copy of the option, which group names point into */
+    char *groups_text;  /* the option, its rates multiplied by --scale-lr; NULL = none. Owned */
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;

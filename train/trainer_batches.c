@@ -14,6 +14,13 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
                        " samples are not as many micro-batches of one size",
                        trainer->accumulate, trainer->batch);
     trainer->micro_all = trainer->batch / trainer->accumulate;
+    if (ff_augment_mixes(&trainer->augment) && trainer->micro_all % 2 &&
+        (trainer->accumulate > 1 || trainer->batch == 1))
+        return ff_fail(error, FF_USAGE,
+                       "--augment %s: samples are mixed in pairs, and micro-batches of %" PRId64
+                       " samples (--batch, --accumulate) have one without a partner; an even "
+                       "number is needed",
+                       trainer->augment_text, trainer->micro_all);
     for (int i = 0; job && i < job->size; i++) {
         const ff_job other = {.rank = i, .size = job->size, .cuts = job->cuts};
         ff_job_share(&other, (uint64_t)trainer->micro_all, ff_augment_mixes(&trainer->augment),

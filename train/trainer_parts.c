@@ -138,9 +138,12 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
 static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     ff_weights *weights;
-    if (!options->weights) return FF_OK;
+    size_t field;
+    if (!options->weights || options->first_step) return FF_OK; /* a checkpoint has them then */
+    FF_TRY(ff_dataset_field(trainer->splits.train, trainer->splits.label, &field, error));
     const ff_weights_options how = {
         .path = options->weights,
+        .classes = &ff_dataset_metadata(trainer->splits.train)->field[field],
         .data = options->any_normalization ? NULL : ff_dataset_metadata(trainer->splits.train)};
     const ff_status opened = ff_weights_open(&weights, &how, trainer->model, error);
     if (opened != FF_OK) return ff_fail_within(error, opened, "--weights");

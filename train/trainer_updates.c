@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
+#include "format/base/options.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -90,6 +91,11 @@ static void set_defaults(ff_trainer_update *group, ff_rule rule, const ff_traine
     group->hyper.nesterov = recipe->nesterov;
 }
 
+/* By which --scale-lr multiplies learning rates that are not scaled yet. */
+static int scale_of(const ff_trainer_options *options, bool scaled) {
+    return options->scale_lr && !scaled && options->job ? options->job->size : 1;
+}
+
 static ff_status read_base(ff_trainer_update *base, const ff_trainer *trainer,
                            const ff_trainer_options *options, const ff_recipe *recipe,
                            ff_error *error) {
@@ -104,7 +110,7 @@ static ff_status read_base(ff_trainer_update *base, const ff_trainer *trainer,
         return ff_fail(error, FF_USAGE,
                        "--scale-lr multiplies --lr, which is missing; a recipe's rate follows the "
                        "batch of all ranks by itself");
-    if (options->scale_lr && options->job) base->hyper.learning_rate *= options->job->size;
+    base->hyper.learning_rate *= scale_of(options, options->scaled_lr);
     if (options->nesterov && ff_optimizer_at(rule)->defaults.momentum == FF_UNREAD)
         return ff_fail(error, FF_USAGE, "--nesterov: %s has no momentum",
                        ff_optimizer_at(rule)->title);
@@ -175,6 +181,24 @@ static ff_status read_group(ff_trainer *trainer, char *text, const ff_trainer_up
     return append(trainer, &group, decays ? NULL : no_decay, error);
 }
 
+/* The text of --groups with its learning rates multiplied. */
+static ff_status scale_rates(const char *text, int factor, ff_buffer *out, ff_error *error) {
+    if (factor == 1) return ff_buffer_printf(out, error, "%s", text);
+    for (const char *at = text; *at;) {
+        const bool rate = at > text && strchr(":,", at[-1]) && !strncmp(at, "lr=", 3);
+        char *end = NULL, number[32];
+        const double value = rate ? strtod(at + 3, &end) : 0;
+        if (!rate || end == at + 3) {
+            FF_TRY(ff_buffer_add(out, at++, 1, error));
+            continue;
+        }
+        ff_real_text(value * factor, number);
+        FF_TRY(ff_buffer_printf(out, error, "lr=%s", number));
+        at = end;
+    }
+    return ff_buffer_add(out, "", 1, error);
+}
+
 static ff_status resolve_given(ff_trainer *trainer, const ff_trainer_options *options,
                                const ff_recipe *recipe, ff_error *error) {
     ff_trainer_update base = {.names = "*"};
@@ -187,9 +211,12 @@ static ff_status resolve_given(ff_trainer *trainer, const ff_trainer_options *op
             (ff_trainer_update){.names = options->freeze, .rule = FF_RULE_SGD, .frozen = true};
     if (options->groups) {
         char *rest;
-        const size_t bytes = strlen(options->groups) + 1;
-        FF_TRY(ff_alloc(&trainer->groups_given, bytes, 1, "the groups", error));
-        memcpy(trainer->groups_given, options->groups, bytes);
+        ff_buffer scaled = {0};
+        const ff_status status =
+            scale_rates(options->groups, scale_of(options, options->scaled_groups), &scaled, error);
+        trainer->groups_text = scaled.bytes;
+        FF_TRY(status);
+        FF_TRY(ff_copy_string(&trainer->groups_given, trainer->groups_text, error));
         for (char *text = strtok_r(trainer->groups_given, ";", &rest); text;
              text = strtok_r(NULL, ";", &rest))
             FF_TRY(read_group(trainer, text, &base, no_decay, recipe, error));
@@ -294,47 +321,6 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
     trainer->val_every =
         options->val_every >= 0 ? (uint32_t)options->val_every : (uint32_t)!recipe->evaluates_once;
     if (!trainer->val_every) trainer->val_every = trainer->epochs;
-    return FF_OK;
-}
-
-/* Whether a parameter is in a group, or in its part without weight decay. */
-static bool is_used(const ff_trainer *trainer, int group, const ff_group *groups) {
-    const bool parted =
-        group && groups[group - 1].within && groups[group - 1].within == groups[group].names;
-    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++) {
-        const int of = ff_model_group(trainer->model, i);
-        if (of == group || (parted && of == group - 1)) return true;
-    }
-    return false;
-}
-
-/* Some parameter is frozen, and some is not. */
-static ff_status check_frozen(const ff_trainer *trainer, const ff_group *groups, ff_error *error) {
-    bool learns = false;
-    if (!trainer->groups[0].frozen) return FF_OK;
-    if (!is_used(trainer, 0, groups))
-        return ff_fail(error, FF_USAGE, "--freeze: no trained parameter of %s is called %s",
-                       trainer->model_name, groups[0].names);
-    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++)
-        learns |= ff_model_group(trainer->model, i) > 0;
-    if (learns) return FF_OK;
-    return ff_fail(error, FF_USAGE, "--freeze %s: leaves nothing of %s to learn", groups[0].names,
-                   trainer->model_name);
-}
-
-ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
-    ff_group groups[FF_TRAINER_GROUPS];
-    for (int i = 0; i < trainer->group_count; i++)
-        groups[i] = (ff_group){trainer->groups[i].names, trainer->groups[i].rule,
-                               trainer->groups[i].within};
-    FF_TRY(ff_model_set_groups(trainer->model, groups, trainer->group_count, error));
-    FF_TRY(check_frozen(trainer, groups, error));
-    for (int i = trainer->groups[0].frozen; trainer->groups_given && i < trainer->main_group; i++)
-        if (!groups[i].within && !is_used(trainer, i, groups))
-            return ff_fail(error, FF_USAGE,
-                           "--groups: no trained parameter of %s that is in no group before is "
-                           "called %s",
-                           trainer->model_name, groups[i].names);
     return FF_OK;
 }
 

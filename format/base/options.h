@@ -79,6 +79,8 @@ FF_MUST_USE ff_status ff_options_set(const ff_command *command, const char *name
 FF_MUST_USE ff_status ff_options_read(const ff_command *command, char *text, const char *where,
                                       ff_error *error);
 
+/* The shortest text from which the same double is read. */
+void ff_real_text(double value, char text[32]);
 /* Appends such a line for each option whose target differs from the default. All targets are in one
  * struct at `base`; `defaults` is a copy of it with the defaults. */
 struct ff_buffer;

@@ -47,8 +47,7 @@ ff_status ff_options_read(const ff_command *command, char *text, const char *whe
 
 /* ---- writing ---- */
 
-/* The shortest text that gives the same double. */
-static void real_text(double value, char text[32]) {
+void ff_real_text(double value, char text[32]) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, 32, "%.*g", digits, value);
         if (strtod(text, NULL) == value) return;
@@ -74,7 +73,7 @@ static ff_status write_value(const ff_option *option, const void *at, ff_buffer 
         return ff_buffer_printf(text, error, "%s = %lld\n", option->name,
                                 (long long)*(const int64_t *)at);
     case FF_OPTION_REAL:
-        real_text(*(const double *)at, number);
+        ff_real_text(*(const double *)at, number);
         return ff_buffer_printf(text, error, "%s = %s\n", option->name, number);
     case FF_OPTION_CHOICE:
         for (index = *(const int *)at; index > 0; index--) word = strchr(word, '|') + 1;

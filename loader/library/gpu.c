@@ -149,7 +149,10 @@ static ff_status check_outside(const ff_library_gpu *gpu, ff_stream *stream, ff_
 }
 
 ff_status ff_library_gpu_begin(ff_library_gpu *gpu, ff_stream *stream, ff_error *error) {
+    const ff_device_table *table = gpu->device->table;
     FF_TRY(check_outside(gpu, stream, error));
+    /* All batches are made in the same buffers. */
+    if (stream != gpu->stream) FF_TRY(table->stream_wait(gpu->device, stream, gpu->done, error));
     FF_TRY(ff_batches_prepare(gpu->batches, stream, &gpu->begun, error));
     gpu->stream = stream;
     return FF_OK;
@@ -159,6 +162,7 @@ ff_status ff_library_gpu_end(ff_library_gpu *gpu, ff_stream *stream, ff_error *e
     if (!gpu->begun) return ff_fail(error, FF_USAGE, "there is no batch to end: none was begun");
     FF_TRY(check_outside(gpu, stream, error));
     gpu->begun = NULL;
+    gpu->stream = stream;
     FF_TRY(ff_batches_finish(gpu->batches, stream, error));
     return gpu->device->table->event_record(gpu->device, gpu->done, stream, error);
 }

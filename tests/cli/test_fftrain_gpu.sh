@@ -61,6 +61,14 @@ check "on a GPU" train parts.f32 --device cuda --precision f32 --accumulate 2 --
 check "are the same" same 1e-5 parts.cpu parts.f32
 check "and without recordings" train parts.calls --device cuda --precision f32 --accumulate 2 --optimizer lamb --clip-norm 1 --last-batch keep --no-graph
 check "of the same bits" same 0 parts.f32 parts.calls
+rest=(--batch 16 --accumulate 2 --epochs 3) # the dropped rest of an epoch is more than a micro-batch
+check "micro-batches and a dropped rest on the CPU" train rest.cpu --device cpu "${rest[@]}"
+for placement in resident stream host; do
+    check "on a GPU, $placement" train "rest.$placement" --device cuda --precision f32 --placement "$placement" "${rest[@]}"
+    check "the same samples in every epoch" same 1e-5 rest.cpu "rest.$placement"
+done
+check "and without recordings, streamed" train rest.calls --device cuda --precision f32 --placement stream --no-graph "${rest[@]}"
+check "of the same bits" same 0 rest.resident rest.calls
 check "frozen norms on the CPU" train held.cpu --device cpu --freeze norm
 for precision in f32 f16; do check "on a GPU, $precision" train "held.$precision" --device cuda --precision "$precision" --freeze norm; done
 check "are the same" same 1e-5 held.cpu held.f32

@@ -138,8 +138,12 @@ check_updates("sgd", **{"lr": 0.1, "momentum": 0.9, "weight-decay": 5e-4, "neste
 adam = {"lr": 1e-3, "weight-decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
 check_updates("adamw", **adam)
 check_updates("adamw", **adam | {"weight-decay": 0.2, "beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "clip": 2})
+check_updates("adamw", **adam | {"lr": 1e-4, "beta2": 0, "eps": 1e-2})
 check_updates("lars", **{"lr": 5, "momentum": 0.9, "weight-decay": 0.01, "eps": 1e-2, "trust": 0.001, "nesterov": 1})
 check_updates("lamb", **adam | {"lr": 0.01, "beta1": 0.8, "eps": 1e-6})
+# Without weight decay as timm with always_adapt=True.
+check_updates("lars", **{"lr": 5, "momentum": 0.9, "weight-decay": 0, "eps": 1e-2, "trust": 0.001})
+check_updates("lamb", **adam | {"lr": 0.01, "weight-decay": 0, "eps": 1e-6})
 
 check_rates("constant", lambda o: lr_scheduler.LambdaLR(o, lambda step: 1))
 check_rates("cosine", lambda o: lr_scheduler.CosineAnnealingLR(o, 100))

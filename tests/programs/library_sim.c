@@ -86,6 +86,40 @@ static void all_batches(void) {
         }
 }
 
+/* Batches go to two streams by turns, which nothing else orders. */
+static bool by_turns(const char *placement) {
+    ff_loader *wanted = host_loader(16, FF_CHW, 0, 0, 0);
+    ff_stream *const first = stream;
+    ff_stream *second;
+    memory kept[BATCHES_MOST];
+    const ffload_batch_info *info;
+    char words[128];
+    bool good = true;
+    must((int)device->table->stream_create(device, &second, NULL), "stream");
+    snprintf(words, sizeof words, "batch_size 16 epochs 0 placement %s", placement);
+    ffload_loader *loader = load(words);
+    ff_slot *slot;
+    must((int)ff_loader_acquire(wanted, &slot, NULL), "acquire");
+    for (int i = 0; i < BATCHES_MOST; i++) take_memory(&kept[i], slot, false);
+    for (int i = 0; i < BATCHES_MOST; i++) {
+        stream = i % 2 ? second : first;
+        must(enqueue(loader, &kept[i], &info), words);
+    }
+    stream = first;
+    wait_for(first);
+    wait_for(second);
+    for (int i = 0; i < BATCHES_MOST; i++) {
+        if (i) must((int)ff_loader_acquire(wanted, &slot, NULL), "acquire");
+        good = good && same(&kept[i], slot);
+        ff_loader_release(wanted, slot, NULL);
+        free_memory(&kept[i]);
+    }
+    device->table->stream_destroy(device, second);
+    ffload_loader_destroy(&loader);
+    ff_loader_destroy(&wanted);
+    return good;
+}
+
 /* ---- where it is, and what it refuses ------------------------------------------------------- */
 
 static bool seeks(const char *placement) {
@@ -192,6 +226,8 @@ static void refusals(void) {
 int main(void) {
     if (!open_all()) return 0;
     all_batches();
+    result(by_turns("resident"), "two streams by turns, resident");
+    result(by_turns("stream"), "two streams by turns, streamed");
     result(seeks("resident"), "seeks, resident");
     result(seeks("stream"), "seeks, streamed");
     result(stopped("resident") && !stopped("stream"), "an upload is stopped by a check");

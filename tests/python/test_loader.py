@@ -148,7 +148,10 @@ SHOW = "import ffload, sys; loader = ffload.Loader(sys.argv[1], 20); print(loade
 alone, second = python(SHOW, SET).stdout, [n for *_, n in ffload.Loader(SET, 20, samples=True, rank=1, world=2)][0]
 for name, environment, rows in (("torchrun", {"RANK": "1", "WORLD_SIZE": "2"}, 10), ("mpirun", {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, 10),
                                 ("SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train"}, 10),
-                                ("a shell in SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "bash"}, 20)):
+                                ("srun in a batch", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "ENVIRONMENT": "BATCH", "SLURM_STEP_ID": "0"}, 10),
+                                ("a shell in SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "bash"}, 20),
+                                ("a step of a shell", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_STEP_ID": "4294967290"}, 20),
+                                ("a batch without srun", {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_NAME": "train", "ENVIRONMENT": "BATCH"}, 20)):
     found = python(SHOW, SET, environment=environment)
     wanted = "10 %s\n" % second.tobytes().hex()[:16] if rows == 10 else alone
     tap.ok(found.stdout == wanted, "rank and world of " + name, found.stdout + found.stderr)

@@ -114,31 +114,29 @@ struct ff_checkpoint {
     ff_run_state state;
 };
 
-static ff_status check_sums(const char *path, ff_error *error) {
-    ff_buffer found = {0}, wanted = {0};
-    char *file = NULL;
+ff_status ff_checkpoint_check(const char *path, int file, ff_error *error) {
+    ff_buffer line = {0}, lines = {0};
+    char *sums = NULL;
     uint8_t id[16];
     ff_status status;
-    FF_TRY_DONE(ff_path_join(&file, path, FF_CHECKPOINT_SUMS_FILE, error));
-    FF_TRY_DONE(ff_read_whole(&wanted, file, 4096, error));
-    for (int i = 0; i < FILES; i++) {
-        FF_TRY_DONE(sum_of(path, ff_checkpoint_files[i], id, error));
-        FF_TRY_DONE(ff_checkpoint_add_sum(&found, i, id, error));
-    }
-    if (found.length != wanted.length || memcmp(found.bytes, wanted.bytes, found.length) != 0)
+    FF_TRY_DONE(ff_path_join(&sums, path, FF_CHECKPOINT_SUMS_FILE, error));
+    FF_TRY_DONE(ff_read_whole(&lines, sums, 4096, error));
+    FF_TRY_DONE(sum_of(path, ff_checkpoint_files[file], id, error));
+    FF_TRY_DONE(ff_checkpoint_add_sum(&line, file, id, error));
+    if (!lines.length || !memmem(lines.bytes, lines.length, line.bytes, line.length))
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: is damaged: its files differ from what " FF_CHECKPOINT_SUMS_FILE
                          " says (xxh128sum -c names the file)",
                          path);
 done:
-    ff_buffer_free(&found);
-    ff_buffer_free(&wanted);
-    free(file);
+    ff_buffer_free(&line);
+    ff_buffer_free(&lines);
+    free(sums);
     return status;
 }
 
 static ff_status open_files(ff_checkpoint *checkpoint, ff_error *error) {
-    FF_TRY(check_sums(checkpoint->path, error));
+    for (int i = 0; i < FILES; i++) FF_TRY(ff_checkpoint_check(checkpoint->path, i, error));
     for (int i = 0; i < FILES; i++) {
         char *file;
         FF_TRY(ff_path_join(&file, checkpoint->path, ff_checkpoint_files[i], error));

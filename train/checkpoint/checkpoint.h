@@ -28,12 +28,16 @@
 #define FF_CHECKPOINT_AVERAGE "ema"
 
 /* Texts of state.safetensors. */
-#define FF_CHECKPOINT_STATE   "ffpack.state"  /* of the run: state.h */
-#define FF_CHECKPOINT_RECIPE  "ffpack.recipe" /* options by name, one a line */
-#define FF_CHECKPOINT_DATA    "ffpack.data"   /* content ids of both sets; "" = none */
-#define FF_CHECKPOINT_VAL     "ffpack.val"
-#define FF_CHECKPOINT_COMPUTE "ffpack.compute"
-#define FF_CHECKPOINT_VERSION "ffpack.version"
+#define FF_CHECKPOINT_STATE         "ffpack.state"  /* of the run: state.h */
+#define FF_CHECKPOINT_RECIPE        "ffpack.recipe" /* options by name, one a line */
+#define FF_CHECKPOINT_DATA          "ffpack.data"   /* content ids of both sets; "" = none */
+#define FF_CHECKPOINT_VAL           "ffpack.val"
+#define FF_CHECKPOINT_COMPUTE       "ffpack.compute"
+#define FF_CHECKPOINT_RANKS         "ffpack.ranks" /* of origin.h, as the next two */
+#define FF_CHECKPOINT_THREADS       "ffpack.threads"
+#define FF_CHECKPOINT_CLASS_WEIGHTS "ffpack.class_weights"
+#define FF_CHECKPOINT_RECIPE_FILE   "ffpack.recipe_file" /* a checksum; "" = none was given */
+#define FF_CHECKPOINT_VERSION       "ffpack.version"
 
 /* ---- for capture.c ---- */
 
@@ -69,6 +73,9 @@ typedef struct ff_checkpoint ff_checkpoint;
 /* The folder of a checkpoint: `given` itself, or of a run its last one. FF_USAGE where it is
  * neither. The caller frees *path. */
 FF_MUST_USE ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error);
+/* Compares the bytes of a file of ff_checkpoint_files with the checksum beside it. FF_BAD_DATA,
+ * FF_IO. */
+FF_MUST_USE ff_status ff_checkpoint_check(const char *path, int file, ff_error *error);
 /* Opens a checkpoint's folder and checks every byte of it. FF_BAD_DATA where it is no checkpoint,
  * cut off or changed. On failure *checkpoint = NULL. */
 FF_MUST_USE ff_status ff_checkpoint_open(ff_checkpoint **checkpoint, const char *path,

@@ -1,6 +1,5 @@
 #include "train/checkpoint/weights.h"
 
-#include "format/base/json.h"
 #include "format/base/path.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -9,8 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const stems[] = {"auto", "cifar", "imagenet"};
-enum { STEMS = sizeof stems / sizeof *stems };
 enum { NAMED = 3 }; /* tensors that an error message names */
 
 struct ff_weights {
@@ -18,6 +15,7 @@ struct ff_weights {
     ff_safetensors
         *average; /* its state.safetensors, with "ema.NAME" of every one in f32; or NULL */
     ff_model *model;
+    char *other_classes; /* how the file's differ from those to be learned; NULL = they do not */
     const ff_safetensor **of; /* [parameters]; NULL = keeps its initial value */
     char *text;
 };
@@ -71,65 +69,6 @@ static ff_status check_normalization(const ff_weights *weights, const ff_metadat
     return status;
 }
 
-/* ---- the net ---- */
-
-ff_status ff_weights_net_text(const ff_weights_net *net, char **text, ff_error *error) {
-    json_t *object =
-        json_pack("{s:s, s:s, s:[I, I, I], s:I, s:I, s:I, s:i, s:o}", "model", net->model, "stem",
-                  stems[net->stem], "input", (json_int_t)net->channels, (json_int_t)net->height,
-                  (json_int_t)net->width, "classes", (json_int_t)net->classes, "resize",
-                  (json_int_t)net->resize, "crop", (json_int_t)net->crop, "views", net->views,
-                  "label", ff_json_text(net->label));
-    *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    return *text ? FF_OK : ff_fail(error, FF_NO_MEMORY, "no memory for the form of the net");
-}
-
-/* A size or count of an image or net. */
-static bool take(json_int_t value, uint32_t *out) {
-    *out = (uint32_t)value;
-    return value >= 0 && value <= FF_SIDE_LIMIT * 16;
-}
-
-static bool unpack(json_t *object, ff_weights_net *net) {
-    const char *model, *stem, *label;
-    json_int_t input[3], classes, resize, crop;
-    int s = 0;
-    if (json_unpack(object, "{s:s, s:s, s:[I, I, I], s:I, s:I, s:I, s:i, s:s}", "model", &model,
-                    "stem", &stem, "input", &input[0], &input[1], &input[2], "classes", &classes,
-                    "resize", &resize, "crop", &crop, "views", &net->views, "label", &label) != 0)
-        return false;
-    while (s < STEMS && strcmp(stem, stems[s]) != 0) s++;
-    net->stem = (ff_stem)s;
-    const int lengths[] = {snprintf(net->model, sizeof net->model, "%s", model),
-                           snprintf(net->label, sizeof net->label, "%s", label)};
-    return s < STEMS && lengths[0] < (int)sizeof net->model &&
-           lengths[1] < (int)sizeof net->label && take(input[0], &net->channels) &&
-           take(input[1], &net->height) && take(input[2], &net->width) &&
-           take(classes, &net->classes) && take(resize, &net->resize) && take(crop, &net->crop);
-}
-
-bool ff_weights_net_parse(ff_weights_net *net, const char *text) {
-    *net = (ff_weights_net){0};
-    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    const bool good = object && unpack(object, net);
-    json_decref(object);
-    return good;
-}
-
-ff_model_options ff_weights_net_model(const ff_weights_net *net) {
-    return (ff_model_options){
-        .name = net->model,
-        .stem = net->stem,
-        .channels = (int)net->channels,
-        .height = (int)net->height,
-        .width = (int)net->width,
-        .classes = (int)net->classes,
-        .batch = 2,
-        .dropout = -1,
-    };
-}
-
 /* ---- matching ---- */
 
 static bool same_shape(const ff_parameter *p, const ff_safetensor *tensor, int from) {
@@ -140,10 +79,12 @@ static bool same_shape(const ff_parameter *p, const ff_safetensor *tensor, int f
 }
 
 /* Whether the parameter is the head's and the tensor that of a head for other classes. */
-static bool other_head(const ff_model *model, const ff_parameter *p, const ff_safetensor *tensor) {
-    const char *head = ff_model_head(model);
+static bool other_head(const ff_weights *weights, const ff_parameter *p,
+                       const ff_safetensor *tensor) {
+    const char *head = ff_model_head(weights->model);
     const size_t length = strlen(head);
-    return !strncmp(p->name, head, length) && p->name[length] == '.' && same_shape(p, tensor, 1);
+    return !strncmp(p->name, head, length) && p->name[length] == '.' && same_shape(p, tensor, 1) &&
+           (weights->other_classes || !same_shape(p, tensor, 0));
 }
 
 static ff_status add_shape(ff_buffer *text, int rank, const uint64_t *shape, ff_error *error) {
@@ -189,6 +130,7 @@ static ff_status match_one(ff_weights *weights, int index, matching *m, ff_error
     if (!tensor)
         return p->dtype == FF_I64 ? FF_OK
                                   : add_wrong(&m->missing_text, &m->missing, p, NULL, error);
+    if (other_head(weights, p, tensor)) return add_wrong(&m->kept_text, &m->kept, p, tensor, error);
     if (same_shape(p, tensor, 0)) {
         if (p->dtype == FF_I64 && tensor->dtype != FF_I64)
             return ff_fail(error, FF_BAD_DATA, "%s: '%s' is %s, not I64",
@@ -197,8 +139,6 @@ static ff_status match_one(ff_weights *weights, int index, matching *m, ff_error
         m->loaded++;
         return FF_OK;
     }
-    if (other_head(weights->model, p, tensor))
-        return add_wrong(&m->kept_text, &m->kept, p, tensor, error);
     return add_wrong(&m->mismatched_text, &m->mismatched, p, tensor, error);
 }
 
@@ -234,7 +174,10 @@ static ff_status describe(ff_weights *weights, const matching *m, ff_error *erro
     ff_status status;
     FF_TRY_DONE(ff_buffer_printf(&text, error, "%s: %d of %d tensors loaded",
                                  ff_safetensors_path(weights->file), m->loaded, parameters));
-    if (m->kept)
+    if (m->kept && weights->other_classes)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "; %s, so the head keeps its initial values",
+                                     weights->other_classes));
+    else if (m->kept)
         FF_TRY_DONE(ff_buffer_printf(&text, error, "; the head keeps its initial values: %s",
                                      m->kept_text.bytes));
     FF_TRY_DONE(unused_text(weights, &text, error));
@@ -247,6 +190,31 @@ static ff_status describe(ff_weights *weights, const matching *m, ff_error *erro
     return FF_OK;
 done:
     ff_buffer_free(&text);
+    return status;
+}
+
+/* The classes of the file's label, where it names as many as those to be learned. */
+static ff_status compare_classes(ff_weights *weights, const ff_field *classes, ff_error *error) {
+    const char *net = ff_safetensors_text(weights->file, FF_WEIGHTS_NET);
+    const char *text = ff_safetensors_text(weights->file, FF_WEIGHTS_METADATA);
+    ff_metadata trained = {0};
+    ff_weights_net form;
+    ff_status status = FF_OK;
+    if (!net || !text || !ff_weights_net_parse(&form, net)) return FF_OK;
+    FF_TRY(ff_metadata_read(&trained, text, strlen(text), error));
+    for (size_t i = 0; i < trained.field_count; i++) {
+        const ff_field *field = &trained.field[i];
+        if (strcmp(field->name, form.label) != 0 || field->class_count != classes->class_count)
+            continue;
+        for (uint32_t c = 0; c < field->class_count && !weights->other_classes; c++)
+            if (strcmp(field->class_name[c], classes->class_name[c]) != 0)
+                FF_TRY_DONE(ff_format(&weights->other_classes, error,
+                                      "its classes are others, class %u is '%.100s' there and "
+                                      "'%.100s' here",
+                                      c, field->class_name[c], classes->class_name[c]));
+    }
+done:
+    ff_metadata_free(&trained);
     return status;
 }
 
@@ -266,15 +234,32 @@ done:
     return status;
 }
 
+/* Where the file lies in a checkpoint, its bytes are compared with the checksum beside it. Links
+ * are followed first: `last` may move on. */
+static ff_status check_file(const char *path, ff_error *error) {
+    char *real = realpath(path, NULL), *name = real ? strrchr(real, '/') : NULL;
+    ff_status status = FF_OK;
+    if (name) *name++ = 0;
+    for (int i = 0; name && i < FF_CHECKPOINT_FILES && status == FF_OK; i++)
+        if (!strcmp(name, ff_checkpoint_files[i]) &&
+            ff_path_exists("%s/" FF_CHECKPOINT_SUMS_FILE, real))
+            status = ff_checkpoint_check(real, i, error);
+    free(real);
+    return status;
+}
+
 /* A file, or that of this name in a checkpoint. */
-static ff_status open_file(ff_safetensors **file, const char *path, const char *name,
+static ff_status open_file(ff_safetensors **file, const char *path, const char *name, bool check,
                            ff_error *error) {
     struct stat info;
     char *folder, *inside = NULL;
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        if (check) FF_TRY(check_file(path, error));
         return ff_safetensors_open(file, path, error);
+    }
     FF_TRY(ff_checkpoint_find(path, &folder, error));
     ff_status status = ff_path_join(&inside, folder, name, error);
+    if (status == FF_OK && check) status = check_file(inside, error);
     if (status == FF_OK) status = ff_safetensors_open(file, inside, error);
     free(inside);
     free(folder);
@@ -282,7 +267,7 @@ static ff_status open_file(ff_safetensors **file, const char *path, const char *
 }
 
 static ff_status open_average(ff_weights *weights, const char *path, ff_error *error) {
-    FF_TRY(open_file(&weights->average, path, FF_CHECKPOINT_STATE_FILE, error));
+    FF_TRY(open_file(&weights->average, path, FF_CHECKPOINT_STATE_FILE, true, error));
     const size_t length = strlen(FF_CHECKPOINT_AVERAGE ".");
     for (size_t i = 0; ff_safetensors_at(weights->average, i); i++)
         if (!strncmp(ff_safetensors_at(weights->average, i)->name, FF_CHECKPOINT_AVERAGE ".",
@@ -296,7 +281,7 @@ static ff_status open_average(ff_weights *weights, const char *path, ff_error *e
 ff_status ff_weights_read_fact(const char *path, const char *key, char **text, ff_error *error) {
     ff_safetensors *file;
     *text = NULL;
-    FF_TRY(open_file(&file, path, FF_WEIGHTS_FILE, error));
+    FF_TRY(open_file(&file, path, FF_WEIGHTS_FILE, false, error));
     const char *found = ff_safetensors_text(file, key);
     const ff_status status = found ? ff_copy_string(text, found, error) : FF_OK;
     ff_safetensors_close(&file);
@@ -310,8 +295,9 @@ ff_status ff_weights_open(ff_weights **out, const ff_weights_options *options, f
     *out = NULL;
     FF_TRY(ff_alloc(&weights, 1, sizeof *weights, "weights", error));
     weights->model = model;
-    FF_TRY_DONE(open_file(&weights->file, options->path, FF_WEIGHTS_FILE, error));
+    FF_TRY_DONE(open_file(&weights->file, options->path, FF_WEIGHTS_FILE, true, error));
     if (options->average) FF_TRY_DONE(open_average(weights, options->path, error));
+    if (options->classes) FF_TRY_DONE(compare_classes(weights, options->classes, error));
     FF_TRY_DONE(match(weights, error));
     if (options->data) FF_TRY_DONE(check_normalization(weights, options->data, error));
     *out = weights;
@@ -327,6 +313,7 @@ void ff_weights_close(ff_weights **pointer) {
     ff_safetensors_close(&weights->file);
     ff_safetensors_close(&weights->average);
     free(weights->of);
+    free(weights->other_classes);
     free(weights->text);
     free(weights);
     *pointer = NULL;

@@ -30,7 +30,8 @@ typedef struct ff_weights_net {
     uint32_t resize; /* short side before the central crop; 0 = not resized */
     uint32_t crop;   /* 0: samples enter whole, or resized */
     int views;
-    char label[256]; /* the field learned */
+    ff_precision precision; /* of the training; f32 where the file does not say it */
+    char label[256];        /* the field learned */
 } ff_weights_net;
 /* As JSON, which the caller frees; and back: false where the text is no such. */
 FF_MUST_USE ff_status ff_weights_net_text(const ff_weights_net *net, char **text, ff_error *error);
@@ -45,6 +46,7 @@ typedef struct ff_weights_options {
     const char *path;        /* a file, a checkpoint's folder, or a run's with its last one */
     bool average;            /* of a checkpoint: the average of --ema in place of the parameters */
     const ff_metadata *data; /* how the images are stored; NULL: any normalization */
+    const ff_field *classes; /* to be learned: a head for others is left out; NULL: any */
 } ff_weights_options;
 
 /* Opens the file and matches it with the model, without loading values. FF_BAD_DATA or FF_USAGE

@@ -5,8 +5,10 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
 #include "train/debug/hash_log.h"
+#include "train/debug/run_log.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,9 +131,15 @@ static bool same(const pair *p, const char *key) {
     return !one || !other || json_equal((json_t *)one, (json_t *)other);
 }
 
+/* Whether both cut the batch into the same parts. Other parts have other hashes. */
+static bool same_parts(const pair *p) {
+    return same(p, "cut");
+}
+
 static bool all_same(const pair *p) {
-    return same(p, "images") && same(p, "labels") && same(p, "outputs") && same(p, "gradients") &&
-           same(p, "loss") && same(p, "parameters");
+    const bool parts =
+        same(p, "images") && same(p, "labels") && same(p, "outputs") && same(p, "gradients");
+    return (parts || !same_parts(p)) && same(p, "loss") && same(p, "parameters");
 }
 
 /* The first hash of a list that differs; from its end with `back`. */
@@ -155,16 +163,17 @@ static void say_what(const pair *p, bool next, char *text, size_t size) {
     size_t differ, count;
     const char *images = same(p, "images") ? "" : "images",
                *labels = same(p, "labels") ? "" : "labels";
-    if (*images || *labels) {
+    const bool parts = same_parts(p);
+    if (parts && (*images || *labels)) {
         snprintf(text, size, "the inputs differ: the %s%s%s of its batch", images,
                  *images && *labels ? " and " : "", labels);
-    } else if (next && !same(p, "outputs")) {
+    } else if (parts && next && !same(p, "outputs")) {
         const char *name = first_of(p, "outputs", "outputs", false, &differ, &count);
         snprintf(text, size,
                  "inputs and parameters before it are the same, the output of %s is the first that "
                  "differs",
                  name);
-    } else if (next && !same(p, "gradients")) {
+    } else if (parts && next && !same(p, "gradients")) {
         const char *name = first_of(p, "gradients", "parameters", true, &differ, &count);
         snprintf(text, size,
                  "inputs, parameters before it and outputs are the same, the gradient of %s is the "
@@ -172,8 +181,8 @@ static void say_what(const pair *p, bool next, char *text, size_t size) {
                  name);
     } else if (!same(p, "parameters")) {
         const char *name = first_of(p, "parameters", "parameters", false, &differ, &count);
-        const bool known =
-            next && json_object_get(p->one, "outputs") && json_object_get(p->other, "outputs");
+        const bool known = parts && next && json_object_get(p->one, "outputs") &&
+                           json_object_get(p->other, "outputs");
         snprintf(text, size, "%s%s is the first of %zu of %zu parameters that differ",
                  known ? "all gradients are the same, the update is not: " : "", name, differ,
                  count);
@@ -182,13 +191,38 @@ static void say_what(const pair *p, bool next, char *text, size_t size) {
     }
 }
 
-static void print_commands(const run runs[2], uint64_t from, uint64_t to) {
-    if (!runs[0].folder || !runs[1].folder) return;
-    printf("These find the first step and layer in between:\n");
+static void print_replays(const run runs[2], uint64_t from, uint64_t to) {
     for (int i = 0; i < 2; i++)
         printf("  fftrain replay %s --from %" PRIu64 " --step %" PRIu64 " --hashes %c.jsonl\n",
                runs[i].path, from, to, 'a' + i);
     printf("  fftrain diff a.jsonl b.jsonl\n");
+}
+
+/* The last step in between after which one of the runs went on with other options. */
+static uint64_t change_in(const run runs[2], uint64_t from, uint64_t to) {
+    uint64_t last = 0;
+    for (int i = 0; i < 2; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/" FF_RUN_LOG_FILE, runs[i].path);
+        const uint64_t changed = ff_run_log_change(path, from, to);
+        if (changed > last) last = changed;
+    }
+    return last;
+}
+
+/* A replay has one set of options: what is between two changes is made alone. */
+static void print_commands(const run runs[2], uint64_t from, uint64_t to) {
+    if (!runs[0].folder || !runs[1].folder) return;
+    const uint64_t changed = change_in(runs, from, to);
+    if (changed) {
+        printf("The options changed after step %" PRIu64 ". These look at the steps up to it:\n",
+               changed);
+        print_replays(runs, from, changed);
+        printf("Where these are the same, at those after it:\n");
+    } else {
+        printf("These find the first step and layer in between:\n");
+    }
+    print_replays(runs, changed ? changed : from, to);
 }
 
 /* The first step at which both have hashes that differ; `last`: the last before it, -1 = none. */
@@ -228,6 +262,11 @@ static ff_status compare(const run runs[2], ff_error *error) {
                        "%s and %s train other nets: their parameters have other names",
                        runs[0].path, runs[1].path);
     const bool parted = find(runs, &p, &last, &step, &common);
+    if (common && !same_parts(&p))
+        printf("Only losses and parameters are compared where batches are cut in other parts: %s; "
+               "%s.\n",
+               json_string_value(json_object_get(p.one, "cut")),
+               json_string_value(json_object_get(p.other, "cut")));
     if (!common)
         return ff_fail(error, FF_FAILED, "%s and %s have hashes of no common step; --hash-every N",
                        runs[0].path, runs[1].path);
@@ -247,7 +286,7 @@ static ff_status compare(const run runs[2], ff_error *error) {
         printf(
             "Step %" PRIu64 " differs: %s. The first that does is %s%" PRId64 " to %" PRIu64 ".\n",
             step, what, last < 0 ? "before it, from " : "one of ", last < 0 ? 1 : last + 1, step);
-    if (step &&
+    if (step && same_parts(&p) &&
         (!next || !json_object_get(p.one, "outputs") || !json_object_get(p.other, "outputs")))
         print_commands(runs, last < 0 ? 0 : (uint64_t)last, step);
     return ff_fail(error, FF_FAILED, "%s and %s part at %s %" PRIu64, runs[0].path, runs[1].path,

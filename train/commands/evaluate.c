@@ -70,6 +70,9 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
          "Samples at a time; default 128."},
         {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &own->device, NULL, 0, 0,
          "Where to compute; default auto."},
+        {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &own->precision, NULL, 0, 0,
+         "Of activations and weights on a GPU; default: that of the training, f32 where the file "
+         "does not say it; the CPU has f32 only."},
         {"threads", 'j', FF_OPTION_INTEGER, "N", &own->threads, NULL, 0, 1024,
          "Compute threads; default 0: as many as there are CPUs."},
         {predicts ? "top" : "json", 0, predicts ? FF_OPTION_INTEGER : FF_OPTION_FLAG,

@@ -9,6 +9,8 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/debug/run_log.h"
+#include "train/origin.h"
 #include "train/sheets.h"
 #include "train/whitening.h"
 
@@ -21,8 +23,8 @@ enum { RECIPE_LIMIT_BYTES = 1 << 20 };
 static const char summary[] =
     "Makes a step of a run again, from the newest checkpoint before it or from the beginning, and "
     "prints its loss, what every layer computes, every gradient, what is not finite first, and its "
-    "samples. On the CPU, with the same --threads, its loss has the bits of the run's. The run is not "
-    "changed.";
+    "samples. On the CPU, with the same --threads, its loss has the bits of the run's, but where the run "
+    "had several ranks without --reproducible: replay has one. The run is not changed.";
 
 static const char epilogue[] =
     "Examples:\n"
@@ -44,11 +46,17 @@ typedef struct beginning {
     ff_checkpoint *checkpoint; /* NULL = at the first step */
     ff_buffer recipe;
     char *recipe_path, *hashes; /* of the run; NULL: of a checkpoint */
+    char *log;                  /* of the run */
+    uint64_t recipe_step;       /* the recipe is that of the steps up to this one */
+    char ranks[256];            /* of the run, as in origin.h; "" = not known */
     char *note;
 } beginning;
 
 static ff_status recipe_of(beginning *b, const ff_checkpoint *checkpoint, ff_error *error) {
     const char *recipe = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
+    const char *ranks = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RANKS);
+    if (ranks) snprintf(b->ranks, sizeof b->ranks, "%s", ranks);
+    b->recipe_step = ff_checkpoint_state(checkpoint)->totals.steps;
     FF_TRY(ff_copy_string(&b->recipe_path, ff_checkpoint_path(checkpoint), error));
     if (!recipe)
         return ff_fail(error, FF_BAD_DATA, "%s: has no " FF_CHECKPOINT_RECIPE, b->recipe_path);
@@ -72,6 +80,7 @@ static ff_status recipe_in(beginning *b, const given *in, const char *folder, ff
         free(path);
     }
     if (!after) {
+        b->recipe_step = UINT64_MAX;
         FF_TRY_DONE(ff_path_join(&b->recipe_path, in->path, FF_RUN_RECIPE_FILE, error));
         FF_TRY_DONE(ff_read_whole(&b->recipe, b->recipe_path, RECIPE_LIMIT_BYTES, error));
     }
@@ -88,6 +97,7 @@ static ff_status find(beginning *b, const given *in, ff_error *error) {
     ff_status status;
     if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, in->path)) {
         FF_TRY_DONE(ff_path_join(&b->hashes, in->path, FF_RUN_HASHES, error));
+        FF_TRY_DONE(ff_path_join(&b->log, in->path, FF_RUN_LOG_FILE, error));
         FF_TRY_DONE(ff_path_join(&folder, in->path, FF_RUN_CHECKPOINTS, error));
         FF_TRY_DONE(ff_keeper_newest(&b->checkpoint, folder, last, &b->note, error));
         FF_TRY_DONE(recipe_in(b, in, folder, error));
@@ -160,6 +170,23 @@ static ff_status write_sheet(const ff_trainer *trainer, const given *in, ff_erro
     return status;
 }
 
+/* Says where the steps that are made again cannot have the run's numbers. */
+static void print_doubts(const beginning *b, const given *in, const ff_trainer *trainer) {
+    const char *effect = ff_origin_effect_of_ranks(trainer);
+    const uint64_t first = trainer->options->first_step;
+    const uint64_t changed = b->log ? ff_run_log_change(b->log, first, b->recipe_step) : 0;
+    ff_origin now;
+    ff_origin_of(&now, trainer);
+    if (changed)
+        fprintf(stderr,
+                "fftrain: the run went on with other options after step %" PRIu64
+                "; the steps before that are made with those of step %" PRId64 ", too\n",
+                changed, in->step);
+    if (*b->ranks && strcmp(b->ranks, now.ranks) && effect)
+        fprintf(stderr, "fftrain: the run had %s and replay has %s: %s\n", b->ranks, now.ranks,
+                effect);
+}
+
 static ff_status replay(const given *in, ff_error *error) {
     beginning b = {0};
     ff_settings settings;
@@ -184,6 +211,7 @@ static ff_status replay(const given *in, ff_error *error) {
                          in->step, ff_trainer_total_steps(trainer));
         goto done;
     }
+    print_doubts(&b, in, trainer);
     FF_TRY_DONE(load(&b, trainer, error));
     if (in->png) FF_TRY_DONE(write_sheet(trainer, in, error));
     printf("from       %s\n", b.checkpoint ? ff_checkpoint_path(b.checkpoint) : "the first step");
@@ -196,6 +224,7 @@ done:
     ff_buffer_free(&b.recipe);
     free(b.recipe_path);
     free(b.hashes);
+    free(b.log);
     free(b.note);
     return status;
 }

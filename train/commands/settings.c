@@ -176,12 +176,15 @@ ff_status ff_settings_use(ff_settings *out,
          "With --reproducible: ranks times micro-batches, from which --accumulate follows; default: "
          "as they are, and a run that goes on keeps them."},
         {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
-         "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
+         "sgd, adamw, lars or lamb, which adapt the step of every parameter but norms and biases to "
+         "its norm, also without weight decay, where timm's do not; muon only in --groups; default: "
+         "sgd."},
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,
          "Peak learning rate; default for sgd: the model's, in proportion to --batch; else 0.001, "
          "of lars 1."},
         {"scale-lr", 0, FF_OPTION_FLAG, NULL, &trainer->scale_lr, NULL, 0, 0,
-         "Multiply --lr by the number of ranks; a default follows the batch by itself."},
+         "Multiply --lr and the rates of --groups by the number of ranks, once, when a run begins; a "
+         "default follows the batch by itself."},
         {"sync-bn", 0, FF_OPTION_FLAG, NULL, &trainer->sync_bn, NULL, 0, 0,
          "Batch norms train with the statistics of the whole batch, over all ranks, as "
          "torch.nn.SyncBatchNorm; default: each rank's own, of its part."},

@@ -35,6 +35,11 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
 FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
                                        ff_error *error);
 
+/* Takes back what options that are given later exclude: the numbers of another optimizer, Nesterov
+ * momentum or its absence. FF_USAGE where groups have such numbers. */
+FF_MUST_USE ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later,
+                                           ff_error *error);
+
 /* Adds a line for each option that is not as by default: what ff_settings_read reads. */
 FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);
 

@@ -63,6 +63,35 @@ static void resolve_updates(ff_settings *settings, const ff_trainer *trainer) {
         options->warmup_epochs = (double)main->schedule.warmup_steps / (double)trainer->batches;
 }
 
+/* Groups with numbers for the optimizer that is replaced cannot stay: their rates would be used for
+ * the other one. */
+static ff_status check_groups(const char *groups, const char *was, const char *now,
+                              ff_error *error) {
+    for (const char *at = groups; at && *at; at += *at == ';') {
+        const size_t length = strcspn(at, ";");
+        if (length && !memmem(at, length, "optimizer=", strlen("optimizer=")))
+            return ff_fail(error, FF_USAGE,
+                           "--optimizer %s: the recipe's groups %s have numbers for %s; give "
+                           "--groups with those for %s, or --groups '' for none",
+                           now, groups, was, now);
+        at += length;
+    }
+    return FF_OK;
+}
+
+ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later, ff_error *error) {
+    ff_trainer_options *own = &settings->trainer;
+    const ff_trainer_options *given = &later->trainer;
+    const char *optimizer = own->optimizer ? own->optimizer : "sgd";
+    const bool other = given->optimizer && strcmp(given->optimizer, optimizer) != 0;
+    if (other && !given->groups)
+        FF_TRY(check_groups(own->groups, optimizer, given->optimizer, error));
+    if (other) own->hyper = ff_trainer_default_options().hyper;
+    if (other || given->nesterov || given->no_nesterov || given->hyper.momentum == 0)
+        own->nesterov = own->no_nesterov = false;
+    return FF_OK;
+}
+
 void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     ff_trainer_options *options = &settings->trainer;
     const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
@@ -98,7 +127,8 @@ void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
     settings->dp = NULL;
     if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
     settings->ranks = defaults.ranks;
-    settings->trainer.scale_lr = false; /* the rate is resolved */
+    settings->trainer.scale_lr = false; /* the rates are resolved */
+    if (settings->trainer.groups) settings->trainer.groups = trainer->groups_text;
     settings->rank_timeout = defaults.rank_timeout;
     ff_settings_resolve(settings, trainer);
 }

@@ -42,18 +42,33 @@ static ff_status parse_line(const ff_command *command, void *context, ff_error *
     return status;
 }
 
-/* Each --set NAME=VALUE. */
-static ff_status read_sets(const ff_command *command, void *context, ff_error *error) {
-    const ff_option_list *sets = context;
-    for (int i = 0; i < sets->count; i++) /* these are strings of argv, which may be changed */
-        FF_TRY(ff_options_read(command, (char *)(uintptr_t)sets->value[i], "--set", error));
-    return FF_OK;
+/* The options of all --set NAME=VALUE, whose lines are put into *text; argv stays as it is: ranks
+ * are started with it. */
+static ff_status read_sets(const ff_option_list *sets, ff_settings *settings, ff_buffer *text,
+                           ff_error *error) {
+    for (int i = 0; i < sets->count; i++)
+        FF_TRY(ff_buffer_printf(text, error, "%s\n", sets->value[i]));
+    return text->length ? ff_settings_read(settings, text->bytes, "--set", error) : FF_OK;
+}
+
+/* The layer of --set over the others. */
+static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buffer *text,
+                           ff_error *error) {
+    ff_settings alone = ff_settings_default();
+    ff_buffer copy = {0};
+    alone.finds = out->finds;
+    ff_status status = read_sets(sets, &alone, &copy, error);
+    if (status == FF_OK) status = ff_settings_give_way(out, &alone, error);
+    ff_buffer_free(&copy);
+    FF_TRY(status);
+    return read_sets(sets, out, text, error);
 }
 
 /* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
- * then from the command line, which is parsed first to find these. */
-static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session, bool *done,
-                       ff_error *error) {
+ * then from the command line, which is parsed first to find these. *sets is needed as long as the
+ * settings. */
+static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session,
+                       ff_buffer *sets, bool *done, ff_error *error) {
     command_line line = {.argc = argc, .argv = argv};
     FF_TRY(ff_habits_check(argc, argv, error));
     FF_TRY(ff_settings_use(out, parse_line, &line, error));
@@ -66,17 +81,24 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     FF_TRY_DONE(ff_session_open(session, &out->session, file, error));
     if (ff_session_recipe(*session) || first.set.count) {
         char *recipe = ff_session_recipe(*session);
+        const bool resolved = ff_session_recipe_is_resolved(*session);
         *out = ff_settings_default();
         out->finds = first.finds;
         if (recipe)
             FF_TRY_DONE(ff_settings_read(out, recipe, ff_session_recipe_path(*session), error));
-        const char *row = out->trainer.recipe;                      /* that the file is based on */
-        if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
-        FF_TRY_DONE(ff_settings_use(out, read_sets, &first.set, error));
+        const char *row = out->trainer.recipe; /* that the file is based on */
+        const double rate = out->trainer.hyper.learning_rate;
+        const char *groups = out->trainer.groups;
+        FF_TRY_DONE(take_sets(&first.set, out, sets, error));
         const char *shares = ff_settings_shares(out) ? out->dp_balance : NULL;
+        FF_TRY_DONE(ff_settings_give_way(out, &first, error));
         FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (shares && strcmp(out->dp_balance, "auto") == 0) out->dp_balance = shares;
         if (file) out->trainer.recipe = row;
+        /* A run's rates are scaled once, when it begins. */
+        out->trainer.scaled_lr = resolved && first.trainer.hyper.learning_rate < 0 &&
+                                 out->trainer.hyper.learning_rate == rate;
+        out->trainer.scaled_groups = resolved && out->trainer.groups == groups;
     }
     status = ff_settings_complete(out, error);
     out->lacks_weights = first.trainer.recipe && !strcmp(first.trainer.recipe, "finetune") &&
@@ -289,14 +311,16 @@ done:
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_settings given = ff_settings_default();
     ff_session *session = NULL;
+    ff_buffer sets = {0};
     bool done = false;
     given.finds = finds;
-    ff_status status = parse(argc, argv, &given, &session, &done, error);
+    ff_status status = parse(argc, argv, &given, &session, &sets, &done, error);
     if (status != FF_OK)
         ff_train_tell_ranks(&given, error);
     else if (!done)
         status = ff_train_ranks(&given, session, argv, train, error);
     ff_session_close(&session);
+    ff_buffer_free(&sets);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "format/checksum.h"
 #include "train/balance.h"
 #include "train/comm/launch.h"
+#include "train/origin.h"
 #include "train/replicas.h"
 #include "train/run.h"
 #include "train/shares.h"
@@ -33,6 +34,7 @@ ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff
     ff_job *job = trainer->options->job;
     ff_settings kept = *given;
     ff_buffer recipe = {0};
+    ff_origin origin;
     ff_status status;
     if (!job || !job->channel) return FF_OK;
     FF_TRY(agree_build(job, error));
@@ -50,8 +52,14 @@ ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff
     for (int i = 0; i < 2; i++) {
         const uint8_t none[16] = {0};
         const uint8_t *id = sets[i] ? ff_dataset_id(sets[i])->content : none;
+        const uint8_t *classes = sets[i] ? ff_dataset_id(sets[i])->transform : none;
         FF_TRY_DONE(ff_job_agree(job, what[i], id, sizeof none, error));
+        FF_TRY_DONE(
+            ff_job_agree(job, "other classes or transforms of a set", classes, sizeof none, error));
     }
+    ff_origin_of(&origin, trainer);
+    status = ff_job_agree(job, "other class weights", origin.class_weights,
+                          sizeof origin.class_weights, error);
 done:
     ff_buffer_free(&recipe);
     return status;
@@ -166,6 +174,12 @@ static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
                        ranks->family);
     if (replicas.count && given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
         return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
+    if (given->ranks > 1 && !ff_settings_trains(given)) {
+        if (replicas.count) return ff_fail(error, FF_USAGE, "--dp and --ranks exclude each other");
+        replicas.count = (int)given->ranks;
+        for (uint32_t i = 0; i <= (uint32_t)given->ranks; i++) replicas.cuts[i] = i;
+        *replicas.device[0] = 0;
+    }
     if ((replicas.count || ranks->size > 1) && !ff_settings_trains(given)) {
         if (!given->dry_run)
             return ff_fail(error, FF_USAGE,
@@ -176,7 +190,7 @@ static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
             .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
         return ranks->rank ? FF_OK
                            : all->first(given, all->session, replicas.count ? &first : NULL,
-                                        replicas.count ? replicas.device[0] : NULL, error);
+                                        *replicas.device[0] ? replicas.device[0] : NULL, error);
     }
     if (replicas.count) return ff_replicas_run(&replicas, &work, error);
     if (ranks->size > 1) return ff_rank_run(ranks, &work, error);

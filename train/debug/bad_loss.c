@@ -173,8 +173,12 @@ static ff_status add_finding(const finding *f, ff_buffer *text, ff_error *error)
     const char *overflow = narrow ? "; f16 holds at most 65504" : "";
     if (!f->found)
         return ff_buffer_printf(text, error,
-                                "all outputs and gradients are finite, the largest logit is %g",
-                                f->largest_logit);
+                                "all outputs and gradients are finite, the largest logit is %g%s",
+                                f->largest_logit,
+                                f->trainer->options->reduce_dtype == FF_F16
+                                    ? "; gradients are sent in f16 (--reduce-dtype), which holds "
+                                      "at most 65504"
+                                    : "");
     if (f->kind == FF_SEEN_INPUT) {
         FF_TRY(ff_buffer_printf(text, error, "%s holds NaN or %s values: sample%s ",
                                 ff_dataset_path(f->trainer->splits.train),

@@ -8,6 +8,7 @@
 #include "train/debug/hash_log.h"
 
 #include "train/ops/ops.h"
+#include "train/origin.h"
 #include "train/run_step.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ struct ff_hashes {
     int fd;
     int64_t every;
     bool whole;
+    ff_origin origin;
     char *note;                /* why no more are kept */
     uint64_t cost_ns, last_ns; /* of a line; when the last one was written */
     /* Of the step that runs; [parameters], [operations], 0 = not seen. */
@@ -161,10 +163,13 @@ static ff_status write_step(ff_hashes *hashes, uint64_t steps, const ff_outcome 
     FF_TRY_DONE(ff_buffer_printf(&line, error, "{\"step\":%" PRIu64, steps));
     if (outcome) {
         const double count = outcome->count ? (double)outcome->count : 1;
-        FF_TRY_DONE(ff_buffer_printf(
-            &line, error,
-            ",\"loss\":%.17g,\"images\":\"%016" PRIx64 "\",\"labels\":\"%016" PRIx64 "\"",
-            ff_outcome_loss(outcome) / count, hashes->images, hashes->labels));
+        const int64_t parts = hashes->trainer->accumulate;
+        FF_TRY_DONE(ff_buffer_printf(&line, error,
+                                     ",\"loss\":%.17g,\"cut\":\"%s, %" PRId64
+                                     " micro-batch%s\",\"images\":\"%016" PRIx64
+                                     "\",\"labels\":\"%016" PRIx64 "\"",
+                                     ff_outcome_loss(outcome) / count, hashes->origin.ranks, parts,
+                                     parts == 1 ? "" : "es", hashes->images, hashes->labels));
     }
     FF_TRY_DONE(add_parameters(hashes, &line, error));
     if (outcome && hashes->whole) {
@@ -211,12 +216,6 @@ bool ff_hashes_due(const ff_hashes *hashes, uint64_t steps) {
 
 /* ---- the file ---- */
 
-static json_t *id_of(ff_dataset *set) {
-    char id[33] = "";
-    if (set) ff_hex(id, ff_dataset_id(set)->content, 16);
-    return json_string(id);
-}
-
 static json_t *names_of(const ff_hashes *hashes) {
     const ff_trainer *trainer = hashes->trainer;
     const ff_plan *plan = plan_of(hashes);
@@ -232,7 +231,7 @@ static json_t *names_of(const ff_hashes *hashes) {
     }
     json_t *line = json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:o, s:o}", "event", "names", "version", ff_version, "data",
-        id_of(trainer->splits.train), "val", id_of(trainer->splits.val), "compute",
+        json_string(hashes->origin.data), "val", json_string(hashes->origin.val), "compute",
         ff_model_compute_name(trainer->model), "parameters", parameters, "outputs", outputs);
     if (line && failed) json_decref(line);
     return failed ? NULL : line;
@@ -304,6 +303,7 @@ ff_status ff_hashes_open(ff_hashes **out, const char *path, const ff_trainer *tr
     if (!path || !every) return FF_OK;
     FF_TRY(ff_alloc(&hashes, 1, sizeof *hashes, "hashes", error));
     hashes->trainer = trainer;
+    ff_origin_of(&hashes->origin, trainer);
     hashes->fd = -1;
     hashes->every = every;
     hashes->whole =

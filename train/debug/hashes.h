@@ -3,13 +3,14 @@
  *
  *   {"event": "names", "version", "data", "val": content ids, "compute",
  *    "parameters": their names, "outputs": the names of the operations that compute them}
- *   {"step": steps done, "loss", "images", "labels", "parameters": [...], "gradients": [...],
- *    "outputs": [...]}
+ *   {"step": steps done, "loss", "cut": "2 ranks, 4 micro-batches", "images", "labels",
+ *    "parameters": [...], "gradients": [...], "outputs": [...]}
  *
  * Each hash is XXH3-64 as 16 hexadecimal digits: of the batch of the last step as the net got it,
  * of each parameter after that step in torch's order, of its gradient, and of each output in
  * memory;
- * "" = never written. Of several micro-batches each one is the seed of the next. Step 0 has
+ * "" = never written. Of several micro-batches each one is the seed of the next, and of several
+ * ranks they are the first one's: only those of batches that are cut alike compare. Step 0 has
  * parameters only. Gradients and outputs are there where every operation can be looked at (probe.h)
  * and the steps between were chosen by the user.
  *

@@ -68,7 +68,7 @@ FF_HD ff_factors ff_factors_of(const ff_hyper *hyper, double rate, uint64_t upda
     f.beta2 = (float)hyper->beta2;
     f.new2 = (float)(1 - hyper->beta2);
     f.unbias1 = f.unbias2 = 1;
-    if (hyper->beta2 > 0) {
+    if (hyper->beta1 > 0 || hyper->beta2 > 0) {
         f.unbias1 = (float)(1 / (1 - ff_power(hyper->beta1, updates + 1)));
         f.unbias2 = (float)(1 / sqrt(1 - ff_power(hyper->beta2, updates + 1)));
     }

@@ -11,6 +11,15 @@ from .errors import UsageError
 FAMILIES = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
 
 
+def in_shell_of_slurm() -> bool:
+    """A shell in an allocation, or the script of a batch, has variables of tasks but is none: only srun numbers steps; the ids
+    of such shells' steps have ten digits. The rule of fftrain's ranks."""
+    name, step = os.environ.get("SLURM_JOB_NAME"), os.environ.get("SLURM_STEP_ID")
+    if step:
+        return name == "bash" or len(step) > 9
+    return name in ("bash", "interactive") or os.environ.get("ENVIRONMENT") == "BATCH"
+
+
 def found() -> Tuple[int, int]:
     """(rank, world) of torch.distributed where it is initialized, else of the launcher's variables, else (0, 1)."""
     torch = sys.modules.get("torch")
@@ -20,8 +29,7 @@ def found() -> Tuple[int, int]:
     for rank, world in FAMILIES:
         if rank not in os.environ or world not in os.environ:
             continue
-        # A shell in an allocation, not a step of a job.
-        if rank.startswith("SLURM") and os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):
+        if rank.startswith("SLURM") and in_shell_of_slurm():
             continue
         try:
             return int(os.environ[rank]), int(os.environ[world])

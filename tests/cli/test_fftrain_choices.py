@@ -1,0 +1,255 @@
+#!/usr/bin/python3
+"""What is chosen with an option is what happens, or is refused: patterns of names, recipes and what replaces their lines, mixed pairs,
+weights of other classes, damaged or without a description, resizing and precision in evaluation. Prints TAP. Environment: BUILD."""
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+from runs import SIMULATED, epochs, fftrain, make, refused, same, starts, stored  # noqa: E402
+
+place = tempfile.mkdtemp()
+os.chdir(place)
+rng = random.Random(int(os.environ.get("FF_SEED", "7")))
+FFPACK = os.path.join(tap.BUILD, "ffpack")
+
+# 5 steps an epoch.
+make("set", "--count", 100, "--splits", "train,test", "--height", 8, "--width", 8, "--statistics")
+make("larger", "--count", 80, "--splits", "train", "--height", 32, "--width", 32, "--statistics")
+REST = ["--augment", "none", "--batch", 20, "--threads", 1, "--warmup", 0, "--quiet"]
+COMMON = ["--data", "set", "--model", "smallnet", *REST]
+DRY = ["--data", "set", "--model", "smallnet", "--epochs", 1, "--dry-run"]
+
+
+def write(path, text, mode="w"):
+    with open(path, mode) as file:
+        file.write(text)
+    return path
+
+
+def pack(name, train, val=None, classes=None):
+    """A set of f32 arrays with these labels; classes: their names."""
+    values = numpy.random.default_rng(3)
+    os.mkdir(name + "-arrays")
+    for split, labels in (("train", train), ("test", val)):
+        if labels is not None:
+            numpy.save("%s-arrays/x_%s.npy" % (name, split), values.standard_normal((len(labels), 3, 8, 8)).astype("float32"))
+            numpy.save("%s-arrays/y_%s.npy" % (name, split), numpy.array(labels, "int64"))
+    named = ["--classes", write(name + ".txt", "\n".join(classes) + "\n")] if classes else []
+    subprocess.run([FFPACK, name + "-arrays", "-o", name, "--dtype", "f32", *named], check=True, capture_output=True)
+
+
+def evaluated(*arguments, **how):
+    done = fftrain("evaluate", *arguments, "--json", **how)
+    return json.loads(done.stdout) if done.returncode == 0 else {"failed": done.stderr}
+
+
+def numbers(*arguments, **how):
+    found = evaluated(*arguments, **how)
+    return found.get("loss", found), found.get("accuracy")
+
+
+# ---- names of parameters
+
+for option, value, name in (("--no-decay", "norms", "norms"), ("--no-decay", "norm;bias", "norm;bias"), ("--no-decay", "norm,biases", "biases"),
+                            ("--no-decay", "norm,", "left out"), ("--freeze", "conv1.*,bnn1.*", "bnn1.*"), ("--freeze", "foo", "foo"),
+                            ("--groups", "fc.*,bm1.*:lr=.01", "bm1.*"), ("--groups", "fc.*:lr=.01;bm1.*:lr=.1", "bm1.*")):
+    refused("%s '%s' is refused" % (option, value), 2, [option, "smallnet", name], *DRY, option, value)
+for one, other in ((["--no-decay", "norm, bias", "--weight-decay", 0.5], ["--no-decay", "norm,bias", "--weight-decay", 0.5]),
+                   (["--freeze", " conv1.* , bn1.*"], ["--freeze", "conv1.*,bn1.*"]),
+                   (["--groups", "fc.*, bn1.* :lr=0.01"], ["--groups", "fc.*,bn1.*:lr=0.01"])):
+    done = {}
+    for run, options in (("one", one), ("other", other)):
+        shutil.rmtree(run, ignore_errors=True)
+        done[run] = fftrain(*COMMON, *options, "--epochs", 1, "--out", run)
+    tap.ok(not any(one.returncode for one in done.values()) and same("one", "other"), "blanks in %s '%s'" % tuple(one[:2]), done["one"].stderr)
+tap.ok(fftrain("--data", "larger", "--model", "vgg11", "--epochs", 1, "--dry-run", "--no-decay", "norm").returncode == 0, "a net may have no norms")
+
+# ---- the lines of a recipe, replaced
+
+write("nesterov.txt", "model = smallnet\nepochs = 1\nlr = 0.1\nmomentum = 0.9\nnesterov = yes\nweight-decay = 0.001\n")
+write("plain.txt", "model = smallnet\nepochs = 1\nlr = 0.1\nno-nesterov = yes\n")
+
+
+def optimizer(*options):
+    """Of the run that these options make: name, rate, momentum, whether Nesterov's, weight decay."""
+    shutil.rmtree("chosen", ignore_errors=True)
+    done = fftrain("--data", "set", *REST, "--schedule", "constant", *options, "--out", "chosen")
+    if done.returncode:
+        return done.stderr
+    line = starts("chosen")[0]
+    return line["optimizer"], line["learning_rate"], line["momentum"], line["nesterov"], line["weight_decay"]
+
+
+for options, wanted in (([], ("sgd", 0.1, 0.9, True, 0.001)), (["--no-nesterov"], ("sgd", 0.1, 0.9, False, 0.001)), (["--momentum", 0], ("sgd", 0.1, 0, False, 0.001)),
+                        (["--optimizer", "sgd", "--lr", 1], ("sgd", 1, 0.9, True, 0.001)), (["--optimizer", "adamw"], ("adamw", 0.001, 0, False, 0.01)),
+                        (["--optimizer", "adamw", "--lr", 0.5, "--weight-decay", 0], ("adamw", 0.5, 0, False, 0)),
+                        (["--optimizer", "lars"], optimizer("--model", "smallnet", "--epochs", 1, "--optimizer", "lars"))):
+    tap.ok(optimizer("--recipe", "nesterov.txt", *options) == wanted, "a recipe with Nesterov momentum and %s" % options,
+           (optimizer("--recipe", "nesterov.txt", *options), wanted))
+    sets = [word for name, value in zip(options[::2], options[1::2]) for word in ("--set", "%s=%s" % (name[2:], value))]
+    if options and not options[0].startswith("--no"):
+        tap.ok(optimizer("--recipe", "nesterov.txt", *sets) == wanted, "the same by --set", optimizer("--recipe", "nesterov.txt", *sets))
+tap.ok(optimizer("--recipe", "nesterov.txt", "--set", "no-nesterov=yes") == ("sgd", 0.1, 0.9, False, 0.001), "--set no-nesterov=yes")
+tap.ok(optimizer("--recipe", "plain.txt", "--nesterov") == optimizer("--recipe", "plain.txt", "--set", "nesterov=yes") ==
+       ("sgd", 0.1, optimizer("--recipe", "plain.txt")[2], True, optimizer("--recipe", "plain.txt")[4]), "a recipe without, and --nesterov")
+refused("both at once are still refused", 2, ["--nesterov", "--no-nesterov"], *COMMON, "--epochs", 1, "--nesterov", "--no-nesterov", "--out", "none")
+refused("and so is what an optimizer lacks", 2, ["--momentum", "AdamW"], *COMMON, "--epochs", 1, "--optimizer", "adamw", "--momentum", 0.9, "--out", "none")
+shipped = [name[:-4] for name in sorted(os.listdir(os.path.join(tap.BUILD, "share", "ffpack", "recipes"))) if name.endswith(".txt")]
+dry = ["--data", "set", "--optimizer", "adamw", "--augment", "none", "--crop", 8, "--dry-run"]
+wrong = [name for name in shipped if "AdamW" not in fftrain(*dry, "--recipe", name).stdout]
+tap.ok(len(shipped) >= 3 and wrong == ["finetune"], "--optimizer adamw with each of %d shipped recipes" % len(shipped), wrong)
+refused("but not with rates of groups for another one", 2, ["head:lr=0.1", "sgd", "--groups"], *dry, "--recipe", "finetune")
+for groups, words in (("head:lr=0.002", ["head: AdamW at 0.002", "*: AdamW at 0.001"]), ("", ["AdamW, weight decay 0.01"])):
+    done = fftrain(*dry, "--recipe", "finetune", "--groups", groups)
+    tap.ok(all(word in done.stdout for word in words), "--groups '%s' replaces these" % groups, done.stderr)
+
+# ---- a recipe with a zero byte
+
+for name, text in (("inside", b"model = smallnet\nepochs = 1\n\0lr = 7\nfoo = 3\n"), ("first", b"\0model = smallnet\n"), ("last", b"model = smallnet\nepochs = 1\n\0")):
+    refused("a recipe with a zero byte, %s" % name, 65, [name + ".zero", "zero byte"], "--data", "set", *REST, "--recipe", write(name + ".zero", text, "wb"), "--out", "none")
+
+# ---- mixed pairs of micro-batches
+
+for augment in ("mixup=1", "cutmix=1"):
+    for batch, parts, good in ((8, 8, False), (1, 1, False), (9, 3, False), (8, 4, True), (8, 1, True), (7, 1, True)):
+        how = [*COMMON[:4], "--augment", augment, "--batch", batch, "--accumulate", parts, "--epochs", 1, "--threads", 1, "--quiet", "--freeze", "norm", "--out"]
+        if good:
+            shutil.rmtree("mixed", ignore_errors=True)
+            done = fftrain(*how, "mixed")
+            shutil.rmtree("unmixed", ignore_errors=True)
+            fftrain(*[word if word != augment else "none" for word in how], "unmixed")
+            tap.ok(done.returncode == 0 and not same("mixed", "unmixed"), "%s in %d micro-batches of %d" % (augment, parts, batch // parts), done.stderr)
+        else:
+            refused("%s in %d micro-batches of %d is refused" % (augment, parts, batch // parts), 2, ["--augment", "pairs", "even"], *how, "none")
+
+# ---- labels of a validation set that training does not have
+
+pack("wide", [0, 1, 2] * 20, [0, 5, 7, 1])
+refused("labels of the validation set beyond those of training", 65, ["wide/test", "7", "end at 2"], "--data", "wide", "--model", "smallnet", *REST, "--epochs", 1, "--out", "none")
+done = fftrain("--data", "wide", "--val", "none", "--model", "smallnet", *REST, "--epochs", 1, "--out", "narrow")
+tap.ok(done.returncode == 0 and starts("narrow")[0]["classes"] == 3, "training has its own classes", done.stderr)
+
+# ---- a head for other classes
+
+pack("abc", [0, 1, 2] * 20, classes="abc")
+pack("bac", [0, 1, 2] * 20, classes="bac")
+head = ["fc.weight", "fc.bias"]
+still = ["--model", "smallnet", *REST, "--epochs", 1, "--lr", 0]
+fftrain("--data", "abc", *still, "--lr", 0.1, "--out", "letters")
+fftrain("export", "letters", "-o", "letters.safetensors")
+fftrain("--data", "bac", *still, "--out", "fresh")
+
+
+def parts(run):
+    found = stored(run + "/checkpoints/last/model.safetensors")[0]
+    return {name: found[name][2] for name in head}, {name: found[name][2] for name in found if name.endswith("conv.weight") or name == "conv2.weight"}
+
+
+for source in ("letters", "letters/checkpoints/last", "letters.safetensors"):
+    for data, kept in (("bac", "fresh"), ("abc", "letters")):
+        shutil.rmtree("tuned", ignore_errors=True)
+        done = fftrain("--data", data, *[word for word in still if word != "--quiet"], "--weights", source, "--out", "tuned")
+        said = "head keeps its initial values" in done.stdout + done.stderr and "class 0 is 'a' there and 'b' here" in done.stdout + done.stderr
+        tap.ok(parts("tuned") == (parts(kept)[0], parts("letters")[1]) and said == (data == "bac"), "--weights %s for the classes of %s" % (source, data),
+               done.stdout[:500] + done.stderr)
+
+# ---- damaged checkpoints
+
+fftrain(*COMMON, "--epochs", 2, "--ema", 0.5, "--out", "whole")
+STEP = "damaged/checkpoints/" + os.readlink("whole/checkpoints/last")
+clean = {average: numbers("set", "-c", "whole", *average) for average in ((), ("--ema",))}
+wrong, caught = [], 0
+for file in ("model.safetensors", "state.safetensors", "checksums.xxh128"):
+    for k in range(8):
+        shutil.rmtree("damaged", ignore_errors=True)
+        shutil.copytree("whole", "damaged", symlinks=True)
+        data = bytearray(open(STEP + "/" + file, "rb").read())
+        at = rng.randrange(len(data))
+        data[at] ^= 1 << rng.randrange(8)
+        write(STEP + "/" + file, data, "wb")
+        for path in ("damaged", STEP, STEP + "/model.safetensors"):
+            for average in ((), ("--ema",)) if path != STEP + "/model.safetensors" else ((),):
+                found = fftrain("evaluate", "set", "-c", path, "--json", *average)
+                reads = file == "model.safetensors" or (average and file == "state.safetensors")
+                good = found.returncode == 65 and "is damaged" in found.stderr
+                caught += good
+                if not good and (reads or found.returncode != 0 or (json.loads(found.stdout)["loss"], json.loads(found.stdout)["accuracy"]) != clean[average]):
+                    wrong.append((file, at, path, average, found.returncode, found.stderr))
+        done = fftrain(*COMMON, "--epochs", 1, "--weights", STEP, "--out", "none"), fftrain("predict", "set", "-c", "damaged")
+        if file == "model.safetensors" and any(one.returncode != 65 for one in done):
+            wrong.append((file, at, [one.stderr for one in done]))
+tap.ok(not wrong and caught >= 8 * 7, "a flipped bit of a checkpoint is found by evaluate, predict and --weights, or changes nothing", wrong)
+
+# ---- the resize of an evaluation, without a validation set
+
+make("sizes", "--count", 80, "--splits", "train", "--height", 40, "--width", 40, "--variable", "--dtype", "u8", "--statistics")
+for data, crop in (("sizes", 16), ("sizes", 24), ("larger", 24), ("larger", 36)):
+    for run, val in (("without", ["--val", "none"]), ("with", ["--val", data + "/train"])):
+        shutil.rmtree(run, ignore_errors=True)
+        done = fftrain("--data", data + "/train", *val, "--model", "smallnet", "--augment", "rrc=%d,flip" % crop, *REST[2:], "--epochs", 2, "--out", run)
+    found = [numbers(data + "/train", "-c", run) for run in ("without", "with")]
+    resize = [starts(run)[0]["val_resize"] for run in ("without", "with")]
+    tap.ok(found[0] == found[1] and found[0][1] == epochs("with")[-1]["val_accuracy"] and resize == [crop * 8 // 7] * 2,
+           "rrc=%d of %s: evaluated alike, with a validation set or without" % (crop, data), (found, resize, done.stderr))
+
+# ---- weights that do not say of which net they are
+
+fftrain(*COMMON, "--epochs", 2, "--out", "net")
+
+
+def plain(path, source, change=lambda name, array: array):
+    """A file as safetensors' own library writes it: no texts."""
+    tensors = stored(source + "/checkpoints/last/model.safetensors")[0]
+    kinds = {"F32": "float32", "I64": "int64"}
+    header, data = {}, b""
+    for name, (dtype, shape, raw) in tensors.items():
+        raw = change(name, numpy.frombuffer(raw, kinds[dtype])).astype(kinds[dtype]).tobytes()
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    return write(path, struct.pack("<Q", len(text)) + text + data, "wb")
+
+
+fftrain("--data", "larger", "--val", "larger/train", "--model", "smallnet", *REST, "--epochs", 2, "--out", "large-net")
+plain("large.safetensors", "large-net")
+for more in ([], ["--crop", 32], ["--crop", 24], ["--resize", 36, "--crop", 32], ["--resize", 40]):
+    one, other = (numbers("larger/train", "-c", *which, *more) for which in (["large-net"], ["large.safetensors", "-m", "smallnet"]))
+    tap.ok(one == other and one[1] is not None, "evaluate with plain weights and %s" % " ".join(map(str, more)), (one, other))
+one, other = (fftrain("predict", "larger/train", "-c", *which, "--crop", 24).stdout for which in (["large-net"], ["large.safetensors", "-m", "smallnet"]))
+tap.ok(one == other and len(one.splitlines()) == 80, "predict, too", (one[:300], other[:300]))
+
+# ---- the precision of an evaluation
+
+large = {"bn4.weight": 2e6, "bn4.bias": 2e6, "fc.weight": 1 / 2e6}
+plain("large.safetensors", "net", lambda name, array: array * large.get(name, 1))
+on = ["set", "-c", "large.safetensors", "-m", "smallnet"]
+cpu, gpu = (evaluated(*on, "--device", device, program=SIMULATED) for device in ("cpu", "cuda"))
+tap.ok(abs(gpu.get("loss", 9) / cpu["loss"] - 1) < 1e-4 and gpu["accuracy"] == cpu["accuracy"], "a GPU evaluates plain weights in f32", (cpu, gpu))
+narrow = fftrain("evaluate", *on, "--device", "cuda", "--precision", "f16", program=SIMULATED)
+tap.ok(narrow.returncode == 1 and "not finite" in narrow.stderr, "--precision f16 is that, and says what overflows", narrow.stderr)
+wide = evaluated(*on, "--device", "cuda", "--precision", "bf16", program=SIMULATED)
+tap.ok(1e-6 < abs(wide.get("loss", 9) / cpu["loss"] - 1) < 0.1, "--precision bf16", wide)
+found = {}
+for precision in ("f32", "tf32", "f16", "bf16"):
+    fftrain(*COMMON, "--epochs", 1, "--device", "cuda", "--precision", precision, "--out", "in-" + precision, program=SIMULATED)
+    text = stored("in-%s/checkpoints/last/model.safetensors" % precision)[1]
+    found[precision] = (numbers("set", "-c", "in-" + precision, "--device", "cuda", program=SIMULATED) ==
+                        numbers("set", "-c", "in-" + precision, "--device", "cuda", "--precision", precision, program=SIMULATED),
+                        any('"precision":"%s"' % precision in value.replace(" ", "") for value in text.values()),
+                        evaluated("set", "-c", "in-" + precision, "--device", "cuda", program=SIMULATED).get("loss") ==
+                        epochs("in-" + precision)[-1]["val_loss"])
+tap.ok(all(all(one) for one in found.values()), "the precision of the training is that of its evaluations", found)
+refused("the CPU computes in f32", 2, ["--precision f16", "f32"], "evaluate", "set", "-c", "net", "--precision", "f16", "--device", "cpu")
+refused("a precision that there is not", 2, ["--precision", "bf15", "did you mean"], "evaluate", "set", "-c", "net", "--precision", "bf15")
+os.chdir("/")
+shutil.rmtree(place)
+tap.finish()
