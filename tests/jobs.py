@@ -120,4 +120,6 @@ def torchrun(count, restarts=0):
 
 
 def has_torchrun():
-    return subprocess.run([*TORCHRUN, "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    """Debian 13's cannot start anything: its store wants libuv, without which its PyTorch was built."""
+    probe = "import torch.distributed as d; d.TCPStore('127.0.0.1', 0, 1, True, wait_for_workers=False)"
+    return subprocess.run([TORCHRUN[0], "-c", probe], env=CLEAN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0

@@ -12,6 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
+from jobs import has_torchrun  # noqa: E402
 
 LAUNCH = os.path.join(tap.ROOT, "tools", "launch")
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -196,8 +197,8 @@ def agents(run, *words, ranks=1, **variables):
 
 
 def torchrun_starts():
-    if importlib.util.find_spec("torch") is None:
-        tap.skip("torchrun", "the Python module torch is not installed")
+    if not has_torchrun():
+        tap.skip("torchrun", "the Python module torch is not installed, or its torchrun starts nothing")
         return
     # In place of fftrain: says its numbers and words; the ranks of the first round fail when all have
     # begun, as those of a job that lost one do.

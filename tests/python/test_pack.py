@@ -70,7 +70,7 @@ def ended(number, seconds):
         try:
             if open("/proc/%d/stat" % number).read().split()[2] == "Z":
                 return True
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return True
         time.sleep(0.02)
     return False

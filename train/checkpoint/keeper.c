@@ -123,12 +123,12 @@ static ff_status settle(ff_keeper *keeper, bool removes, ff_error *error) {
 }
 
 /* The link that becomes `last` is made first: so a checkpoint that is complete belongs to the
- * run's line, even where the process is killed before `last` points to it. */
+ * run's line, even where the process is killed before `last` points to it. What hinders it hinders
+ * the checkpoint, which says so. */
 static ff_status write_one(ff_keeper *keeper, ff_error *error) {
     const step_name name = name_of(keeper->next.step);
     char *fresh;
-    FF_TRY(prepare_link(keeper->directory, FF_RUN_LAST, name.text, &fresh, error));
-    free(fresh);
+    if (prepare_link(keeper->directory, FF_RUN_LAST, name.text, &fresh, NULL) == FF_OK) free(fresh);
     FF_TRY(ff_capture_write(keeper->capture, keeper->directory, name.text, error));
     FF_TRY(add(keeper, &keeper->next, error));
     FF_TRY(settle(keeper, true, error));
