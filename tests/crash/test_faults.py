@@ -81,7 +81,7 @@ for number in range(2):
                 entry.size = len(data)
                 tar.addfile(entry, io.BytesIO(data))
 with open("list.csv", "w") as out:
-    out.write("path,name,tags,box,split\nfolder/a/1.jpg,x,a;b,1 2 3 4 5,val\nfolder/b/1.png,y,c,5 6 7 8 9,train\n")
+    out.write("path,name,tags:multi-hot,box,split\nfolder/a/1.jpg,x,a;b,1 2 3 4 5,val\nfolder/b/1.png,y,c,5 6 7 8 9,train\n")
 
 pickled = {"labels": [0, 1, 2, 1], "data": numpy.random.RandomState(5).randint(0, 256, (4, 3072), dtype=numpy.uint8)}
 with tarfile.open("python.tar.gz", "w:gz") as tar:

@@ -1,11 +1,11 @@
 /* Preloaded into a program: a file system that has neither renameat2's flags, as NFS, nor locks of
  * whole files, as Lustre without -o flock. FF_PLAIN_KILL=N ends the program before its N-th rename
  * (from 1). */
-#include <sys/file.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

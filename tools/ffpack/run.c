@@ -69,8 +69,10 @@ static ff_status add_content(ff_run *job, const ff_source_split *split, ff_error
         const uint64_t room = raw && item.bytes ? CONTENT_BYTES / item.bytes : CONTENT_FILES;
         if (!i && count > room) step = room ? (count + room - 1) / room : count;
         status = ff_source_read(reader, split, &item, &bytes, error);
-        /* Packing says what cannot be read. */
-        if (status == FF_OK) ff_listing_add_content(split->listing, bytes, item.bytes);
+        if (status == FF_OK)
+            ff_listing_add_content(split->listing, bytes, item.bytes);
+        else if (!job->settings->skip)
+            goto done;
     }
     status = FF_OK;
 done:

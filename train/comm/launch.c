@@ -282,7 +282,6 @@ done:
     for (int i = 0; i < count && launch.children; i++) ff_close_file(&launch.children[i].output);
     ff_close_file(&launch.listener);
     ff_close_file(&launch.signals);
-    sigprocmask(SIG_SETMASK, &launch.before, NULL);
     free(launch.children);
     free(launch.polled);
     free(path);

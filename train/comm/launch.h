@@ -9,7 +9,8 @@
 /* Runs this program `count` times with argv as ranks of one job, which ff_ranks_read tells them,
  * and waits for all. Rank 0 has this process's outputs; the others' stdout is discarded, their
  * stderr comes with "rank 3: " before each line. SIGINT, SIGTERM and SIGUSR1 are passed on, and a
- * terminal's stop. None outlives this process, however that ends.
+ * terminal's stop; they stay blocked, so that one that comes when all ranks have ended changes
+ * nothing. No rank outlives this process, however that ends.
  *
  * Once a rank has ended badly the others have `timeout_ns` to say so and end, then get SIGTERM and
  * 5 s later SIGKILL; SIGKILL at once when all that are left are stopped.
