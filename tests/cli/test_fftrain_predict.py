@@ -79,6 +79,43 @@ def write(path, shade=0, form=None, size=None):
     picture(width, height, shade).save(path, form)
 
 
+def check_views(model):
+    run_of, logged, wrong = {}, {}, []
+    for views in (1, 2, 6):
+        folder = "%s-%d" % (model, views)
+        made("--data", "f16", "--model", model, *COMMON, "--epochs", 1, "--views", views, "--out", folder, "--ema", 0.5)
+        logged[views] = [line for line in map(json.loads, open(folder + "/log.jsonl")) if line["event"] == "epoch"][-1]
+    for views in (1, 2, 6):
+        for more, prefix in (([], "val_"), (["--ema"], "val_ema_")):
+            for arguments in (["-c", "%s-%d" % (model, views)], ["-c", model + "-1", "--views", views]):
+                got = json.loads(made("evaluate", *arguments, "f16", "--json", "--threads", 2, "--batch", 12, *more))
+                wanted = {"loss": logged[views][prefix + "loss"], "accuracy": logged[views][prefix + "accuracy"]}
+                if any(got[key] != wanted[key] for key in wanted):
+                    wrong.append((views, arguments, more, got, wanted))
+    several = {json.dumps(logged[views]["val_loss"]) for views in (1, 2, 6)}
+    tap.ok(not wrong and len(several) == 3 and logged[1]["val_ema_loss"] != logged[1]["val_loss"],
+           "%s: views and averages give training's numbers" % model, (wrong, several))
+
+
+def check_photographs():
+    if os.path.exists(os.path.join(SHARED, "imagenet-sample-400.tar")):
+        os.mkdir("real")
+        subprocess.run(["tar", "xf", os.path.join(SHARED, "imagenet-sample-400.tar"), "-C", "real"], check=True)
+        made("real", "-o", "real-set", "--resize", 72, "--center-crop", 64, *NORMALIZE, program=FFPACK)
+        made("--data", "real-set", "--model", "smallnet", "--batch", 50, "--epochs", 1, "--quiet", "--out", "real-net")
+        packed, files = predicted("-c", "real-net", "real-set"), predicted("-c", "real-net", "real")
+        tap.ok(len(files) >= 400 and {json.dumps(one) for one in numbers(files)} == {json.dumps(one) for one in numbers(packed)} and
+               [line["key"] for line in files] == ["real/" + line["key"] for line in packed], "photographs", (files[:1], packed[:1]))
+    else:
+        tap.skip("photographs", "../shared/data is not there")
+
+
+def end():
+    os.chdir("/")
+    shutil.rmtree(place)
+    tap.finish()
+
+
 FORMS = ["jpg", "png", "webp", "bmp", "gif", "tif", "ppm"]
 for split, count in (("train", 24), ("test", 7)):
     for number, name in enumerate(("cat", "dog", "Käse & more")):
@@ -91,6 +128,13 @@ for dtype in ("f16", "u8"):
     made("photos", "-o", dtype, "--dtype", dtype, *STEPS, *NORMALIZE, program=FFPACK)
     made("--data", dtype, "--model", "smallnet", *COMMON, "--out", "net-" + dtype)
 made("--data", "f16", "--model", "resnet18", "--stem", "imagenet", *COMMON, "--out", "resnet", "--ema", 0.8)
+
+if tap.LONG:
+    check_views("resnet18")
+    check_views("mobilenet_v2")
+    check_photographs()
+if not tap.SHORT:
+    end()
 
 # ---- the numbers of a packed set, and PyTorch's
 
@@ -344,22 +388,7 @@ tap.ok(process.wait() == 74 and b"cannot write to the standard output" in said a
 
 # ---- views and averages: the numbers of training
 
-for model in ("smallnet", "resnet18", "mobilenet_v2"):
-    run_of, logged, wrong = {}, {}, []
-    for views in (1, 2, 6):
-        folder = "%s-%d" % (model, views)
-        made("--data", "f16", "--model", model, *COMMON, "--epochs", 1, "--views", views, "--out", folder, "--ema", 0.5)
-        logged[views] = [line for line in map(json.loads, open(folder + "/log.jsonl")) if line["event"] == "epoch"][-1]
-    for views in (1, 2, 6):
-        for more, prefix in (([], "val_"), (["--ema"], "val_ema_")):
-            for arguments in (["-c", "%s-%d" % (model, views)], ["-c", model + "-1", "--views", views]):
-                got = json.loads(made("evaluate", *arguments, "f16", "--json", "--threads", 2, "--batch", 12, *more))
-                wanted = {"loss": logged[views][prefix + "loss"], "accuracy": logged[views][prefix + "accuracy"]}
-                if any(got[key] != wanted[key] for key in wanted):
-                    wrong.append((views, arguments, more, got, wanted))
-    several = {json.dumps(logged[views]["val_loss"]) for views in (1, 2, 6)}
-    tap.ok(not wrong and len(several) == 3 and logged[1]["val_ema_loss"] != logged[1]["val_loss"],
-           "%s: views and averages give training's numbers" % model, (wrong, several))
+check_views("smallnet")
 lines = {views: predicted("-c", "smallnet-1", "photos/test", "--views", views) for views in (1, 2, 6)}
 tap.ok(all(numbers(lines[views]) == numbers(predicted("-c", "smallnet-%d" % views, "f16")) for views in lines) and
        numbers(lines[1]) != numbers(lines[2]) != numbers(lines[6]), "predictions of image files with views, too")
@@ -377,19 +406,4 @@ refused("--ema of a run without", 2, ["--ema: net-f16 has no average of the para
 refused("--ema of a file", 2, ["--ema: average.safetensors has no average"], "predict", "-c", "average.safetensors", "f16", "--ema")
 refused("three views", 2, ["--views"], "evaluate", "-c", "net-f16", "f16", "--views", 3)
 
-# ---- photographs
-
-if os.path.exists(os.path.join(SHARED, "imagenet-sample-400.tar")):
-    os.mkdir("real")
-    subprocess.run(["tar", "xf", os.path.join(SHARED, "imagenet-sample-400.tar"), "-C", "real"], check=True)
-    made("real", "-o", "real-set", "--resize", 72, "--center-crop", 64, *NORMALIZE, program=FFPACK)
-    made("--data", "real-set", "--model", "smallnet", "--batch", 50, "--epochs", 1, "--quiet", "--out", "real-net")
-    packed, files = predicted("-c", "real-net", "real-set"), predicted("-c", "real-net", "real")
-    tap.ok(len(files) >= 400 and {json.dumps(one) for one in numbers(files)} == {json.dumps(one) for one in numbers(packed)} and
-           [line["key"] for line in files] == ["real/" + line["key"] for line in packed], "photographs", (files[:1], packed[:1]))
-else:
-    tap.skip("photographs", "../shared/data is not there")
-
-os.chdir("/")
-shutil.rmtree(place)
-tap.finish()
+end()
