@@ -1,0 +1,125 @@
+"""Draws cases, runs them, and shrinks those that are wrong to the shortest one that still is.
+
+A kind of case is a module with
+    CHOICES     {name: [value, ...]}, the plainest value first
+    EVEN        names whose values are all drawn equally often; of others the plainest mostly
+    run(case)   runs {name: value, ..., "seed": N} in the current folder, which is empty, and raises Wrong where something is wrong;
+                commands go through shell(), so that they can be shown
+"""
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", CUDA_VISIBLE_DEVICES="", LC_ALL="C.UTF-8")
+PLAIN = 0.7  # the probability of the plainest value
+commands = []
+
+
+class Wrong(Exception):
+    """What is wrong, in a word that stays the same while a case shrinks, and in full."""
+
+    def __init__(self, word, *details):
+        super().__init__(word, *details)
+        self.word = word
+
+    def __str__(self):
+        return "%s: %s" % (self.word, "; ".join(map(str, self.args[1:])))
+
+
+class Ended:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return "exit %d, %r %r" % (self.code, self.out[-300:], self.err[-600:])
+
+
+def shell(program, *arguments, stop=None):
+    """Runs a program of the build; stop: seconds until it gets a SIGTERM."""
+    words = [str(word) for word in arguments]
+    commands.append(" ".join(map(shlex.quote, [program, *words])) + (" & sleep %.2f; kill $!" % stop if stop is not None else ""))
+    process = subprocess.Popen([os.path.join(tap.BUILD, program), *words], text=True, errors="surrogateescape", stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=ENVIRONMENT)
+    try:
+        out, err = process.communicate(timeout=120 if stop is None else stop)
+    except subprocess.TimeoutExpired:
+        if stop is None:
+            process.kill()
+            process.communicate()
+            raise Wrong("hangs", commands[-1]) from None
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    before_it_listened = stop is not None and process.returncode == -signal.SIGTERM and not err
+    if process.returncode < 0 and not before_it_listened or "Sanitizer" in err:
+        raise Wrong("crashes", commands[-1], process.returncode, err[-600:])
+    return Ended(process.returncode, out, err)
+
+
+def refused(done, program):
+    """Passes where a command that failed said why in one sentence, before it began anything."""
+    lines = [line for line in done.err.splitlines() if line]
+    if done.code not in (2, 65, 74) or not lines or not lines[-1].startswith(program + ": ") or len(lines[-1]) < 20:
+        raise Wrong("a refusal that is no sentence", done)
+
+
+def draw(kind, seed):
+    dice = random.Random(seed)
+    case = {name: values[0] if dice.random() < PLAIN and name not in kind.EVEN else dice.choice(values) for name, values in kind.CHOICES.items()}
+    return dict(case, seed=seed)
+
+
+def attempt(kind, case):
+    """What is wrong with a case; None: nothing."""
+    del commands[:]
+    before, folder = os.getcwd(), tempfile.mkdtemp()
+    os.chdir(folder)
+    try:
+        kind.run(case)
+    except Wrong as wrong:
+        return wrong
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def shrink(kind, case, wrong, until=float("inf")):
+    """The case with as many plain values as possible that is wrong in the same way."""
+    changed = True
+    while changed and time.monotonic() < until:
+        changed = False
+        for name, values in kind.CHOICES.items():
+            for value in values[:values.index(case[name])]:
+                again = attempt(kind, dict(case, **{name: value}))
+                if again and again.word == wrong.word:
+                    case, wrong, changed = dict(case, **{name: value}), again, True
+                    break
+    attempt(kind, case)
+    return case, wrong
+
+
+def told(kind, case):
+    """A case by its values that are not plain."""
+    return {name: value for name, value in case.items() if name == "seed" or value != kind.CHOICES[name][0]}
+
+
+def search(kind, seconds, first):
+    """Draws cases from the seed `first` on. Returns their number, and [(case, Wrong, commands)], one for each word."""
+    began, found, count = time.monotonic(), {}, 0
+    while time.monotonic() - began < seconds:
+        case = draw(kind, first + count)
+        count += 1
+        wrong = attempt(kind, case)
+        if wrong and wrong.word not in found:
+            case, wrong = shrink(kind, case, wrong, began + 2 * seconds)
+            found[wrong.word] = (told(kind, case), wrong, list(commands))
+    return count, list(found.values())
