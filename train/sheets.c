@@ -128,7 +128,9 @@ done:
 
 ff_status ff_sheet_inputs(const ff_trainer *trainer, ff_canvas *canvas, ff_error *error) {
     ff_loader_options options = ff_trainer_input(trainer, 0);
-    options.batch = trainer->train_count < PICTURES ? trainer->train_count : PICTURES;
+    const uint64_t batch = (uint64_t)trainer->batch, all = trainer->train_count;
+    options.batch = batch < PICTURES ? batch : PICTURES;
+    if (options.batch > all) options.batch = all;
     options.last_batch = FF_LAST_BATCH_KEEP;
     return draw_step(trainer, &options, 0, false, canvas, error);
 }

@@ -103,15 +103,18 @@ static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     return FF_OK;
 }
 
-/* At least one sample must have a label; *largest: of all labels. */
+/* At least one sample must have a label; *largest: of all labels; *without: samples that have none.
+ */
 static ff_status check_labeled(ff_dataset *dataset, size_t field, int64_t *largest,
-                               ff_error *error) {
+                               uint64_t *without, ff_error *error) {
     const uint64_t count = ff_dataset_count(dataset);
     *largest = -1;
+    *without = 0;
     for (uint64_t i = 0; i < count; i++) {
         int64_t value;
         FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
         if (value > *largest) *largest = value;
+        *without += value < 0;
     }
     if (*largest >= 0) return FF_OK;
     return ff_fail(error, FF_BAD_DATA, "%s: every sample's '%s' is -1, unlabeled",
@@ -124,9 +127,11 @@ static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val
     const ff_field *field = &ff_dataset_metadata(splits->train)->field[train_field];
     const char *train = ff_dataset_path(splits->train);
     int64_t largest, seen = -1;
-    FF_TRY(check_labeled(splits->train, train_field, &largest, error));
+    FF_TRY(
+        check_labeled(splits->train, train_field, &largest, &splits->train_without_label, error));
     if (splits->val) {
-        const ff_status status = check_labeled(splits->val, val_field, &seen, error);
+        const ff_status status =
+            check_labeled(splits->val, val_field, &seen, &splits->val_without_label, error);
         if (status != FF_OK)
             return ff_fail_within(error, status, "the validation set (--val none: without one)");
     }

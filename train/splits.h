@@ -28,7 +28,8 @@ typedef struct ff_splits {
     bool val_found;    /* not named on the command line */
     const char *label; /* the field's name; valid as long as `train` */
     uint32_t classes;  /* of that field: the number of its names, or the largest label plus one */
-    uint32_t channels, height, width; /* as samples enter the net */
+    uint64_t train_without_label, val_without_label; /* samples that no loss counts */
+    uint32_t channels, height, width;                /* as samples enter the net */
     /* Short side to which samples are resized for evaluation, also of the trained net elsewhere; 0
      * = not resized. */
     uint32_t val_resize;

@@ -160,6 +160,12 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
                 trainer->val_every);
     fprintf(out, "label          %s, %s\n", splits->label,
             ff_say_count(splits->classes, "class", "classes").text);
+    if (splits->train_without_label || splits->val_without_label)
+        fprintf(out,
+                "               left out, without a label: %s of the training set, %s of the "
+                "validation set\n",
+                ff_say_count(splits->train_without_label, "sample", "samples").text,
+                ff_say_count(splits->val_without_label, "sample", "samples").text);
     print_augment(out, trainer);
     print_sizes(out, trainer);
     if (splits->val && splits->val_resize)

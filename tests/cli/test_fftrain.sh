@@ -118,6 +118,7 @@ PYTHON
 "$fftrain" --data set "${small[@]}" --dry-run --json >plan.json 2>stderr
 check "--json writes the same, alone" "$python" layers.py
 refuses "--json of a run that trains" 2 "--json needs --dry-run; a run that trains logs with --log-json" --data set "${small[@]}" --json
+refuses "--log-json - of a run" 2 "--log-json -: wanted a file; --quiet --log-json /dev/stdout logs to the standard output" --data set "${small[@]}" --log-json -
 check "--dry-run trains nothing and logs nothing" bash -c "! grep -q '^epoch' stdout && ! test -e dry.jsonl"
 check "--help" bash -c "'$fftrain' --help | grep -q 'Exit codes: 0 done'"
 check "--compute reference" "$fftrain" --data tiny "${small[@]}" --epochs 1 --compute reference
@@ -415,6 +416,11 @@ make unnamed --count 20 --fields id
 check "classes without names" "$fftrain" --data unnamed "${small[@]}" --epochs 1
 make bare --count 20 --fields ''
 refuses "no label at all" 65 "bare: has no label field" --data bare "${small[@]}"
+make partly --count 100 --height 12 --width 12 --unlabeled --statistics
+without=$("${fftrain%/*}/ffinspect" partly --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["splits"][0]["fields"][0]["unlabeled"])')
+"$fftrain" --data partly --val partly "${small[@]}" -n >stdout
+check "samples without a label are counted ($without)" \
+    grep -qx " *left out, without a label: $without samples of the training set, $without samples of the validation set" stdout
 make unlabeled --count 100 --height 12 --width 12 --unlabeled
 "$fftrain" --data tiny --val unlabeled "${small[@]}" --epochs 1 >stdout 2>stderr
 judge "--val without statistics for a set with" 65 "tiny is normalized and unlabeled is not" $?

@@ -80,8 +80,8 @@ tap.ok(len(worst) == 36 and sorted((one["loss"] for one in worst), reverse=True)
        "the worst samples come by their loss, with their labels", worst)
 tap.ok(sheet("run/worst.png") == [color("test", order["test"][one["sample"]]) for one in worst], "worst.png shows them",
        sheet("run/worst.png"))
-tap.ok(sheet("run/inputs.png") == [color("train", number) for number in order["train"][:36]],
-       "inputs.png shows the first samples, in their colours", sheet("run/inputs.png"))
+tap.ok(sheet("run/inputs.png") == [color("train", number) for number in order["train"][:16]],
+       "inputs.png shows the samples of the first step, in their colours", sheet("run/inputs.png"))
 images = {tag: value for tag, _, value in events("run/events") if isinstance(value, tuple)}
 same = {tag: images.get(tag, [0, 0, 0])[2] == open("run/%s.png" % name, "rb").read()
         for tag, name in (("inputs", "inputs"), ("worst errors", "worst"))}

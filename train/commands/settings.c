@@ -162,9 +162,9 @@ ff_status ff_settings_use(ff_settings *out,
         {"epochs", 'e', FF_OPTION_INTEGER, "N", &trainer->epochs, NULL, 1, 1000000,
          "Passes over the training set; default: the model's."},
         {"batch", 'b', FF_OPTION_INTEGER, "N|auto", &trainer->batch, "auto", 1, 1048576,
-         "Samples per step; auto: the largest that needs at most 90 % of the memory, leaves an epoch "
-         "32 steps and is no more than 32 times the model's; default: the model's; a smaller set is "
-         "one batch."},
+         "Samples per step; auto: the largest power of two that leaves an epoch 32 steps and is no "
+         "more than 32 times the model's, or the largest that needs at most 90 % of the memory; "
+         "default, and auto's where an epoch is shorter: the model's; a smaller set is one batch."},
         {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
          "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
          "batch norms see one at a time; default 1."},

@@ -35,6 +35,10 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     if (out->json && !out->dry_run)
         return ff_fail(error, FF_USAGE,
                        "--json needs --dry-run; a run that trains logs with --log-json FILE");
+    if (out->log_json && !strcmp(out->log_json, "-"))
+        return ff_fail(error, FF_USAGE,
+                       "--log-json -: wanted a file; --quiet --log-json /dev/stdout logs to the "
+                       "standard output");
     if (out->world && !(out->dry_run && out->net))
         return ff_fail(error, FF_USAGE, "--world only predicts; it needs --dry-run and --net");
     if (out->net && !out->world)
