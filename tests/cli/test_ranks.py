@@ -1,5 +1,6 @@
 """Jobs of several ranks: --ranks, torchrun and mpirun; how they find each other, and how they end when one is lost,
 with tests/programs/rank_job.c. FF_KILLS: how many ranks are killed at random (6). Arguments: the tests to run."""
+import contextlib
 import os
 import random
 import re
@@ -206,6 +207,22 @@ def test_signals():
     check(job, "and they go on, though the time in which a silent rank is lost has passed", 0, 30 * SLOW)
 
 
+def test_own_pause():
+    """All are stopped for longer than a silent rank is waited for; one goes on first, and has heard nothing in that time."""
+    for alone_first in 0, 1:
+        job = start("--ranks", 3, "--steps", 300, "--timeout", 2 * SLOW)
+        ranks = job.ranks(3)
+        met(job)
+        one, others = ranks[alone_first], [process for rank, process in enumerate(ranks) if rank != alone_first]
+        for wait, number, which in ((0.1, signal.SIGSTOP, others), (3, signal.SIGSTOP, [one]), (0.3, signal.SIGCONT, [one]),
+                                    (0, signal.SIGCONT, others)):
+            for process in which:
+                with contextlib.suppress(ProcessLookupError):  # one that was lost
+                    os.kill(process, number)
+            time.sleep(wait * SLOW)
+        check(job, "rank %d does not take its own pause for the others' silence" % alone_first, 0, 30 * SLOW)
+
+
 def test_kills():
     """Ranks killed or stopped at random moments, once all have met."""
     kills = int(os.environ.get("FF_KILLS", "6"))
@@ -266,7 +283,7 @@ def test_two_launchers():
           "--ranks 2: torchrun has started this process as rank 1 of 2")
 
 
-TESTS = [test_torchrun, test_faults, test_signals, test_comings, test_kills, test_starts, test_strangers, test_mpirun,
-         test_two_launchers]  # the longest first
+TESTS = [test_torchrun, test_faults, test_signals, test_own_pause, test_comings, test_kills, test_starts, test_strangers,
+         test_mpirun, test_two_launchers]  # the longest first
 side_by_side(test for test in TESTS if len(sys.argv) < 2 or test.__name__ in sys.argv[1:])
 tap.finish()
