@@ -112,10 +112,10 @@ def told(kind, case):
     return {name: value for name, value in case.items() if name == "seed" or value != kind.CHOICES[name][0]}
 
 
-def search(kind, seconds, first):
-    """Draws cases from the seed `first` on. Returns their number, and [(case, Wrong, commands)], one for each word."""
+def search(kind, seconds, first, most):
+    """Draws at most so many cases from the seed `first` on. Returns their number, and [(case, Wrong, commands)], one for each word."""
     began, found, count = time.monotonic(), {}, 0
-    while time.monotonic() - began < seconds:
+    while time.monotonic() - began < seconds and count < most:
         case = draw(kind, first + count)
         count += 1
         wrong = attempt(kind, case)
