@@ -130,6 +130,20 @@ ff_dtype ff_dtype_choice(int index) {
     return choices[index];
 }
 
+/* Where all bits of an exponent are set, one more of its lowest carries into the sign's place. */
+FF_CLONES bool ff_all_finite(const void *array, ff_dtype dtype, size_t count) {
+    const uint16_t *half = array;
+    const uint32_t *single = array;
+    const uint16_t mask = dtype == FF_BF16 ? 0x7f80 : 0x7c00, one = dtype == FF_BF16 ? 0x80 : 0x400;
+    uint16_t carried16 = 0;
+    uint32_t carried32 = 0;
+    if (dtype == FF_F32)
+        for (size_t i = 0; i < count; i++) carried32 |= (single[i] & 0x7f800000u) + 0x800000u;
+    else if (dtype == FF_F16 || dtype == FF_BF16)
+        for (size_t i = 0; i < count; i++) carried16 |= (uint16_t)((half[i] & mask) + one);
+    return !(carried32 & 0x80000000u) && !(carried16 & 0x8000u);
+}
+
 void ff_convert(void *to, ff_dtype to_dtype, const void *from, ff_dtype from_dtype, size_t count) {
     if (to_dtype == from_dtype) {
         memcpy(to, from, count * dtypes[to_dtype].bytes);

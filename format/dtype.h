@@ -50,6 +50,9 @@ static inline float ff_f32_from_bf16(uint16_t bits) {
 /* Element `index` of an array of any dtype as a double (exact but for i64 beyond 2^53). */
 double ff_element(const void *array, ff_dtype dtype, size_t index);
 
+/* Whether none of `count` elements is inf or NaN. */
+bool ff_all_finite(const void *array, ff_dtype dtype, size_t count);
+
 /* Converts `count` elements. Between floats: exact or rounded to nearest even; from integers
  * to floats: the integer's value, rounded once. Other pairs are the caller's bug (assert). */
 void ff_convert(void *to, ff_dtype to_dtype, const void *from, ff_dtype from_dtype, size_t count);

@@ -57,6 +57,29 @@ static void widening_is_exact(void **state) {
     }
 }
 
+/* Every 16-bit value, alone and as the last of 37 others, and the edges of f32. */
+static void not_finite_is_found(void **state) {
+    (void)state;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        uint16_t row[38] = {0};
+        row[37] = (uint16_t)bits;
+        bool half = isfinite(reference_value(bits, 5, 10));
+        bool brain = isfinite(reference_value(bits, 8, 7));
+        assert_true(ff_all_finite(&row[37], FF_F16, 1) == half);
+        assert_true(ff_all_finite(row, FF_F16, 38) == half);
+        assert_true(ff_all_finite(row, FF_BF16, 38) == brain);
+        assert_true(ff_all_finite(row, FF_BF16, 37));
+    }
+    const float edges[] = {0.0f,     -0.0f,    FLT_MIN,   FLT_TRUE_MIN, FLT_MAX,
+                           -FLT_MAX, INFINITY, -INFINITY, NAN,          -NAN};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        float row[19] = {0};
+        row[i] = edges[i];
+        assert_true(ff_all_finite(row, FF_F32, 19) == isfinite(edges[i]));
+    }
+    assert_true(ff_all_finite(edges, FF_F32, 6) && ff_all_finite(edges, FF_F32, 0));
+}
+
 static void check_narrowing(float value) {
     uint16_t half = ff_f16_from_f32(value), brain = ff_bf16_from_f32(value);
     if (isnan(value)) {
@@ -185,6 +208,7 @@ static void names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(widening_is_exact),
+        cmocka_unit_test(not_finite_is_found),
         cmocka_unit_test(narrowing_rounds_to_even),
         cmocka_unit_test(arrays),
         cmocka_unit_test(names),

@@ -101,18 +101,6 @@ static ff_status map_class(const pack_state *packing, size_t index, int64_t *map
     return FF_OK;
 }
 
-/* Whether any of the values is inf or NaN: all bits of its exponent are set. */
-static bool has_not_finite(const void *tensor, ff_dtype dtype, size_t count) {
-    const uint16_t *half = tensor, mask = dtype == FF_BF16 ? 0x7f80 : 0x7c00;
-    const uint32_t *single = tensor;
-    bool found = false;
-    if (dtype == FF_F32)
-        for (size_t i = 0; i < count; i++) found |= (single[i] & 0x7f800000) == 0x7f800000;
-    else if (dtype == FF_F16 || dtype == FF_BF16)
-        for (size_t i = 0; i < count; i++) found |= (half[i] & mask) == mask;
-    return found;
-}
-
 /* Refuses an item that the set has already. */
 static ff_status check_new(const pack_state *packing, const ff_item *item, uint64_t checksum,
                            ff_error *error) {
@@ -164,8 +152,7 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     else
         ff_transform_interleaved(transform, sample->values, sample->width, sample->height, tensor);
     to->clipped += sample->clipped;
-    to->not_finite += has_not_finite(tensor, metadata->dtype,
-                                     (size_t)metadata->channels * sample->height * sample->width);
+    to->not_finite += ff_transform_not_finite(transform, sample->width, sample->height, tensor);
     return FF_OK;
 }
 

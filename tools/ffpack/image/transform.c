@@ -74,6 +74,7 @@ static ff_status fill(ff_transform *transform, const ff_transform_spec *spec, ff
             transform->std[c] = spec->std[c];
         }
     }
+    transform->always_finite = !ff_dtype_is_float(spec->dtype);
     if (spec->source != FF_VALUES_U8 || spec->dtype == FF_U8) return FF_OK;
     void *table;
     FF_TRY(ff_alloc_aligned(&table, (uint64_t)spec->channels * 256, ff_dtype_bytes(spec->dtype), 0,
@@ -83,6 +84,7 @@ static ff_status fill(ff_transform *transform, const ff_transform_spec *spec, ff
     else
         transform->table16 = table;
     fill_table(transform);
+    transform->always_finite = ff_all_finite(table, spec->dtype, (size_t)spec->channels * 256);
     return FF_OK;
 }
 

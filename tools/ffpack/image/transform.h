@@ -61,6 +61,10 @@ void ff_transform_floats(const ff_transform *transform, const float *values, ff_
 void ff_transform_words(const ff_transform *transform, const uint16_t *values, ff_layout from,
                         uint32_t width, uint32_t height, void *output);
 
+/* Whether any value of an output of width x height is inf or NaN. */
+bool ff_transform_not_finite(const ff_transform *transform, uint32_t width, uint32_t height,
+                             const void *output);
+
 /* The output value of channel `channel` for u8 value `value`, as float32 before it is rounded to
  * the dtype: the definition that the tables are built from. */
 float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_t value);

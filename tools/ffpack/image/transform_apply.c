@@ -178,3 +178,9 @@ void ff_transform_words(const ff_transform *transform, const uint16_t *values, f
     else
         apply_wide(transform, &(wide_values){.words = values}, from, count, output);
 }
+
+bool ff_transform_not_finite(const ff_transform *transform, uint32_t width, uint32_t height,
+                             const void *output) {
+    size_t count = (size_t)transform->channels * height * width;
+    return !transform->always_finite && !ff_all_finite(output, transform->dtype, count);
+}

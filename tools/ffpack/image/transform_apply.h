@@ -29,6 +29,7 @@ struct ff_transform {
      * packed as floats, none otherwise. */
     uint16_t *table16;
     uint32_t *table32;
+    bool always_finite; /* every value that an output can hold is: tables, integers */
     ff_transform_fast fast;
 };
 
