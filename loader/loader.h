@@ -259,10 +259,11 @@ ff_slot ff_loader_first_slot(const ff_loader *loader, uint32_t epoch);
 
 /* Since creation. */
 typedef struct ff_loader_stats {
-    uint64_t wait_ns; /* spent in acquire: the consumer's wait for data */
-    uint64_t fill_ns; /* spent filling, summed over threads */
-    uint64_t busy_ns; /* of it, the processors' time: the threads waited for the rest of it */
-    uint64_t samples; /* acquired */
+    uint64_t wait_ns;       /* spent in acquire: the consumer's wait for data */
+    uint64_t fill_ns;       /* spent filling, summed over threads */
+    uint64_t busy_ns;       /* of fill_ns, the processors' time; the threads waited for the rest */
+    uint64_t pages_awaited; /* while filling: the storage's, read into memory */
+    uint64_t samples;       /* acquired */
     uint64_t batches;
     uint64_t blocks; /* allocated, with kept_bytes */
 } ff_loader_stats;

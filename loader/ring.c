@@ -53,13 +53,15 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     uint32_t begin = run * loader->run_rows;
     uint32_t end = rows - begin < loader->run_rows ? rows : begin + loader->run_rows;
     pthread_mutex_unlock(&loader->mutex);
-    const uint64_t began = ff_now_ns(), busy = ff_busy_ns();
+    const uint64_t began = ff_now_ns(), busy = ff_busy_ns(), pages = ff_pages_awaited();
     ff_status status = ff_gather(gatherer, &slot->batch, slot->pinned, slot->source, slot->params,
                                  begin, end, &failed_row, &error);
     const uint64_t took = ff_now_ns() - began, worked = ff_busy_ns() - busy;
+    const uint64_t awaited = ff_pages_awaited() - pages;
     pthread_mutex_lock(&loader->mutex);
     loader->stats.fill_ns += took;
     loader->stats.busy_ns += worked;
+    loader->stats.pages_awaited += awaited;
     if (status != FF_OK) note_failure(loader, slot, failed_row, status, &error);
     if (--slot->runs_left) return;
     if (slot->status == FF_OK) {

@@ -18,7 +18,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 /* A run in progress. */
 typedef struct running {
@@ -333,19 +332,13 @@ static void choose_best_again(running *run) {
     totals->best_by = by;
 }
 
-/* Pages that this process had to wait for. */
-static uint64_t major_faults(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
-}
-
-/* Threads that fill batches wait for pages or reads, or for a processor, which other work has. A
- * program that is loaded has some faults, too. */
-static double storage_share(const ff_trainer *trainer, const ff_loader_stats *loader,
-                            uint64_t faults) {
-    enum { FAULTS = 64 };
+/* A thread that fills a batch waits for the storage, or for a processor that other work has: only
+ * the pages and reads that were waited for tell these apart. A few pages say nothing. */
+static double storage_share(const ff_trainer *trainer, const ff_loader_stats *loader) {
+    enum { FEW = 64 };
     if (!loader->fill_ns || loader->busy_ns > loader->fill_ns) return 0;
-    if (faults < FAULTS && !ff_feed_describe(trainer->train_feed).loader.direct) return 0;
+    if (loader->pages_awaited < FEW && !ff_feed_describe(trainer->train_feed).loader.direct)
+        return 0;
     return 1 - (double)loader->busy_ns / (double)loader->fill_ns;
 }
 
@@ -354,7 +347,7 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     ff_error own = {0};
     if (!error) error = &own;
     running run = {.trainer = trainer, .report = report, .options = options};
-    const uint64_t began = ff_now_ns(), faults = major_faults();
+    const uint64_t began = ff_now_ns();
     run.goes_on = options->from != NULL;
     if (options->from) run.state = *options->from;
     FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
@@ -397,7 +390,7 @@ done:
     if (loader.fill_ns)
         run.result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
                                  (trainer->workers > 1 ? trainer->workers : 1);
-    run.result.storage_share = storage_share(trainer, &loader, major_faults() - faults);
+    run.result.storage_share = storage_share(trainer, &loader);
     /* The end is logged in any case; a failure to log must not hide the first failure. */
     ff_error log_error = {0};
     ff_status log_status =

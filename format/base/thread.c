@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -137,4 +138,9 @@ uint64_t ff_now_ns(void) {
 
 uint64_t ff_busy_ns(void) {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t ff_pages_awaited(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
 }

@@ -36,5 +36,8 @@ FF_MUST_USE ff_status ff_parallel_for(int thread_count, size_t count,
 uint64_t ff_now_ns(void);
 /* The processor's time of the calling thread, in nanoseconds. */
 uint64_t ff_busy_ns(void);
+/* The pages that the calling thread waited for so far, as they had to be read: major
+ * faults. */
+uint64_t ff_pages_awaited(void);
 
 #endif
