@@ -61,7 +61,7 @@ class Ratio(torch.optim.Optimizer):
 def torch_options(options):
     keep = {key.replace("-", "_"): value for key, value in options.items() if key not in ("beta1", "beta2", "clip")}
     if "beta1" in options:
-        keep["betas"] = (options["beta1"], options["beta2"])
+        keep["betas"] = (float(options["beta1"]), float(options["beta2"])) # both floats, as new releases of PyTorch want
     return keep
 
 
