@@ -5,16 +5,8 @@
 #include "train/bottleneck.h"
 
 static ff_trainer *trainer_of(const char *folder, bool compressed, const char *augment) {
-    set_spec spec = {.dtype = FF_U8,
-                     .layout = FF_CHW,
-                     .channels = 3,
-                     .height = 16,
-                     .width = 16,
-                     .alignment = 64,
-                     .items = 60,
-                     .labels = LABELS_CLASS,
-                     .zstd = compressed,
-                     .seed = 5};
+    set_spec spec = plain_set(60);
+    spec.zstd = compressed;
     static ff_trainer_options options; /* which the trainer keeps */
     options = ff_trainer_default_options();
     ff_trainer *trainer;
@@ -29,7 +21,8 @@ static ff_trainer *trainer_of(const char *folder, bool compressed, const char *a
     return trainer;
 }
 
-/* Of a run whose steps waited for data that share of the time. */
+/* A run's steps waited for data during `wait` of their time, and its workers for the storage during
+ * `storage` of theirs; the sentence has `wanted`. */
 static void says(ff_trainer *trainer, double wait, double storage, const char *wanted) {
     const ff_run_result result = {
         .totals = {.train_ns = 1000000, .wait_ns = (uint64_t)(wait * 1e6), .samples = 1000},
@@ -72,25 +65,25 @@ static void each_cause_has_its_advice(void **state) {
     remove_folder(folder);
 }
 
-static void nothing_is_shortened_that_is_not_there(void **state) {
-    (void)state;
+/* Without augmentation the samples themselves are what can change. */
+static void samples_have_advice(bool compressed, double storage, const char *wanted) {
     char *folder = new_folder();
-    ff_trainer *trainer = trainer_of(folder, false, "none");
+    ff_trainer *trainer = trainer_of(folder, compressed, "none");
     trainer->workers = ff_cpu_count();
-    says(trainer, 0.5, 0, "for it; use smaller samples.");
+    says(trainer, 0.5, storage, wanted);
+    if (compressed) rates_say(trainer, (double[]){10, 100, 0, 100}, 50, "pack without --compress.");
     ff_trainer_destroy(&trainer);
     remove_folder(folder);
 }
 
+static void nothing_is_shortened_that_is_not_there(void **state) {
+    (void)state;
+    samples_have_advice(false, 0, "for it; use smaller samples.");
+}
+
 static void compressed_sets_say_so(void **state) {
     (void)state;
-    char *folder = new_folder();
-    ff_trainer *trainer = trainer_of(folder, true, "none");
-    trainer->workers = ff_cpu_count();
-    says(trainer, 0.5, 0.1, "for it; pack without --compress.");
-    rates_say(trainer, (double[]){10, 100, 0, 100}, 50, "pack without --compress.");
-    ff_trainer_destroy(&trainer);
-    remove_folder(folder);
+    samples_have_advice(true, 0.1, "for it; pack without --compress.");
 }
 
 int main(void) {
