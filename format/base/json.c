@@ -2,6 +2,7 @@
 
 #include "format/base/bytes.h"
 #include "format/base/memory.h"
+#include "format/base/read.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,4 +37,22 @@ void ff_json_append(json_t **array, json_t *item) {
     if (json_array_append_new(*array, item) == 0) return;
     json_decref(*array);
     *array = NULL;
+}
+
+ff_status ff_json_lines_read(const char *path, ff_json_taker *take, void *context, size_t *others,
+                             ff_error *error) {
+    ff_buffer all = {0};
+    ff_status status = ff_read_whole(&all, path, UINT64_C(1) << 30, error);
+    for (const char *line = all.bytes; status == FF_OK && line && *line;) {
+        const size_t length = strcspn(line, "\n");
+        json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
+        if (json_is_object(object))
+            status = take(context, object, error);
+        else if (others)
+            *others += length > 0;
+        json_decref(object);
+        line += length + (line[length] == '\n');
+    }
+    ff_buffer_free(&all);
+    return status;
 }

@@ -3,6 +3,8 @@
 #ifndef FF_BASE_JSON_H
 #define FF_BASE_JSON_H
 
+#include "format/base/status.h"
+
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +25,12 @@ void ff_json_append(json_t **array, json_t *item);
 
 /* An id in hexadecimal. */
 json_t *ff_json_id(const uint8_t id[16]);
+
+/* Calls take with the object of each line of a file, until a call fails; returns that call's
+ * status. Lines that are not JSON objects are counted in *others, which may be NULL; empty ones are
+ * not. FF_IO; FF_BAD_DATA beyond 1 GiB. */
+typedef ff_status ff_json_taker(void *context, json_t *object, ff_error *error);
+FF_MUST_USE ff_status ff_json_lines_read(const char *path, ff_json_taker *take, void *context,
+                                         size_t *others, ff_error *error);
 
 #endif

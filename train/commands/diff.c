@@ -5,7 +5,7 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
 #include "train/debug/hash_log.h"
-#include "train/debug/run_log.h"
+#include "train/debug/option_changes.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -204,7 +204,7 @@ static uint64_t change_in(const run runs[2], uint64_t from, uint64_t to) {
     for (int i = 0; i < 2; i++) {
         char path[PATH_MAX];
         snprintf(path, sizeof path, "%s/" FF_RUN_LOG_FILE, runs[i].path);
-        const uint64_t changed = ff_run_log_change(path, from, to);
+        const uint64_t changed = ff_option_changes_last(path, from, to);
         if (changed > last) last = changed;
     }
     return last;

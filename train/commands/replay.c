@@ -9,7 +9,7 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
-#include "train/debug/run_log.h"
+#include "train/debug/option_changes.h"
 #include "train/origin.h"
 #include "train/sheets.h"
 #include "train/whitening.h"
@@ -23,8 +23,8 @@ enum { RECIPE_LIMIT_BYTES = 1 << 20 };
 static const char summary[] =
     "Makes a step of a run again, from the newest checkpoint before it or from the beginning, and "
     "prints its loss, what every layer computes, every gradient, what is not finite first, and its "
-    "samples. On the CPU, with the same --threads, its loss has the bits of the run's, but where the run "
-    "had several ranks without --reproducible: replay has one. The run is not changed.";
+    "samples. On the CPU, with the same --threads, its loss has the bits of the run's. A run on several "
+    "ranks without --reproducible is the exception: replay computes on one. The run is not changed.";
 
 static const char epilogue[] =
     "Examples:\n"
@@ -174,7 +174,7 @@ static ff_status write_sheet(const ff_trainer *trainer, const given *in, ff_erro
 static void print_doubts(const beginning *b, const given *in, const ff_trainer *trainer) {
     const char *effect = ff_origin_effect_of_ranks(trainer);
     const uint64_t first = trainer->options->first_step;
-    const uint64_t changed = b->log ? ff_run_log_change(b->log, first, b->recipe_step) : 0;
+    const uint64_t changed = b->log ? ff_option_changes_last(b->log, first, b->recipe_step) : 0;
     ff_origin now;
     ff_origin_of(&now, trainer);
     if (changed)

@@ -1,12 +1,11 @@
-#include "train/debug/run_log.h"
+#include "train/debug/option_changes.h"
 
-#include <jansson.h>
+#include "format/base/json.h"
+
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* Of a line "start", what updates depend on. */
+/* What updates depend on, in a line "start". */
 static const char *const updates[] = {
     "epochs",    "augment",   "learning_rate", "schedule",        "warmup_steps",
     "momentum",  "nesterov",  "weight_decay",  "label_smoothing", "groups",
@@ -20,28 +19,28 @@ static bool same(const json_t *one, const json_t *other) {
     return true;
 }
 
-uint64_t ff_run_log_change(const char *path, uint64_t from, uint64_t to) {
-    FILE *file = fopen(path, "re");
-    json_t *before = NULL;
-    uint64_t changed = 0;
-    char *line = NULL;
-    size_t room = 0;
-    while (file && getline(&line, &room, file) > 0) {
-        json_t *start = strstr(line, "\"start\"") ? json_loads(line, 0, NULL) : NULL;
-        const char *event = json_string_value(json_object_get(start, "event"));
-        if (!event || strcmp(event, "start") != 0) {
-            json_decref(start);
-            continue;
-        }
-        const json_int_t step = json_integer_value(json_object_get(start, "first_step"));
-        if (before && !same(before, start) && step > 0 && (uint64_t)step > from &&
-            (uint64_t)step < to)
-            changed = (uint64_t)step;
-        json_decref(before);
-        before = start;
-    }
-    json_decref(before);
-    free(line);
-    if (file) fclose(file);
-    return changed;
+typedef struct search {
+    uint64_t from, to, found;
+    json_t *before; /* the line "start" of the session before */
+} search;
+
+static ff_status take_line(void *context, json_t *line, ff_error *error) {
+    search *s = context;
+    const char *event = json_string_value(json_object_get(line, "event"));
+    (void)error;
+    if (!event || strcmp(event, "start") != 0) return FF_OK;
+    const json_int_t step = json_integer_value(json_object_get(line, "first_step"));
+    if (s->before && !same(s->before, line) && step > 0 && (uint64_t)step > s->from &&
+        (uint64_t)step < s->to)
+        s->found = (uint64_t)step;
+    json_decref(s->before);
+    s->before = json_incref(line);
+    return FF_OK;
+}
+
+uint64_t ff_option_changes_last(const char *path, uint64_t from, uint64_t to) {
+    search s = {.from = from, .to = to};
+    const ff_status status = ff_json_lines_read(path, take_line, &s, NULL, NULL);
+    json_decref(s.before);
+    return status == FF_OK ? s.found : 0;
 }

@@ -64,44 +64,34 @@ static void begin_session(ff_run_log *run, json_t *event) {
     replace(&run->end, NULL);
 }
 
-/* False when out of memory. */
-static bool add_event(ff_run_log *run, json_t *event) {
+static ff_status add_event(void *context, json_t *event, ff_error *error) {
+    ff_run_log *run = context;
     const char *kind = ff_run_log_text(event, "event");
-    if (strcmp(kind, "epoch") == 0) return add_epoch(run, event);
     json_t *text = json_object_get(event, "text");
-    if (strcmp(kind, "note") == 0)
-        return !json_is_string(text) || json_array_append(run->notes, text) == 0;
-    if (strcmp(kind, "start") == 0) {
+    bool good = true;
+    if (strcmp(kind, "epoch") == 0) {
+        good = add_epoch(run, event);
+    } else if (strcmp(kind, "note") == 0) {
+        good = !json_is_string(text) || json_array_append(run->notes, text) == 0;
+    } else if (strcmp(kind, "start") == 0) {
         begin_session(run, event);
-        return json_array_clear(run->notes) == 0;
+        good = json_array_clear(run->notes) == 0;
+    } else if (strcmp(kind, "end") == 0) {
+        replace(&run->end, json_incref(event));
     }
-    if (strcmp(kind, "end") == 0) replace(&run->end, json_incref(event));
-    return true;
+    return good ? FF_OK : ff_fail(error, FF_NO_MEMORY, "not enough memory for the log of a run");
 }
 
 static ff_status read_log(ff_run_log *run, const char *path, ff_error *error) {
-    ff_buffer all = {0};
-    bool good = true;
     run->epochs = json_array();
     run->notes = json_array();
-    ff_status status = ff_read_whole(&all, path, MOST_BYTES, error);
-    for (char *line = all.bytes; good && status == FF_OK && line && *line;) {
-        const size_t length = strcspn(line, "\n");
-        json_t *event = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
-        if (json_is_object(event))
-            good = add_event(run, event);
-        else
-            run->unreadable += length > 0;
-        json_decref(event);
-        line += length + (line[length] == '\n');
-    }
-    ff_buffer_free(&all);
-    if (!good || !run->epochs || !run->notes)
-        status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory for the log", path);
-    if (status == FF_OK && !run->start && !json_array_size(run->epochs))
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s: has no line of a run; fftrain --log-json FILE writes them", path);
-    return status;
+    if (!run->epochs || !run->notes)
+        return ff_fail(error, FF_NO_MEMORY, "%s: not enough memory for the log", path);
+    FF_TRY(ff_json_lines_read(path, add_event, run, &run->unreadable, error));
+    if (!run->start && !json_array_size(run->epochs))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: has no line of a run; fftrain --log-json FILE writes them", path);
+    return FF_OK;
 }
 
 static ff_status read_evaluation(ff_run_log *run, const char *folder, ff_error *error) {
