@@ -304,7 +304,7 @@ ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, size_t field, i
                        at->name, ff_field_kind_name(at->kind));
     uint64_t offset = ff_metadata_field_offset(&dataset->metadata, field, 1, 1, &wide);
     FF_TRY(ff_dataset_small_label(dataset, number, offset, bytes, ff_field_bytes(at), error));
-    *value = at->dtype == FF_I64 ? (int64_t)ff_load_u64(bytes) : (int32_t)ff_load_u32(bytes);
+    *value = ff_field_class(at, bytes);
     if (*value < -1 || (at->class_count && *value >= (int64_t)at->class_count))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: sample %" PRIu64 " has class %" PRId64 " in field %s, wanted -1 to %u",

@@ -280,6 +280,10 @@ uint64_t ff_field_bytes(const ff_field *field) {
     return (uint64_t)field->width * ff_dtype_bytes(field->dtype);
 }
 
+int64_t ff_field_class(const ff_field *field, const void *bytes) {
+    return field->dtype == FF_I64 ? (int64_t)ff_load_u64(bytes) : (int32_t)ff_load_u32(bytes);
+}
+
 uint64_t ff_metadata_tensor_bytes(const ff_metadata *metadata, uint32_t height, uint32_t width) {
     return (uint64_t)metadata->channels * height * width * ff_dtype_bytes(metadata->dtype);
 }

@@ -179,6 +179,8 @@ uint64_t ff_metadata_label_row_bytes(const ff_metadata *metadata);
 /* Bytes of one sample's values of a field, and their offset: in the label row where `*wide` is
  * false, else from the start of the tensor. */
 uint64_t ff_field_bytes(const ff_field *field);
+/* The class that a sample's bytes of a field of kind class hold, as stored; -1 = no label. */
+int64_t ff_field_class(const ff_field *field, const void *bytes);
 uint64_t ff_metadata_field_offset(const ff_metadata *metadata, size_t field, uint32_t height,
                                   uint32_t width, bool *wide);
 

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t class_value(const ff_field *field, const void *values) {
-    return field->dtype == FF_I64 ? (int64_t)ff_load_u64(values) : (int32_t)ff_load_u32(values);
-}
-
 static ff_status add_number(ff_buffer *out, const ff_field *field, const void *values, size_t i,
                             ff_error *error) {
     char text[32];
@@ -83,7 +79,7 @@ ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *datase
     ff_status status = FF_OK;
     switch (field->kind) {
     case FF_FIELD_CLASS:
-        status = ff_class_name(out, field, class_value(field, values), FF_NAME_NUMBERED, error);
+        status = ff_class_name(out, field, ff_field_class(field, values), FF_NAME_NUMBERED, error);
         break;
     case FF_FIELD_MULTI_HOT: status = add_set_values(out, field, values, limit, 0, error); break;
     case FF_FIELD_SOFT: status = add_probabilities(out, field, values, limit, error); break;
@@ -113,7 +109,7 @@ ff_status ff_inspect_caption(ff_buffer *out, ff_reader *reader, ff_dataset *data
     FF_TRY(read_values(reader, dataset, number, index, &values, error));
     ff_status status;
     if (field->kind == FF_FIELD_CLASS)
-        status = ff_class_name(out, field, class_value(field, values), how, error);
+        status = ff_class_name(out, field, ff_field_class(field, values), how, error);
     else if (field->kind == FF_FIELD_SOFT)
         status = add_likeliest(out, field, values, how, error);
     else

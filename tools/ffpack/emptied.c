@@ -1,31 +1,23 @@
 #include "tools/ffpack/emptied.h"
 
-#include "format/base/bytes.h"
 #include "format/reader.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Counts the listed items of each class. */
-static ff_status count_listed(const ff_source_split *split, const ff_metadata *metadata,
-                              size_t index, uint64_t *count, ff_error *error) {
-    const ff_field *field = &metadata->field[index];
-    size_t offset = 0;
-    for (size_t i = 0; i < index; i++) offset += ff_field_bytes(&metadata->field[i]);
-    ff_listing_cursor *cursor;
-    FF_TRY(ff_listing_cursor_create(&cursor, split->listing, error));
-    ff_status status = FF_OK;
-    for (uint64_t i = 0; i < ff_listing_count(split->listing) && status == FF_OK; i++) {
-        ff_item item;
-        status = ff_listing_item(cursor, i, &item, error);
-        if (status != FF_OK) break;
-        const char *at = (const char *)item.labels + offset;
-        int64_t value =
-            field->dtype == FF_I64 ? (int64_t)ff_load_u64(at) : (int32_t)ff_load_u32(at);
-        if (value >= 0 && value < field->class_count) count[value]++;
-    }
-    ff_listing_cursor_destroy(&cursor);
-    return status;
+/* How many items have each class of a field. */
+typedef struct class_counts {
+    const ff_field *field;
+    size_t offset; /* of the field's bytes among an item's labels */
+    uint64_t *count;
+} class_counts;
+
+static ff_status count_item(void *context, const ff_item *item, ff_error *error) {
+    const class_counts *counts = context;
+    int64_t value = ff_field_class(counts->field, (const char *)item->labels + counts->offset);
+    (void)error;
+    if (value >= 0 && value < counts->field->class_count) counts->count[value]++;
+    return FF_OK;
 }
 
 /* Clears the counts of classes that the set has samples of. */
@@ -43,11 +35,14 @@ static ff_status check_field(const ff_source_split *split, ff_dataset *dataset, 
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const ff_field *field = &metadata->field[index];
     uint64_t *count, lost = 0;
+    size_t offset = 0;
     uint32_t first = 0;
     if (field->kind != FF_FIELD_CLASS || !field->class_count) return FF_OK;
+    for (size_t i = 0; i < index; i++) offset += ff_field_bytes(&metadata->field[i]);
     FF_TRY(ff_alloc(&count, field->class_count, sizeof *count, "classes", error));
     ff_status status;
-    FF_TRY_DONE(count_listed(split, metadata, index, count, error));
+    class_counts listed = {.field = field, .offset = offset, .count = count};
+    FF_TRY_DONE(ff_listing_visit(split->listing, count_item, &listed, error));
     FF_TRY_DONE(clear_packed(dataset, index, count, error));
     for (uint32_t i = 0; i < field->class_count; i++)
         if (count[i] && !lost++) first = i;

@@ -75,10 +75,8 @@ static void first(uint64_t *at, int64_t *number, uint64_t now, int64_t value) {
 void ff_class_numbers_see(ff_class_numbers *numbers, int64_t value, uint64_t at) {
     if (value == -1) return;
     const int32_t label = ff_class_numbers_named(numbers, value);
-    if (label >= 0)
-        first(&numbers->named_at, &numbers->named, at, value);
-    else
-        first(&numbers->nameless_at, &numbers->nameless, at, value);
+    if (label >= 0 && !numbers->named_at) numbers->named_at = at;
+    if (label < 0) first(&numbers->nameless_at, &numbers->nameless, at, value);
     if (label >= 0 && label != value) first(&numbers->other_at, &numbers->other, at, value);
     if (value < 0 || value >= numbers->field->class_count)
         first(&numbers->beyond_at, &numbers->beyond, at, value);

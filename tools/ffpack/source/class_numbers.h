@@ -38,13 +38,12 @@ typedef struct ff_class_numbers {
         uint32_t label;
     } * name; /* [name_count] the names that are numbers, by value; owned */
     uint32_t name_count;
-    bool all; /* names are numbers */
-    uint64_t seen;
+    bool all;                                  /* names are numbers */
     uint64_t named_at, nameless_at, beyond_at; /* the first number that is a name, is none, is no
                                                   place; 0 = none */
     uint64_t other_at;                         /* the first that is the name of one class and the
                                                   place of another; 0 = none */
-    int64_t named, nameless, beyond, other;
+    int64_t nameless, beyond, other;
     bool names;     /* decided: numbers are names */
 } ff_class_numbers; /* zero-initialised {0} */
 

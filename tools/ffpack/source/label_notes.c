@@ -18,15 +18,6 @@ typedef struct seen {
     ff_buffer example;
 } seen;
 
-static int64_t class_of(const ff_field *field, const char *value) {
-    int32_t small;
-    int64_t large;
-    memcpy(&small, value, sizeof small);
-    if (field->dtype != FF_I64) return small;
-    memcpy(&large, value, sizeof large);
-    return large;
-}
-
 /* A class by its name, or its number. */
 static ff_status add_class(ff_buffer *text, const ff_field *field, int64_t label, ff_error *error) {
     if (label < field->class_count)
@@ -49,7 +40,8 @@ static double number_of(const ff_field *field, const char *value, uint32_t index
 
 static ff_status add_values(ff_buffer *text, const ff_field *field, const char *value,
                             ff_error *error) {
-    if (field->kind == FF_FIELD_CLASS) return add_class(text, field, class_of(field, value), error);
+    if (field->kind == FF_FIELD_CLASS)
+        return add_class(text, field, ff_field_class(field, value), error);
     const bool hot = field->kind == FF_FIELD_MULTI_HOT;
     uint32_t shown = 0;
     for (uint32_t i = 0; i < field->width; i++) {
@@ -67,7 +59,7 @@ static ff_status see(seen *of, const ff_item *item, ff_error *error) {
     const ff_field *field = of->field;
     const char *value = (const char *)item->labels + of->offset;
     if (field->kind == FF_FIELD_CLASS) {
-        int64_t label = class_of(field, value);
+        int64_t label = ff_field_class(field, value);
         if (label < 0) {
             of->unlabeled++;
             return FF_OK;
@@ -82,21 +74,9 @@ static ff_status see(seen *of, const ff_item *item, ff_error *error) {
     return add_values(&of->example, field, value, error);
 }
 
-static ff_status see_all(const ff_source *source, seen *fields, ff_error *error) {
-    for (size_t i = 0; i < source->split_count; i++) {
-        ff_listing *listing = source->split[i].listing;
-        ff_listing_cursor *cursor;
-        FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
-        ff_status status = FF_OK;
-        for (uint64_t k = 0; k < ff_listing_count(listing) && status == FF_OK; k++) {
-            ff_item item;
-            status = ff_listing_item(cursor, k, &item, error);
-            for (size_t f = 0; f < source->labels.field_count && status == FF_OK; f++)
-                status = see(&fields[f], &item, error);
-        }
-        ff_listing_cursor_destroy(&cursor);
-        FF_TRY(status);
-    }
+/* The item's labels of all fields; `context`: what was seen of each, then one without a field. */
+static ff_status see_item(void *context, const ff_item *item, ff_error *error) {
+    for (seen *of = context; of->field; of++) FF_TRY(see(of, item, error));
     return FF_OK;
 }
 
@@ -135,7 +115,9 @@ ff_status ff_source_note_labels(ff_source *source, ff_error *error) {
         fields[i] = (seen){.field = &source->labels.field[i], .offset = offset};
         offset += ff_field_bytes(fields[i].field);
     }
-    ff_status status = offset ? see_all(source, fields, error) : FF_OK;
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < source->split_count && offset && status == FF_OK; i++)
+        status = ff_listing_visit(source->split[i].listing, see_item, fields, error);
     for (size_t i = 0; i < source->labels.field_count && status == FF_OK; i++) {
         char *text;
         status = say(&fields[i], &text, error);

@@ -46,34 +46,17 @@ ff_status ff_source_relabel(ff_source *source, size_t label_bytes, change_labels
 
 /* ---- numbers of known classes -------------------------------------------------------------- */
 
-typedef ff_status label_taker(void *context, int32_t label, uint64_t item, ff_error *error);
+typedef struct numbered_items {
+    ff_class_numbers *numbers;
+    uint64_t count;
+} numbered_items;
 
-/* The labels of all items, whose only field is a class. */
-static ff_status for_labels(ff_source *source, label_taker *take, void *context, ff_error *error) {
-    uint64_t number = 0;
-    for (size_t i = 0; i < source->split_count; i++) {
-        ff_listing *listing = source->split[i].listing;
-        ff_listing_cursor *cursor;
-        FF_TRY(ff_listing_finish(listing, error));
-        FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
-        ff_status status = FF_OK;
-        for (uint64_t k = 0; k < ff_listing_count(listing) && status == FF_OK; k++) {
-            ff_item item;
-            int32_t label;
-            status = ff_listing_item(cursor, k, &item, error);
-            if (status != FF_OK) break;
-            memcpy(&label, item.labels, sizeof label);
-            status = take(context, label, ++number, error);
-        }
-        ff_listing_cursor_destroy(&cursor);
-        FF_TRY(status);
-    }
-    return FF_OK;
-}
-
-static ff_status see_number(void *context, int32_t label, uint64_t item, ff_error *error) {
+static ff_status see_number(void *context, const ff_item *item, ff_error *error) {
+    numbered_items *items = context;
+    int32_t label;
     (void)error;
-    ff_class_numbers_see(context, label, item);
+    memcpy(&label, item->labels, sizeof label);
+    ff_class_numbers_see(items->numbers, label, ++items->count);
     return FF_OK;
 }
 
@@ -102,7 +85,11 @@ ff_status ff_source_read_numbers(ff_source *source, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(
         ff_class_numbers_begin(&numbers, field, source->classes, source->label_kind, error));
-    FF_TRY_DONE(for_labels(source, see_number, &numbers, error));
+    numbered_items items = {.numbers = &numbers};
+    for (size_t i = 0; i < source->split_count; i++) {
+        FF_TRY_DONE(ff_listing_finish(source->split[i].listing, error));
+        FF_TRY_DONE(ff_listing_visit(source->split[i].listing, see_number, &items, error));
+    }
     status = ff_class_numbers_decide(&numbers, "item", error);
     if (status != FF_OK) FF_TRY_DONE(ff_fail_within(error, status, "%s", source->path));
     if (numbers.names)

@@ -226,3 +226,17 @@ void ff_listing_cursor_destroy(ff_listing_cursor **cursor) {
     free(*cursor);
     *cursor = NULL;
 }
+
+ff_status ff_listing_visit(ff_listing *listing, ff_item_visitor *visit, void *context,
+                           ff_error *error) {
+    ff_listing_cursor *cursor;
+    FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
+    ff_status status = FF_OK;
+    for (uint64_t i = 0; i < ff_listing_count(listing) && status == FF_OK; i++) {
+        ff_item item;
+        status = ff_listing_item(cursor, i, &item, error);
+        if (status == FF_OK) status = visit(context, &item, error);
+    }
+    ff_listing_cursor_destroy(&cursor);
+    return status;
+}

@@ -51,4 +51,10 @@ FF_MUST_USE ff_status ff_listing_item(ff_listing_cursor *cursor, uint64_t number
                                       ff_error *error);
 void ff_listing_cursor_destroy(ff_listing_cursor **cursor);
 
+/* Calls visit with each item, in order, until a call fails; returns that call's status. The item is
+ * valid during the call. */
+typedef ff_status ff_item_visitor(void *context, const ff_item *item, ff_error *error);
+FF_MUST_USE ff_status ff_listing_visit(ff_listing *listing, ff_item_visitor *visit, void *context,
+                                       ff_error *error);
+
 #endif

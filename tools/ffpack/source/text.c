@@ -33,7 +33,7 @@ char *ff_text_line(char **cursor) {
 }
 
 static bool is_blank(char c) {
-    return c == ' ' || c == '\t';
+    return c && strchr(FF_BLANKS, c);
 }
 
 const char *ff_text_trim(const char *text, size_t *bytes) {

@@ -16,7 +16,9 @@ FF_MUST_USE ff_status ff_text_read(const char *path, char **text, ff_error *erro
  * *cursor starts as the text. */
 char *ff_text_line(char **cursor);
 
-/* The text without blanks and tabs around; *bytes is adapted. */
+#define FF_BLANKS " \t"
+
+/* The text without FF_BLANKS around; *bytes is adapted. */
 const char *ff_text_trim(const char *text, size_t *bytes);
 
 /* A whole number that is all of a text: -1 = none, 0 = one beyond 64 bits, 1 = *value. */

@@ -122,9 +122,7 @@ static ff_status note_unlabeled(ff_source *source, const char *name, const ff_na
             like = ff_names_at(all, i);
     FF_TRY(ff_format(&note, error, "no file is called like the labels of %s%s%s%s", name,
                      like ? "; " : "", like ? like : "", like ? " was left out" : ""));
-    ff_status status = ff_names_add(&source->notes, note, strlen(note), error);
-    free(note);
-    return status;
+    return ff_source_note(source, note, error);
 }
 
 static ff_status list_file(ff_source *source, ff_error *error) {

@@ -244,9 +244,7 @@ ff_status ff_npy_report(const ff_npy_choice *choice, const ff_names *names, ff_s
         if (choice->set[k].labeled) continue;
         FF_TRY(ff_format(&note, error, "no array is called like the labels of %s",
                          ff_names_at(names, choice->images[k])));
-        ff_status status = ff_names_add(&source->notes, note, strlen(note), error);
-        free(note);
-        FF_TRY(status);
+        FF_TRY(ff_source_note(source, note, error));
     }
     return FF_OK;
 }

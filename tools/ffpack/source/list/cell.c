@@ -7,10 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
 int ff_cell_whole(const char *text, size_t bytes, int64_t *value, bool *point) {
     const char *dot = memchr(text, '.', bytes);
     size_t zeros = 0;
@@ -63,17 +59,17 @@ uint32_t ff_cell_numbers(const char *cell, char *values, uint32_t room) {
     for (const char *at = cell;;) {
         size_t bytes;
         float value;
-        while (is_blank(*at)) at++;
+        at += strspn(at, FF_BLANKS);
         if (!*at) return count;
         if (!parse_number(at, &bytes, &value) || count == FF_LIST_WIDTH_LIMIT) return 0;
         if (count < room) memcpy(values + count * sizeof value, &value, sizeof value);
         count++;
         at += bytes;
-        if (*at && *at != ';' && !is_blank(*at)) return 0;
-        while (is_blank(*at)) at++;
+        if (*at && !strchr(";" FF_BLANKS, *at)) return 0;
+        at += strspn(at, FF_BLANKS);
         if (*at == ';') {
             at++;
-            while (is_blank(*at)) at++;
+            at += strspn(at, FF_BLANKS);
             if (!*at) return 0;
         }
     }

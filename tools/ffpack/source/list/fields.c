@@ -47,12 +47,6 @@ static ff_status too_many(const ff_list_fields *fields, size_t count, ff_error *
                    fields->source->path, count, FF_FIELDS_LIMIT);
 }
 
-/* Whether a column is a label: no path, split or index. */
-static bool is_label(const ff_list_fields *fields, size_t index) {
-    const ff_list_header *header = &fields->header;
-    return index != header->path && index != header->split && !(header->index && !index);
-}
-
 static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff_error *error) {
     const char *wanted = fields->source->label;
     bool found = !wanted;
@@ -60,7 +54,7 @@ static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff
     if (!wanted && row->count > FF_FIELDS_LIMIT + 2) return too_many(fields, row->count - 1, error);
     for (size_t i = 0; i < row->count; i++) {
         ff_list_column *column = &fields->column[i];
-        if (!is_label(fields, i)) continue;
+        if (!ff_list_header_is_label(&fields->header, i)) continue;
         FF_TRY(in_column(fields, i, take_title(column, ff_table_cell(row, i), error), error));
         fields->used[i] = !wanted || !strcmp(column->name, wanted);
         found = found || fields->used[i];
@@ -95,7 +89,7 @@ ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source, const 
     fields->header = ff_list_header_find(row, false);
     if (fields->header.present) FF_TRY(take_header(fields, row, error));
     for (size_t i = 0; i < row->count; i++) {
-        if (!fields->header.present) fields->used[i] = is_label(fields, i);
+        if (!fields->header.present) fields->used[i] = ff_list_header_is_label(&fields->header, i);
         if (fields->column[i].asked == FF_LABEL_GUESS) fields->column[i].asked = source->label_kind;
     }
     return note_columns(fields, row, error);

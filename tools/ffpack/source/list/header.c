@@ -29,6 +29,10 @@ static bool is_split(const char *title) {
     return IS_WORD(title, words);
 }
 
+bool ff_list_header_is_label(const ff_list_header *header, size_t index) {
+    return index != header->path && index != header->split && !(header->index && !index);
+}
+
 bool ff_list_is_label_title(const char *title) {
     return IS_WORD(title, label_words);
 }

@@ -17,6 +17,8 @@ typedef struct ff_list_header {
 
 /* `names`: the first cell may also be one for names without a path (id, image_id, name). */
 ff_list_header ff_list_header_find(const ff_table_row *row, bool names);
+/* Whether column `index` may hold labels: neither paths, splits nor an index. */
+bool ff_list_header_is_label(const ff_list_header *header, size_t index);
 /* Whether a column of this title holds the images' classes (label, class, target, ...). */
 bool ff_list_is_label_title(const char *title);
 

@@ -8,11 +8,6 @@
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-/* Whether a column, neither path, split nor index, may have the classes. */
-static bool may_be_class(const ff_list_header *header, size_t index) {
-    return index != header->path && index != header->split && !(header->index && !index);
-}
-
 /* Finds the column of the classes, by the first row. */
 static ff_status find_columns(ff_label_list *list, const ff_list_header *header, const char *label,
                               const ff_table_row *row, ff_error *error) {
@@ -20,7 +15,7 @@ static ff_status find_columns(ff_label_list *list, const ff_list_header *header,
     ff_buffer others = {0};
     for (size_t i = 0; i < row->count; i++) {
         const char *title = ff_table_cell(row, i);
-        if (!may_be_class(header, i)) continue;
+        if (!ff_list_header_is_label(header, i)) continue;
         if (!count++) only = i;
         if (header->present && label && !strcmp(title, label)) wanted = i;
         if (header->present && ff_list_is_label_title(title) && !titles++) titled = i;

@@ -154,10 +154,10 @@ static ff_status mark(ff_tree_splits *splits, ff_tree *tree, ff_tree_split *spli
     ff_status status = ff_fail(
         error, FF_BAD_DATA,
         "%s: %s has no line for %.200s%s%s%.200s%s; wanted one for each image, or --on-error "
-        "skip to go without those",
+        "skip to leave out images without one",
         where, list->path, list->first_missing, list->missing > 1 ? " and others" : "",
-        list->marked ? "" : ", but for '", list->marked ? "" : ff_names_at(&list->name, 0),
-        list->marked ? "" : "' and the like");
+        list->marked ? "" : "; its lines name other files, such as '",
+        list->marked ? "" : ff_names_at(&list->name, 0), list->marked ? "" : "'");
     free(where);
     return status;
 }
