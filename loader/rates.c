@@ -125,8 +125,8 @@ static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *err
     return status;
 }
 
-/* One of the host's stages, with as many threads as the loader would use. reads: only the reading
- * that is part of it. */
+/* Measures one of the host's stages, with as many threads as the loader would use; with `reads`
+ * only the reading within that stage. */
 static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
                             bool reads, uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     ff_loader_options options = *given;

@@ -25,7 +25,7 @@ size_t ff_path_length(const char *path);
 /* The part of a path after its last '/' (trailing ones ignored where it has others). */
 const char *ff_path_base(const char *path);
 
-/* The end of a path's base name from its last dot on; "" where there is none. */
+/* The extension of a path's base name, with its dot (".png"); "" for a name without a dot. */
 const char *ff_path_ending(const char *path);
 
 /* Whether the formatted path exists; links are followed. errno is set as by access(2). */

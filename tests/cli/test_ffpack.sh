@@ -174,7 +174,7 @@ says "a pass that counts, too" told.json \
     "[('packing train', 60), ('packing test', 12)]"
 "$ffpack" in_cifar10 -o told-some --json --progress json --stats-sample 10 >told.lines 2>told.err
 tail -1 told.lines >told.json
-says "--stats-sample reads so many items" told.json \
+says "--stats-sample 10 reads 10 items and counts to 10" told.json \
     "(s['statistics_items'], max(line['done'] for line in $progress if line['what'] == 'measuring train'))" "(10, 10)"
 check "stderr stays empty" test ! -s told.err
 check "--help" "$ffpack" --help

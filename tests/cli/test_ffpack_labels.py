@@ -243,7 +243,7 @@ packs("from / on, by a link", wanted, "link", "--labels", "test=list.csv", folde
 write("list.csv", "".join("%s/flat/%s.ppm,%s\n" % (here, c, c) for c in "abcd"))
 packs("from / on, of the only split", {c + ".ppm": c for c in "abcd"}, "flat", "--labels", "list.csv")
 write("list.csv", "".join("/mnt/%s.ppm,%s\n" % (c, c) for c in "abcd"))
-refuses("paths of another folder", 65, ["list.csv has no line for a.ppm and others, but for '/mnt/a.ppm' and the like"], "flat", "--labels", "list.csv")
+refuses("paths of another folder", 65, ["list.csv has no line for a.ppm and others; its lines name other files, such as '/mnt/a.ppm'"], "flat", "--labels", "list.csv")
 numpy.save("x.npy", images[:4])
 numpy.save("y.npy", numpy.arange(4))
 refuses("--labels of an array", 2, ["--labels: does not apply to x.npy, which is read as --format npy and has its labels in y.npy beside x.npy"], "x.npy", "--labels", "y.npy")

@@ -288,7 +288,7 @@ if mounted:
         kept = [name for name in os.listdir("full/run/checkpoints") if name.startswith("step-")]
         tap.ok(done.returncode == 74 and "the last checkpoint was not saved" in done.stderr and "No space left on device" in done.stderr and
                len(events("full/run", "epoch")) == 4 and kept and LAST not in kept and os.readlink("full/run/checkpoints/last") in kept,
-               "a full disk: training goes on to its end, the old ones stay, and the exit code is 74",
+               "a full disk: training runs to its end, the old checkpoints stay, and the exit code is 74",
                (done.returncode, done.stdout, done.stderr, kept))
         subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
         done = fftrain("--resume", "full/run", "--quiet")

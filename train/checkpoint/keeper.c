@@ -122,9 +122,9 @@ static ff_status settle(ff_keeper *keeper, bool removes, ff_error *error) {
     return status;
 }
 
-/* The link that becomes `last` is made first: so a checkpoint that is complete belongs to the
- * run's line, even where the process is killed before `last` points to it. What hinders it hinders
- * the checkpoint, which says so. */
+/* Makes the link that becomes `last` first: so a complete checkpoint belongs to the run's line,
+ * even where the process is killed before `last` points to the checkpoint. If the link cannot be
+ * made, neither can the checkpoint, whose error is reported. */
 static ff_status write_one(ff_keeper *keeper, ff_error *error) {
     const step_name name = name_of(keeper->next.step);
     char *fresh;
