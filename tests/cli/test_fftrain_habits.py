@@ -188,6 +188,7 @@ for name in names:
     wrong = [key for key in ("model", "lr", "momentum", "weight-decay", "schedule", "label-smoothing", "no-decay", "groups", "views")
              if key in want and want[key] != got.get(key)]
     tap.ok(not wrong, name + ": its numbers are the run's", [(key, want[key], got.get(key)) for key in wrong])
+    shutil.rmtree("of-%s/checkpoints" % name, ignore_errors=True)
 for more, wanted in (([], True), (["--weights", "old", "--any-normalization"], False)):
     done = fftrain("--recipe", "finetune", "--data", "photos", "--batch", 2, "--threads", 2, "-n", *more)
     tap.ok(done.returncode == 0 and ("without --weights FILE starts from random values" in done.stderr) == wanted, "finetune %s weights: said at the start" %

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import struct
 import sys
 import tempfile
@@ -156,6 +157,8 @@ for model, sides, run in [("smallnet", [16, 24, 16, 32], ["--data", "big", "--ba
     a, b = values(model), values(model + "-by-hand")
     norm = sum(x * x for x in b) ** 0.5
     tap.ok(len(a) == len(b) and sum((x - y) ** 2 for x, y in zip(a, b)) ** 0.5 < 1e-4 * norm, "and the parameters at the end")
+    for folder in model, model + "-by-hand":
+        shutil.rmtree(folder)
 
 
 # ---- what is counted, said and refused

@@ -27,9 +27,11 @@ if [ ! -e "$root/.made" ]; then
     mkdir -p "$root"
     debootstrap --variant=minbase --include=make,git "$suite" "$root" >"$root.log" 2>&1 ||
         fail "debootstrap failed: $(tail -n 3 "$root.log")"
+    rm -f "$root"/var/cache/apt/archives/*.deb
     touch "$root/.made"
 fi
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # a root that a crash may spoil is made anew
+echo 'APT::Keep-Downloaded-Packages "false";' >"$root/etc/apt/apt.conf.d/keep-nothing"
 # How this machine reaches the network: names, certificates, settings of pip.
 for file in resolv.conf hosts; do cp -L "/etc/$file" "$root/etc/$file"; done
 for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates/*.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$root$file"; done
