@@ -77,6 +77,19 @@ static ff_status add_option(ff_recorded *recorded, const char *text, ff_error *e
     return FF_OK;
 }
 
+/* The options of the first packing: those of an append hold for it alone. Each one's facts begin
+ * with its source. */
+static ff_status add_provenance(ff_recorded *recorded, const ff_metadata *metadata,
+                                ff_error *error) {
+    size_t sources = 0;
+    for (size_t i = 0; i < metadata->provenance_count; i++) {
+        sources += !strcmp(metadata->provenance[i].key, "source");
+        if (sources < 2 && !strcmp(metadata->provenance[i].key, "option"))
+            FF_TRY(add_option(recorded, metadata->provenance[i].value, error));
+    }
+    return FF_OK;
+}
+
 ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata, ff_error *error) {
     const char *dtype = ff_dtype_name(metadata->dtype), *layout = ff_layout_name(metadata->layout);
     FF_TRY(add(recorded, "--dtype=", dtype, strlen(dtype), error));
@@ -91,10 +104,7 @@ ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata
         FF_TRY(add_transform(recorded, metadata->transform[i], error));
     const char *pillow = find_pillow(metadata);
     if (pillow) FF_TRY(add(recorded, "--pillow=", pillow, strlen(pillow), error));
-    for (size_t i = 0; i < metadata->provenance_count; i++)
-        if (!strcmp(metadata->provenance[i].key, "option"))
-            FF_TRY(add_option(recorded, metadata->provenance[i].value, error));
-    return FF_OK;
+    return add_provenance(recorded, metadata, error);
 }
 
 void ff_recorded_free(ff_recorded *recorded) {

@@ -1,5 +1,6 @@
 /* The options of ffpack with which a set was packed, from its metadata, so that more can be packed
- * in the same way. Mean and std are not among them. Differences that no option records are found by
+ * in the same way; what only later appends were given is not among them, nor are mean and std.
+ * Differences that no option records are found by
  * comparing metadata. */
 #ifndef FF_FORMAT_RECORDED_H
 #define FF_FORMAT_RECORDED_H

@@ -52,13 +52,25 @@ static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, con
     id_text(set, is);
     if (was && !strcmp(was, is)) return FF_OK;
     const bool grown = set && ff_dataset_metadata(set)->generation_count;
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: the run has other data: its --%s has content id %s, %s has %s%s",
-                   ff_checkpoint_path(checkpoint), option, was && *was ? was : "none",
-                   set ? ff_dataset_path(set) : "this run", *is ? is : "none",
-                   grown ? "; it was appended to, and --weights RUN in place of --resume starts a "
-                           "new run on all of it from the weights of this one"
-                         : "");
+    return ff_fail(
+        error, FF_BAD_DATA, "%s: the run has other data: its --%s has content id %s, %s has %s%s",
+        ff_checkpoint_path(checkpoint), option, was && *was ? was : "none",
+        set ? ff_dataset_path(set) : "this run", *is ? is : "none",
+        grown ? "; it was appended to, but was not the run's before, and --weights RUN in "
+                "place of --resume starts a new run on it from the weights of this one"
+              : "");
+}
+
+/* A set that was appended to since the run began. */
+static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t left_out,
+                            ff_error *error) {
+    if (!left_out) return FF_OK;
+    const uint64_t count = ff_dataset_count(set);
+    return ff_buffer_printf(notes, error,
+                            "%s%s was appended to: the run goes on with the %" PRIu64
+                            " of its %" PRIu64 " samples with which it began",
+                            notes->length ? "\n" : "", ff_dataset_path(set), count,
+                            count + left_out);
 }
 
 /* What the order of the samples and the model depend on. */
@@ -169,6 +181,9 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
     FF_TRY(note_schedule(notes, recipe, old, trainer, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));
+    const ff_splits *splits = &trainer->splits;
+    FF_TRY(note_grown(notes, splits->train, splits->train_left_out, error));
+    FF_TRY(note_grown(notes, splits->val, splits->val_left_out, error));
     return check_classes(checkpoint, trainer, error);
 }
 

@@ -202,6 +202,14 @@ uint64_t ff_session_step(const ff_session *session) {
     return session->checkpoint ? ff_checkpoint_state(session->checkpoint)->totals.steps : 0;
 }
 
+const char *ff_session_data(const ff_session *session) {
+    return session->checkpoint ? ff_checkpoint_text(session->checkpoint, FF_CHECKPOINT_DATA) : NULL;
+}
+
+const char *ff_session_val(const ff_session *session) {
+    return session->checkpoint ? ff_checkpoint_text(session->checkpoint, FF_CHECKPOINT_VAL) : NULL;
+}
+
 const char *ff_session_log(const ff_session *session) {
     return session->folder ? ff_run_folder_log(session->folder) : NULL;
 }

@@ -50,6 +50,11 @@ bool ff_session_is_automatic(const ff_session *session);
 /* Steps done before; 0: a new run. */
 uint64_t ff_session_step(const ff_session *session);
 
+/* The content ids of the sets with which the run began that goes on; NULL: a new run. The
+ * session's. */
+const char *ff_session_data(const ff_session *session);
+const char *ff_session_val(const ff_session *session);
+
 /* Creates the folder of a new run, or takes that of an old one, of which one process may write;
  * `name` is the model's. Without --out none, FF_USAGE or FF_IO. */
 FF_MUST_USE ff_status ff_session_begin(ff_session *session, const char *name, ff_error *error);

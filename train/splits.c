@@ -1,5 +1,7 @@
 #include "train/splits.h"
 
+#include "format/checksum.h"
+#include "format/older.h"
 #include "format/set.h"
 #include "train/agreement.h"
 
@@ -63,6 +65,16 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
     free(path);
     splits->val_found = true;
     return status;
+}
+
+/* A set that was appended to since the run began is used as it was then. */
+static ff_status return_to(ff_dataset *set, const char *began, uint64_t *left_out,
+                           ff_error *error) {
+    char is[33];
+    *left_out = 0;
+    if (!set || !began || !*began) return FF_OK;
+    ff_hex(is, ff_dataset_id(set)->content, 16);
+    return strcmp(is, began) ? ff_dataset_return_to(set, began, left_out, error) : FF_OK;
 }
 
 static ff_status check_label(const ff_dataset *dataset, const char *name, size_t *field,
@@ -219,6 +231,8 @@ ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff
     memset(splits, 0, sizeof *splits);
     ff_status status;
     FF_TRY_DONE(open_both(splits, options, error));
+    FF_TRY_DONE(return_to(splits->train, options->began_data, &splits->train_left_out, error));
+    FF_TRY_DONE(return_to(splits->val, options->began_val, &splits->val_left_out, error));
     FF_TRY_DONE(check(splits, options, error));
 done:
     if (status != FF_OK) ff_splits_close(splits);

@@ -20,6 +20,9 @@ typedef struct ff_splits_options {
     uint32_t val_resize; /* short side of samples before the crop of evaluation; 0 = chosen: that of
                             training's resize, else an eighth more than the square, where sizes
                             require it */
+    /* Content ids of the sets with which the run began that goes on; NULL: a new run. A set that
+     * was appended to since is used as it was then. */
+    const char *began_data, *began_val;
 } ff_splits_options;
 
 typedef struct ff_splits {
@@ -29,7 +32,8 @@ typedef struct ff_splits {
     const char *label; /* the field's name; valid as long as `train` */
     uint32_t classes;  /* of that field: the number of its names, or the largest label plus one */
     uint64_t train_without_label, val_without_label; /* samples that no loss counts */
-    uint32_t channels, height, width;                /* as samples enter the net */
+    uint64_t train_left_out, val_left_out; /* samples that were appended since the run began */
+    uint32_t channels, height, width;      /* as samples enter the net */
     /* Short side to which samples are resized for evaluation, also of the trained net elsewhere; 0
      * = not resized. */
     uint32_t val_resize;

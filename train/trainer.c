@@ -230,6 +230,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
                                 .val = options->val,
                                 .label = options->label,
                                 .verify = options->verify,
+                                .began_data = options->began_data,
+                                .began_val = options->began_val,
                                 .crop = (uint32_t)options->crop,
                                 .augment = &trainer->augment,
                                 .val_resize = (uint32_t)options->val_resize};

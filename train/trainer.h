@@ -28,6 +28,7 @@ typedef struct ff_trainer_sweep {
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
     ff_verify verify;
+    const char *began_data, *began_val; /* as in ff_splits_options */
 
     const char *recipe; /* a row of recipe_table.h; NULL = the model's */
     const char *model;  /* NULL = the recipe's */

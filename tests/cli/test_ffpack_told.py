@@ -123,6 +123,44 @@ done = ffpack("deep", "-o", "deeper", "--dtype", "u8", "--json")
 tap.ok(done.returncode == 0 and json.loads(done.stdout)["splits"][0]["clipped"] == 3, "three of five deep greys clip", (done.stdout + done.stderr).decode())
 said("says the summary", ffpack("deep", "-o", "deeper", "--dtype", "u8", "--force"), 0, "3 images have greys above 255, which became 255 (white)")
 
+# ---- options of one append do not hold for the next one
+os.makedirs("whole/c")
+for i in range(40):
+    Image.fromarray(values[i, :8, :8, 0]).save("whole/c/%02d.png" % i)
+TRUNCATED = {}
+for name in ("cut1", "cut2", "cut3"):
+    os.makedirs(name + "/c")
+    Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=numpy.uint8)).save(name + "/c/%s.jpg" % name, quality=95)
+    with open(name + "/c/%s.jpg" % name, "r+b") as file:
+        file.truncate(3000)
+ONE = ["--resize", "8", "--center-crop", "8", "--dtype", "u8", "--mean", ".5,.5,.5", "--std", ".5,.5,.5"]
+said("a set of whole images", ffpack("whole", "-o", "kept", *ONE), 0)
+said("a truncated one is refused", ffpack("append", "kept", "cut1"), 65, "truncated JPEG")
+said("and taken with --allow-truncated", ffpack("append", "kept", "cut1", "--allow-truncated"), 0, "1 image was odd or cut off", lacks=("as the set was packed",))
+said("  by this append alone", ffpack("append", "kept", "cut2"), 65, "truncated JPEG")
+said("a set that was packed with it", ffpack("cut1", "-o", "loose", *ONE, "--allow-truncated"), 0)
+said("  is appended to in the same way, and says so", ffpack("append", "loose", "cut2"), 0, "as the set was packed: --allow-truncated", "1 image was odd or cut off")
+done = ffpack("append", "loose", "cut3", "--json")
+tap.ok(done.returncode == 0 and "as the set was packed: --allow-truncated" in json.loads(done.stdout)["notes"], "  also after another append, in --json", done.stderr.decode())
+
+
+def stored_items(folder, first):
+    """The items from this one on, in the order in which they are stored."""
+    items = [record.item for shard in packing.reader.Split(folder).shards for record in shard.records]
+    return [item for item in items if item >= first]
+
+
+numpy.save("rows.npy", values[:, :8, :8])
+for option, first, kept in (([], 40, False), (["--shuffle", "5"], 40, True)):
+    shutil.rmtree("rows", ignore_errors=True)
+    ffpack("rows.npy", "-o", "rows", "--dtype", "u8", *option)
+    done = ffpack("append", "rows", "rows.npy", "--allow-duplicates", "--shuffle", "1")
+    tap.ok(done.returncode == 0 and stored_items("rows", 40) != list(range(40, 80)) and b"as the set" not in done.stdout, "an append is shuffled", done.stderr.decode())
+    done = ffpack("append", "rows", "rows.npy", "--allow-duplicates")
+    mixed = stored_items("rows", 80) != list(range(80, 120))
+    tap.ok(done.returncode == 0 and mixed == kept and (b"as the set was packed: --shuffle=5" in done.stdout) == kept,
+           "  and the next one as the set was packed (%s)" % (option or "in order"), (done.stdout + done.stderr).decode())
+
 # ---- a dry run is refused where packing is
 os.makedirs("mixed/c")
 for i in range(1200):

@@ -106,6 +106,37 @@ for i in range(3):
     tar("w/train/a-%05d-of-00003.tar" % i), tar("w/val/a-%05d-of-00001.tar" % (2 * i))
 packs("N of M", {"train": 6, "val": 6}, ["2 tars are missing in the sequence of numbers, first after a-00000-of-00001.tar"], "w")
 fresh()
+# ---- the last tars of a sequence, of which no other name tells
+tar("w/train-000.tar"), tar("w/train-001.tar"), tar("w/val-7.tar")
+packs("first, last and count are said", {"train": 4, "val": 2},
+      ["tars: 2 of a sequence of numbers, train-000.tar to train-001.tar\n", "tars: 1 of a sequence of numbers, val-7.tar\n"], "w")
+fresh()
+tar("w7/only.tar"), tar("w7/b.tar")
+said = ffpack("w7", "--dry-run", *SMALL).stdout.decode()
+tap.ok("sequence" not in said, "names without numbers are none, whatever their folder's name", said)
+fresh()
+for ending in ("tar.bz2", "tbz2", "tar.gz"):
+    tar("w/train-1.tar"), tar("w/train-2.tar")
+    for i in (1, 2):
+        os.rename("w/train-%d.tar" % i, "w/train-%d.%s" % (i, ending))
+    packs("of ." + ending, {"": 4}, ["tars: 2 of a sequence of numbers, train-1.%s to train-2.%s" % (ending, ending)], "w")
+    fresh()
+for begin in (0, 1):
+    for missing in range(4):
+        for i in range(4):
+            if i != missing:
+                tar("w/a-%05d-of-00004.tar" % (begin + i))
+        there = [begin + i for i in range(4) if i != missing]
+        asks("number %d of 4 is missing, from %d" % (missing, begin),
+             ["w: 3 tars are there of the 4 that their names count, a-%05d-of-00004.tar to a-%05d-of-00004.tar; wanted all" % (there[0], there[-1])], "w", code=65)
+        if missing == 3:
+            packs("a brace pattern names those that are meant", {"": 6}, [], "w/a-{%05d..%05d}-of-00004.tar" % (begin, begin + 2))
+            tar("w/a-%05d-of-00004.tar" % (begin + 3))
+            packs("all four from %d" % begin, {"": 8}, ["tars: 4 of a sequence of numbers, a-%05d-of-00004.tar to a-%05d-of-00004.tar" % (begin, begin + 3)], "w")
+        fresh()
+tar("w/train-0-of-2.tar"), tar("w/train-1-of-2.tar"), tar("w/val-0-of-2.tar")
+asks("one of a split's", ["w: 1 tar is there of the 2 that their names count, val-0-of-2.tar to val-0-of-2.tar"], "w", code=65)
+fresh()
 # ---- tars that were cut off ----------------------------------------------------------------------
 tar("w/a-0.tar", 5)
 with open("w/a-0.tar", "rb") as file:

@@ -9,12 +9,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char summary[] =
     "Appends SOURCE to the packed set OUT in the same way, as a new generation. Existing shards stay\n"
     "unchanged, and processes that have OUT open keep reading the old content. Item numbers continue;\n"
     "classes are matched by name. OUT is a split's folder, or a folder of the same splits as SOURCE.\n"
-    "Options that say how samples are stored are taken from OUT; given ones must agree with it.";
+    "Options that say how samples are stored are taken from OUT; given ones must agree with it. So are\n"
+    "--allow-truncated and --shuffle, if OUT was packed with them; given here, they hold for this append\n"
+    "alone.";
 
 static const char epilogue[] =
     "Until the new index is in place, OUT is unchanged. After an interruption the same command\n"
@@ -51,8 +54,28 @@ static ff_status parse_all(const ff_command *command, const ff_metadata *metadat
     return status;
 }
 
-static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report *report,
-                     ff_error *error) {
+/* Says which options come from the set's packing that change which items are taken, or their order.
+ */
+static ff_status note_recorded(const ff_recorded *recorded, const ff_arguments *arguments,
+                               ff_names *notes, ff_error *error) {
+    static const char shuffle[] = "--shuffle=";
+    for (size_t i = 0; i < recorded->count; i++) {
+        const char *option = recorded->option[i];
+        const bool same = !strcmp(option, "--allow-truncated") ||
+                          (!strncmp(option, shuffle, strlen(shuffle)) &&
+                           strtoll(option + strlen(shuffle), NULL, 10) == arguments->shuffle);
+        char *note;
+        if (!same) continue;
+        FF_TRY(ff_format(&note, error, "as the set was packed: %s", option));
+        const ff_status status = ff_names_add(notes, note, strlen(note), error);
+        free(note);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
+static ff_status run(ff_append *append, const ff_arguments *arguments, const ff_recorded *recorded,
+                     ff_report *report, ff_error *error) {
     ff_settings settings = {0};
     ff_notices pack = {.tell = ff_command_notice};
     ff_status status = FF_OK;
@@ -66,7 +89,8 @@ static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report
         status = ff_append_run(append, &settings, &pack, report, error);
     }
     ff_settings_free(&settings);
-    if (status != FF_OK) return status;
+    FF_TRY(status);
+    FF_TRY(note_recorded(recorded, arguments, &report->notes, error));
     if (!arguments->json)
         ff_report_print(report, stdout);
     else
@@ -100,7 +124,7 @@ int ff_command_append(int argc, char **argv) {
         parse_all(&command, ff_append_metadata(append), argc, argv, &recorded, &operands, &error));
     arguments.output = operands.operand[0];
     arguments.source = operands.operand[1];
-    FF_TRY_DONE(run(append, &arguments, &report, &error));
+    FF_TRY_DONE(run(append, &arguments, &recorded, &report, &error));
 done:
     if (status != FF_OK) {
         bool kept = append && status != FF_USAGE && ff_append_kept(append);

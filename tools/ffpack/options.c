@@ -104,7 +104,7 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          "channels (default: rgb for image files, unchanged for arrays)"},
         {"range", 0, FF_OPTION_STRING, "LO,HI", &arguments->range, NULL, 0, 0,
          "values of an array of integers that become 0 and 1 (u8 without it: 0,255); floats are "
-         "taken as they are"},
+         "taken as they are; of image files: greys of 16 bits as they are, one channel"},
         {"exif", 0, FF_OPTION_FLAG, NULL, &arguments->exif, NULL, 0, 0,
          "turn image files upright by their EXIF orientation (default: as stored, like "
          "torchvision)"},

@@ -15,7 +15,8 @@ static ff_decode_options decode_options(const ff_sample_plan *plan) {
                                .pixel_limit = FF_PIXEL_LIMIT,
                                .exif = plan->exif,
                                .allow_truncated = plan->allow_truncated,
-                               .pillow_12 = plan->pillow_12};
+                               .pillow_12 = plan->pillow_12,
+                               .deep = plan->values == FF_VALUES_U16};
 }
 
 /* Reads the size and name of one item. */
@@ -59,6 +60,41 @@ done:
     return status;
 }
 
+/* Image files: with --range or --dtype u16 greys of 16 bits, else u8. */
+static ff_status plan_image_values(ff_sample_plan *plan, const ff_settings *settings,
+                                   ff_error *error) {
+    const char *path = plan->source->path;
+    const ff_geometry *geometry = &plan->geometry;
+    plan->values = FF_VALUES_U8;
+    if (!settings->ranged && settings->dtype != FF_U16) return FF_OK;
+    if (!settings->ranged)
+        return ff_fail(error, FF_USAGE,
+                       "--dtype u16: of image files it stores greys of 16 bits: wanted --range "
+                       "LO,HI, the greys that become 0 and 1, like 0,65535");
+    if (settings->dtype == FF_U8)
+        return ff_fail(error, FF_USAGE,
+                       "--dtype u8: stores raw u8 values, and with --range %s holds greys of 16 "
+                       "bits; wanted u16, f16, bf16 or f32",
+                       path);
+    const char *changes = geometry->resize != FF_RESIZE_NONE ? "--resize"
+                          : geometry->max_side               ? "--max-side"
+                          : geometry->pad_square             ? "--pad-square"
+                          : plan->fast_decode                ? "--fast-decode"
+                          : settings->mode == FF_MODE_RGB    ? "--mode rgb"
+                                                             : NULL;
+    if (changes)
+        return ff_fail(error, FF_USAGE,
+                       "%s: is for images of 8 bits, and --range takes greys of 16 bits as they "
+                       "are; --center-crop is for both",
+                       changes);
+    plan->values = FF_VALUES_U16;
+    plan->ranged = true;
+    plan->low = settings->low;
+    plan->high = settings->high;
+    plan->mode = FF_MODE_NATIVE;
+    return FF_OK;
+}
+
 /* The values of an array source, and the options that they allow. */
 static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, ff_error *error) {
     const char *path = plan->source->path;
@@ -66,11 +102,6 @@ static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, 
     ff_element_type element = plan->source->raw.element;
     const char *name = ff_element_name(element);
     bool whole = element == FF_ELEMENT_U8 || ff_element_needs_range(element);
-    if (plan->source->encoded && range)
-        return ff_fail(error, FF_USAGE,
-                       "--range: %s holds images, whose values from 0 to 255 become 0 to 1; it is "
-                       "for arrays of whole numbers",
-                       path);
     if (range && !whole)
         return ff_fail(
             error, FF_USAGE,
@@ -91,7 +122,7 @@ static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, 
                        name, range ? " with --range" : "");
     if (settings->dtype == FF_U16 && plan->values != FF_VALUES_U16)
         return ff_fail(error, FF_USAGE, "--dtype u16: stores raw u16 values, and %s holds %s", path,
-                       plan->source->encoded ? "images" : name);
+                       name);
     const ff_geometry *geometry = &plan->geometry;
     const char *changes = geometry->resize != FF_RESIZE_NONE ? "--resize"
                           : geometry->max_side               ? "--max-side"
@@ -145,12 +176,14 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                                  source->encoded && ff_geometry_is_variable(&settings->geometry)};
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
-    FF_TRY(plan_values(plan, settings, error));
+    FF_TRY(source->encoded ? plan_image_values(plan, settings, error)
+                           : plan_values(plan, settings, error));
     FF_TRY(plan_images_only(source, settings, error));
     if (source->encoded) {
-        /* torchvision's loader makes every image RGB. */
-        if (plan->mode == FF_MODE_NATIVE) plan->mode = FF_MODE_RGB;
-        plan->channels = ff_image_mode_channels(plan->mode, 3);
+        /* torchvision's loader makes every image RGB; greys of 16 bits stay grey. */
+        const bool deep = plan->values == FF_VALUES_U16;
+        if (plan->mode == FF_MODE_NATIVE && !deep) plan->mode = FF_MODE_RGB;
+        plan->channels = deep ? 1 : ff_image_mode_channels(plan->mode, 3);
         if (plan->variable) {
             native_height = native_width = geometry->max_side;
         } else if (!ff_geometry_is_fixed(geometry)) {

@@ -159,14 +159,16 @@ static ff_status choose_options(ff_recorded *options, const ff_metadata *trained
                                 const char *weights, ff_error *error) {
     char *option;
     const bool sized = trained->variable_size || transformed(trained, "center_crop");
-    if (!transformed(trained, "to_tensor scale=1/255") ||
+    /* Greys of 16 bits, which are not resized. */
+    const bool deep = trained->channels == 1 && transformed(trained, "to_tensor range=");
+    if ((!deep && !transformed(trained, "to_tensor scale=1/255")) ||
         (trained->channels != 1 && trained->channels != 3))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: was trained on arrays with %u channels, not on image files; pack yours "
                        "as its training set was, and give the packed set",
                        weights, trained->channels);
     FF_TRY(ff_recorded_options(options, trained, error));
-    if (!sized) {
+    if (!sized && !deep) {
         FF_TRY(ff_format(&option, error, "--resize=%ux%u", trained->height, trained->width));
         FF_TRY(add_option(options, option, error));
     }

@@ -203,6 +203,10 @@ static ff_status replay(const given *in, ff_error *error) {
                 ff_checkpoint_path(b.checkpoint), in->step);
     FF_TRY_DONE(settings_of(&b, in, &settings, error));
     settings.trainer.tuning = &tuning;
+    if (b.checkpoint) {
+        settings.trainer.began_data = ff_checkpoint_text(b.checkpoint, FF_CHECKPOINT_DATA);
+        settings.trainer.began_val = ff_checkpoint_text(b.checkpoint, FF_CHECKPOINT_VAL);
+    }
     status = ff_trainer_create(&trainer, &settings.trainer, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;

@@ -299,7 +299,8 @@ ff_status ff_settings_use(ff_settings *out,
          "runs/MODEL-1, -2, ..."},
         {"resume", 0, FF_OPTION_STRING, "[DIR|auto]", &out->session.resume, FF_SESSION_NEWEST, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
-         "to the same bits; options given beside it replace the run's; without DIR: with the newest "
+         "to the same bits, also where its sets were appended to since: they are used as they were "
+         "when it began; options given beside it replace the run's; without DIR: with the newest "
          "run in runs, the one whose last checkpoint was written last; auto: with that in --out, "
          "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,

@@ -101,6 +101,8 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         out->trainer.scaled_groups = resolved && out->trainer.groups == groups;
     }
     status = ff_settings_complete(out, error);
+    out->trainer.began_data = ff_session_data(*session);
+    out->trainer.began_val = ff_session_val(*session);
     out->lacks_weights = first.trainer.recipe && !strcmp(first.trainer.recipe, "finetune") &&
                          !out->trainer.weights && !ff_session_step(*session);
 done:

@@ -65,15 +65,21 @@ static ff_status find_kind(const uint8_t *bytes, size_t length, size_t *kind, ff
 }
 
 /* `info` as stored. */
-static ff_status probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit, size_t *kind,
-                       ff_image_info *info, ff_error *error) {
+static ff_status probe(const uint8_t *bytes, size_t length, const ff_decode_options *options,
+                       size_t *kind, ff_image_info *info, ff_error *error) {
     FF_TRY(find_kind(bytes, length, kind, error));
     *info = (ff_image_info){.kind = kinds[*kind]->name};
     FF_TRY(kinds[*kind]->probe(bytes, length, info, error));
-    if ((uint64_t)info->width * info->height > pixel_limit)
+    if ((uint64_t)info->width * info->height > options->pixel_limit)
         return ff_fail(error, FF_BAD_DATA,
                        "the %s header says %u x %u pixels, more than the limit of %" PRIu64,
-                       info->kind, info->width, info->height, pixel_limit);
+                       info->kind, info->width, info->height, options->pixel_limit);
+    if (options->deep && !info->deep)
+        return ff_fail(
+            error, FF_USAGE,
+            "the %s has no greys of 16 bits, which --range and --dtype u16 want of image "
+            "files: PNG, TIFF or PGM",
+            info->kind);
     return FF_OK;
 }
 
@@ -87,7 +93,7 @@ static unsigned find_orientation(const ff_decode_kind *kind, const uint8_t *byte
 ff_status ff_decode_probe(const uint8_t *bytes, size_t length, const ff_decode_options *options,
                           ff_image_info *info, ff_error *error) {
     size_t kind;
-    FF_TRY(probe(bytes, length, options->pixel_limit, &kind, info, error));
+    FF_TRY(probe(bytes, length, options, &kind, info, error));
     if (ff_upright_swaps(find_orientation(kinds[kind], bytes, length, options))) {
         uint32_t width = info->width;
         info->width = info->height;
@@ -127,7 +133,7 @@ ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
     size_t kind;
     ff_image_info info;
     decoder->warning[0] = '\0';
-    FF_TRY(probe(bytes, length, options->pixel_limit, &kind, &info, error));
+    FF_TRY(probe(bytes, length, options, &kind, &info, error));
     unsigned orientation = find_orientation(kinds[kind], bytes, length, options);
     ff_region stored_region;
     if (needed && orientation != FF_EXIF_UPRIGHT) {

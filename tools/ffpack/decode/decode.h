@@ -29,6 +29,7 @@ typedef struct ff_image_info {
     const char *kind;       /* "JPEG", "PNG": static */
     uint32_t width, height; /* upright if ff_decode turns it, else as stored */
     uint32_t channels;      /* in FF_MODE_NATIVE: 1 or 3 */
+    bool deep;              /* greys of 9 to 16 bits, without a sign */
 } ff_image_info;
 
 /* How to decode. Zero-initialised except for the limit: decode exactly, orientation as stored. */
@@ -41,6 +42,9 @@ typedef struct ff_decode_options {
      * Pillow fills it (grey or black), and ff_decoder_warning reports it. */
     bool allow_truncated;
     bool pillow_12; /* run-length BMPs as Pillow 12.1 and older */
+    /* Greys of up to 16 bits as they are: a pixel is a u16 in native byte order, image->channels 2
+     * bytes; `mode` is unused. Images that are not `deep` are refused with FF_USAGE. */
+    bool deep;
     /* 1 (as 0), 2, 4 or 8: an image may come out with sides of 1 / reduction (rounded up), as in
      * Pillow's draft mode. Only for JPEGs; the pixels differ from decoding and resizing. */
     uint32_t reduction;

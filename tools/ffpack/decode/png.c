@@ -1,6 +1,7 @@
 /* PNG, by libspng, with every colour type read as by Pillow (PngImagePlugin.py, Convert.c):
  *   grey, 1 to 8 bits   scaled to 0..255
- *   grey, 16 bits       clipped to 255 (Pillow's mode I; libspng would give the high byte)
+ *   grey, 16 bits       clipped to 255 (Pillow's mode I; libspng would give the high byte), or as
+ *                       they are with options->deep
  *   grey + alpha, RGB, RGBA: alpha dropped, of 16 bits the high byte
  *   palette             its colour, whatever tRNS says; an index beyond the palette is a grey of
  *                       that value (Pillow's palettes start as a grey ramp)
@@ -83,6 +84,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
     info->width = found.width;
     info->height = found.height;
     info->channels = found.color == GREY || found.color == GREY_ALPHA ? 1 : 3;
+    info->deep = found.color == GREY && found.depth == 16;
     return FF_OK;
 }
 
@@ -205,7 +207,7 @@ static int run_spng(spng_ctx *context, stream *from, int format, ff_image *image
 }
 
 static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_image_info *info,
-                              ff_image_mode mode, ff_image *image, ff_error *error) {
+                              const ff_decode_options *options, ff_image *image, ff_error *error) {
     header found = {0};
     FF_TRY(read_header(bytes, length, &found, error));
     size_t count = (size_t)info->width * info->height;
@@ -222,7 +224,8 @@ static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_imag
                              : format == SPNG_FMT_G8 ? (uint64_t)count
                                                      : row_bytes * info->height;
     FF_TRY(ff_image_reserve(image, decoded_bytes, error));
-    FF_TRY(ff_image_reshape(image, info->width, info->height, info->channels, error));
+    FF_TRY(ff_image_reshape(image, info->width, info->height, options->deep ? 2 : info->channels,
+                            error));
 
     spng_ctx *context = spng_ctx_new(0);
     if (!context) return fail_png(SPNG_EMEM, length, error);
@@ -236,15 +239,16 @@ static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_imag
     int code = run_spng(context, &from, format, image, decoded_bytes, &palette);
     spng_ctx_free(context);
     if (code) return fail_png(code, length, error);
+    if (options->deep) return FF_OK;
 
     if (found.color == PALETTE)
         look_up_palette(image->pixels, info->width, info->height, found.depth, &palette);
     else if (found.color == GREY_ALPHA)
         drop_alpha(image->pixels, count, found.depth);
-    else if (found.color == GREY && found.depth == 16)
+    else if (info->deep)
         clip_u16(image->pixels, count);
-    image->clips = found.color == GREY && found.depth == 16;
-    return ff_image_to_mode(image, mode, error);
+    image->clips = info->deep;
+    return ff_image_to_mode(image, options->mode, error);
 }
 
 static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
@@ -252,7 +256,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
                         char *warning, ff_error *error) {
     (void)needed;
     (void)state;
-    ff_status status = decode_whole(bytes, length, info, options->mode, image, error);
+    ff_status status = decode_whole(bytes, length, info, options, image, error);
     if (status != FF_BAD_DATA || !options->allow_truncated) return status;
     header found = {0};
     uint8_t *repaired;
@@ -261,7 +265,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     FF_TRY(ff_png_repair(bytes, length, found.width, found.height,
                          values_of(found.color) * (unsigned)found.depth, bytes[28] == 1, &repaired,
                          &repaired_length, error));
-    status = decode_whole(repaired, repaired_length, info, options->mode, image, error);
+    status = decode_whole(repaired, repaired_length, info, options, image, error);
     free(repaired);
     if (status == FF_OK) ff_decode_warn_filled(warning, "PNG");
     return status;

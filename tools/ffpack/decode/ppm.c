@@ -2,7 +2,8 @@
  * (PpmImagePlugin.py, version 11):
  *   P1 P4  black and white        1 is black
  *   P2 P5  grey                   up to 255: round(v / maxval * 255), halves to even;
- *                                 beyond: round(v / maxval * 65535), clipped to 255 (mode I)
+ *                                 beyond: round(v / maxval * 65535), clipped to 255 (mode I), or
+ *                                 as it is with options->deep
  *   P3 P6  red, green, blue       round(v / maxval * 255), halves to even
  * A value above maxval is an error in a plain file (P1 to P3) and clipped in a raw one.
  *
@@ -24,6 +25,7 @@ typedef struct header {
     int magic; /* 1 to 6: P1 to P6 */
     uint64_t width, height, most;
     size_t data; /* where the pixels begin */
+    bool deep;   /* pixels are u16 */
 } header;
 
 static bool is_space(int byte) {
@@ -36,6 +38,14 @@ static bool is_plain(const header *of) {
 
 static uint32_t channels_of(const header *of) {
     return of->magic % 3 == 0 ? 3 : 1;
+}
+
+static bool is_deep(const header *of) {
+    return channels_of(of) == 1 && of->most > 255;
+}
+
+static uint32_t pixel_bytes(const header *of) {
+    return of->deep ? 2 : channels_of(of);
 }
 
 static bool matches(const uint8_t *bytes, size_t length) {
@@ -95,14 +105,25 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
     info->width = (uint32_t)found.width;
     info->height = (uint32_t)found.height;
     info->channels = channels_of(&found);
+    info->deep = is_deep(&found);
     return FF_OK;
 }
 
 /* A value as Pillow scales it (in double, halves to even) and clips it. */
-static uint8_t scale(const header *of, unsigned value) {
-    double most = channels_of(of) == 1 && of->most > 255 ? 65535 : 255;
+static unsigned scale(const header *of, unsigned value) {
+    double most = is_deep(of) ? 65535 : 255, limit = of->deep ? 65535 : 255;
     double scaled = rint((double)value / (double)of->most * most);
-    return scaled > 255 ? 255 : (uint8_t)scaled;
+    return (unsigned)(scaled > limit ? limit : scaled);
+}
+
+/* Where the value after it goes. */
+static uint8_t *put(const header *of, unsigned value, uint8_t *out) {
+    const uint16_t scaled = (uint16_t)scale(of, value);
+    if (of->deep)
+        memcpy(out, &scaled, 2);
+    else
+        *out = (uint8_t)scaled;
+    return out + 1 + of->deep;
 }
 
 static ff_status cut_off(size_t length, ff_error *error) {
@@ -121,7 +142,7 @@ static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of,
     if (rows > of->height) rows = of->height;
     if (rows < of->height && !(fill && as_it_is)) return cut_off(length, error);
     FF_TRY(
-        ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, channels_of(of), error));
+        ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, pixel_bytes(of), error));
     const uint8_t *in = bytes + of->data;
     uint8_t *out = image->pixels;
     size_t count = (size_t)(rows * row_values);
@@ -133,13 +154,15 @@ static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of,
         memcpy(out, in, count);
     } else if (value_bytes == 1) {
         uint8_t table[256];
-        for (unsigned i = 0; i < 256; i++) table[i] = scale(of, i);
+        for (unsigned i = 0; i < 256; i++) table[i] = (uint8_t)scale(of, i);
         for (size_t i = 0; i < count; i++) out[i] = table[in[i]];
     } else {
         for (size_t i = 0; i < count; i++)
-            out[i] = scale(of, (unsigned)in[2 * i] << 8 | in[2 * i + 1]);
+            out = put(of, (unsigned)in[2 * i] << 8 | in[2 * i + 1], out);
     }
-    memset(image->pixels + count, 0, (size_t)((of->height - rows) * row_values));
+    const size_t value_room = of->deep ? 2 : 1;
+    memset(image->pixels + count * value_room, 0,
+           (size_t)((of->height - rows) * row_values) * value_room);
     if (rows < of->height) ff_decode_warn_filled(warning, "PPM");
     return FF_OK;
 }
@@ -208,7 +231,7 @@ static ff_status take_number(plain *from, number *now, ff_error *error) {
     if (now->value > from->of->most)
         return ff_fail(error, FF_BAD_DATA, "broken PPM: a value of %llu, at most %llu wanted",
                        (unsigned long long)now->value, (unsigned long long)from->of->most);
-    if (from->out < from->out_end) *from->out++ = scale(from->of, (unsigned)now->value);
+    if (from->out < from->out_end) from->out = put(from->of, (unsigned)now->value, from->out);
     *now = (number){0};
     return FF_OK;
 }
@@ -234,9 +257,9 @@ static ff_status read_plain(const uint8_t *bytes, size_t length, const header *o
     uint64_t least = of->magic == 1 ? values : 2 * values - 1;
     if (least > length - of->data) return cut_off(length, error);
     FF_TRY(
-        ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, channels_of(of), error));
+        ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, pixel_bytes(of), error));
     plain from = {of,    bytes + of->data, bytes + length,
-                  false, image->pixels,    image->pixels + values};
+                  false, image->pixels,    image->pixels + values * (of->deep ? 2 : 1)};
     if (of->magic == 1)
         FF_TRY(read_bits(&from, error));
     else
@@ -252,11 +275,13 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)info;
     header found;
     FF_TRY(read_header(bytes, length, &found, error));
+    found.deep = options->deep;
     if (is_plain(&found))
         FF_TRY(read_plain(bytes, length, &found, image, error));
     else
         FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, warning, error));
-    image->clips = channels_of(&found) == 1 && found.most > 255;
+    if (found.deep) return FF_OK;
+    image->clips = is_deep(&found);
     return ff_image_to_mode(image, options->mode, error);
 }
 

@@ -24,6 +24,8 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
     info->width = found.width;
     info->height = found.height;
     info->channels = ff_tiff_channels(&found.layout);
+    info->deep = found.layout.color == FF_TIFF_GREY && found.layout.numbers == FF_TIFF_UNSIGNED &&
+                 (found.layout.depth == 12 || found.layout.depth == 16);
     return FF_OK;
 }
 
@@ -195,12 +197,13 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)info;
     ff_tiff_image found;
     FF_TRY(ff_tiff_read_image(&found, bytes, length, error));
-    image->clips = found.layout.color == FF_TIFF_GREY && found.layout.depth > 8;
+    found.layout.deep = options->deep;
+    image->clips = !options->deep && found.layout.color == FF_TIFF_GREY && found.layout.depth > 8;
     if (found.compression == FF_TIFF_UNCOMPRESSED)
         FF_TRY(read_uncompressed(&found, options->allow_truncated, image, warning, error));
     else
         FF_TRY(ff_tiff_read_packed(&found, options->pixel_limit, image, error));
-    return ff_image_to_mode(image, options->mode, error);
+    return options->deep ? FF_OK : ff_image_to_mode(image, options->mode, error);
 }
 
 const ff_decode_kind ff_decode_tiff = {

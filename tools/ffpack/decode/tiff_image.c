@@ -274,7 +274,7 @@ ff_status ff_tiff_read_image(ff_tiff_image *image, const uint8_t *bytes, size_t 
 /* ---- samples to pixels ---------------------------------------------------------------------- */
 
 uint32_t ff_tiff_channels(const ff_tiff_layout *layout) {
-    return layout->color == FF_TIFF_GREY ? 1 : 3;
+    return layout->deep ? 2 : layout->color == FF_TIFF_GREY ? 1 : 3;
 }
 
 /* Sample `index` of a row whose samples have at most 8 bits. */
@@ -294,23 +294,27 @@ static uint8_t clip(int64_t value) {
     return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)value;
 }
 
-/* A grey of more than 8 bits. */
-static uint8_t load_large(const ff_tiff_layout *layout, const uint8_t *row, size_t index) {
+/* A grey of 12 or 16 bits. */
+static int load_word(const ff_tiff_layout *layout, const uint8_t *row, size_t index) {
     if (layout->depth == 12) {
         const uint8_t *at = row + index / 2 * 3;
-        return clip(index % 2 ? (at[1] & 15) << 8 | at[2] : at[0] << 4 | at[1] >> 4);
+        return index % 2 ? (at[1] & 15) << 8 | at[2] : at[0] << 4 | at[1] >> 4;
     }
-    const uint8_t *at = row + index * layout->depth / 8;
-    if (layout->depth == 16) {
-        uint8_t turned[2] = {at[0], at[1]};
-        if (layout->reversed) {
-            const ff_tiff_layout byte = {.depth = 8, .reversed = true};
-            for (unsigned i = 0; i < 2; i++) turned[i] = (uint8_t)load_small(&byte, at, i);
-        }
-        unsigned value = layout->big_endian ? (unsigned)turned[0] << 8 | turned[1]
-                                            : (unsigned)turned[1] << 8 | turned[0];
-        return clip(layout->numbers == FF_TIFF_SIGNED ? (int16_t)value : (int)value);
+    const uint8_t *at = row + index * 2;
+    uint8_t turned[2] = {at[0], at[1]};
+    if (layout->reversed) {
+        const ff_tiff_layout byte = {.depth = 8, .reversed = true};
+        for (unsigned i = 0; i < 2; i++) turned[i] = (uint8_t)load_small(&byte, at, i);
     }
+    unsigned value = layout->big_endian ? (unsigned)turned[0] << 8 | turned[1]
+                                        : (unsigned)turned[1] << 8 | turned[0];
+    return layout->numbers == FF_TIFF_SIGNED ? (int16_t)value : (int)value;
+}
+
+/* A grey of more than 8 bits, clipped. */
+static uint8_t load_large(const ff_tiff_layout *layout, const uint8_t *row, size_t index) {
+    if (layout->depth <= 16) return clip(load_word(layout, row, index));
+    const uint8_t *at = row + index * 4;
     uint32_t bits = layout->big_endian ? ff_load_be32(at) : ff_load_u32(at);
     if (layout->numbers != FF_TIFF_REAL) return clip((int32_t)bits);
     float real = ff_bits_float(bits);
@@ -319,6 +323,13 @@ static uint8_t load_large(const ff_tiff_layout *layout, const uint8_t *row, size
 
 static void unpack_grey(const ff_tiff_layout *layout, const uint8_t *row, uint32_t count,
                         uint8_t *pixels) {
+    if (layout->deep) {
+        for (uint32_t i = 0; i < count; i++, pixels += 2) {
+            const uint16_t value = (uint16_t)load_word(layout, row, i);
+            memcpy(pixels, &value, 2);
+        }
+        return;
+    }
     if (layout->depth > 8) {
         for (uint32_t i = 0; i < count; i++) pixels[i] = load_large(layout, row, i);
         return;

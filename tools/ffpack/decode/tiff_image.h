@@ -39,6 +39,7 @@ typedef struct ff_tiff_layout {
     bool reversed;      /* the first pixel is in a byte's lowest bits */
     bool premultiplied; /* RGB: the fourth sample is alpha, and the others contain it */
     bool big_endian;    /* samples of 16 and 32 bits */
+    bool deep;          /* greys of 12 and 16 bits become u16, not clipped to u8 */
     uint8_t palette[256][3];
 } ff_tiff_layout;
 
@@ -59,7 +60,7 @@ typedef struct ff_tiff_image {
 FF_MUST_USE ff_status ff_tiff_read_image(ff_tiff_image *image, const uint8_t *bytes, size_t length,
                                          ff_error *error);
 
-/* Channels of the pixels that ff_tiff_unpack makes: 1 or 3. */
+/* Bytes of a pixel that ff_tiff_unpack makes: its channels, 1 or 3; of `deep` ones 2. */
 uint32_t ff_tiff_channels(const ff_tiff_layout *layout);
 
 /* `count` pixels from the start of a row of samples [(count * samples * depth + 7) / 8]. */

@@ -35,6 +35,8 @@ static void turn_square(const uint8_t *from, ptrdiff_t right, ptrdiff_t down, ui
         uint8_t *out = to;
         if (channels == 1) {
             for (uint32_t x = 0; x < width; x++, in += right) out[x] = *in;
+        } else if (channels == 2) {
+            for (uint32_t x = 0; x < width; x++, in += right, out += 2) memcpy(out, in, 2);
         } else {
             for (uint32_t x = 0; x < width; x++, in += right, out += 3) memcpy(out, in, 3);
         }

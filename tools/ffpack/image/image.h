@@ -15,7 +15,8 @@
 typedef struct ff_image {
     uint8_t *pixels; /* [height, width, channels] u8, no padding between rows; owned */
     uint32_t width, height;
-    uint32_t channels; /* 1 = grey, 3 = R, G, B; ff_image_from_planes takes any number */
+    uint32_t channels; /* 1 = grey, 2 = a grey in a u16, 3 = R, G, B; ff_image_from_planes takes any
+                          number */
     size_t capacity_bytes;
     bool clips; /* ff_decode: the file has greys of more than 8 bits, of which those above 255 are
                    255 */

@@ -1,8 +1,8 @@
 #include "tools/ffpack/source/webdataset/tars.h"
 
 #include "format/base/path.h"
-#include "format/base/say.h"
 #include "tools/ffpack/source/braces.h"
+#include "tools/ffpack/source/webdataset/sequence.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,70 +185,6 @@ static ff_status check_folders(const char *source, bool tars_above, const tar_fo
     return FF_OK;
 }
 
-/* ---- numbers that are missing --------------------------------------------------------------- */
-
-/* A tar's name around its number: the last one that is not the M of N-of-M. */
-typedef struct numbered {
-    const char *name;
-    size_t before, digits; /* bytes */
-    uint64_t number;
-} numbered;
-
-static numbered number_of(const char *name) {
-    static const char decimal[] = "0123456789";
-    numbered at = {.name = name};
-    for (size_t i = 0; name[i];) {
-        size_t digits = strspn(name + i, decimal);
-        bool total = at.digits && i >= 4 && !strncasecmp(name + i - 4, "-of-", 4);
-        if (digits && digits < 19 && !total)
-            at = (numbered){name, i, digits, strtoull(name + i, NULL, 10)};
-        i += digits ? digits : strcspn(name + i, decimal);
-    }
-    return at;
-}
-
-static int compare_text(const numbered *a, const numbered *b) {
-    if (a->before != b->before) return a->before < b->before ? -1 : 1;
-    int before = memcmp(a->name, b->name, a->before);
-    return before ? before
-                  : strcmp(a->name + a->before + a->digits, b->name + b->before + b->digits);
-}
-
-static int compare_numbered(const void *a, const void *b) {
-    const numbered *first = a, *second = b;
-    int text = compare_text(first, second);
-    return text ? text : (first->number > second->number) - (first->number < second->number);
-}
-
-/* Notes tars that a sequence of numbers lacks. */
-static ff_status note_missing(const ff_web_tars *tars, ff_names *notes, ff_error *error) {
-    numbered *all, *first = NULL;
-    uint64_t missing = 0;
-    FF_TRY(ff_alloc(&all, tars->path.count, sizeof *all, "tars", error));
-    for (size_t i = 0; i < tars->path.count; i++) all[i] = number_of(ff_names_at(&tars->path, i));
-    qsort(all, tars->path.count, sizeof *all, compare_numbered);
-    for (size_t i = 1; i < tars->path.count; i++) {
-        numbered *last = &all[i - 1];
-        if (!last->digits || compare_text(last, &all[i]) || all[i].number - last->number < 2)
-            continue;
-        missing += all[i].number - last->number - 1;
-        if (!first) first = last;
-    }
-    ff_status status = FF_OK;
-    if (missing) {
-        char *note;
-        status =
-            ff_format(&note, error, "%s missing in the sequence of numbers, first after %s",
-                      ff_say_count(missing, "tar is", "tars are").text, ff_path_base(first->name));
-        if (status == FF_OK) {
-            status = ff_names_add(notes, note, strlen(note), error);
-            free(note);
-        }
-    }
-    free(all);
-    return status;
-}
-
 /* ---- finding -------------------------------------------------------------------------------- */
 
 static ff_status find_in_folder(ff_web_tars *tars, const char *path, ff_source *source,
@@ -265,7 +201,7 @@ static ff_status find_in_folder(ff_web_tars *tars, const char *path, ff_source *
         FF_TRY_DONE(ff_fail(error, FF_BAD_DATA,
                             "%s: holds no tars, nor folders of tars called train, val or test",
                             path));
-    if (source) FF_TRY_DONE(note_missing(tars, &source->notes, error));
+    if (source) FF_TRY_DONE(ff_web_sequences_check(&tars->path, path, &source->notes, error));
     if (source && above && !source->splits) FF_TRY_DONE(split_by_names(tars, path, error));
 done:
     ff_names_free(&names);

@@ -1,0 +1,13 @@
+/* The numbers in the names of a WebDataset's tars. */
+#ifndef FF_FFPACK_WEB_SEQUENCE_H
+#define FF_FFPACK_WEB_SEQUENCE_H
+
+#include "tools/ffpack/source/names.h"
+
+/* Notes each sequence of numbered tars with its first, its last and their count, and how many it
+ * lacks between these. FF_BAD_DATA where names say how many there are (`-of-M`) and some are
+ * missing. `source` is for the message. */
+FF_MUST_USE ff_status ff_web_sequences_check(const ff_names *paths, const char *source,
+                                             ff_names *notes, ff_error *error);
+
+#endif
