@@ -87,6 +87,21 @@ try "a test that ends early, without a word" 0 '^caught .*2 results are planned,
 try "a test that is not there" 1 'there is no test_none.c below tests' 'sum.c test_none
 - s += i
 + s -= i'
+mkdir -p "$work"/tests/cli
+cat >>"$work"/Makefile <<'MAKE'
+build/ffpack build/ffinspect build/fftrain: ; @mkdir -p $(@D) && touch $@
+build/tests/helper: tests/programs/helper.c ; @mkdir -p $(@D) && cc $^ -o $@
+MAKE
+echo 'int main(void) { return 0; }' >"$work"/tests/programs/helper.c
+touch "$work"/tests/shims/none.txt
+echo '"$BUILD"/tests/helper' >"$work"/tests/shared.sh
+cat >"$work"/tests/cli/test_script.sh <<'SH'
+. tests/shared.sh && grep -q "i <= n" sum.c && echo "ok 1 - sum" || echo "not ok 1 - sum"
+echo 1..1
+SH
+try "a script whose program a shared file names" 0 '^caught .*test_script.sh: sum' 'sum.c cli/test_script.sh
+- i <= n
++ i < n'
 sed -i 's/== 6/== 7/' "$work"/tests/unit/test_sum.c
 try "tests that fail without a fault" 1 'fail without a fault' "$caught"
 finish
