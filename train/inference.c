@@ -199,21 +199,7 @@ void ff_inference_close(ff_inference **pointer) {
     *pointer = NULL;
 }
 
-/* From logits with a stride to probabilities without one, in place in time: row n is read after the
- * rows before it are written, which end before it. */
-static void to_probabilities(float *values, uint32_t count, size_t stride, size_t classes) {
-    for (uint32_t n = 0; n < count; n++) {
-        const float *logits = values + n * stride;
-        float *row = values + n * classes, largest = logits[0];
-        double sum = 0;
-        for (size_t c = 0; c < classes; c++) largest = fmaxf(largest, logits[c]);
-        for (size_t c = 0; c < classes; c++) sum += (double)(row[c] = expf(logits[c] - largest));
-        for (size_t c = 0; c < classes; c++) row[c] = (float)((double)row[c] / sum);
-    }
-}
-
-ff_status ff_inference_next(ff_inference *own, float *probabilities, uint32_t *count,
-                            ff_error *error) {
+ff_status ff_inference_next(ff_inference *own, float *values, uint32_t *count, ff_error *error) {
     ff_compute *compute = ff_model_compute(own->model);
     const ff_tensor *logits = &own->plan->tensors[own->plan->graph->output];
     const size_t stride = (size_t)ff_tensor_padded_channels(logits);
@@ -224,13 +210,15 @@ ff_status ff_inference_next(ff_inference *own, float *probabilities, uint32_t *c
     ff_status status = ff_feed_make(own->feed, compute->stream, error);
     if (status == FF_OK) {
         ff_plan_enqueue(own->plan, &batch.batch, false, NULL, 0, NULL);
-        ff_compute_read(compute, probabilities, ff_plan_at(own->plan, own->plan->logits),
-                        batch.count * stride * sizeof *probabilities);
+        ff_compute_read(compute, values, ff_plan_at(own->plan, own->plan->logits),
+                        batch.count * stride * sizeof *values);
         status = ff_compute_check(compute, error);
     }
     ff_status done = ff_feed_done(own->feed, status == FF_OK ? error : NULL);
     FF_TRY(status == FF_OK ? done : status);
-    to_probabilities(probabilities, batch.count, stride, (size_t)logits->c);
+    const size_t classes = (size_t)logits->c;
+    for (uint32_t n = 1; n < batch.count; n++)
+        memmove(values + n * classes, values + n * stride, classes * sizeof *values);
     *count = batch.count;
     own->over = batch.last;
     return FF_OK;

@@ -59,10 +59,10 @@ FF_MUST_USE ff_status ff_inference_open(ff_inference **inference,
                                         const ff_inference_options *options, ff_error *error);
 void ff_inference_close(ff_inference **inference); /* NULL is accepted */
 
-/* The class probabilities of the next batch's samples, in the order of the set's numbers:
- * [count][classes] in `probabilities`, which has space for a batch (ff_plan_batch). *count = 0
- * after the last one. */
-FF_MUST_USE ff_status ff_inference_next(ff_inference *inference, float *probabilities,
-                                        uint32_t *count, ff_error *error);
+/* The logits of the next batch's samples, in the order of the set's numbers: [count][classes] in
+ * `values`, which has space for a batch of padded channels (ff_plan_batch). *count = 0 after the
+ * last one. */
+FF_MUST_USE ff_status ff_inference_next(ff_inference *inference, float *values, uint32_t *count,
+                                        ff_error *error);
 
 #endif

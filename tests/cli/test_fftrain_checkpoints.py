@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy
 
@@ -152,6 +153,31 @@ with open("kept/checkpoints/step-20/model.safetensors", "r+b") as file:
 done = fftrain("--resume", "kept", "--keep", 1, "--epochs", 5, "--quiet")
 tap.ok(done.returncode == 0 and "step-20: is damaged" in done.stderr and link("kept", "last") == 25, "a run resumes before a damaged checkpoint, and gets on",
        (done.stderr, steps("kept")))
+
+
+
+def requeued(run, after):
+    """Resumes it, and ends it with SIGTERM once it has a checkpoint after this step: its messages."""
+    process = subprocess.Popen([runs.FFTRAIN, "--resume", run, "--keep", "1", "--checkpoint-every", "1 step", "--quiet"], text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **runs.ENVIRONMENT})
+    while process.poll() is None and not (link(run, "last") or 0) in range(after + 1, 500):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGTERM)
+    return process.communicate()[1]
+
+
+# A job that is requeued again and again gets on, though the damaged one has the most steps.
+fftrain(*COMMON, "--epochs", 100, "--out", "queue", "--checkpoint-every", "250 steps", "--keep", 2, "--val", "none")
+with open("queue/checkpoints/step-500/model.safetensors", "r+b") as file:
+    file.seek(-1, os.SEEK_END)
+    file.write(bytes([open("queue/checkpoints/step-500/model.safetensors", "rb").read()[-1] ^ 64]))
+at, told = 250, []
+for i in range(3):
+    told.append(requeued("queue", at))
+    now = link("queue", "last") or 0
+    good = at < now < 500 and ("goes on from step-%d" % at in told[-1] or "step-%d, after" % at in told[-1] or "going on from step-%d" % at in told[-1])
+    tap.ok(good, "requeued with --keep 1 beside a damaged checkpoint: it gets on (%d)" % i, (at, now, steps("queue"), told[-1]))
+    at = now
 
 # ---- evaluations that are not finite, or fail
 

@@ -198,7 +198,25 @@ def diff(one, other):
 
 
 code, text, said = diff("one", "killed-0")
-tap.ok(code == 0 and "No difference in the 6 steps" in text and not said, "diff of a run and one that was killed", text + said)
+tap.ok(code == 0 and "No difference in the 5 steps that both have hashes of, up to step 24." in text and not said, "diff of a run and one that was killed", text + said)
+os.mkdir("begun")
+shutil.copy("one/recipe.txt", "begun")
+with open("begun/hashes.jsonl", "w") as file:
+    file.writelines(open("one/hashes.jsonl").readlines()[:2])
+code, text, said = diff("one", "begun")
+tap.ok(code == 0 and "No difference in the initial parameters, and both have hashes of no step." in text and not said, "and of one before its first step", text + said)
+
+
+def counted(one, other, step):
+    """How many parameters and how many running statistics differ after the step, and of how many."""
+    names = json.loads(open(one + "/hashes.jsonl").readline())["parameters"]
+    a, b = (next(line["parameters"] for line in hash_lines(run) if line["step"] == step) for run in (one, other))
+    kept = [i for i, name in enumerate(names) if "running_" in name or "num_batches" in name]
+    differ = [i for i in range(len(names)) if a[i] != b[i]]
+    return "of %d of %d parameters and %d of %d running statistics that differ" % (
+        len(set(differ) - set(kept)), len(names) - len(kept), len(set(differ) & set(kept)), len(kept))
+
+
 for name, options in (("workers", ["--workers", 3]), ("verified", ["--verify-data", "always"])):
     fftrain(*SET, *EVERY, *options, "--out", name)
     code, text, said = diff("one", name)
@@ -206,12 +224,13 @@ for name, options in (("workers", ["--workers", 3]), ("verified", ["--verify-dat
 fftrain(*SET, *EVERY, "--seed", 5, "--out", "seed")
 code, text, said = diff("one", "seed")
 tap.ok(code == 1 and "The initial parameters differ: conv1.weight is the first" in text and re.search(r"^seed +the default +5$", text, re.M) and
-       "one and seed part at step 0" in said, "runs of two seeds", text + said)
+       counted("one", "seed", 0) in text and "one and seed part at step 0" in said, "runs of two seeds", (text + said, counted("one", "seed", 0)))
 fftrain(*SET, "--hash-every", 1, "--out", "each", "--checkpoint-every", "7 steps", "--keep", 9)
 fftrain(*SET, "--hash-every", 1, "--weight-decay", 0.1, "--out", "decay")
 code, text, said = diff("each", "decay")
 tap.ok(code == 1 and "Step 1 is the first that differs: all gradients are the same, the update is not: conv1.weight" in text and
-       re.search(r"^weight-decay +0\.0002 +0\.1$", text, re.M), "one option: its step and what differs first", text + said)
+       counted("each", "decay", 1) in text and "0 of 12 running statistics" in text and re.search(r"^weight-decay +0\.0002 +0\.1$", text, re.M),
+       "one option: its step and what differs first, statistics apart", (text + said, counted("each", "decay", 1)))
 fftrain("--data", "other", *COMMON, "--hash-every", 1, "--out", "image")
 code, text, said = diff("each", "image")
 tap.ok(code == 1 and "Step %d is the first that differs: the inputs differ: the images of its batch" % step_of_bad in text and

@@ -181,6 +181,30 @@ for more in ([], ["--ema"]):
            "Pillow, torchvision and the exported weights%s give the same probabilities" % (" of --ema" if more else ""), apart)
 tap.ok({one["name"] for one in lines[0]["top"]} == {"cat", "dog", "Käse & more"}, "classes have their names", lines[0])
 
+# ---- the order is that of the logits, also where the probabilities of several classes are 0 in float32
+
+made("twelve", "--count", 120, "--splits", "train,test", "--height", 8, "--width", 8, "--classes", 12, "--statistics", program=tap.program("make_set"))
+made("--data", "twelve", "--model", "smallnet", *COMMON, "--out", "net-twelve")
+made("export", "net-twelve", "-o", "twelve.safetensors")
+data = open("twelve.safetensors", "rb").read()
+length = struct.unpack("<Q", data[:8])[0]
+huge = bytearray(data)
+for name, one in json.loads(data[8:8 + length]).items():
+    if name in ("fc.weight", "fc.bias"):
+        first, last = (8 + length + at for at in one["data_offsets"])
+        huge[first:last] = (numpy.frombuffer(data[first:last], "<f4") * 1000).astype("<f4").tobytes()
+open("huge.safetensors", "wb").write(huge)
+plain, steep = (predicted("-c", name, "twelve", "--top", 12) for name in ("twelve.safetensors", "huge.safetensors"))
+wrong, zeros = [], 0
+for soft, hard in zip(plain, steep):
+    logits = 1000 * numpy.log([one["probability"] for one in sorted(soft["top"], key=lambda one: one["class"])])
+    powers = numpy.exp(logits - logits.max())
+    found = [one["class"] for one in hard["top"]]
+    zeros += sum(one["probability"] == 0 for one in hard["top"])
+    if found != numpy.argsort(-logits, kind="stable").tolist() or hard["class"] != found[0] or abs(hard["probability"] - (powers / powers.sum()).max()) > 1e-3:
+        wrong.append((soft, hard))
+tap.ok(len(plain) == len(steep) > 9 and zeros > 5 * len(steep) and not wrong, "a head times 1000 keeps the order of all classes", (zeros, wrong[:2]))
+
 # ---- names and orders
 
 odd = ["a b.png", "line\nbreak.png", "-dash.png", 'quo"te,comma.png', "tab\there.png", "Käse.PNG", "no ending", "photos.jpg/.x/deep.jpg"]

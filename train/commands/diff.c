@@ -158,6 +158,34 @@ static const char *first_of(const pair *p, const char *key, const char *names, b
     return found ? found : "";
 }
 
+/* Of those that are no parameters but what batch norms keep of their inputs. */
+static bool is_statistic(const char *name) {
+    static const char *const ends[] = {".running_mean", ".running_var", ".num_batches_tracked"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t length = strlen(name), end = strlen(ends[i]);
+        if (length >= end && !strcmp(name + length - end, ends[i])) return true;
+    }
+    return false;
+}
+
+/* "9 of 14 parameters and 8 of 12 running statistics" */
+static void say_parameters(const pair *p, char *text, size_t size) {
+    const json_t *one = json_object_get(p->one, "parameters");
+    const json_t *other = json_object_get(p->other, "parameters");
+    const json_t *names = json_object_get(p->names, "parameters");
+    size_t differ[2] = {0, 0}, count[2] = {0, 0};
+    for (size_t i = 0; i < json_array_size(one); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        const bool kind = name && is_statistic(name);
+        count[kind]++;
+        differ[kind] += !json_equal(json_array_get(one, i), json_array_get(other, i));
+    }
+    const int used = snprintf(text, size, "%zu of %zu parameters", differ[0], count[0]);
+    if (count[1])
+        snprintf(text + used, size - (size_t)used, " and %zu of %zu running statistics", differ[1],
+                 count[1]);
+}
+
 /* next: both had the same parameters before the step, so that what differs first is the cause. */
 static void say_what(const pair *p, bool next, char *text, size_t size) {
     size_t differ, count;
@@ -183,9 +211,10 @@ static void say_what(const pair *p, bool next, char *text, size_t size) {
         const char *name = first_of(p, "parameters", "parameters", false, &differ, &count);
         const bool known = parts && next && json_object_get(p->one, "outputs") &&
                            json_object_get(p->other, "outputs");
-        snprintf(text, size, "%s%s is the first of %zu of %zu parameters that differ",
-                 known ? "all gradients are the same, the update is not: " : "", name, differ,
-                 count);
+        char which[120];
+        say_parameters(p, which, sizeof which);
+        snprintf(text, size, "%s%s is the first of %s that differ",
+                 known ? "all gradients are the same, the update is not: " : "", name, which);
     } else {
         snprintf(text, size, "the loss differs");
     }
@@ -225,11 +254,15 @@ static void print_commands(const run runs[2], uint64_t from, uint64_t to) {
     print_replays(runs, changed ? changed : from, to);
 }
 
-/* The first step at which both have hashes that differ; `last`: the last before it, -1 = none. */
-static bool find(const run runs[2], pair *p, int64_t *last, uint64_t *step, size_t *common) {
+/* The first step at which both have hashes that differ; `last`: the last before it, -1 = none.
+ * *common: of how many both have hashes, and *begun whether step 0, the initial parameters, is
+ * among them. */
+static bool find(const run runs[2], pair *p, int64_t *last, uint64_t *step, size_t *common,
+                 bool *begun) {
     size_t at[2] = {0, 0};
     *last = -1;
     *common = 0;
+    *begun = false;
     while (at[0] < json_array_size(runs[0].log.lines) &&
            at[1] < json_array_size(runs[1].log.lines)) {
         const uint64_t one = ff_hash_log_step(&runs[0].log, at[0]);
@@ -239,6 +272,7 @@ static bool find(const run runs[2], pair *p, int64_t *last, uint64_t *step, size
             p->other = json_array_get(runs[1].log.lines, at[1]);
             *step = one;
             ++*common;
+            *begun |= one == 0;
             if (!all_same(p)) return true;
             *last = (int64_t)one;
         }
@@ -253,6 +287,7 @@ static ff_status compare(const run runs[2], ff_error *error) {
     uint64_t step = 0;
     int64_t last;
     size_t common;
+    bool begun;
     char what[600];
     print_differences(runs);
     putchar('\n');
@@ -261,7 +296,7 @@ static ff_status compare(const run runs[2], ff_error *error) {
         return ff_fail(error, FF_FAILED,
                        "%s and %s train other nets: their parameters have other names",
                        runs[0].path, runs[1].path);
-    const bool parted = find(runs, &p, &last, &step, &common);
+    const bool parted = find(runs, &p, &last, &step, &common, &begun);
     if (common && !same_parts(&p))
         printf("Only losses and parameters are compared where batches are cut in other parts: %s; "
                "%s.\n",
@@ -271,9 +306,13 @@ static ff_status compare(const run runs[2], ff_error *error) {
         return ff_fail(error, FF_FAILED, "%s and %s have hashes of no common step; --hash-every N",
                        runs[0].path, runs[1].path);
     if (!parted) {
-        printf("No difference in the %zu step%s that both have hashes of, up to step %" PRIu64
-               ".\n",
-               common, common == 1 ? "" : "s", step);
+        const size_t steps = common - begun;
+        if (steps)
+            printf("No difference in the %zu step%s that both have hashes of, up to step %" PRIu64
+                   ".\n",
+                   steps, steps == 1 ? "" : "s", step);
+        else
+            printf("No difference in the initial parameters, and both have hashes of no step.\n");
         return FF_OK;
     }
     const bool next = last >= 0 && (uint64_t)last + 1 == step;

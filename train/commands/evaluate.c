@@ -182,18 +182,31 @@ typedef struct predicting {
     size_t at;               /* the next image */
     uint64_t lost;           /* samples for which the net's outputs are not finite */
     int64_t top;
-    int *order; /* [classes] */
-    const float *row;
+    int *order;       /* [classes] */
+    const float *row; /* the sample's logits */
+    float largest;    /* of them */
+    double sum;       /* of the powers of their distances from it */
 } predicting;
 
+static void use_row(predicting *p, const float *row) {
+    const size_t classes = p->own->net.classes;
+    p->row = row;
+    p->largest = row[0];
+    p->sum = 0;
+    for (size_t c = 0; c < classes; c++) p->largest = fmaxf(p->largest, row[c]);
+    for (size_t c = 0; c < classes; c++) p->sum += (double)expf(row[c] - p->largest);
+}
+
 static json_t *class_object(const predicting *p, int class) {
+    const float probability = (float)((double)expf(p->row[class] - p->largest) / p->sum);
     const ff_field *names = p->own->names;
     const char *name = (uint32_t) class < names->class_count ? names->class_name[class] : NULL;
     return json_pack("{s:i, s:o, s:o}", "class", class, "name", ff_json_text(name), "probability",
-                     ff_json_number((double)p->row[class]));
+                     ff_json_number((double)probability));
 }
 
-/* The likeliest `top` classes to the front, of equal ones the first. */
+/* The likeliest `top` classes to the front, by their logits, which differ also where probabilities
+ * are too small to; of equal ones the first. */
 static void rank(predicting *p, int64_t top) {
     const int classes = (int)p->own->net.classes;
     for (int c = 0; c < classes; c++) p->order[c] = c;
@@ -244,11 +257,11 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
         FF_TRY(ff_dataset_key(p->own->set, number, stored, &length, error));
         stored[length] = 0;
     }
-    rank(p, top);
-    if (!isfinite(p->row[p->order[0]])) {
+    if (!isfinite(p->sum)) {
         p->lost++;
         return print_reason(key, "the net's outputs for it are not finite", error);
     }
+    rank(p, top);
     json_t *list = json_array(), *best = class_object(p, p->order[0]);
     json_t *object = json_pack("{s:o}", "key", ff_json_text(key));
     int failed = json_object_update(object, best);
@@ -277,7 +290,7 @@ static ff_status print_samples(predicting *p, ff_error *error) {
         FF_TRY_DONE(ff_interrupt_check(error));
         FF_TRY_DONE(ff_inference_next(own, rows, &count, error));
         for (uint32_t n = 0; n < count; n++) {
-            p->row = rows + n * classes;
+            use_row(p, rows + n * classes);
             FF_TRY_DONE(print_sample(p, number++, error));
         }
     }
