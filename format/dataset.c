@@ -373,6 +373,8 @@ ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_s
         if (status == FF_OK && compressed)
             status = ff_shard_section(&shard, FF_SHARD_RECORDS, &bytes, error);
         if (status == FF_OK) {
+            if (compressed && atomic_load_explicit(&dataset->scattered, memory_order_relaxed))
+                (void)madvise((void *)(uintptr_t)shard.map, shard.bytes, MADV_RANDOM);
             dataset->shard[number] = shard;
             atomic_store_explicit(&dataset->shard_ready[number], true, memory_order_release);
         } else {

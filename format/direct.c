@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Offsets, lengths and memory of a direct read are multiples of the device's block; 4 KiB fits all
@@ -44,6 +45,23 @@ void ff_direct_close(ff_direct **out) {
     *out = NULL;
 }
 
+bool ff_direct_give_up(ff_direct *direct) {
+    for (unsigned i = 0; i < FILES; i++) {
+        if (direct->file[i].descriptor < 0) continue;
+        close_file(&direct->file[i]);
+        return true;
+    }
+    return false;
+}
+
+static int open_one(ff_direct *direct, const ff_shard *shard, int flags) {
+    int descriptor;
+    do {
+        descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | flags);
+    } while (descriptor < 0 && errno == EMFILE && ff_direct_give_up(direct));
+    return descriptor;
+}
+
 static ff_status open_shard(ff_direct *direct, const ff_shard *shard, uint32_t number,
                             open_file **out, ff_error *error) {
     open_file *file = *out = &direct->file[number % FILES];
@@ -51,13 +69,18 @@ static ff_status open_shard(ff_direct *direct, const ff_shard *shard, uint32_t n
     close_file(file);
     file->number = number;
     file->direct = !direct->buffered;
-    if (file->direct) file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    if (file->direct) file->descriptor = open_one(direct, shard, O_DIRECT);
     if (file->descriptor < 0 && (direct->buffered || errno == EINVAL)) {
         direct->buffered = true;
         file->direct = false;
-        file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
+        file->descriptor = open_one(direct, shard, 0);
     }
-    return file->descriptor < 0 ? ff_fail_errno(error, "%s: cannot open", shard->path) : FF_OK;
+    if (file->descriptor < 0) return ff_fail_errno(error, "%s: cannot open", shard->path);
+    struct stat info;
+    if (fstat(file->descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    if (info.st_dev == shard->device && info.st_ino == shard->inode) return FF_OK;
+    close_file(file);
+    return ff_fail(error, FF_IO, "%s: was replaced while the set was read", shard->path);
 }
 
 static ff_status reserve(ff_direct *direct, uint64_t bytes, ff_error *error) {

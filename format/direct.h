@@ -13,9 +13,14 @@ FF_MUST_USE ff_status ff_direct_open(ff_direct **direct, ff_error *error);
 void ff_direct_close(ff_direct **direct); /* NULL is accepted */
 
 /* *out = `bytes` of the shard at `offset`, valid until the next call; `number` is the shard's.
- * FF_IO with path and offset where the file cannot be read or ends before. */
+ * FF_IO with path and offset where the file cannot be read or ends before, or with its path where
+ * another file is there now. */
 FF_MUST_USE ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, uint32_t number,
                                      uint64_t offset, uint64_t bytes, const uint8_t **out,
                                      ff_error *error);
+
+/* Closes one of its files, for a process that has no descriptor left; false where it has none open.
+ */
+bool ff_direct_give_up(ff_direct *direct);
 
 #endif

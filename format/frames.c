@@ -11,6 +11,7 @@
 struct ff_frames {
     const ff_metadata *metadata;
     bool check; /* compressed bytes against their checksum */
+    ff_direct *direct;
     ZSTD_DCtx *zstd;
     const ff_shard *shard; /* whose frame is decompressed; NULL = none */
     ff_frame frame;
@@ -19,12 +20,13 @@ struct ff_frames {
 };
 
 ff_status ff_frames_open(ff_frames **out, const ff_metadata *metadata, bool check,
-                         ff_error *error) {
+                         ff_direct *direct, ff_error *error) {
     ff_frames *frames;
     *out = NULL;
     FF_TRY(ff_alloc(&frames, 1, sizeof *frames, "a reader of frames", error));
     frames->metadata = metadata;
     frames->check = check;
+    frames->direct = direct;
     frames->zstd = ZSTD_createDCtx();
     if (!frames->zstd) {
         free(frames);
@@ -140,14 +142,26 @@ static ff_status check_frame_sizes(const ff_metadata *metadata, const ff_shard *
     return FF_OK;
 }
 
-static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
-                            ff_error *error) {
-    uint64_t bytes = frame->compressed_bytes;
+/* A frame's bytes; valid until the next call. */
+static ff_status read_frame(ff_frames *frames, const ff_shard *shard, uint32_t number,
+                            const ff_frame *frame, const uint8_t **compressed, ff_error *error) {
+    const uint64_t bytes = frame->compressed_bytes;
+    if (frames->direct)
+        return ff_direct_read(frames->direct, shard, number, frame->file_offset, bytes, compressed,
+                              error);
     FF_TRY(make_room(&frames->compressed, &frames->compressed_capacity, bytes, error));
-    FF_TRY(ff_mapped_copy(frames->compressed, shard->map, shard->path, frame->file_offset, bytes,
-                          error));
+    *compressed = frames->compressed;
+    return ff_mapped_copy(frames->compressed, shard->map, shard->path, frame->file_offset, bytes,
+                          error);
+}
+
+static ff_status decompress(ff_frames *frames, const ff_shard *shard, uint32_t number,
+                            const ff_frame *frame, ff_error *error) {
+    const uint64_t bytes = frame->compressed_bytes;
+    const uint8_t *compressed;
+    FF_TRY(read_frame(frames, shard, number, frame, &compressed, error));
     if (frames->check) {
-        uint64_t found = ff_checksum(frames->compressed, bytes);
+        uint64_t found = ff_checksum(compressed, bytes);
         if (found != frame->checksum)
             return ff_fail(error, FF_BAD_DATA,
                            "%s: offset %" PRIu64 ": the frame has checksum %016" PRIx64
@@ -156,15 +170,13 @@ static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_f
     }
     /* One zstd frame that states its content size, so that a small file cannot demand much
      * memory. */
-    unsigned long long length = ZSTD_getFrameContentSize(frames->compressed, bytes);
-    if (length != frame->filtered_bytes ||
-        ZSTD_findFrameCompressedSize(frames->compressed, bytes) != bytes)
+    unsigned long long length = ZSTD_getFrameContentSize(compressed, bytes);
+    if (length != frame->filtered_bytes || ZSTD_findFrameCompressedSize(compressed, bytes) != bytes)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: offset %" PRIu64 ": no zstd frame of %" PRIu64 " bytes is here",
                        shard->path, frame->file_offset, frame->filtered_bytes);
     FF_TRY(make_room(&frames->filtered, &frames->filtered_capacity, length, error));
-    size_t result =
-        ZSTD_decompressDCtx(frames->zstd, frames->filtered, length, frames->compressed, bytes);
+    size_t result = ZSTD_decompressDCtx(frames->zstd, frames->filtered, length, compressed, bytes);
     if (ZSTD_isError(result) || result != length)
         return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": zstd: %s", shard->path,
                        frame->file_offset,
@@ -201,7 +213,7 @@ ff_status ff_frames_slot(ff_frames *frames, const ff_shard *shard, const ff_entr
         frames->shard = NULL;
         FF_TRY(find_frame(shard, entry->offset, frame, error));
         FF_TRY(check_frame_sizes(frames->metadata, shard, frame, error));
-        FF_TRY(decompress(frames, shard, frame, error));
+        FF_TRY(decompress(frames, shard, entry->shard, frame, error));
         FF_TRY(unfilter(frames, shard, frame, error));
         frames->shard = shard;
     }

@@ -3,14 +3,15 @@
 #ifndef FF_FORMAT_FRAMES_H
 #define FF_FORMAT_FRAMES_H
 
-#include "format/shard.h"
+#include "format/direct.h"
 
 typedef struct ff_frames ff_frames;
 
 /* For shards of the set that `metadata` describes, which must outlive it. With `check` a frame's
- * bytes are checked against its checksum before decompression. */
+ * bytes are checked against its checksum before decompression. direct: reads the frames, and must
+ * outlive it; NULL = they are mapped. */
 FF_MUST_USE ff_status ff_frames_open(ff_frames **frames, const ff_metadata *metadata, bool check,
-                                     ff_error *error);
+                                     ff_direct *direct, ff_error *error);
 /* NULL is accepted. */
 void ff_frames_close(ff_frames **frames);
 

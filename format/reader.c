@@ -10,31 +10,34 @@
 struct ff_reader {
     ff_dataset *dataset;
     ff_frames *frames;   /* compressed sets only */
-    ff_direct *direct;   /* where samples are read instead of mapped */
+    ff_direct *direct;   /* where samples or frames are read instead of mapped */
     const uint8_t *slot; /* the last sample read, NULL = none */
     uint64_t number;
 };
 
-ff_status ff_reader_open(ff_reader **out, ff_dataset *dataset, ff_error *error) {
+static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, ff_error *error) {
     ff_reader *reader;
     *out = NULL;
     FF_TRY(ff_alloc(&reader, 1, sizeof *reader, "a reader", error));
     reader->dataset = dataset;
     ff_status status = FF_OK;
+    if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, error));
     if (dataset->metadata.compression == FF_COMPRESSION_ZSTD)
-        status = ff_frames_open(&reader->frames, &dataset->metadata,
-                                dataset->verify != FF_VERIFY_OFF, error);
+        FF_TRY_DONE(ff_frames_open(&reader->frames, &dataset->metadata,
+                                   dataset->verify != FF_VERIFY_OFF, reader->direct, error));
+done:
     if (status != FF_OK) ff_reader_close(&reader);
     *out = reader;
     return status;
 }
 
-ff_status ff_reader_open_direct(ff_reader **out, ff_dataset *dataset, ff_error *error) {
-    FF_TRY(ff_reader_open(out, dataset, error));
-    if ((*out)->frames) return FF_OK;
-    ff_status status = ff_direct_open(&(*out)->direct, error);
-    if (status != FF_OK) ff_reader_close(out);
-    return status;
+ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
+    return open_reader(reader, dataset, false, error);
+}
+
+ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
+    atomic_store_explicit(&dataset->scattered, true, memory_order_relaxed);
+    return open_reader(reader, dataset, true, error);
 }
 
 void ff_reader_close(ff_reader **out) {
@@ -94,22 +97,32 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
     return FF_OK;
 }
 
+/* Mapping a shard takes a descriptor for a moment, which this reader's files may have taken. */
+static ff_status open_shard(ff_reader *reader, uint32_t number, const ff_shard **shard,
+                            ff_error *error) {
+    ff_status status;
+    do {
+        status = ff_dataset_open_shard(reader->dataset, number, shard, error);
+    } while (status == FF_IO && reader->direct && ff_direct_give_up(reader->direct));
+    return status;
+}
+
 ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
     ff_dataset *dataset = reader->dataset;
     const ff_metadata *metadata = &dataset->metadata;
     const ff_shard *shard;
     ff_entry *entry = &view->entry;
     FF_TRY(ff_dataset_entry(dataset, number, entry, error));
-    FF_TRY(ff_dataset_open_shard(dataset, entry->shard, &shard, error));
+    FF_TRY(open_shard(reader, entry->shard, &shard, error));
     FF_TRY(ff_entry_check(entry, metadata, &shard->footer, dataset->index_path, number, error));
     const uint8_t *slot = NULL;
     view->mapped = metadata->compression == FF_COMPRESSION_NONE && !reader->direct;
     if (view->mapped)
         slot = shard->map + entry->offset;
-    else if (reader->direct)
-        FF_TRY(read_slot(reader, number, shard, entry, &slot, error));
-    else
+    else if (reader->frames)
         FF_TRY(ff_frames_slot(reader->frames, shard, entry, &slot, error));
+    else
+        FF_TRY(read_slot(reader, number, shard, entry, &slot, error));
     FF_TRY(verify_slot(reader, number, shard, entry, slot, view->mapped, error));
     view->tensor = slot;
     view->tensor_bytes = ff_metadata_tensor_bytes(metadata, entry->height, entry->width);

@@ -70,8 +70,9 @@ void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number);
 /* Per-thread state: the decompressor and the last frame of compressed shards. */
 typedef struct ff_reader ff_reader;
 FF_MUST_USE ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error);
-/* The same for a set larger than memory: samples of raw shards are read into the reader's buffer in
- * one request each, bypassing the page cache where the file system can. No view is mapped. */
+/* The same for a set larger than memory: samples, or the frames of compressed shards, are read into
+ * the reader's buffer in one request each, bypassing the page cache where the file system can. No
+ * view is mapped. */
 FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset,
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);

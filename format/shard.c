@@ -127,7 +127,11 @@ ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
     FF_TRY(ff_format(&shard->path, error, "%s/%s", directory, name));
     int descriptor;
     ff_status status;
+    struct stat info;
     FF_TRY_DONE(ff_open_file(shard->path, &descriptor, &shard->bytes, error));
+    if (fstat(descriptor, &info)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot stat", shard->path));
+    shard->device = info.st_dev;
+    shard->inode = info.st_ino;
     FF_TRY_DONE(open_descriptor(shard, descriptor, number, error));
 done:
     ff_close_file(&descriptor);

@@ -5,10 +5,14 @@
 
 #include "format/layout.h"
 
+#include <sys/types.h>
+
 typedef struct ff_shard {
     char *path;
     const uint8_t *map; /* the whole file, read-only; read under ff_guard_run */
     uint64_t bytes;
+    dev_t device; /* of the file, and its inode: by its path another one may be found later */
+    ino_t inode;
     uint64_t footer_offset;
     ff_shard_header header;
     ff_shard_footer footer;

@@ -164,7 +164,7 @@ static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard
                        shard->path, table, found, shard->footer.seek_table_checksum);
     if (broken) return FF_OK; /* reported already */
     ff_frames *frames;
-    FF_TRY(ff_frames_open(&frames, check->metadata, true, error));
+    FF_TRY(ff_frames_open(&frames, check->metadata, true, NULL, error));
     ff_status status = check_frame_slots(check, shard, frames, error);
     ff_frames_close(&frames);
     return status;

@@ -21,6 +21,7 @@
 #ifndef FF_LOADER_LOADER_H
 #define FF_LOADER_LOADER_H
 
+#include "format/base/host_memory.h"
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/blocks.h"
@@ -58,12 +59,13 @@ typedef struct ff_loader_feed {
     uint32_t row_align; /* rows begin at its multiples, a power of two up to 64; 0 = packed */
 } ff_loader_feed;
 
-/* How samples of raw shards are read. */
+/* How samples are read. */
 typedef enum ff_loader_access {
-    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where they are larger than the machine's memory, else mapped
-                       */
+    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where memory cannot keep them and the order is not
+                         sequential, else mapped */
     FF_ACCESS_MAPPED, /* in place, through the page cache */
-    FF_ACCESS_READ,   /* one request per sample, bypassing the page cache where possible */
+    FF_ACCESS_READ,   /* one request per sample, of compressed shards per frame, bypassing the page
+                         cache where possible */
 } ff_loader_access;
 
 /* The output from an epoch on. */
@@ -244,8 +246,10 @@ typedef struct ff_loader_info {
     int threads;
     uint64_t block, group; /* of block order */
     bool direct;           /* samples are read, not mapped */
-    /* The samples' bytes, if `direct` is set because they are larger than memory; else 0. */
+    /* The shards' bytes where memory cannot keep them, and the memory that there was for them; else
+     * 0. */
     uint64_t beyond_memory_bytes;
+    ff_host_memory memory;
 } ff_loader_info;
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SLOTS_LIMIT  4096u
 #define THREADS_MOST 1024
@@ -188,19 +187,26 @@ static ff_status resolve_threads(ff_loader_settings *settings, const ff_loader_o
     return FF_OK;
 }
 
-static void resolve_access(ff_loader_settings *settings, const ff_loader_options *options) {
-    const ff_metadata *metadata = settings->metadata;
-    if (metadata->compression != FF_COMPRESSION_NONE || options->access == FF_ACCESS_MAPPED) return;
+/* Sets larger than what memory can keep of them are read in one request a sample: each fault of a
+ * mapping would read the device's whole read-ahead, and its pages are gone before they are used.
+ * Sequential order uses all of them, and stays mapped. */
+static ff_status resolve_access(ff_loader_settings *settings, const ff_loader_options *options,
+                                ff_error *error) {
     settings->direct = options->access == FF_ACCESS_READ;
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t bytes, memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
-    if (settings->direct || metadata->variable_size ||
-        !ff_mul_u64(settings->count,
-                    ff_metadata_slot_bytes(metadata, metadata->height, metadata->width), &bytes) ||
-        bytes <= memory)
-        return;
-    settings->direct = true;
+    if (options->access != FF_ACCESS_AUTO) return FF_OK;
+    ff_host_memory memory;
+    FF_TRY(ff_host_memory_for_files("", &memory, error));
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < ff_dataset_shard_count(settings->dataset); i++) {
+        ff_shard_info shard;
+        FF_TRY(ff_dataset_shard(settings->dataset, i, &shard, error));
+        bytes += shard.file_bytes;
+    }
+    if (bytes <= memory.bytes) return FF_OK;
     settings->beyond_memory_bytes = bytes;
+    settings->memory = memory;
+    settings->direct = settings->order.kind != FF_ORDER_SEQUENTIAL;
+    return FF_OK;
 }
 
 /* The settings from later epochs on, and room for the largest rows in all of them. */
@@ -249,7 +255,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     FF_TRY_DONE(resolve_memory(settings, settings->row_bytes, error));
     FF_TRY_DONE(resolve_threads(settings, options, error));
     FF_TRY_DONE(resolve_order(settings, options, error));
-    resolve_access(settings, options);
+    FF_TRY_DONE(resolve_access(settings, options, error));
     if (options->size_count) FF_TRY_DONE(resolve_later(settings, options, error));
 done:
     if (status != FF_OK) ff_loader_settings_free(settings);
@@ -299,6 +305,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .group = settings->order.group,
         .direct = settings->direct,
         .beyond_memory_bytes = settings->beyond_memory_bytes,
+        .memory = settings->memory,
     };
 }
 

@@ -44,6 +44,7 @@ struct ff_loader_settings {
     uint32_t slots;
     bool direct; /* as in ff_loader_info */
     uint64_t beyond_memory_bytes;
+    ff_host_memory memory;
 
     /* Those from later epochs on: all as here but for augment, host, finish, height, width and
      * row_bytes; slots are the same. */

@@ -3,8 +3,7 @@
 #ifndef FF_TRAIN_NEEDS_H
 #define FF_TRAIN_NEEDS_H
 
-#include "format/base/status.h"
-#include "train/host_memory.h"
+#include "format/base/host_memory.h"
 
 #include <stdio.h>
 

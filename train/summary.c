@@ -180,13 +180,12 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
             verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
     if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
     if (!feed.loader.beyond_memory_bytes) return;
-    fprintf(out,
-            "reading        the samples take %s, more than this machine's memory, so they are read "
-            "from the disk each epoch%s\n",
-            ff_say_bytes(feed.loader.beyond_memory_bytes).text,
-            trainer->order == FF_ORDER_BLOCK
-                ? ""
-                : "; --order block reads neighbouring samples together");
+    fprintf(
+        out,
+        "reading        the set takes %s, and memory can keep %s (%s), so samples are read from "
+        "the disk each epoch\n",
+        ff_say_bytes(feed.loader.beyond_memory_bytes).text,
+        ff_say_bytes(feed.loader.memory.bytes).text, feed.loader.memory.limit);
 }
 
 static void print_batches(FILE *out, const ff_trainer *trainer) {

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 static struct {
@@ -52,20 +53,38 @@ static const set_spec base = {.dtype = FF_F16,
                               .labels = LABELS_ALL,
                               .seed = 1};
 
-static void check_all(const char *folder) {
+static void check_set(const set_spec *spec, const char *folder) {
     ff_dataset *dataset;
     ff_reader *reader;
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
     assert_ok(ff_reader_open_direct(&reader, dataset, error));
     fake.active = true;
     fake.calls = fake.unaligned = 0;
-    for (uint64_t i = 0; i < base.items; i++) set_check_sample(&base, dataset, reader, i, i);
-    for (uint64_t i = base.items; i-- > 0;) set_check_sample(&base, dataset, reader, i, i);
+    for (uint64_t i = 0; i < spec->items; i++) set_check_sample(spec, dataset, reader, i, i);
+    for (uint64_t i = spec->items; i-- > 0;) set_check_sample(spec, dataset, reader, i, i);
     fake.active = false;
     assert_int_equal(fake.unaligned, 0);
     assert_true(fake.calls > 0);
     ff_reader_close(&reader);
     ff_dataset_close(&dataset);
+}
+
+static void check_all(const char *folder) {
+    check_set(&base, folder);
+}
+
+static void compressed_frames(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.zstd = true;
+    spec.level = 1;
+    char *folder = new_folder();
+    assert_ok(set_write(&spec, folder, NULL, error));
+    check_set(&spec, folder);
+    fake.most = 5000;
+    check_set(&spec, folder);
+    fake.most = 0;
+    remove_folder(folder);
 }
 
 static void reads_that_end_early(void **state) {
@@ -113,6 +132,43 @@ static void many_shards(void **state) {
     remove_folder(folder);
 }
 
+/* The process has no descriptor left but a few. */
+static void few_descriptors(void **state) {
+    (void)state;
+    struct rlimit limit, before;
+    const int next = dup(0);
+    assert_true(next > 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)next + 4;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    many_shards(state);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void a_file_that_is_replaced(void **state) {
+    const char *folder = *state;
+    char path[4096], other[4096];
+    ff_dataset *dataset;
+    ff_reader *reader;
+    ff_view view;
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+    assert_ok(ff_reader_open_direct(&reader, dataset, error));
+    const ff_shard *shard;
+    assert_ok(ff_dataset_open_shard(dataset, 1, &shard, error));
+    snprintf(path, sizeof path, "%s/shard-000001.ffs", folder);
+    snprintf(other, sizeof other, "%s/shard-000000.ffs", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(other, path), 0);
+    ff_error failure = {0};
+    assert_int_equal(ff_reader_sample(reader, 8, &view, &failure), FF_IO);
+    assert_non_null(
+        strstr(failure.message, "shard-000001.ffs: was replaced while the set was read"));
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
+}
+
 static void a_file_that_shrinks(void **state) {
     const char *folder = *state;
     ff_dataset *dataset;
@@ -153,7 +209,10 @@ int main(void) {
         cmocka_unit_test(reads_that_end_early),
         cmocka_unit_test(interrupted_and_refused),
         cmocka_unit_test(a_file_that_shrinks),
+        cmocka_unit_test(compressed_frames),
         cmocka_unit_test(many_shards),
+        cmocka_unit_test(few_descriptors),
+        cmocka_unit_test(a_file_that_is_replaced), /* the last one: the set is broken now */
     };
     return cmocka_run_group_tests_name("direct", tests, set_up, tear_down);
 }

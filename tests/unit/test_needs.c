@@ -163,6 +163,18 @@ static void the_least_limit_counts(void **state) {
     assert_int_equal(ff_host_memory_left(root).bytes, 300000);
     put(root, "sys/fs/cgroup/memory/memory.stat", "total_inactive_file 50000\n");
     assert_int_equal(ff_host_memory_left(root).bytes, 350000);
+
+    /* for files, all cached files count as free, and FFLOAD_MEMORY is a limit */
+    ff_host_memory memory;
+    put(root, "sys/fs/cgroup/memory/memory.stat",
+        "total_inactive_file 50000\ntotal_active_file 20000\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 350000);
+    assert_ok(ff_host_memory_for_files(root, &memory, error));
+    assert_int_equal(memory.bytes, 370000);
+    setenv("FFLOAD_MEMORY", "1K", 1);
+    assert_ok(ff_host_memory_for_files(root, &memory, error));
+    assert_int_equal(memory.bytes, 1024);
+    unsetenv("FFLOAD_MEMORY");
     remove_folder(root);
 }
 

@@ -1,8 +1,11 @@
-#include "train/host_memory.h"
+#include "format/base/host_memory.h"
+
+#include "format/base/options.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -30,25 +33,30 @@ static void lower(ff_host_memory *memory, uint64_t bytes, const char *limit) {
 }
 
 /* The folder of one group. */
-static void look_at_group(ff_host_memory *memory, const char *folder, bool v2) {
-    uint64_t limit, used, cache = 0;
+static void look_at_group(ff_host_memory *memory, const char *folder, bool v2, bool files) {
+    uint64_t limit, used, inactive = 0, active = 0;
     if (!read_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, &limit) ||
         !read_number(folder, v2 ? "memory.current" : "memory.usage_in_bytes", NULL, &used))
         return;
     (void)read_number(folder, "memory.stat", v2 ? "inactive_file " : "total_inactive_file ",
-                      &cache);
+                      &inactive);
+    if (files)
+        (void)read_number(folder, "memory.stat", v2 ? "active_file " : "total_active_file ",
+                          &active);
+    const uint64_t cache = inactive + active;
     used -= cache < used ? cache : used;
     lower(memory, limit > used ? limit - used : 0, "left of its cgroup's limit");
 }
 
 /* The group and all above it; in a container the path may be the host's, and only the root exists.
  */
-static void look_at_groups(ff_host_memory *memory, const char *root, char *group, bool v2) {
+static void look_at_groups(ff_host_memory *memory, const char *root, char *group, bool v2,
+                           bool files) {
     char folder[FOLDER_BYTES];
     for (;;) {
         if (snprintf(folder, sizeof folder, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/memory",
                      group) < (int)sizeof folder)
-            look_at_group(memory, folder, v2);
+            look_at_group(memory, folder, v2, files);
         char *end = strrchr(group, '/');
         if (!end) return;
         *end = 0;
@@ -56,7 +64,7 @@ static void look_at_groups(ff_host_memory *memory, const char *root, char *group
 }
 
 /* Lines "0::/path" of version 2, "9:cpu,memory:/path" of version 1. */
-static void look_at_all_groups(ff_host_memory *memory, const char *root) {
+static void look_at_all_groups(ff_host_memory *memory, const char *root, bool files) {
     char path[FOLDER_BYTES + 64], line[FOLDER_BYTES];
     if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path) return;
     FILE *file = fopen(path, "re");
@@ -68,18 +76,19 @@ static void look_at_all_groups(ff_host_memory *memory, const char *root) {
         *group++ = 0;
         const bool v2 = names[1] == 0;
         if (v2 || strstr(names + 1, "memory"))
-            look_at_groups(memory, root, strcmp(group, "/") == 0 ? group + 1 : group, v2);
+            look_at_groups(memory, root, strcmp(group, "/") == 0 ? group + 1 : group, v2, files);
     }
     fclose(file);
 }
 
-ff_host_memory ff_host_memory_left(const char *root) {
+/* files: all page cache counts as free. */
+static ff_host_memory look(const char *root, bool files) {
     ff_host_memory memory = {UINT64_MAX, "available"};
     uint64_t number;
     struct rlimit addresses;
     if (read_number(root, "proc/meminfo", "MemAvailable:", &number))
         lower(&memory, number * 1024, "available");
-    look_at_all_groups(&memory, root);
+    look_at_all_groups(&memory, root, files);
     if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
         read_number(root, "proc/self/statm", NULL, &number)) {
         const uint64_t used = number * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -87,4 +96,22 @@ ff_host_memory ff_host_memory_left(const char *root) {
               "left of its address space (ulimit -v)");
     }
     return memory;
+}
+
+ff_host_memory ff_host_memory_left(const char *root) {
+    return look(root, false);
+}
+
+ff_status ff_host_memory_for_files(const char *root, ff_host_memory *memory, ff_error *error) {
+    const char *given = getenv("FFLOAD_MEMORY");
+    uint64_t most = UINT64_MAX;
+    const ff_option option = {.name = "FFLOAD_MEMORY",
+                              .letter = FF_OPTION_BARE,
+                              .kind = FF_OPTION_BYTES,
+                              .target = &most,
+                              .maximum = 1e18};
+    *memory = look(root, true);
+    if (given && *given) FF_TRY(ff_option_set(&option, given, error));
+    lower(memory, most, "by FFLOAD_MEMORY");
+    return FF_OK;
 }

@@ -1,0 +1,26 @@
+/* How much memory a process may still use on this machine. Linux. */
+#ifndef FF_BASE_HOST_MEMORY_H
+#define FF_BASE_HOST_MEMORY_H
+
+#include "format/base/status.h"
+
+#include <stdint.h>
+
+typedef struct ff_host_memory {
+    uint64_t bytes; /* UINT64_MAX = unknown */
+    const char
+        *limit; /* what sets it, for "has 3 GB ...": "available", "left of its cgroup's limit" */
+} ff_host_memory;
+
+/* What can be allocated: the least of MemAvailable, of what the process's control groups (v1 or v2,
+ * and those above them) have left, counting inactive page cache as free, and of its address space
+ * under RLIMIT_AS. root: ""; in tests a folder with proc/ and sys/. Only reads. */
+ff_host_memory ff_host_memory_left(const char *root);
+
+/* The bytes of files that can stay in memory, beside what is allocated now: as above, but all page
+ * cache of the groups counts as free, since it is such files; and at most FFLOAD_MEMORY, an
+ * environment variable (4096, 64K, 128M, 1G). FF_USAGE where that is no size. */
+FF_MUST_USE ff_status ff_host_memory_for_files(const char *root, ff_host_memory *memory,
+                                               ff_error *error);
+
+#endif

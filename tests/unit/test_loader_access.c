@@ -1,0 +1,94 @@
+/* Sets that memory cannot keep: which way of reading is chosen, and that batches are the same in
+ * every way. */
+#include "loader/loader.h"
+#include "tests/unit/format_set.h"
+
+#include <stdlib.h>
+
+enum { BATCH = 32, SAMPLES = 300 };
+
+static ff_loader *open_loader(ff_dataset *dataset, ff_order_kind order, ff_loader_access access) {
+    ff_loader *loader;
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = BATCH, options.order = order, options.access = access;
+    options.height = options.width = 8;
+    options.block = 10, options.group = 3, options.threads = 2, options.epochs = 2;
+    assert_ok(ff_augment_parse(&options.augment, "crop=1,flip", error));
+    assert_ok(ff_loader_create(&loader, dataset, &options, error));
+    return loader;
+}
+
+static void compare(ff_dataset *dataset, ff_order_kind order, ff_loader_access access) {
+    ff_loader *mapped = open_loader(dataset, order, FF_ACCESS_MAPPED);
+    ff_loader *other = open_loader(dataset, order, access);
+    for (int i = 0; i < 2 * (SAMPLES / BATCH); i++) {
+        ff_slot *a, *b;
+        assert_ok(ff_loader_acquire(mapped, &a, error));
+        assert_ok(ff_loader_acquire(other, &b, error));
+        assert_memory_equal(a->data, b->data, BATCH * a->row_bytes);
+        ff_loader_release(mapped, a, NULL);
+        ff_loader_release(other, b, NULL);
+    }
+    ff_loader_destroy(&mapped);
+    ff_loader_destroy(&other);
+}
+
+static void the_way_follows_memory(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        set_spec set = plain_set(SAMPLES);
+        set.height = set.width = 12;
+        set.variable = kind & 1;
+        set.zstd = kind & 2;
+        ff_dataset *dataset = open_new_set(&set);
+        for (ff_order_kind order = 0; order < FF_ORDER_KIND_COUNT; order++) {
+            ff_loader *loader = open_loader(dataset, order, FF_ACCESS_AUTO);
+            ff_loader_info info = ff_loader_describe(loader);
+            assert_false(info.direct);
+            assert_int_equal(info.beyond_memory_bytes, 0);
+            ff_loader_destroy(&loader);
+
+            setenv("FFLOAD_MEMORY", "16K", 1);
+            loader = open_loader(dataset, order, FF_ACCESS_AUTO);
+            info = ff_loader_describe(loader);
+            assert_int_equal(info.direct, order != FF_ORDER_SEQUENTIAL);
+            assert_true(info.beyond_memory_bytes > 16 << 10);
+            assert_int_equal(info.memory.bytes, 16 << 10);
+            assert_string_equal(info.memory.limit, "by FFLOAD_MEMORY");
+            ff_loader_destroy(&loader);
+            compare(dataset, order, FF_ACCESS_AUTO);
+            setenv("FFLOAD_MEMORY", "1G", 1);
+            loader = open_loader(dataset, order, FF_ACCESS_AUTO);
+            assert_false(ff_loader_describe(loader).direct);
+            ff_loader_destroy(&loader);
+            unsetenv("FFLOAD_MEMORY");
+            compare(dataset, order, FF_ACCESS_READ);
+        }
+        ff_dataset_close(&dataset);
+        set_remove(&set);
+    }
+}
+
+static void a_size_that_is_none(void **state) {
+    (void)state;
+    set_spec set = plain_set(SAMPLES);
+    ff_dataset *dataset = open_new_set(&set);
+    ff_loader *loader;
+    ff_loader_options options = ff_loader_defaults();
+    ff_error failure = {0};
+    setenv("FFLOAD_MEMORY", "1 GB", 1);
+    assert_int_equal(ff_loader_create(&loader, dataset, &options, &failure), FF_USAGE);
+    assert_string_equal(failure.message,
+                        "FFLOAD_MEMORY: '1 GB' is not a size like 4096, 64K, 128M or 1G");
+    unsetenv("FFLOAD_MEMORY");
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_way_follows_memory),
+        cmocka_unit_test(a_size_that_is_none),
+    };
+    return cmocka_run_group_tests_name("loader_access", tests, NULL, NULL);
+}
