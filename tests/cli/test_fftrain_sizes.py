@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -62,6 +63,27 @@ for name, run, how, batch in [("CPU", CPU_RUN + ["--augment", "rrc=64"], dict(ad
 done = fftrain(*GPU_RUN, "--batch", 64, "-n", memory=100, **GPU)
 tap.ok(done.returncode == 1 and "; not even the smallest batch fits; use a smaller model or smaller samples" in done.stderr,
        "where no batch fits it says so", done.stderr)
+
+# ---- what a run with checkpoints takes is not more than it says it needs
+
+
+def peak(*arguments):
+    """The most bytes that the run had in memory."""
+    process = subprocess.Popen([FFTRAIN, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    return usage.ru_maxrss << 10 if status == 0 else None
+
+
+make("pictures", "--count", 64, "--splits", "train,test", "--height", 64, "--width", 64, "--statistics")
+for model, batch, crop in (("smallnet", 32, 64), ("resnet18", 32, 64), ("mobilenet_v2", 16, 64)) if not tap.SANITIZE else ():
+    run = ["--data", "pictures", "--model", model, "--batch", batch, "--threads", 2, "--augment", "none", "--device", "cpu"]
+    told, _ = plan(*run, "--epochs", 2)
+    mapped = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk("pictures") for name in names)
+    bytes_said = told["host_bytes"] + mapped
+    took = peak(*run, "--epochs", 2, "--out", "peak-" + model)
+    tap.ok(took and took <= bytes_said, "%s: what it takes with checkpoints is what it needs" % model, (took, told))
 
 # ---- --batch auto
 

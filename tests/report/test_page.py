@@ -151,6 +151,21 @@ tap.ok(one.is_sound() and "nan" not in one.source and "inf" not in one.source an
 averaged = page_of(START, epoch(1), epoch(2, val_accuracy=0.5, val_loss=1, val_ema_accuracy=0.625, val_ema_loss=0.75))
 tap.ok(averaged.is_sound() and "of the average 62.50 %" in averaged.text and averaged.text.count("averages dotted") == 2 and
        len(averaged.named("path", "dotted")) == 2 and "averages" not in one.text, "averages of the parameters")
+
+# ---- a run that was stopped in its second epoch and resumed: its time and rate are those of both sessions
+BEGUN = dict(START, first_step=0, steps=90)
+two = page_of(BEGUN, epoch(1, seconds=2, samples_per_second=100), {"event": "end", "status": "stopped", "seconds": 3.5, "train_seconds": 2.5, "samples": 250},
+              dict(BEGUN, first_step=12), epoch(2, seconds=1, samples_per_second=900),
+              {"event": "end", "status": "done", "seconds": 4.5, "train_seconds": 6, "val_seconds": 0.5, "data_wait_percent": 25, "samples": 540})
+cells = [re.sub("<[^>]*>", " ", cell).split() for cell in re.findall("<td>(.*?)</td>", re.search("<h2>Time</h2>(.*?)</table>", two.source, re.S).group(1), re.S)]
+seconds = [float(cell[0]) if cell[0] != "-" else 0 for cell in cells]
+tap.ok(two.is_sound() and seconds[:4] == [8, 4.5, 1.5, 0.5] and seconds[5:] == [1.5, 90], "total, training, waiting, evaluation and the rest, and the mean rate", cells)
+# ---- the best as the run chose it
+chosen = page_of(START, epoch(1, val_accuracy=0.5, val_loss=1), epoch(2, val_accuracy=0.625, val_loss=2), epoch(3, val_accuracy=0.25, val_loss=3),
+                 {"event": "end", "status": "done", "best_epoch": 1})
+open_ended = page_of(START, *(epoch(n, val_accuracy=a, val_loss=n) for n, a in ((1, 0.5), (2, 0.625), (3, 0.25))))
+tap.ok("best 50.00 % after epoch 1" in chosen.text and "best 62.50 % after epoch 2" in open_ended.text, "--best-by loss: best is what the run says, else the highest",
+       (chosen.text[:400], open_ended.text[:400]))
 started = page_of(START)
 tap.ok(started.is_sound() and "not ended, epoch 0 of 9" in started.text, "a run without an epoch yet")
 many = page_of(START, *(epoch(n, val_accuracy=n / 20000) for n in range(1, 20001)))
