@@ -18,11 +18,12 @@ ff_status ff_class_name(ff_buffer *out, const ff_field *field, int64_t value, un
     if (status == FF_OK && how & FF_NAME_ASCII)
         status = ff_readable_ascii(&ascii, name.bytes, error);
     bool changed = ascii.bytes && strcmp(ascii.bytes, name.bytes);
+    const size_t most = how >> 8 ? how >> 8 : SIZE_MAX;
     if (status == FF_OK && (changed || how & FF_NAME_NUMBERED))
         status = ff_buffer_printf(out, error, "%" PRId64 " ", value);
+    if (status == FF_OK) status = ff_buffer_printf(out, error, "%s", changed ? "~" : "");
     if (status == FF_OK)
-        status = ff_buffer_printf(out, error, "%s%s", changed ? "~" : "",
-                                  changed ? ascii.bytes : name.bytes);
+        status = ff_shortened(out, changed ? ascii.bytes : name.bytes, most, error);
     ff_buffer_free(&name);
     ff_buffer_free(&ascii);
     return status;

@@ -58,9 +58,8 @@ static bool is_resize(const char *line) {
     return !strncmp(line, "resize ", 7) || !strncmp(line, "max_side ", 9);
 }
 
-/* Sets of image files say which Pillow's values they have, and resizes name the order of their
- * passes; those of earlier versions, which say neither, are of Pillow 12. */
-static const char *find_pillow(const ff_metadata *metadata) {
+/* Resizes name the order of their passes since sets of image files say their Pillow. */
+const char *ff_recorded_pillow(const ff_metadata *metadata) {
     const char *said = find_fact(metadata, "pillow");
     if (said) return said;
     for (size_t i = 0; i < metadata->transform_count; i++)
@@ -102,7 +101,7 @@ ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata
     }
     for (size_t i = 0; i < metadata->transform_count; i++)
         FF_TRY(add_transform(recorded, metadata->transform[i], error));
-    const char *pillow = find_pillow(metadata);
+    const char *pillow = ff_recorded_pillow(metadata);
     if (pillow) FF_TRY(add(recorded, "--pillow=", pillow, strlen(pillow), error));
     return add_provenance(recorded, metadata, error);
 }

@@ -15,6 +15,9 @@ typedef struct ff_recorded {
 
 FF_MUST_USE ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata,
                                           ff_error *error);
+/* "12" or "13": the Pillow whose values a set of image files or of resized samples has; sets of
+ * earlier versions, which do not say, are of Pillow 12. NULL where no value depends on that. */
+const char *ff_recorded_pillow(const ff_metadata *metadata);
 void ff_recorded_free(ff_recorded *recorded);
 
 #endif

@@ -85,7 +85,8 @@ static ff_status input_picture(void *context, size_t section, uint64_t i,
 static ff_status draw_inputs(source *from, const ff_trainer *trainer, uint64_t step,
                              ff_canvas *canvas, ff_error *error) {
     const ff_slot *slot = from->slot;
-    ff_contact contact = {.height = slot->height,
+    ff_contact contact = {.parts = true,
+                          .height = slot->height,
                           .width = slot->width,
                           .caption = input_caption,
                           .picture = input_picture};
@@ -148,6 +149,7 @@ static ff_status worst_caption(void *context, size_t section, uint64_t i, unsign
     const source *from = context;
     const ff_mistake *sample = &from->tally->worst[i];
     (void)section;
+    FF_TRY(ff_buffer_printf(text, error, "%" PRIu64 ": ", sample->sample));
     FF_TRY(ff_class_name(text, from->field, sample->label, how, error));
     if (sample->predicted != sample->label) {
         FF_TRY(ff_buffer_printf(text, error, " taken for "));
@@ -192,7 +194,7 @@ static ff_status measure(source *from, ff_contact *contact, ff_error *error) {
 
 ff_status ff_sheet_worst(const ff_trainer *trainer, ff_canvas *canvas, ff_error *error) {
     const ff_tally *tally = trainer->tally;
-    ff_contact contact = {.caption = worst_caption, .picture = worst_picture};
+    ff_contact contact = {.parts = true, .caption = worst_caption, .picture = worst_picture};
     char *title = NULL;
     source from;
     ff_status status;

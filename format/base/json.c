@@ -3,6 +3,7 @@
 #include "format/base/bytes.h"
 #include "format/base/memory.h"
 #include "format/base/read.h"
+#include "format/base/readable.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,15 @@ json_t *ff_json_bytes(const void *bytes, size_t length) {
     json_t *string = NULL;
     if (ff_escape(&text, bytes, length, NULL) == FF_OK)
         string = json_stringn(text.length ? text.bytes : "", text.length);
+    ff_buffer_free(&text);
+    return string;
+}
+
+json_t *ff_json_key(const void *key, size_t length) {
+    ff_buffer text = {0};
+    json_t *string = NULL;
+    if (ff_key_text(&text, key, length, false, NULL) == FF_OK)
+        string = json_stringn(text.bytes, text.length);
     ff_buffer_free(&text);
     return string;
 }

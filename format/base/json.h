@@ -16,6 +16,9 @@ json_t *ff_json_text(const char *text);
 /* Bytes, always percent-escaped. */
 json_t *ff_json_bytes(const void *bytes, size_t length);
 
+/* A sample's key as ff_key_text (format/base/readable.h) writes it. */
+json_t *ff_json_key(const void *key, size_t length);
+
 /* A number, or the string "NaN", "Infinity" or "-Infinity". */
 json_t *ff_json_number(double value);
 

@@ -47,6 +47,40 @@ ff_status ff_readable(ff_buffer *out, const void *bytes, size_t length, size_t l
     return FF_OK;
 }
 
+/* Where the character after the first `count` ones begins. */
+static size_t after(const char *text, size_t count) {
+    size_t at = 0;
+    for (; text[at]; at++)
+        if (((unsigned char)text[at] & 0xc0) != 0x80 && count-- == 0) break;
+    return at;
+}
+
+ff_status ff_shortened(ff_buffer *out, const char *text, size_t most, ff_error *error) {
+    size_t characters = 0;
+    for (const char *at = text; *at; at++) characters += ((unsigned char)*at & 0xc0) != 0x80;
+    if (characters <= most) return ff_buffer_printf(out, error, "%s", text);
+    const size_t kept = most - 3, last = kept / 3;
+    return ff_buffer_printf(out, error, "%.*s...%s", (int)after(text, kept - last), text,
+                            text + after(text, characters - last));
+}
+
+ff_status ff_key_text(ff_buffer *out, const void *key, size_t length, bool on_a_line,
+                      ff_error *error) {
+    const unsigned char *byte = key;
+    FF_TRY(ff_buffer_printf(out, error, "%s", ""));
+    for (size_t i = 0, step; i < length; i += step) {
+        step = ff_utf8_bytes(byte + i, length - i);
+        const bool control = step && is_control(byte + i, step);
+        if (step && byte[i] != '%' && byte[i] && !(control && on_a_line)) {
+            FF_TRY(ff_buffer_add(out, byte + i, step, error));
+        } else {
+            step = 1;
+            FF_TRY(ff_buffer_printf(out, error, "%%%02X", byte[i]));
+        }
+    }
+    return FF_OK;
+}
+
 /* The character transliterated to ASCII by the named locale; 0 bytes where it cannot. */
 static size_t transliterated(const char *locale_name, const char *character, size_t length,
                              char ascii[32]) {

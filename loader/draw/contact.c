@@ -15,6 +15,7 @@ enum {
     GAP = 14,
     CAPTION_SPACE = 6, /* between a picture and its caption */
     CAPTION_LINES = 2,
+    PARTS_LINES = 3,  /* of a caption of several parts */
     TITLE_SPACE = 14, /* between a title and its pictures */
     SPLIT_SPACE = 26, /* between the pictures of a section and the next title */
 };
@@ -109,10 +110,24 @@ static ff_paragraph caption_of(const sheet *drawn, size_t section, uint64_t i, u
                           .centred = true};
 }
 
+/* With numbers, and names that are shorter until the caption fits. */
+static ff_status shorten(sheet *drawn, size_t section, uint64_t i, unsigned lines,
+                         ff_paragraph_size *size, ff_error *error) {
+    static const unsigned most[] = {40, 32, 24, 20, 16, 13, 10, 8, 6, 5, 4, 3};
+    for (size_t k = 0; k < sizeof most / sizeof *most && size->cut; k++) {
+        FF_TRY(
+            write_caption(drawn, section, i, FF_NAME_NUMBERED | FF_NAME_AT_MOST(most[k]), error));
+        const ff_paragraph caption = caption_of(drawn, section, i, drawn->caption_scale, lines);
+        FF_TRY(ff_letters_measure(drawn->letters, &caption, size, error));
+    }
+    return FF_OK;
+}
+
 /* Large letters if every name fits on a line; else small ones. A name that is still cut gets its
  * number, because another may have the same beginning. */
 static ff_status fit_captions(sheet *drawn, unsigned *height, ff_error *error) {
     const ff_contact *contact = drawn->contact;
+    const unsigned lines = contact->parts ? PARTS_LINES : CAPTION_LINES;
     ff_paragraph_size size = {0};
     drawn->caption_scale = 2;
     for (size_t s = 0; s < contact->sections; s++)
@@ -124,10 +139,12 @@ static ff_status fit_captions(sheet *drawn, unsigned *height, ff_error *error) {
     *height = 0;
     for (size_t s = 0; s < contact->sections; s++)
         for (uint64_t i = 0; i < contact->section[s].count; i++) {
-            ff_paragraph caption = caption_of(drawn, s, i, drawn->caption_scale, CAPTION_LINES);
+            ff_paragraph caption = caption_of(drawn, s, i, drawn->caption_scale, lines);
             FF_TRY(ff_letters_measure(drawn->letters, &caption, &size, error));
+            if (contact->parts) FF_TRY(shorten(drawn, s, i, lines, &size, error));
             if (size.height > *height) *height = size.height;
-            if (size.cut) FF_TRY(write_caption(drawn, s, i, FF_NAME_NUMBERED, error));
+            if (size.cut && !contact->parts)
+                FF_TRY(write_caption(drawn, s, i, FF_NAME_NUMBERED, error));
         }
     return FF_OK;
 }
@@ -176,7 +193,8 @@ static ff_status draw_cell(const sheet *drawn, size_t section, ff_canvas *canvas
     unsigned top = y + (drawn->picture_height - height) / 2;
     ff_canvas_fill(canvas, left - 1, top - 1, width + 2, height + 2, frame);
     ff_canvas_picture(canvas, left, top, picture.rgb, picture.height, picture.width, up, down);
-    ff_paragraph caption = caption_of(drawn, section, i, drawn->caption_scale, CAPTION_LINES);
+    ff_paragraph caption = caption_of(drawn, section, i, drawn->caption_scale,
+                                      contact->parts ? PARTS_LINES : CAPTION_LINES);
     return ff_letters_draw(drawn->letters, &caption, canvas, x,
                            y + drawn->picture_height + CAPTION_SPACE, ink, error);
 }

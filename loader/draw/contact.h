@@ -19,9 +19,11 @@ typedef struct ff_contact {
     const ff_contact_section *section; /* [sections] */
     size_t sections;
     unsigned columns;
+    bool parts;
     uint32_t height, width; /* of the largest picture */
     /* Appends the caption of picture `i` of a section; how: of FF_NAME_ (format/class_name.h), for
-     * names that have no letters, or that would be cut. */
+     * names that have no letters, or that would be cut. A caption of several parts, `parts`, is cut
+     * in its names and not at its end. */
     ff_status (*caption)(void *context, size_t section, uint64_t i, unsigned how, ff_buffer *text,
                          ff_error *error);
     /* Picture `i` of a section, valid until the next call. */

@@ -318,11 +318,16 @@ fi
 
 # ---- --bench
 expect "--bench" 0 '^ +random +2 .*%$' grown --bench -j 2
+expect "--bench says that a small set's first pass is repeated" 0 'small: a first pass is the mean of several' grown --bench -j 2
+expect "--bench says that threads have nothing to read" 0 'not every one of the 9 threads reads' grown --bench -j 9
 "$ffinspect" all --bench -j 1 --json >bench.json
 python "--bench in JSON" <<'PYTHON'
 import json
 bench = json.load(open("bench.json"))["splits"][0]["bench"]
 assert bench["samples"] == 43 and len(bench["rows"]) == 2
+assert all(1 < row["first_passes"] <= 500 for row in bench["rows"])
+for row in bench["rows"]:  # as long as was measured, or as often as a first pass is repeated
+    assert row["first_passes"] == 500 or row["first_passes"] * 43 / row["first_pass_samples_per_second"] > 0.099
 assert all(row[name] > 0 for row in bench["rows"] for name in row if name not in ("order",))
 PYTHON
 

@@ -60,6 +60,20 @@ appends "Pillow 12's values" first more "${fixed[@]}" --pillow 12
 check "  the order of the passes is not that of 13" bash -c "! '$inspect' set | grep -q passes="
 check "  the Pillow is recorded" bash -c "'$inspect' set | grep -q 'pillow: 12'"
 refuses "Pillow 13's after them" 2 "appended samples must be like those of the set;interpolation=bilinear;interpolation=bilinear%20passes=cheaper_first" append set more --pillow 13
+mkdir -p plain/a plain/b && "$python" - <<'E2'
+from PIL import Image
+for c in "ab":
+    for i in range(3):
+        Image.new("RGB", (8, 8), (i * 20, ord(c), 3)).save("plain/%s/%d.bmp" % (c, i))
+E2
+plain=(--mean 0.5,0.4,0.3 --std 0.25,0.25,0.25)
+for one in 12 13; do
+    rm -rf set; "$ffpack" plain -o set "${plain[@]}" --pillow $one >/dev/null
+    refuses "the other Pillow's decoding after that of $one, without a resize" 2 "has the values of Pillow $one; leave out --pillow" append set $again plain --pillow $((25 - one))
+    check "  the same one's" "$ffpack" append set $again plain --pillow $one
+    check "  the set's own" "$ffpack" append set $again plain
+    check "  is the set's" test "$("$inspect" set | grep -c "pillow: $one")" = 3
+done
 appends "a short side and a crop" first more "${fixed[@]}"
 check "  the order of the passes and the Pillow are recorded" bash -c "'$inspect' set | grep -q 'passes=cheaper_first' && '$inspect' set | grep -q 'pillow: 13'"
 check "a third generation" "$ffpack" append set $again first

@@ -2,6 +2,7 @@
 """What people do to find what is wrong, and to train well without knowing how: frozen norms, weights of
 classes, recipes. Prints TAP."""
 import json
+import math
 import os
 import shutil
 import struct
@@ -247,6 +248,14 @@ for k, loss in enumerate(found["loss"]):
 tap.ok(all(good), "the loss is smoothed as fastai's")
 tap.ok(abs(found["suggested"] - valley(rates, found["smoothed_loss"], 200)) < 1e-9 * found["suggested"], "the suggestion is fastai's valley", found["suggested"])
 tap.ok(done.stdout.splitlines()[-1] == "suggested: --lr %.2g" % found["suggested"] and "####" in done.stdout, "it is printed, after the curve", done.stdout[-300:])
+part_rates, part = rates[20:-5], found["smoothed_loss"][20:-5]
+slopes = [(b - a) / math.log(r / q) for a, b, q, r in zip(part, part[1:], part_rates, part_rates[1:])]
+wanted = part_rates[slopes.index(min(slopes))], part_rates[part.index(min(part))] / 10
+tap.ok(all(abs(a - b) < 1e-9 * b for a, b in zip((found.get("steep", 0), found.get("minimum", 0)), wanted)) and
+       "by fastai's rules: valley %.2g, steep %.2g, minimum %.2g" % (found["suggested"], *wanted) == done.stdout.splitlines()[-2],
+       "fastai's steep and minimum stand beside it", [found.get("steep"), found.get("minimum"), wanted, done.stdout[-300:]])
+tap.ok("smoothed loss\n" in done.stdout and "\n%9.2e  %13.4g " % (rates[-1], found["smoothed_loss"][-1]) in done.stdout,
+       "the column is headed by what it is, and the last step is shown", done.stdout)
 picture = open("rates.png", "rb").read() if os.path.exists("rates.png") else b""
 tap.ok(picture[:4] == b"\x89PNG" and struct.unpack(">II", picture[16:24]) == (720, 440), "the curve is drawn")
 tap.ok(set(os.listdir(".")) - before == {"rates.png", "rates.log"}, "nothing of the run is kept", set(os.listdir(".")) - before)

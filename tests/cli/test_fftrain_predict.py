@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
@@ -218,6 +219,13 @@ keys = [line["key"] for line in lines]
 tap.ok(keys[:9] == odd + ["a b.png"] and keys[9] == "%FF%FE.png" and keys[10:17] == ["photos/test/dog/" + name for name in
        sorted(os.listdir("photos/test/dog"))] and keys[17:] == [os.path.abspath("-dash.png"), "photos/test/dog/003.bmp"],
        "names with blanks, line ends, quotes, dashes, without endings and not UTF-8; the order is the one given", keys)
+twins = [b"%FF.png", b"\xff.png", b"%25FF.png", b"100%.png", b"A.png", b"%41.png"]
+for name in twins:
+    with open(name, "wb") as file:
+        file.write(open("a b.png", "rb").read())
+keys = [line["key"] for line in predicted("-c", "net-f16", "--", *map(os.fsdecode, twins))]
+tap.ok([urllib.parse.unquote_to_bytes(key) for key in keys] == twins and keys[0] == "%25FF.png" and keys[4] == "A.png",
+       "decoding %XX in a key gives the file's name, whatever is in it", keys)
 tap.ok(numbers(lines)[0] == numbers(lines)[8] == numbers(lines)[9] and numbers(lines)[2] == numbers(lines)[17] and
        numbers(lines)[13] == numbers(lines)[18], "a file given twice is predicted twice")
 alone = predicted("-c", "net-f16", "./-dash.png", "--top", 1)

@@ -108,7 +108,10 @@ static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
     const ff_decode_options options = {.mode = mode,
                                        .pixel_limit = PIXEL_LIMIT,
                                        .exif = choice >> 4 & 1,
-                                       .allow_truncated = choice >> 5 & 1};
+                                       .allow_truncated = choice >> 5 & 1,
+                                       .pillow_12 = choice >> 12 & 1};
+    ff_geometry geometry = geometries[choice / FF_MODE_COUNT % 8];
+    geometry.order = options.pillow_12 ? FF_HORIZONTAL_FIRST : FF_CHEAPER_FIRST;
     ff_image_info info;
     ff_status probed = ff_decode_probe(bytes, length, &options, &info, &error);
     if (probed != FF_OK) check_message(&error);
@@ -127,7 +130,7 @@ static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
         CHECK(kept_image.width == image.width && kept_image.height == image.height);
         CHECK(kept_image.channels == image.channels);
         CHECK(memcmp(kept_image.pixels, image.pixels, count) == 0);
-        make_samples(&geometries[choice / FF_MODE_COUNT % 8], bytes, length, options, &image);
+        make_samples(&geometry, bytes, length, options, &image);
     }
     ff_image_free(&image);
     ff_decoder_destroy(&fresh);

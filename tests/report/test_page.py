@@ -184,6 +184,29 @@ tap.ok(page.is_sound() and not page.named("table", "matrix") and "99 taken for 0
        " for 100" not in page.text and "-1 taken" not in page.text and page.pictures() == [b"x", b"yz"],
        "many classes without names have no matrix, entries out of range are left out", page.problems)
 
+# ---- long names: a name of the matrix has at most 24 characters, and all of it where the mouse is
+os.makedirs("long")
+write("long/log.jsonl", [START, epoch(1)])
+names = ["n%d<&\"" % c + "x" * 144 + "end%d" % c for c in range(3)] + ["\u732b" * 60, "short"]
+with open("long/evaluation.json", "w") as file:
+    json.dump({"epoch": 1, "data": "x", "samples": 25, "correct": 5, "classes": [{"name": name, "samples": 5, "correct": 1} for name in names],
+               "confusion": [[a, b, 1] for a in range(5) for b in range(5)]}, file)
+done = report("long")
+page = Page("long/report.html")
+
+
+def middle(name, most):
+    return name if len(name) <= most else name[:most - 3 - (most - 3) // 3] + "..." + name[-((most - 3) // 3):]
+
+
+shown = re.findall(r'<th(?: class="up")?><span(?: title="([^"]*)")?>([^<]*)</span></th>', page.source.split('class="matrix"')[1])
+shown = [(html.unescape(title), html.unescape(text)) for title, text in shown]
+wanted = [(name if len(name) > 24 else "", middle(name, 24)) for name in names]
+tap.ok(page.is_sound() and shown == wanted * 2, "names beside the matrix are short, their ends too, and whole as title", shown[:5])
+longest = max(re.findall(r">([^<>]*)<", page.source.split("What it got")[0].split("Evaluation")[1]), key=len)
+tap.ok(len(html.unescape(longest)) <= 80 and middle(names[0], 60) + " taken for " + middle(names[1], 60) in page.text,
+       "so are those of the lists", longest)
+
 # ---- refused
 for name, code, words, arguments in (
         ("no run", 2, "wanted fftrain report RUN...", ()), ("a run that is not there", 74, "nowhere: cannot open", ("nowhere", "-o", "x")),

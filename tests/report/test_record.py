@@ -91,6 +91,23 @@ with open("run/report.html") as file:
     page = file.read()
 tap.ok("done, epoch 3 of 3" in page and "%d of 49 samples" % told["correct"] in page, "report.html is of the whole run")
 
+# ---- --show-batch: the same sheet without a run
+shown = tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", "set", "--model", "smallnet", "--batch", "16", "--threads", "1",
+                 "--augment", "none", "--order", "sequential", "--out", "none-of-it", "--show-batch", "batch.png"])
+tap.ok(shown.returncode == 0 and open("batch.png", "rb").read() == open("run/inputs.png", "rb").read() and not os.path.exists("none-of-it"),
+       "--show-batch writes the run's inputs.png, and begins no run", shown.stderr.decode())
+os.makedirs("alone")
+os.rename("set/train", "alone/train")
+for title, given, code, words in (("no validation set", "alone", 0, ""), ("no training set", "set", 2, "has no split 'train'; name one of its sets: set/test"), ("no set", "nowhere", 74, "nowhere")):
+    if os.path.exists("batch.png"):
+        os.remove("batch.png")
+    shown = tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", given, "--model", "smallnet", "--batch", "16", "--threads", "1",
+                     "--augment", "none", "--order", "sequential", "--show-batch", "batch.png"])
+    tap.ok(shown.returncode == code and words in shown.stderr.decode() and os.path.exists("batch.png") == (code == 0) and
+           (code or sheet("batch.png") == [color("train", number) for number in order["train"][:16]]), "--show-batch of " + title,
+           (shown.returncode, shown.stderr.decode()))
+os.rename("alone/train", "set/train")
+
 # ---- files that cannot be written: told once, and the run goes on
 run("bad", "--epochs", "1")
 for name in "worst.png", "evaluation.json":

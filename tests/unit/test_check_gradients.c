@@ -96,6 +96,20 @@ static void wrong_gradients_are_found(void **state) {
     assert_int_equal(status, FF_OK);
     assert_int_equal(wrong_of(text, ""), 0);
     assert_non_null(strstr(text, "conv1.weight"));
+    /* The error that is printed holds what rounding made of it: f32 losses are never exact. */
+    assert_non_null(strstr(text, "relative error  rounding up to\n"));
+    int told = 0;
+    for (const char *line = strchr(text, '\n') + 1; *line != 'T'; line = strchr(line, '\n') + 1) {
+        double gradient, apart, rounding;
+        assert_int_equal(sscanf(line, "%*s %*u %lf %lf %lf", &gradient, &apart, &rounding) == 3 ||
+                             strstr(line, "tell"),
+                         1);
+        if (sscanf(line, "%*s %*u %lf %lf %lf", &gradient, &apart, &rounding) < 3) continue;
+        assert_true(rounding > 0 && rounding < FF_GRADIENT_ERROR);
+        assert_true(apart - rounding <= FF_GRADIENT_ERROR);
+        told += apart > 0;
+    }
+    assert_true(told >= 12);
     assert_non_null(strstr(text, "The gradients of 14 parameters are the loss's"));
     free(text);
 

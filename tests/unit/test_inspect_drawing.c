@@ -1,11 +1,14 @@
 /* The parts of ffinspect's contact sheets: font, canvas, and tensors converted to images. */
+#include "format/class_name.h"
 #include "loader/draw/canvas.h"
+#include "loader/draw/contact.h"
 #include "loader/draw/font.h"
 #include "loader/draw/letters.h"
 #include "loader/draw/picture.h"
 #include "tests/unit/check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +293,77 @@ static void unusual_ranges(void **state) {
     assert_true(rgb[0] == 128 && rgb[1] == 128 && rgb[2] == 128);
 }
 
+/* ---- captions of two names ---- */
+
+typedef struct captions {
+    ff_field field;
+    char last[4][1024]; /* of each picture, as it was asked for last */
+    uint8_t *rgb;
+    uint32_t side;
+} captions;
+
+static ff_status two_names(void *context, size_t section, uint64_t i, unsigned how, ff_buffer *text,
+                           ff_error *failure) {
+    captions *c = context;
+    (void)section;
+    assert_ok(ff_buffer_printf(text, error, "12345: "));
+    assert_ok(ff_class_name(text, &c->field, (int64_t)i, how, error));
+    assert_ok(ff_buffer_printf(text, error, " taken for "));
+    assert_ok(ff_class_name(text, &c->field, (int64_t)(i + 1) % 4, how, error));
+    snprintf(c->last[i], sizeof c->last[i], "%s 97%%", text->bytes);
+    return ff_buffer_printf(text, failure, " 97%%");
+}
+
+static ff_status square(void *context, size_t section, uint64_t i, ff_contact_picture *picture,
+                        ff_error *failure) {
+    const captions *c = context;
+    (void)section, (void)i, (void)failure;
+    *picture = (ff_contact_picture){c->rgb, c->side, c->side};
+    return FF_OK;
+}
+
+/* Neither name hides the other, nor the probability, however long and however small the pictures
+ * are; short names are whole. */
+static void both_names_are_seen(void **state) {
+    (void)state;
+    static const uint32_t sides[] = {8, 32, 64, 73, 96, 224};
+    char first[151] = "", second[151] = "";
+    memset(first, 'w', 150), memset(second, 'm', 150);
+    memcpy(first, "first", 5), memcpy(second, "second", 6);
+    char *names[] = {first, second, (char *)"cat", (char *)"a\u202eb\u732b"};
+    captions c = {.field = {.kind = FF_FIELD_CLASS, .class_count = 4, .class_name = names}};
+    setenv("FFPACK_PANGO", "0", 1);
+    for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
+        const ff_contact_section section = {"title", 4};
+        const ff_contact contact = {&section, 1,         4,      true, sides[k],
+                                    sides[k], two_names, square, &c};
+        ff_canvas canvas;
+        ff_letters *letters;
+        c.side = sides[k];
+        c.rgb = calloc((size_t)c.side * c.side, 3);
+        assert_ok(ff_contact_draw(&contact, &canvas, NULL, error));
+        const unsigned cell = (canvas.width - 2 * 24 + 14) / 4 - 14;
+        assert_ok(ff_letters_open(&letters, error));
+        for (int i = 0; i < 4; i++) {
+            const char *text = c.last[i];
+            const ff_paragraph shown = {text, 1, cell, 3, true};
+            ff_paragraph_size size;
+            assert_ok(ff_letters_measure(letters, &shown, &size, error));
+            assert_false(size.cut);
+            assert_non_null(strstr(text, " taken for "));
+            assert_true(strncmp(text, "12345: ", 7) == 0 && strstr(text, " 97%"));
+        }
+        assert_non_null(strstr(c.last[0], "for 1 "));
+        assert_non_null(strstr(c.last[0], ": 0 "));
+        if (c.side == 64) /* both are as long as they may be */
+            assert_true(strstr(c.last[0], ": 0 firs") && strstr(c.last[0], "for 1 seco"));
+        ff_letters_close(&letters);
+        ff_canvas_free(&canvas);
+        free(c.rgb);
+    }
+    unsetenv("FFPACK_PANGO");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(glyphs_differ),
@@ -299,6 +373,7 @@ int main(void) {
         cmocka_unit_test(images_are_enlarged_and_reduced),
         cmocka_unit_test(normalisation_is_undone),
         cmocka_unit_test(unusual_ranges),
+        cmocka_unit_test(both_names_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* ffinspect's arithmetic and texts: statistics against plain sums, ranges, names, NumPy headers,
  * and what happens when a shard shrinks while it is read. */
 #include "format/base/readable.h"
-#include "format/class_name.h"
 #include "tests/unit/format_set.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/npy.h"
@@ -328,58 +327,6 @@ static void numpy_headers(void **state) {
     }
 }
 
-/* Characters that glibc cannot transliterate are shown as code points, so that different names stay
- * different. */
-static void names_in_ascii(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *ascii;
-    } cases[] = {{"", ""},
-                 {"two words 100%", "two words 100%"},
-                 {"\u00dcbergr\u00f6\u00dfe", "Ubergrosse"},
-                 {"\u0141\u00f3d\u017a", "Lodz"},
-                 {"\u0391\u03b8\u03ae\u03bd\u03b1", "Athina"},
-                 {"\u0416\u0430\u0431\u0430", "ZHaba"},
-                 {"\u732b", "U+732B"},
-                 {"a \u72ac", "a U+72AC"},
-                 {"\u0642\u0637", "U+0642U+0637"},
-                 {"\u092c", "U+092C"},
-                 {"\U0001f408", "U+1F408"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ff_buffer out = {0};
-        assert_ok(ff_readable_ascii(&out, cases[i].text, error));
-        assert_string_equal(out.bytes, cases[i].ascii);
-        ff_buffer_free(&out);
-    }
-}
-
-/* A changed name is marked and has its number; others have it on request. */
-static void names_of_classes(void **state) {
-    (void)state;
-    static char *names[] = {(char *)"ete", (char *)"\u00e9t\u00e9", (char *)""};
-    ff_field field = {.kind = FF_FIELD_CLASS, .class_count = 3, .class_name = names};
-    static const struct {
-        int64_t value;
-        unsigned how;
-        const char *name;
-    } cases[] = {{0, 0, "ete"},
-                 {0, FF_NAME_ASCII, "ete"},
-                 {0, FF_NAME_NUMBERED, "0 ete"},
-                 {1, 0, "\u00e9t\u00e9"},
-                 {1, FF_NAME_NUMBERED, "1 \u00e9t\u00e9"},
-                 {1, FF_NAME_ASCII, "1 ~ete"},
-                 {1, FF_NAME_ASCII | FF_NAME_NUMBERED, "1 ~ete"},
-                 {2, FF_NAME_ASCII, "(empty)"},
-                 {3, FF_NAME_NUMBERED, "3"},
-                 {-1, FF_NAME_NUMBERED, "unlabeled"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ff_buffer out = {0};
-        assert_ok(ff_class_name(&out, &field, cases[i].value, cases[i].how, error));
-        assert_string_equal(out.bytes, cases[i].name);
-        ff_buffer_free(&out);
-    }
-}
-
 int main(void) {
     /* This one comes first: cmocka installs its SIGBUS handler before every test, and the guard
      * installs its own only once. */
@@ -394,8 +341,6 @@ int main(void) {
         cmocka_unit_test(names_are_safe_to_print),
         cmocka_unit_test(floats),
         cmocka_unit_test(numpy_headers),
-        cmocka_unit_test(names_in_ascii),
-        cmocka_unit_test(names_of_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,19 @@
 # Usage: awk -v shell=bash|zsh -f completion.awk; every command of the program is in it.
 BEGIN { FS = "\t" }
 
-# What an argument takes: "files", "folders", "words WORD WORD ...", or "" if unknown.
-# "auto|cuda[:I]" are words, "N|HxW" are not; "[DIR]" may be left out.
-function takes(argument,    word, count, i, words) {
+# What an argument takes: "files", "folders", or "" if neither is known; after a blank, words that it takes, too.
+# "auto|cuda[:I]" are words, "N|HxW" are not; "DIR|none" is folders and a word; "[DIR]" may be left out.
+function takes(argument,    word, count, i, words, kind) {
     if (argument ~ /^\[.*\]$/) argument = substr(argument, 2, length(argument) - 2)
     count = split(argument, word, "|")
     for (i = 1; i <= count; i++) {
         sub(/\[.*/, "", word[i])
-        if (word[i] ~ /^(FILE|PATH)$/) return "files"
-        if (word[i] ~ /^(DIR|OUT|SET|FOLDER)$/) return "folders"
-        if (word[i] !~ /^[a-z][a-z0-9_-]*$|^[0-9]+$/) return ""
-        words = words " " word[i]
+        if (word[i] ~ /^(FILE|PATH)$/) kind = "files"
+        else if (word[i] ~ /^(DIR|OUT|SET|FOLDER)$/) kind = "folders"
+        else if (word[i] ~ /^[a-z][a-z0-9_-]*$|^[0-9]+$/) words = words " " word[i]
+        else return ""
     }
-    return words == "" ? "" : "words" words
+    return kind words
 }
 function name(command) {
     gsub(/[^a-z]/, "_", command)
@@ -41,7 +41,7 @@ function add(long, letter, argument, help) {
 $1 == "version" { add("help", "h", "", "print the options"); add("version", "", "", "print the version") }
 $1 == "option" { add($2, $3, $4, $5) }
 
-function bash_completion(    i, j, what, cases, words) {
+function bash_completion(    i, j, what, cases, words, kind) {
     print "# bash completion of " program ", made from its options."
     print "_" program "() {"
     print "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=" program " options words= files="
@@ -66,8 +66,10 @@ function bash_completion(    i, j, what, cases, words) {
             what = takes(argument_of[i, j])
             printf "    '%s --%s'", command[i], long_of[i, j]
             if (letter_of[i, j]) printf " | '%s -%s'", command[i], letter_of[i, j]
-            if (what ~ /^words /) print ") words='" substr(what, 7) "' ;;"
-            else print ")" (what == "" ? "" : " files=" (what == "files" ? "-f" : "-d")) " ;;"
+            kind = words = what
+            sub(/ .*/, "", kind)
+            if (!sub(/^[a-z]* /, "", words)) words = ""
+            print ")" (words == "" ? "" : " words='" words "'") (kind == "" ? "" : " files=" (kind == "files" ? "-f" : "-d")) " ;;"
         }
     print "    *)"
     print "        case $current in"
@@ -91,8 +93,13 @@ function without_colons(text) {
     gsub(/:/, "\\:", text)
     return text
 }
-function zsh_action(what) {
-    return what == "files" ? "_files" : what == "folders" ? "_files -/" : what == "" ? "" : "(" substr(what, 7) ")"
+function zsh_action(what,    kind, words, files) {
+    kind = words = what
+    sub(/ .*/, "", kind)
+    if (!sub(/^[a-z]* /, "", words)) words = ""
+    files = kind == "files" ? "_files" : kind == "folders" ? "_files -/" : ""
+    if (words == "" || kind == "") return words == "" ? files : "(" words ")"
+    return "_alternative \"words:word:(" words ")\" \"files:file:" files "\""
 }
 function zsh_completion(    i, j, spec) {
     print "#compdef " program

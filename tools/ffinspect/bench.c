@@ -18,6 +18,9 @@
 #define SAMPLED_BYTES      (UINT64_C(1) << 30)
 #define DECOMPRESSED_BYTES (UINT64_C(256) << 20)
 #define MEASURED_NS        UINT64_C(400000000)
+/* First passes are repeated until they have taken this long, at most so many times. */
+#define FIRST_NS          UINT64_C(100000000)
+#define MOST_FIRST_PASSES UINT64_C(500)
 
 enum { CHUNK_SAMPLES = 64 };
 
@@ -37,7 +40,8 @@ struct bench_run {
     chunk_reader read;
     uint64_t passes;
     pthread_mutex_t mutex;
-    uint64_t next; /* chunk, over all passes */
+    uint64_t next;       /* chunk, over all passes */
+    uint64_t begin, end; /* when the first thread began to read, and the last one ended; ns */
     ff_first_failure failure;
 };
 
@@ -86,6 +90,11 @@ static ff_status work(bench_run *run, ff_error *error) {
     FF_TRY_DONE(ff_reader_open(&reader, run->dataset, error));
     FF_TRY_DONE(
         ff_alloc_aligned(&ring, run->ring_slots, run->slot_bytes, 0, "a ring of slots", error));
+    memset(ring, 0,
+           run->ring_slots * run->slot_bytes); /* its pages are there before the clock starts */
+    pthread_mutex_lock(&run->mutex);
+    if (!run->begin) run->begin = ff_now_ns();
+    pthread_mutex_unlock(&run->mutex);
     for (;;) {
         pthread_mutex_lock(&run->mutex);
         uint64_t chunk = run->next;
@@ -98,6 +107,9 @@ static ff_status work(bench_run *run, ff_error *error) {
         FF_TRY_DONE(ff_interrupt_check(error));
         FF_TRY_DONE(run->read(run, reader, ring, from, to, error));
     }
+    pthread_mutex_lock(&run->mutex);
+    run->end = ff_now_ns();
+    pthread_mutex_unlock(&run->mutex);
 done:
     free(ring);
     ff_reader_close(&reader);
@@ -113,31 +125,38 @@ static void work_body(void *context, size_t index) {
     pthread_mutex_unlock(&run->mutex);
 }
 
-/* Times passes over all samples; `*rate` in samples per second. */
-static ff_status time_passes(bench_run *run, int threads, uint64_t passes, double *rate,
+/* Times passes over all samples, without the start of the threads; *took: ns. */
+static ff_status time_passes(bench_run *run, int threads, uint64_t passes, uint64_t *took,
                              ff_error *error) {
     run->passes = passes;
-    run->next = 0;
+    run->next = run->begin = run->end = 0;
     run->failure = (ff_first_failure){0};
     pthread_mutex_init(&run->mutex, NULL);
-    uint64_t begin = ff_now_ns();
     ff_status status = ff_parallel_for(threads, (size_t)threads, work_body, run, error);
-    uint64_t took = ff_now_ns() - begin;
+    *took = run->end > run->begin ? run->end - run->begin : 1;
     pthread_mutex_destroy(&run->mutex);
     if (status == FF_OK && run->failure.error.status != FF_OK) {
         status = run->failure.error.status;
         if (error) *error = run->failure.error;
     }
-    *rate = (double)run->samples * (double)passes * 1e9 / (double)(took ? took : 1);
     return status;
 }
 
-/* Estimates from one pass how many fill the measured time. */
+static double rate_of(const bench_run *run, uint64_t passes, uint64_t took) {
+    return (double)run->samples * (double)passes * 1e9 / (double)took;
+}
+
+/* From one pass on, more and more until they take half of the measured time; *rate: samples a
+ * second of the last try. */
 static ff_status time_enough(bench_run *run, int threads, double *rate, ff_error *error) {
-    FF_TRY(time_passes(run, threads, 1, rate, error));
-    double passes = *rate * (double)MEASURED_NS * 1e-9 / (double)run->samples;
-    if (passes < 1.5) return FF_OK;
-    return time_passes(run, threads, (uint64_t)(passes + 0.5), rate, error);
+    for (uint64_t passes = 1, took;;) {
+        FF_TRY(time_passes(run, threads, passes, &took, error));
+        *rate = rate_of(run, passes, took);
+        if (took >= MEASURED_NS / 2) return FF_OK;
+        /* A try that is too short to tell multiplies the passes by 100 at most. */
+        const double factor = (double)MEASURED_NS / (double)took;
+        passes = (uint64_t)((double)passes * (factor < 100 ? factor : 100) + 0.5);
+    }
 }
 
 /* ---- what is read ---------------------------------------------------------------------------- */
@@ -228,28 +247,40 @@ static ff_status locate(bench_set *set, ff_dataset *dataset, const ff_bench *ben
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Opens the dataset again, so that the first pass verifies. */
+/* First passes, each after opening the set again, so that it verifies; the set stays open. */
+static ff_status time_first(bench_run *run, ff_bench_row *row, const char *path, ff_error *error) {
+    uint64_t took, sum = 0;
+    do {
+        ff_dataset_close(&run->dataset);
+        FF_TRY(ff_dataset_open(&run->dataset, path, FF_VERIFY_FIRST, error));
+        FF_TRY(time_passes(run, row->threads, 1, &took, error));
+        sum += took;
+        row->first_passes++;
+    } while (sum < FIRST_NS && row->first_passes < MOST_FIRST_PASSES);
+    row->first_rate = rate_of(run, row->first_passes, sum);
+    return FF_OK;
+}
+
 static ff_status measure_row(ff_bench_row *row, const char *path, const ff_bench *bench,
                              uint64_t slot_bytes, uint64_t seed, ff_error *error) {
     bench_set set = {0};
-    ff_dataset *dataset;
-    FF_TRY(ff_dataset_open(&dataset, path, FF_VERIFY_FIRST, error));
-    bench_run run = {.dataset = dataset, .samples = bench->samples, .slot_bytes = slot_bytes};
+    bench_run run = {.samples = bench->samples, .slot_bytes = slot_bytes};
+    FF_TRY(ff_dataset_open(&run.dataset, path, FF_VERIFY_OFF, error));
     run.ring_slots = slot_bytes < RING_BYTES ? RING_BYTES / slot_bytes : 1;
     ff_status status;
-    FF_TRY_DONE(make_orders(&set, dataset, bench->samples, seed, error));
+    FF_TRY_DONE(make_orders(&set, run.dataset, bench->samples, seed, error));
     run.order = row->random ? set.random : set.sequential;
     run.read = read_samples;
-    FF_TRY_DONE(time_passes(&run, row->threads, 1, &row->first_rate, error));
+    FF_TRY_DONE(time_first(&run, row, path, error));
     FF_TRY_DONE(time_enough(&run, row->threads, &row->rate, error));
-    FF_TRY_DONE(locate(&set, dataset, bench, error));
+    FF_TRY_DONE(locate(&set, run.dataset, bench, error));
     run.tensor = set.tensor;
     run.length = set.length;
     run.read = copy_plainly;
     FF_TRY_DONE(time_enough(&run, row->threads, &row->copy_rate, error));
 done:
     free_set(&set);
-    ff_dataset_close(&dataset);
+    ff_dataset_close(&run.dataset);
     return status;
 }
 
@@ -285,4 +316,14 @@ void ff_inspect_print_bench(const char *name, const ff_bench *bench) {
                row->first_rate * gib, row->rate, row->rate * gib, row->copy_rate,
                row->copy_rate * gib, 100 * row->rate / row->copy_rate);
     }
+    const ff_bench_row *last = &bench->row[bench->row_count - 1];
+    if (last->first_passes > 1)
+        printf(
+            "  The set is small: a first pass is the mean of several, each after opening the set "
+            "again (%" PRIu64 " of the last line).\n",
+            last->first_passes);
+    if (bench->samples < (uint64_t)last->threads * CHUNK_SAMPLES)
+        printf("  A thread takes %d samples at a time: of so few samples, not every one of the %d "
+               "threads reads in a pass.\n",
+               CHUNK_SAMPLES, last->threads);
 }

@@ -123,10 +123,11 @@ ff_status ff_inspect_json_verification(json_t **out, const ff_verification *veri
 
 static json_t *bench_row(const ff_bench_row *row) {
     return json_pack(
-        "{s:s, s:I, s:o, s:o, s:o, s:o}", "order", row->random ? "random" : "sequential", "threads",
-        (json_int_t)row->threads, "first_pass_samples_per_second", ff_json_number(row->first_rate),
-        "samples_per_second", ff_json_number(row->rate), "memcpy_samples_per_second",
-        ff_json_number(row->copy_rate), "ratio", ff_json_number(row->rate / row->copy_rate));
+        "{s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "order", row->random ? "random" : "sequential",
+        "threads", (json_int_t)row->threads, "first_passes", (json_int_t)row->first_passes,
+        "first_pass_samples_per_second", ff_json_number(row->first_rate), "samples_per_second",
+        ff_json_number(row->rate), "memcpy_samples_per_second", ff_json_number(row->copy_rate),
+        "ratio", ff_json_number(row->rate / row->copy_rate));
 }
 
 ff_status ff_inspect_json_bench(json_t **out, const ff_bench *bench, ff_error *error) {

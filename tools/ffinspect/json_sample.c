@@ -82,7 +82,7 @@ static ff_status add_sample(json_t *list, ff_dataset *dataset, ff_reader *reader
         (json_int_t)view.entry.offset, "bytes", (json_int_t)view.entry.bytes, "shape", chw ? c : h,
         chw ? h : w, chw ? w : c, "checksum", ff_json_hex(view.entry.checksum, 16),
         "source_checksum", ff_json_hex(view.entry.source_checksum, 16), "key",
-        ff_json_bytes(key, key_bytes), "labels", "first_values",
+        ff_json_key(key, key_bytes), "labels", "first_values",
         values_array(metadata->dtype, first, head.tensor_bytes / bytes));
     if (json_array_append_new(list, sample))
         return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");

@@ -16,8 +16,9 @@ static const char summary[] =
     "want a single one.";
 
 static const char epilogue[] =
-    "In --json, class names, field names and keys are percent-escaped, for they are bytes: all but\n"
-    "0x21 to 0x7e, and '%' itself, are %XX.\n"
+    "In --json, class names and field names are percent-escaped, for they are bytes: all but 0x21 to\n"
+    "0x7e, and '%' itself, are %XX. Keys are text: '%' and bytes that are not UTF-8 are %XX, in words\n"
+    "control characters, too.\n"
     "\n"
     "Examples:\n"
     "  ffinspect cifar10\n"

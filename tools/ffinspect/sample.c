@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 6, COLUMNS = 8, CHANNELS = 3, LABEL_VALUES = 24, KEY_LIMIT = 300 };
+enum { ROWS = 6, COLUMNS = 8, CHANNELS = 3, LABEL_VALUES = 24, NAME_LIMIT = 300 };
 
 static void print_value(const ff_metadata *metadata, const void *tensor, size_t index) {
     double value = ff_element(tensor, metadata->dtype, index);
@@ -52,13 +52,14 @@ static ff_status print_texts(ff_dataset *dataset, ff_reader *reader, uint64_t nu
     ff_buffer text = {0};
     FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
     ff_status status;
-    FF_TRY_DONE(ff_readable(&text, key, key_bytes, KEY_LIMIT, error));
+    FF_TRY_DONE(key_bytes ? ff_key_text(&text, key, key_bytes, true, error)
+                          : ff_buffer_printf(&text, error, "(empty)"));
     printf("  key       %s\n", text.bytes);
     for (size_t i = 0; i < metadata->field_count; i++) {
         const char *name = metadata->field[i].name;
         text.length = 0;
         FF_TRY_DONE(ff_buffer_printf(&text, error, "  label     "));
-        FF_TRY_DONE(ff_readable(&text, name, strlen(name), KEY_LIMIT, error));
+        FF_TRY_DONE(ff_readable(&text, name, strlen(name), NAME_LIMIT, error));
         FF_TRY_DONE(ff_buffer_printf(&text, error, ": "));
         FF_TRY_DONE(ff_inspect_label(&text, reader, dataset, number, i, LABEL_VALUES, error));
         printf("%s\n", text.bytes);

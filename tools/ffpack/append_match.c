@@ -1,6 +1,7 @@
 #include "tools/ffpack/append_match.h"
 
 #include "format/generation.h"
+#include "format/recorded.h"
 #include "tools/ffpack/describe.h"
 
 #include <inttypes.h>
@@ -132,6 +133,16 @@ static ff_status compare(const ff_append_target *at, const ff_metadata *alone, f
     return status;
 }
 
+/* No transform says how image files were decoded. */
+static ff_status compare_pillow(const ff_append_target *at, const ff_metadata *alone,
+                                ff_error *error) {
+    const char *set = ff_recorded_pillow(&at->metadata), *own = ff_recorded_pillow(alone);
+    if (!set || !own || !strcmp(set, own)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "--pillow %s: %s has the values of Pillow %s; leave out --pillow", own,
+                   at->folder, set);
+}
+
 const char *ff_append_recorded_listing(const ff_metadata *metadata) {
     const char *listing = "";
     for (size_t i = 0; i < metadata->provenance_count; i++)
@@ -147,6 +158,7 @@ ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadat
     FF_TRY(ff_describe_split(&alone, job->settings, &job->plan, at->split, job->mean, job->std,
                              NULL, error));
     ff_status status = compare(at, &alone, error);
+    if (status == FF_OK) status = compare_pillow(at, &alone, error);
     snprintf(at->listing, sizeof at->listing, "%s", ff_append_recorded_listing(&alone));
     if (status == FF_OK) status = ff_metadata_copy(next, &at->metadata, error);
     if (status == FF_OK) {

@@ -85,13 +85,15 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
         .program = predicts ? "fftrain predict" : "fftrain evaluate",
         .usage = predicts ? "fftrain predict --checkpoint PATH DIR|IMAGES... [options]"
                           : "fftrain evaluate --checkpoint PATH DIR [options]",
-        .summary = predicts
-                       ? "Prints a JSON line for each sample of a packed set, or for each image "
-                         "of files and folders: {key, class, name, probability, top: [{class, "
-                         "name, probability}]}. Images are packed into a temporary folder (in "
-                         "TMPDIR) by the ffpack beside fftrain, as the training set was; one "
-                         "that cannot be read has a line {key, error}, and the exit code is 65."
-                       : "Loss and accuracy of a trained model on a packed set.",
+        .summary =
+            predicts
+                ? "Prints a JSON line for each sample of a packed set, or for each image "
+                  "of files and folders: {key, class, name, probability, top: [{class, "
+                  "name, probability}]}. Images are packed into a temporary folder (in "
+                  "TMPDIR) by the ffpack beside fftrain, as the training set was; one "
+                  "that cannot be read has a line {key, error}, and the exit code is 65. In a key, "
+                  "'%' and bytes that are not UTF-8 are %XX."
+                : "Loss and accuracy of a trained model on a packed set.",
         .options = table,
         .epilogue = exit_codes,
     };
@@ -234,8 +236,9 @@ static ff_status print_line(json_t *object, ff_error *error) {
 
 /* The line of a sample that has no prediction. */
 static ff_status print_reason(const char *key, const char *reason, ff_error *error) {
-    return print_line(
-        json_pack("{s:o, s:o}", "key", ff_json_text(key), "error", ff_json_text(reason)), error);
+    return print_line(json_pack("{s:o, s:o}", "key", ff_json_key(key, strlen(key)), "error",
+                                ff_json_text(reason)),
+                      error);
 }
 
 /* The lines of the images that are next and were not packed. */
@@ -263,7 +266,7 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
     }
     rank(p, top);
     json_t *list = json_array(), *best = class_object(p, p->order[0]);
-    json_t *object = json_pack("{s:o}", "key", ff_json_text(key));
+    json_t *object = json_pack("{s:o}", "key", ff_json_key(key, strlen(key)));
     int failed = json_object_update(object, best);
     json_decref(best);
     for (int i = 0; i < top; i++)

@@ -58,15 +58,15 @@ static const char find_summary[] =
 
 static const char find_epilogue[] =
     "The suggestion is fastai's \"valley\": the smoothed loss's longest fall, half of the way through.\n"
-    "It is a value for --lr, the peak of a schedule. Where the loss is 4 times its least, the search\n"
-    "ends. Rates of other --groups rise in proportion. (L. Smith 2015, arXiv 1506.01186)\n"
+    "\"steep\" is where the smoothed loss falls the most, \"minimum\" a tenth of the rate of its least;\n"
+    "it lags behind the loss: larger rates may train faster. Each is a value for --lr, a schedule's\n"
+    "peak. The search ends at 4 times the least loss. Other --groups rise in proportion. (L. Smith\n"
+    "2015, arXiv 1506.01186) --log-json appends one object: event \"lr-find\", suggested, steep,\n"
+    "minimum (0 = none), and of each step rate, loss and smoothed_loss.\n"
     "\n"
     "Examples:\n"
     "  fftrain lr-find --data OUT --model resnet18\n"
     "  fftrain lr-find --data OUT --recipe finetune --weights FILE --png rates.png\n"
-    "\n"
-    "--log-json appends one object: event \"lr-find\", suggested (0 = none), and of each step rate,\n"
-    "loss and smoothed_loss.\n"
     "\n"
     "Exit codes: as of fftrain; 1 also where the loss never falls.";
 
@@ -343,8 +343,8 @@ ff_status ff_settings_use(ff_settings *out,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},
         {"check-gradients", 0, FF_OPTION_FLAG, NULL, &out->check_gradients, NULL, 0, 0,
-         "Compare the gradients of the first batch with differences of its loss, a line for each "
-         "parameter; fails where one is more than 5 % off. A small --batch is quick; do not train."},
+         "Compare the first batch's gradients with differences of its loss, a line for each parameter; "
+         "fails where one is over 5 % off beyond rounding. A small --batch is quick; do not train."},
         {"overfit", 0, FF_OPTION_INTEGER, "N", &trainer->overfit, NULL, 1, 1000,
          "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
          "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "

@@ -1,6 +1,7 @@
 #include "train/debug/bad_loss.h"
 
 #include "format/base/memory.h"
+#include "format/base/readable.h"
 #include "format/base/say.h"
 #include "train/debug/probe.h"
 #include "train/run_step.h"
@@ -157,7 +158,7 @@ static ff_status add_samples(const finding *f, ff_buffer *text, ff_error *error)
         const uint64_t number = slot->source[f->rows[i]].sample[0];
         FF_TRY_DONE(ff_dataset_key(set, number, key, &length, error));
         FF_TRY_DONE(ff_buffer_printf(text, error, "%s%" PRIu64 " (", i ? ", " : "", number));
-        FF_TRY_DONE(ff_escape(text, key, length < 200 ? length : 200, error));
+        FF_TRY_DONE(ff_key_text(text, key, length < 200 ? length : 200, true, error));
         FF_TRY_DONE(ff_buffer_printf(text, error, ")"));
     }
     if (f->row_count > NAMED)

@@ -54,23 +54,35 @@ static void draw_direction(probe *p, uint64_t count) {
     }
 }
 
+/* How far a quotient is from its slope, relative to the larger of gradient and quotient. */
+typedef struct distance {
+    double error;
+    double rounding; /* how much of it may be the loss's rounding */
+    double beyond;   /* the error without that, at least 0; NAN where the gradient is lost in it */
+} distance;
+
 typedef struct finding {
-    double norm;  /* of the gradient */
-    double error; /* relative; NAN where the gradient is lost in the loss's rounding */
+    double norm; /* of the gradient */
+    distance apart;
 } finding;
 
-/* *apart: of the quotient with `h` from `slope`, relative to the larger of gradient and quotient,
- * without what rounding makes of it; NAN where that is larger. */
 static ff_status compare(probe *p, int index, double h, double slope, double norm, double base,
-                         double *apart, ff_error *error) {
+                         distance *apart, ff_error *error) {
     double up, down;
     FF_TRY(loss_at(p, index, h, &up, error));
     FF_TRY(loss_at(p, index, -h, &down, error));
     const double quotient = (up - down) / (2 * h), noise = rounding * fabs(base) / (2 * h);
     const double size = fmax(norm, fabs(quotient));
-    *apart = fmax(fabs(quotient - slope) - noise, 0) / size;
-    if (!(noise < FF_GRADIENT_ERROR * size)) *apart = NAN;
+    apart->error = fabs(quotient - slope) / size;
+    apart->rounding = noise / size;
+    apart->beyond = fmax(fabs(quotient - slope) - noise, 0) / size;
+    if (!(noise < FF_GRADIENT_ERROR * size)) apart->beyond = NAN;
     return FF_OK;
+}
+
+/* Of two that are equal without rounding, the one of the larger error. False of NAN. */
+static bool is_farther(const distance *a, const distance *b) {
+    return a->beyond > b->beyond || (a->beyond == b->beyond && a->error > b->error);
 }
 
 static ff_status check_parameter(probe *p, int index, double base, finding *found,
@@ -83,21 +95,22 @@ static ff_status check_parameter(probe *p, int index, double base, finding *foun
         squares += (double)p->gradient[i] * (double)p->gradient[i];
         sizes += (double)p->values[i] * (double)p->values[i];
     }
-    *found = (finding){.norm = sqrt(squares)};
+    *found = (finding){.norm = sqrt(squares), .apart = {.beyond = NAN}};
     const double most = largest * fmax(sqrt(sizes / (double)count), 0.01);
     const double h = fmin(change * fabs(base) / fmax(found->norm, 1e-30), most);
     for (int k = 0; k < DIRECTIONS; k++) {
         static const double tried[] = {0.25, 0.0625, 1};
-        double slope = 0, least = NAN;
+        double slope = 0;
+        distance least = {.beyond = NAN};
         draw_direction(p, count);
         for (uint64_t i = 0; i < count; i++)
             slope += (double)p->gradient[i] * (double)p->direction[i];
-        for (int i = 0; i < 3 && !(least <= FF_GRADIENT_ERROR); i++) {
-            double apart;
+        for (int i = 0; i < 3 && !(least.beyond <= FF_GRADIENT_ERROR); i++) {
+            distance apart;
             FF_TRY(compare(p, index, tried[i] * h, slope, found->norm, base, &apart, error));
-            least = fmin(least, apart); /* of a number and NAN the number */
+            if (isnan(least.beyond) || apart.beyond < least.beyond) least = apart;
         }
-        if (!(least <= found->error)) found->error = least;
+        if (isnan(found->apart.beyond) || is_farther(&least, &found->apart)) found->apart = least;
     }
     ff_model_set(p->trainer->model, index, FF_PART_VALUE, p->values);
     return ff_model_check(p->trainer->model, error);
@@ -112,23 +125,24 @@ static ff_status check_all(probe *p, FILE *out, ff_error *error) {
         const int length = (int)strlen(ff_model_parameter(model, i)->name);
         if (length > longest) longest = length;
     }
-    fprintf(out, "%-*s  %10s  %10s  %s\n", longest, "parameter", "elements", "|gradient|",
-            "relative error");
+    fprintf(out, "%-*s  %10s  %10s  %14s  %s\n", longest, "parameter", "elements", "|gradient|",
+            "relative error", "rounding up to");
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
         const ff_parameter *parameter = ff_model_parameter(model, i);
         finding found;
         if (!parameter->trained || !ff_plan_trains_parameter(p->plan, i)) continue;
         FF_TRY(loss_of(p, &base, error)); /* the gradients of unchanged parameters again */
         FF_TRY(check_parameter(p, i, base, &found, error));
-        const bool bad = found.error > FF_GRADIENT_ERROR;
+        const bool bad = found.apart.beyond > FF_GRADIENT_ERROR;
         fprintf(out, "%-*s  %10" PRIu64 "  %10.3g  ", longest, parameter->name, parameter->count,
                 found.norm);
-        if (isnan(found.error))
+        if (isnan(found.apart.beyond))
             fprintf(out, "too small to tell\n");
         else
-            fprintf(out, "%.1e%s\n", found.error, bad ? "  WRONG" : "");
+            fprintf(out, "%14.1e  %14.1e%s\n", found.apart.error, found.apart.rounding,
+                    bad ? "  WRONG" : "");
         fflush(out);
-        checked += !isnan(found.error);
+        checked += !isnan(found.apart.beyond);
         if (bad && !wrong++) snprintf(first, sizeof first, "%s", parameter->name);
     }
     if (wrong)

@@ -14,7 +14,8 @@
  * of elements 1 and -1: |(L(p + h r) - L(p - h r)) / 2h - <g, r>| / max(|g|, the quotient), the
  * largest of two directions; h changes the loss by a part in 10,000 where the parameter's size
  * allows, so that neither rounding nor curvature counts; where the error is large, the least of
- * three h. Prints a line for each parameter. FF_FAILED where one is wrong; FF_USAGE for other
+ * three h. Prints a line for each parameter, with how much of the error the loss's rounding may be;
+ * an error is judged without that. FF_FAILED where one is wrong; FF_USAGE for other
  * precisions. The trainer cannot be used afterwards. */
 FF_MUST_USE ff_status ff_check_gradients(ff_trainer *trainer, FILE *out, ff_error *error);
 

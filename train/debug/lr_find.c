@@ -41,11 +41,13 @@ static ff_status collect(ff_trainer *trainer, bool wait, ff_lr_curve *curve, dou
     return FF_OK;
 }
 
-/* ---- the rule ---- */
+/* ---- the rules ---- */
+
+enum { LAST = 5 }; /* steps at the end that no rule looks at */
 
 /* The place in the falling subsequence of `mean` that is the longest. */
 static ff_status valley(ff_lr_curve *curve, size_t asked, ff_error *error) {
-    enum { LAST = 5, LEAST = 5 };
+    enum { LEAST = 5 };
     const size_t from = asked / 10;
     if (curve->count < from + LAST + LEAST) return FF_OK;
     const size_t n = curve->count - from - LAST;
@@ -66,6 +68,22 @@ static ff_status valley(ff_lr_curve *curve, size_t asked, ff_error *error) {
     return FF_OK;
 }
 
+/* From the step whose mean falls the most to the next, and the one of the least mean. */
+static void choose_others(ff_lr_curve *curve, size_t asked) {
+    const size_t from = asked / 10;
+    const double *mean = curve->mean;
+    size_t steep = from, least = from;
+    if (curve->count < from + LAST + 2) return;
+    for (size_t i = from; i < curve->count - LAST; i++) {
+        if (mean[i] < mean[least]) least = i;
+        /* The logarithms of the rates are equally far from each other. */
+        if (i + 1 < curve->count - LAST && mean[i + 1] - mean[i] < mean[steep + 1] - mean[steep])
+            steep = i;
+    }
+    curve->steep = curve->rate[steep];
+    curve->minimum = curve->rate[least] / 10;
+}
+
 ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error) {
     const uint64_t steps = (uint64_t)trainer->options->sweep.steps;
     double least = INFINITY;
@@ -80,6 +98,7 @@ ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error) {
         FF_TRY(ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
         FF_TRY(collect(trainer, step + 1 == steps, curve, &least, &ends, error));
     }
+    choose_others(curve, steps);
     return valley(curve, steps, error);
 }
 
@@ -110,10 +129,14 @@ void ff_lr_curve_print(FILE *out, const ff_lr_curve *curve) {
     static const char bar[] = "##################################################";
     const double highest = range_of(curve->mean, curve->count).most;
     const size_t every = curve->count > LINES ? (curve->count + LINES - 1) / LINES : 1;
-    fprintf(out, "     rate        loss\n");
-    for (size_t i = 0; i < curve->count; i += every)
-        fprintf(out, "%9.2e  %10.4g  %.*s\n", curve->rate[i], curve->mean[i],
-                (int)(WIDTH * fmax(curve->mean[i], 0) / highest), bar);
+    fprintf(out, "     rate  smoothed loss\n");
+    for (size_t i = 0; i < curve->count; i++)
+        if (i % every == 0 || i + 1 == curve->count)
+            fprintf(out, "%9.2e  %13.4g  %.*s\n", curve->rate[i], curve->mean[i],
+                    (int)(WIDTH * fmax(curve->mean[i], 0) / highest), bar);
+    if (curve->suggested > 0)
+        fprintf(out, "by fastai's rules: valley %.2g, steep %.2g, minimum %.2g\n", curve->suggested,
+                curve->steep, curve->minimum);
 }
 
 static json_t *numbers(const double *values, size_t count) {
@@ -125,8 +148,9 @@ static json_t *numbers(const double *values, size_t count) {
 
 ff_status ff_lr_curve_log(const ff_lr_curve *curve, ff_json_log *log, ff_error *error) {
     return ff_json_log_write(log,
-                             json_pack("{ss sf so so so}", "event", "lr-find", "suggested",
-                                       curve->suggested, "rate", numbers(curve->rate, curve->count),
+                             json_pack("{ss sf sf sf so so so}", "event", "lr-find", "suggested",
+                                       curve->suggested, "steep", curve->steep, "minimum",
+                                       curve->minimum, "rate", numbers(curve->rate, curve->count),
                                        "loss", numbers(curve->loss, curve->count), "smoothed_loss",
                                        numbers(curve->mean, curve->count)),
                              error);

@@ -16,6 +16,10 @@ typedef struct ff_lr_curve {
     /* Of the longest fall of `mean` without the first tenth of the asked steps and the last 5, half
      * of the way through (fastai's "valley"); 0 = the loss never falls for long enough. */
     double suggested;
+    /* Of the same part of the curve, the rates that fastai calls "steep", where `mean` falls the
+     * most from a step to the next, and "minimum", a tenth of the rate where `mean` is the least;
+     * 0 = the curve is too short. */
+    double steep, minimum;
 } ff_lr_curve;
 
 /* Takes the steps of a trainer made with options.sweep; it cannot be used afterwards. Release with
@@ -23,7 +27,7 @@ typedef struct ff_lr_curve {
 FF_MUST_USE ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error);
 void ff_lr_curve_free(ff_lr_curve *curve);
 
-/* Some 20 lines with a bar each. */
+/* Some 20 lines with a bar each, the last step among them, and a line of the three rates. */
 void ff_lr_curve_print(FILE *out, const ff_lr_curve *curve);
 /* Appends one object: event "lr-find". */
 FF_MUST_USE ff_status ff_lr_curve_log(const ff_lr_curve *curve, ff_json_log *log, ff_error *error);

@@ -3,6 +3,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
 #include "format/base/path.h"
+#include "format/base/readable.h"
 #include "train/debug/bad_loss.h"
 #include "train/debug/hash_log.h"
 #include "train/debug/hashes.h"
@@ -237,7 +238,7 @@ static ff_status print_samples(const replay *r, FILE *out, ff_error *error) {
         const uint64_t number = slot->source[i].sample[0];
         text.length = 0;
         FF_TRY_DONE(ff_dataset_key(set, number, key, &length, error));
-        FF_TRY_DONE(ff_escape(&text, key, length, error));
+        FF_TRY_DONE(ff_key_text(&text, key, length, true, error));
         fprintf(out, "%10" PRIu64 "  %s\n", number, text.bytes);
     }
 done:

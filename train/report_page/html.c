@@ -32,18 +32,40 @@ void ff_html_add(ff_html *html, const char *format, ...) {
     free(text);
 }
 
+static void add_escaped(ff_html *html, const char *text) {
+    for (const char *at = text; *at; at++) switch (*at) {
+        case '&': ff_html_add(html, "&amp;"); break;
+        case '<': ff_html_add(html, "&lt;"); break;
+        case '>': ff_html_add(html, "&gt;"); break;
+        case '"': ff_html_add(html, "&quot;"); break;
+        default: add_bytes(html, at, 1);
+        }
+}
+
 void ff_html_text(ff_html *html, const char *text) {
     ff_buffer plain = {0};
     if (!*text || html->failure.status != FF_OK) return;
     if (!fails(html, ff_readable(&plain, text, strlen(text), SIZE_MAX, &html->failure)))
-        for (const char *at = plain.bytes; *at; at++) switch (*at) {
-            case '&': ff_html_add(html, "&amp;"); break;
-            case '<': ff_html_add(html, "&lt;"); break;
-            case '>': ff_html_add(html, "&gt;"); break;
-            case '"': ff_html_add(html, "&quot;"); break;
-            default: add_bytes(html, at, 1);
-            }
+        add_escaped(html, plain.bytes);
     ff_buffer_free(&plain);
+}
+
+void ff_html_short(ff_html *html, const char *text, size_t most) {
+    ff_buffer plain = {0}, part = {0};
+    if (!*text || html->failure.status != FF_OK) return;
+    if (!fails(html, ff_readable(&plain, text, strlen(text), SIZE_MAX, &html->failure)) &&
+        !fails(html, ff_shortened(&part, plain.bytes, most, &html->failure))) {
+        const bool whole = strcmp(plain.bytes, part.bytes) == 0;
+        ff_html_add(html, whole ? "<span>" : "<span title=\"");
+        if (!whole) {
+            add_escaped(html, plain.bytes);
+            ff_html_add(html, "\">");
+        }
+        add_escaped(html, part.bytes);
+        ff_html_add(html, "</span>");
+    }
+    ff_buffer_free(&plain);
+    ff_buffer_free(&part);
 }
 
 void ff_html_png(ff_html *html, const ff_buffer *png) {

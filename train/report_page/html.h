@@ -15,6 +15,9 @@ typedef struct ff_html {
 void ff_html_add(ff_html *html, const char *format, ...) FF_PRINTF(2, 3);
 /* Any text: escaped, and readable (format/base/readable.h). */
 void ff_html_text(ff_html *html, const char *text);
+/* The same of at most `most` characters (ff_shortened); the whole text is shown where the mouse is.
+ */
+void ff_html_short(ff_html *html, const char *text, size_t most);
 /* "data:image/png;base64,...". */
 void ff_html_png(ff_html *html, const ff_buffer *png);
 

@@ -5,8 +5,10 @@
 
 enum {
     MATRIX_CLASSES = 32, /* the most of a matrix; of more, only pairs are listed */
+    MATRIX_NAME = 24,    /* characters of a name beside it */
     LISTED_PAIRS = 10,
     LISTED_CLASSES = 20,
+    LISTED_NAME = 60, /* characters of a name in these lists */
 };
 
 /* One kind of mistake. */
@@ -32,12 +34,16 @@ static int64_t integer(const json_t *object, const char *key) {
     return json_integer_value(json_object_get(object, key));
 }
 
-static void add_name(ff_html *html, const counts *c, int64_t number) {
+static void add_short_name(ff_html *html, const counts *c, int64_t number, size_t most) {
     const char *name = ff_run_log_text(json_array_get(c->classes, (size_t)number), "name");
     if (*name)
-        ff_html_text(html, name);
+        ff_html_short(html, name, most);
     else
-        ff_html_add(html, "%" PRId64, number);
+        ff_html_add(html, "<span>%" PRId64 "</span>", number);
+}
+
+static void add_name(ff_html *html, const counts *c, int64_t number) {
+    add_short_name(html, c, number, LISTED_NAME);
 }
 
 /* ---- reading ---- */
@@ -100,16 +106,16 @@ static void add_matrix(ff_html *html, const counts *c) {
     ff_html_add(html, "<div class=\"wide\"><table class=\"matrix\"><caption>Confusion matrix: a "
                       "row is the label, a column the prediction</caption>\n<tr><th></th>");
     for (int64_t k = 0; k < n; k++) {
-        ff_html_add(html, "<th class=\"up\"><span>");
-        add_name(html, c, k);
-        ff_html_add(html, "</span></th>");
+        ff_html_add(html, "<th class=\"up\">");
+        add_short_name(html, c, k, MATRIX_NAME);
+        ff_html_add(html, "</th>");
     }
     ff_html_add(html, "</tr>\n");
     for (int64_t label = 0; label < n; label++) {
         int64_t sum = 0;
         for (int64_t k = 0; k < n; k++) sum += c->matrix[label * n + k];
         ff_html_add(html, "<tr><th>");
-        add_name(html, c, label);
+        add_short_name(html, c, label, MATRIX_NAME);
         ff_html_add(html, "</th>");
         for (int64_t k = 0; k < n; k++) {
             const int64_t here = c->matrix[label * n + k];
@@ -149,7 +155,7 @@ static void add_pairs(ff_html *html, const counts *c) {
     if (!c->pair_count) return;
     ff_html_add(html, "<table><caption>Most frequent confusions</caption>\n");
     for (size_t i = 0; i < c->pair_count && i < LISTED_PAIRS; i++) {
-        ff_html_add(html, "<tr><td>");
+        ff_html_add(html, "<tr><td class=\"word\">");
         add_name(html, c, c->pairs[i].label);
         ff_html_add(html, " taken for ");
         add_name(html, c, c->pairs[i].prediction);
