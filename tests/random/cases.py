@@ -1,10 +1,10 @@
-"""Draws cases, runs them, and shrinks those that are wrong to the shortest one that still is.
+"""Draws cases, runs them, and shrinks a case that is wrong to the shortest one that is wrong in the same way.
 
 A kind of case is a module with
     CHOICES     {name: [value, ...]}, the plainest value first
-    EVEN        names whose values are all drawn equally often; of others the plainest mostly
+    EVEN        names whose values are drawn equally often; of the other names the plainest value is drawn most often
     run(case)   runs {name: value, ..., "seed": N} in the current folder, which is empty, and raises Wrong where something is wrong;
-                commands go through shell(), so that they can be shown
+                shell() runs the commands, so that a report can show them
 """
 import errno
 import os
@@ -32,7 +32,7 @@ class NoSpace(Exception):
 
 
 class Wrong(Exception):
-    """What is wrong, in a word that stays the same while a case shrinks, and in full."""
+    """What is wrong: `word` stays the same while a case shrinks, `details` are of one case."""
 
     def __init__(self, word, *details):
         super().__init__(word, *details)
@@ -88,7 +88,7 @@ def shell(program, *arguments, stop=None, full=False, largest=None, preload=None
 
 
 def refused(done, program):
-    """Passes where a command that failed said why in one sentence, before it began anything."""
+    """Raises Wrong unless the command that failed said why in one sentence."""
     lines = [line for line in done.err.splitlines() if line]
     if done.code not in (2, 65, 74) or not lines or not lines[-1].startswith(program + ": ") or len(lines[-1]) < 20:
         raise Wrong("a refusal that is no sentence", done)
@@ -120,7 +120,7 @@ def attempt(kind, case):
 
 
 def shrink(kind, case, wrong, until=float("inf")):
-    """The case with as many plain values as possible that is wrong in the same way."""
+    """Replaces values by plainer ones as long as the case stays wrong with the same word."""
     changed = True
     while changed and time.monotonic() < until:
         changed = False
@@ -135,12 +135,12 @@ def shrink(kind, case, wrong, until=float("inf")):
 
 
 def told(kind, case):
-    """A case by its values that are not plain."""
+    """The values of a case that are not plain, and its seed."""
     return {name: value for name, value in case.items() if name == "seed" or value != kind.CHOICES[name][0]}
 
 
 def search(kind, seconds, first, most):
-    """Draws at most so many cases from the seed `first` on. Returns their number, and [(case, Wrong, commands)], one for each word."""
+    """Draws at most `most` cases, with the seeds from `first` on. Returns how many, and [(case, Wrong, commands)] with one case for each word."""
     began, found, count = time.monotonic(), {}, 0
     while time.monotonic() - began < seconds and count < most:
         case = draw(kind, first + count)
