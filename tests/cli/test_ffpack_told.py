@@ -89,6 +89,8 @@ for given, wanted in ((None, 2), ("2", 2), ("1.5%", 3), ("0", 0), ("3", 3), ("10
             open(name, "wb").write(b"no image")
         said("%d of 200 are more than --max-skip %s" % (broken, given), ffpack("some", "-o", "few", *SKIP, *option, "--force"), 65,
              "%d of 200 items had to be left out, and --max-skip %s allows %d" % (broken, given or "1%", wanted))
+        said("says a dry run with --max-skip %s" % given, ffpack("some", "-o", "few", *SKIP, *option, "--force", "--dry-run"), 65,
+             "%d of 200 items had to be left out, and --max-skip %s allows %d" % (broken, given or "1%", wanted))
         shutil.rmtree("few.partial", ignore_errors=True)
         if wanted:
             Image.fromarray(values[2, :8, :8, 0]).save(names[0])
@@ -122,6 +124,11 @@ for i, (ending, top) in enumerate((("png", 200), ("png", 4000), ("tif", 200), ("
 done = ffpack("deep", "-o", "deeper", "--dtype", "u8", "--json")
 tap.ok(done.returncode == 0 and json.loads(done.stdout)["splits"][0]["clipped"] == 3, "three of five deep greys clip", (done.stdout + done.stderr).decode())
 said("says the summary", ffpack("deep", "-o", "deeper", "--dtype", "u8", "--force"), 0, "3 images have greys above 255, which became 255 (white)")
+
+os.makedirs("first/c")
+for i in range(3):
+    shutil.copy("deep/c/1.png", "first/c/%d.png" % i)
+said("also of the first image", ffpack("first", "-o", "firsts", "--dtype", "u8", "--mean", "0,0,0", "--std", "1,1,1"), 0, "3 images have greys above 255")
 
 # ---- options of one append do not hold for the next one
 os.makedirs("whole/c")

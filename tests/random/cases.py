@@ -1,13 +1,15 @@
-"""Draws cases, runs them, and shrinks those that are wrong to the shortest one that still is.
+"""Draws cases, runs them, and shrinks a case that is wrong to the shortest one that is wrong in the same way.
 
 A kind of case is a module with
     CHOICES     {name: [value, ...]}, the plainest value first
-    EVEN        names whose values are all drawn equally often; of others the plainest mostly
+    EVEN        names whose values are drawn equally often; of the other names the plainest value is drawn most often
     run(case)   runs {name: value, ..., "seed": N} in the current folder, which is empty, and raises Wrong where something is wrong;
-                commands go through shell(), so that they can be shown
+                shell() runs the commands, so that a report can show them
 """
+import errno
 import os
 import random
+import resource
 import shlex
 import shutil
 import signal
@@ -20,12 +22,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tap  # noqa: E402
 
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", CUDA_VISIBLE_DEVICES="", LC_ALL="C.UTF-8")
-PLAIN = 0.7  # the probability of the plainest value
+PLAIN = 0.85  # the probability of the plainest value
+SPACE = 200 << 20  # bytes that a case may need on the disk
 commands = []
 
 
+class NoSpace(Exception):
+    """The machine's disk is full: no fault of a program."""
+
+
 class Wrong(Exception):
-    """What is wrong, in a word that stays the same while a case shrinks, and in full."""
+    """What is wrong: `word` stays the same while a case shrinks, `details` are of one case."""
 
     def __init__(self, word, *details):
         super().__init__(word, *details)
@@ -42,13 +49,27 @@ class Ended:
     def __repr__(self):
         return "exit %d, %r %r" % (self.code, self.out[-300:], self.err[-600:])
 
+    def says(self, *words):
+        """Whether one of the words is in the answer."""
+        answer = (self.out + self.err).lower()
+        return any(word.lower() in answer for word in words)
 
-def shell(program, *arguments, stop=None):
-    """Runs a program of the build; stop: seconds until it gets a SIGTERM."""
+
+def shell(program, *arguments, stop=None, full=False, largest=None, preload=None):
+    """Runs a program of the build. stop: seconds until the program gets a SIGTERM; full: its output goes to a full device; largest: bytes that
+    a file may have; preload: a library of the build's tests."""
     words = [str(word) for word in arguments]
-    commands.append(" ".join(map(shlex.quote, [program, *words])) + (" & sleep %.2f; kill $!" % stop if stop is not None else ""))
-    process = subprocess.Popen([os.path.join(tap.BUILD, program), *words], text=True, errors="surrogateescape", stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, env=ENVIRONMENT)
+    more = {"LD_PRELOAD": tap.program(preload)} if preload else {}
+    commands.append("".join("%s=%s " % one for one in more.items()) + " ".join(map(shlex.quote, [program, *words])) +
+                    (" > /dev/full" if full else "") + (" & sleep %.2f; kill $!" % stop if stop is not None else ""))
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    with open("/dev/full", "w", encoding="utf-8") as device:
+        process = subprocess.Popen([os.path.join(tap.BUILD, program), *words], text=True, errors="surrogateescape",
+                                   stdout=device if full else subprocess.PIPE, stderr=subprocess.PIPE, env=dict(ENVIRONMENT, **more),
+                                   preexec_fn=limit if largest else None)
     try:
         out, err = process.communicate(timeout=120 if stop is None else stop)
     except subprocess.TimeoutExpired:
@@ -58,14 +79,16 @@ def shell(program, *arguments, stop=None):
             raise Wrong("hangs", commands[-1]) from None
         process.terminate()
         out, err = process.communicate(timeout=60)
+    if "No space left" in err and not full and shutil.disk_usage(".").free < SPACE:
+        raise NoSpace(err.strip())
     before_it_listened = stop is not None and process.returncode == -signal.SIGTERM and not err
     if process.returncode < 0 and not before_it_listened or "Sanitizer" in err:
         raise Wrong("crashes", commands[-1], process.returncode, err[-600:])
-    return Ended(process.returncode, out, err)
+    return Ended(process.returncode, out or "", err)
 
 
 def refused(done, program):
-    """Passes where a command that failed said why in one sentence, before it began anything."""
+    """Raises Wrong unless the command that failed said why in one sentence."""
     lines = [line for line in done.err.splitlines() if line]
     if done.code not in (2, 65, 74) or not lines or not lines[-1].startswith(program + ": ") or len(lines[-1]) < 20:
         raise Wrong("a refusal that is no sentence", done)
@@ -78,7 +101,7 @@ def draw(kind, seed):
 
 
 def attempt(kind, case):
-    """What is wrong with a case; None: nothing."""
+    """What is wrong with a case, or None."""
     del commands[:]
     before, folder = os.getcwd(), tempfile.mkdtemp()
     os.chdir(folder)
@@ -86,6 +109,10 @@ def attempt(kind, case):
         kind.run(case)
     except Wrong as wrong:
         return wrong
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise NoSpace(str(error)) from None
     finally:
         os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)
@@ -93,7 +120,7 @@ def attempt(kind, case):
 
 
 def shrink(kind, case, wrong, until=float("inf")):
-    """The case with as many plain values as possible that is wrong in the same way."""
+    """Replaces values by plainer ones as long as the case stays wrong with the same word."""
     changed = True
     while changed and time.monotonic() < until:
         changed = False
@@ -108,12 +135,12 @@ def shrink(kind, case, wrong, until=float("inf")):
 
 
 def told(kind, case):
-    """A case by its values that are not plain."""
+    """The values of a case that are not plain, and its seed."""
     return {name: value for name, value in case.items() if name == "seed" or value != kind.CHOICES[name][0]}
 
 
 def search(kind, seconds, first, most):
-    """Draws at most so many cases from the seed `first` on. Returns their number, and [(case, Wrong, commands)], one for each word."""
+    """Draws at most `most` cases, with the seeds from `first` on. Returns how many, and [(case, Wrong, commands)] with one case for each word."""
     began, found, count = time.monotonic(), {}, 0
     while time.monotonic() - began < seconds and count < most:
         case = draw(kind, first + count)

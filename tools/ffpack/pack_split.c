@@ -205,15 +205,11 @@ static ff_status make_block(void *context, int worker, size_t place, uint64_t nu
 
 static ff_status check_skipped(const pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
-    const char *split = packing->metadata->split;
     const uint64_t items = job->report->items;
-    if (packing->skipped <= ff_max_skip_of(&job->settings->max_skip, items)) return FF_OK;
-    job->report->lost_too_much = true;
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s%s%" PRIu64 " of %" PRIu64 " items had to be left out, and --max-skip %s "
-                   "allows %" PRIu64,
-                   split, *split ? ": " : "", packing->skipped, items, job->settings->max_skip.text,
-                   ff_max_skip_of(&job->settings->max_skip, items));
+    ff_status status = ff_max_skip_check(&job->settings->max_skip, packing->metadata->split,
+                                         packing->skipped, items, error);
+    job->report->lost_too_much |= status != FF_OK;
+    return status;
 }
 
 static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {

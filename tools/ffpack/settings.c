@@ -162,8 +162,15 @@ static ff_status take_max_skip(ff_settings *settings, const char *text, ff_error
     return FF_OK;
 }
 
-uint64_t ff_max_skip_of(const ff_max_skip *max, uint64_t items) {
-    return max->percent < 0 ? max->count : (uint64_t)ceil((double)items * max->percent / 100);
+ff_status ff_max_skip_check(const ff_max_skip *max, const char *split, uint64_t skipped,
+                            uint64_t items, ff_error *error) {
+    const uint64_t allowed =
+        max->percent < 0 ? max->count : (uint64_t)ceil((double)items * max->percent / 100);
+    if (skipped <= allowed) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s%s%" PRIu64 " of %" PRIu64 " items had to be left out, and --max-skip %s "
+                   "allows %" PRIu64,
+                   split, *split ? ": " : "", skipped, items, max->text, allowed);
 }
 
 static ff_status take_geometry(ff_settings *settings, const ff_arguments *arguments,

@@ -15,6 +15,7 @@ static ff_status try_split(const ff_run *run, const ff_source_split *split, trie
                            ff_error *error) {
     const uint64_t count = ff_listing_count(split->listing);
     const uint64_t wanted = count < FF_TRIED_ITEMS ? count : FF_TRIED_ITEMS;
+    uint64_t bad_here = 0;
     ff_stream *stream = NULL;
     ff_sampler *sampler = NULL;
     ff_status status;
@@ -28,9 +29,13 @@ static ff_status try_split(const ff_run *run, const ff_source_split *split, trie
         status = ff_sampler_make(sampler, ff_source_item_at(split, position), &sample, error);
         const bool bad = status != FF_OK && ff_sample_skippable(&sample, status);
         if (!bad || !run->settings->skip) FF_TRY_DONE(status);
-        counts->bad += bad;
+        bad_here += bad;
     }
     status = FF_OK;
+    if (run->settings->skip)
+        FF_TRY_DONE(
+            ff_max_skip_check(&run->settings->max_skip, split->name, bad_here, count, error));
+    counts->bad += bad_here;
     counts->items += wanted;
     counts->all += count;
 done:

@@ -59,6 +59,7 @@ ff_status ff_image_to_rgb(ff_image *image, ff_error *error) {
         ff_image wide = {0};
         FF_TRY(ff_image_reshape(&wide, image->width, image->height, 3, error));
         memcpy(wide.pixels, image->pixels, count);
+        wide.clips = image->clips;
         ff_image_free(image);
         *image = wide;
     }
