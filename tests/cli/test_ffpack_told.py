@@ -134,7 +134,6 @@ said("also of the first image", ffpack("first", "-o", "firsts", "--dtype", "u8",
 os.makedirs("whole/c")
 for i in range(40):
     Image.fromarray(values[i, :8, :8, 0]).save("whole/c/%02d.png" % i)
-TRUNCATED = {}
 for name in ("cut1", "cut2", "cut3"):
     os.makedirs(name + "/c")
     Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=numpy.uint8)).save(name + "/c/%s.jpg" % name, quality=95)
