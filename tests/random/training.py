@@ -75,7 +75,7 @@ def line_of(run, per_epoch):
     found = {}
     for event in log_of(run):
         if event["event"] == "start":
-            found = {steps: one for steps, one in found.items() if steps <= event["first_step"]}
+            found = {steps: one for steps, one in found.items() if steps <= event.get("first_step", steps)}
         elif event["event"] == "epoch":
             found[event["epoch"] * per_epoch] = event
     return found
