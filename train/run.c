@@ -157,7 +157,8 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
 
 /* Whether the epoch, counted from 1, is followed by an evaluation. */
 static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
-    return epoch % trainer->val_every == 0 || epoch == trainer->epochs;
+    const uint32_t every = trainer->val_every;
+    return epoch == trainer->epochs || (every && epoch % every == 0);
 }
 
 /* Adds the epoch's sums to the run's, and begins new ones. */

@@ -153,11 +153,11 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
                 ff_splits_val_is_none(trainer->options->val)
                     ? " (--val none)"
                     : "; --val names a set to evaluate on: without one no checkpoint is best");
-    if (splits->val && trainer->val_every > 1 && trainer->val_every >= trainer->epochs)
+    const uint32_t every = trainer->val_every;
+    if (splits->val && trainer->epochs > 1 && (!every || every >= trainer->epochs))
         fprintf(out, "               after the last epoch only; --val-every 1: after each\n");
-    else if (splits->val && trainer->val_every > 1)
-        fprintf(out, "               after every %" PRIu32 " epochs, and after the last\n",
-                trainer->val_every);
+    else if (splits->val && every > 1)
+        fprintf(out, "               after every %" PRIu32 " epochs, and after the last\n", every);
     fprintf(out, "label          %s, %s\n", splits->label,
             ff_say_count(splits->classes, "class", "classes").text);
     if (splits->train_without_label || splits->val_without_label)

@@ -180,7 +180,7 @@ typedef struct ff_trainer {
     int views;         /* of each sample in evaluation */
     double loss_scale; /* 0 = none; the initial one where it is dynamic */
     bool scale_moves;
-    uint32_t val_every; /* epochs between evaluations; the last epoch always has one */
+    uint32_t val_every; /* epochs between evaluations; 0 = the last epoch alone has one */
 
     ff_augment_spec augment;
     char augment_text[FF_AUGMENT_TEXT_BYTES];

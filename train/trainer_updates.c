@@ -320,7 +320,6 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
                                          : 1;
     trainer->val_every =
         options->val_every >= 0 ? (uint32_t)options->val_every : (uint32_t)!recipe->evaluates_once;
-    if (!trainer->val_every) trainer->val_every = trainer->epochs;
     return FF_OK;
 }
 

@@ -112,6 +112,22 @@ for groups, words in (("head:lr=0.002", ["head: AdamW at 0.002", "*: AdamW at 0.
     done = fftrain(*dry, "--recipe", "finetune", "--groups", groups)
     tap.ok(all(word in done.stdout for word in words), "--groups '%s' replaces these" % groups, done.stderr)
 
+# ---- --val-every 0: after the last epoch, however many a recipe or a resume makes of them
+
+def evaluated_after(run):
+    return [event["epoch"] for event in epochs(run) if event["val_loss"] is not None]
+
+
+fftrain(*COMMON, "--epochs", 2, "--val-every", 0, "--out", "once")
+tap.ok(evaluated_after("once") == [2] and "\nval-every = 0\n" in "\n" + open("once/recipe.txt").read(), "the recipe keeps --val-every 0",
+       open("once/recipe.txt").read())
+fftrain("--recipe", "once/recipe.txt", "--epochs", 5, "--out", "once-more", "--quiet")
+tap.ok(evaluated_after("once-more") == [5], "more epochs are evaluated after the last one only", evaluated_after("once-more"))
+fftrain("--resume", "once", "--epochs", 5, "--quiet")
+tap.ok(evaluated_after("once") == [2, 5], "in a run that goes on, too", evaluated_after("once"))
+done = fftrain("--data", "larger", "--recipe", "cifar-speed", "--batch", 20, "--epochs", 2, "--val", "larger/train", "--out", "speed", "--quiet")
+tap.ok("\nval-every = 0\n" in "\n" + open("speed/recipe.txt").read(), "cifar-speed's own, too", done.stderr)
+
 # ---- a recipe with a zero byte
 
 for name, text in (("inside", b"model = smallnet\nepochs = 1\n\0lr = 7\nfoo = 3\n"), ("first", b"\0model = smallnet\n"), ("last", b"model = smallnet\nepochs = 1\n\0")):
