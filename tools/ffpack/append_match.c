@@ -155,20 +155,20 @@ const char *ff_append_recorded_listing(const ff_metadata *metadata) {
 ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadata *next,
                              ff_error *error) {
     ff_metadata alone;
+    ff_status status;
     FF_TRY(ff_describe_split(&alone, job->settings, &job->plan, at->split, job->mean, job->std,
                              NULL, error));
-    ff_status status = compare(at, &alone, error);
-    if (status == FF_OK) status = compare_pillow(at, &alone, error);
     snprintf(at->listing, sizeof at->listing, "%s", ff_append_recorded_listing(&alone));
-    if (status == FF_OK) status = ff_metadata_copy(next, &at->metadata, error);
-    if (status == FF_OK) {
-        if (alone.height > next->height) next->height = alone.height;
-        if (alone.width > next->width) next->width = alone.width;
-        status = ff_metadata_append(next, at->id, alone.items, error);
-    }
-    for (size_t i = 0; i < alone.provenance_count && status == FF_OK; i++)
-        status = ff_metadata_add_provenance(next, alone.provenance[i].key,
-                                            alone.provenance[i].value, error);
+    FF_TRY_DONE(compare(at, &alone, error));
+    FF_TRY_DONE(compare_pillow(at, &alone, error));
+    FF_TRY_DONE(ff_metadata_copy(next, &at->metadata, error));
+    if (alone.height > next->height) next->height = alone.height;
+    if (alone.width > next->width) next->width = alone.width;
+    FF_TRY_DONE(ff_metadata_append(next, at->id, alone.items, error));
+    for (size_t i = 0; i < alone.provenance_count; i++)
+        FF_TRY_DONE(ff_metadata_add_provenance(next, alone.provenance[i].key,
+                                               alone.provenance[i].value, error));
+done:
     ff_metadata_free(&alone);
     return status;
 }
