@@ -93,13 +93,14 @@ function without_colons(text) {
     gsub(/:/, "\\:", text)
     return text
 }
+# A blank before an action keeps _arguments from adding words to it; a colon would end the action.
 function zsh_action(what,    kind, words, files) {
     kind = words = what
     sub(/ .*/, "", kind)
     if (!sub(/^[a-z]* /, "", words)) words = ""
     files = kind == "files" ? "_files" : kind == "folders" ? "_files -/" : ""
     if (words == "" || kind == "") return words == "" ? files : "(" words ")"
-    return "_alternative \"words:word:(" words ")\" \"files:file:" files "\""
+    return " _alternative \"words\\:word\\:(" words ")\" \"files\\:file\\:" files "\""
 }
 function zsh_completion(    i, j, spec) {
     print "#compdef " program

@@ -238,7 +238,7 @@ static ff_status add_advice(const finding *f, const char *checkpoint, const char
 static ff_status explain_to_all(finding *f, const ff_outcome *outcome, const char *checkpoint,
                                 const char *run, ff_buffer *text, ff_error *error) {
     ff_job *job = f->trainer->options->job;
-    int32_t first = job && job->rank == 0;
+    int32_t weight = 0; /* of equal ones, rank 0's is taken */
     if (explain(f, outcome, text, error) != FF_OK) {
         char why[sizeof error->message];
         snprintf(why, sizeof why, "%s", error->message);
@@ -247,7 +247,7 @@ static ff_status explain_to_all(finding *f, const ff_outcome *outcome, const cha
     }
     FF_TRY(choose(f, text, error));
     FF_TRY(add_advice(f, checkpoint, run, text, error));
-    FF_TRY(ff_job_choose(job, &first, text, error));
+    FF_TRY(ff_job_choose(job, &weight, text, error));
     if (job) job->concluded = true;
     return FF_OK;
 }
