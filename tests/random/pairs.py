@@ -115,6 +115,8 @@ def recipe(case):
     """An option beside a recipe replaces its line."""
     name, value = case["line"].split(" = ")
     option = ["--set", "%s=%s" % (name, value)] if case["set"] else ["--" + name] if value == "yes" else ["--" + name, value]
+    if name == "optimizer":
+        option += ["--lr", "0.05"]  # the recipe's rate is the other optimizer's, and goes with its line
     text = recipe_text() + ("optimizer = sgd\nmomentum = 0.9\nnesterov = yes\n" if case["optimizer"] == "sgd" else "")
     done = with_recipe(case, "beside", text, *option)
     if fine(with_recipe(case, "inside", recipe_text(case["line"]))):
