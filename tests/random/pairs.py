@@ -17,7 +17,7 @@ CHOICES = {
     "batch": [8, 4, 1, 9],
     "accumulate": [1, 2, 8],
     "ranks": [1, 2],
-    "augment": ["none", "flip", "mixup=1", "cutmix=1", "crop=1", "rrc=6", "cutout=2", "erase=1"],
+    "augment": ["none", "flip", "mixup=1", "cutmix=1", "crop=1", "rrc=16", "cutout=2", "erase=1"],
     "number": [("--beta2", "0"), ("--beta1", "0"), ("--label-smoothing", "0"), ("--weight-decay", "0"), ("--momentum", "0"), ("--clip-norm", "1e9"),
                ("--lr", "0.02"), ("--eps", "1e-3")],
     "line": ["optimizer = adamw", "momentum = 0", "no-nesterov = yes", "lr = 0.01", "weight-decay = 0.1", "schedule = linear", "ema = 0.9"],
@@ -38,7 +38,7 @@ def write_set(name, classes=CLASSES, seed=0, wide=False, nan=False):
     os.mkdir(name + ".arrays")
     for split, count in (("train", 24), ("test", 9)):
         labels = numpy.arange(count) % 3 + (wide and split == "test")
-        images = dice.standard_normal((count, 3, 8, 8)).astype("float32") + labels[:, None, None, None].astype("float32")
+        images = dice.standard_normal((count, 3, 20, 20)).astype("float32") + labels[:, None, None, None].astype("float32")
         if nan and split == "test":
             images[1, 0, 0, 0] = numpy.nan
         numpy.save("%s.arrays/x_%s.npy" % (name, split), images)
@@ -115,6 +115,8 @@ def recipe(case):
     """An option beside a recipe replaces its line."""
     name, value = case["line"].split(" = ")
     option = ["--set", "%s=%s" % (name, value)] if case["set"] else ["--" + name] if value == "yes" else ["--" + name, value]
+    if name == "optimizer":
+        option += ["--lr", "0.05"]  # the recipe's rate is the other optimizer's, and goes with its line
     text = recipe_text() + ("optimizer = sgd\nmomentum = 0.9\nnesterov = yes\n" if case["optimizer"] == "sgd" else "")
     done = with_recipe(case, "beside", text, *option)
     if fine(with_recipe(case, "inside", recipe_text(case["line"]))):
@@ -233,7 +235,7 @@ def no_validation(case):
 
 def exported(case):
     """Exported weights are evaluated as the checkpoint is."""
-    options = ["--crop", 6] if case["augment"] in ("none", "crop=1", "flip") else []
+    options = ["--crop", 16] if case["augment"] in ("none", "crop=1", "flip") else []
     if fine(train("run", *options)) and fine(shell("fftrain", "export", "run", "-o", "net.safetensors")):
         data = numpy.fromfile("net.safetensors", "u1").tobytes()
         size = int.from_bytes(data[:8], "little")
