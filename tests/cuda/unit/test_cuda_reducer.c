@@ -25,6 +25,7 @@ typedef struct wire {
     int count;
     atomic_bool counted; /* the outcome is complete */
     atomic_int early;    /* reductions before that */
+    bool awaited;        /* the outcome waits for the first reduction: the machine may be busy */
     bool alone;          /* the other rank has zeros */
 } wire;
 
@@ -127,6 +128,7 @@ static void open_work(work *w, const form *f) {
     assert_ok(ff_store_reserve_sums(&w->n.store, false, error));
     w->comm =
         (wire){.base = {.table = &doubling, .size = RANKS, .in_graphs = f->in_graphs}, .m = &w->m};
+    w->comm.awaited = !f->late;
     assert_ok(ff_alloc(&w->comm.calls, MOST_CALLS, sizeof *w->comm.calls, "a test", error));
     const ff_reducer_options how = {.ranks = RANKS,
                                     .comm = &w->comm.base,
@@ -154,7 +156,10 @@ static void copy(const work *w, void *to, const void *from, size_t bytes) {
 }
 
 static void set_counted(void *context) {
-    atomic_store(&((wire *)context)->counted, true);
+    wire *w = context;
+    for (int i = 0; i < 5000 && w->awaited && !atomic_load(&w->early); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_store(&w->counted, true);
 }
 
 /* What stands for the backward pass: each bucket and the outcome come late. */
