@@ -104,7 +104,7 @@ refuses "another resize" 2 "size=32;size=33" append keep more --resize 33
 refuses "other statistics" 2 "keep: has 'mean;wanted 'mean" append keep more --mean 0.5,0.5,0.5 --std 0.25,0.25,0.25
 refuses "measured statistics" 2 '--stats: an append uses the statistics of keep' append keep more --stats compute
 refuses "compression" 2 "keep: has;wanted" append keep more --compress zstd
-refuses "another kind of source" 2 'field label has no class names, and keep has some' append keep in_idx/train-images-idx3-ubyte --mode rgb
+refuses "another kind of source" 2 'field label has no class names, and keep has some; wanted the same ones: --classes-from keep' append keep in_idx/train-images-idx3-ubyte --mode rgb
 refuses "a source of two splits" 2 'in_idx: has the split train, which keep lacks' append keep in_idx --mode rgb
 refuses "no source" 2 'wanted ffpack append OUT SOURCE' append keep
 refuses "no set" 65 'first: is no packed dataset' append first more

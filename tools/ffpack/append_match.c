@@ -86,10 +86,13 @@ ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
         if (same_names(own, wanted)) continue;
         bool unnamed = !own->class_count || !wanted->class_count;
         if (own->kind != FF_FIELD_CLASS || unnamed)
-            return ff_fail(error, FF_USAGE,
-                           "%s: field %s has %s class names, and %s has %s; wanted the same ones",
-                           source, own->name, own->class_count ? "other" : "no", at->folder,
-                           wanted->class_count ? "some" : "none");
+            return ff_fail(
+                error, FF_USAGE,
+                "%s: field %s has %s class names, and %s has %s; wanted the same ones%s%s", source,
+                own->name, own->class_count ? "other" : "no", at->folder,
+                wanted->class_count ? "some" : "none",
+                wanted->class_count ? ": --classes-from " : "",
+                wanted->class_count ? at->folder : "");
         FF_TRY(map_names(at, i, own, error));
     }
     return FF_OK;

@@ -317,7 +317,8 @@ ff_status ff_settings_use(ff_settings *out,
         {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->session.best_by, "accuracy|loss", 0, 0,
          "Evaluation that makes a checkpoint the best; default accuracy."},
         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
-         "Set an option, as a line of a recipe does; may be given several times."},
+         "Set an option, as a line of a recipe does; may be given several times. The option itself "
+         "on the command line replaces it."},
 
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
