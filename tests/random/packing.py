@@ -167,6 +167,7 @@ def pack(source, options):
         answers += done.out + done.err
         if case["parts"] == "changed" and source.rewrite and part == 2:
             source.rewrite()
+            source.doubt("changed")
     done = shell("ffpack", "merge", "out", "part1", "part2")
     done.out += answers
     if case["parts"] == "changed" and source.rewrite and done.code == 0:

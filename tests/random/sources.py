@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import tarfile
-import unicodedata
 import zipfile
 
 import numpy
@@ -228,7 +227,8 @@ class Source:
 
     def labels(self):
         """A training split of class folders, and a flat split with a list; or only the flat one; or two with a list each."""
-        flat, numbered = self.case["flat"], self.case["numbered"]
+        flat = self.case["flat"]
+        numbered = self.case["numbered"] and not all(name.isdigit() for name in self.case["classes"])
         if flat:
             self.case = dict(self.case, splits=("test",))
         samples = self.samples()
@@ -243,7 +243,7 @@ class Source:
                     if split == "train":
                         file.write("t%03d.png,%d\n" % (number, self.case["classes"].index(name)))
             self.arguments[-1] += ",train=train.csv"
-            self.doubt("names and numbers", *([] if all(name.isdigit() for name in self.case["classes"]) else ["numbers of classes"]))
+            self.doubt("names and numbers", "numbers of classes")
         self.break_some(samples)
 
     def list(self):
