@@ -222,6 +222,8 @@ class Source:
         return ("\ufeff" if case["bom"] else "") + "".join(self.rows)
 
     def write_list(self, path, samples, name_of):
+        if self.case["index"] and self.case["blank"]:
+            self.doubt("index")  # the path begins with a blank, as a file's name may
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(self.lines(samples, name_of))
 
