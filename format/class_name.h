@@ -10,7 +10,8 @@ enum {
     FF_NAME_ASCII = 2, /* non-ASCII letters are transliterated, and the name is marked and numbered:
                           "3 ~chat" */
 };
-/* Beside these: names of at most so many characters, 3 to 255, the middle of others left out. */
+/* Shortens names to at most `characters`, 3 to 255, by leaving out their middle. Added to a value
+ * above with |. */
 #define FF_NAME_AT_MOST(characters) ((unsigned)(characters) << 8)
 
 /* The name of a class of a field as text for people, or its number where it has none; "unlabeled"

@@ -77,7 +77,12 @@ static ff_status open_shard(ff_direct *direct, const ff_shard *shard, uint32_t n
     }
     if (file->descriptor < 0) return ff_fail_errno(error, "%s: cannot open", shard->path);
     struct stat info;
-    if (fstat(file->descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    if (fstat(file->descriptor, &info)) {
+        const int reason = errno;
+        close_file(file);
+        errno = reason;
+        return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    }
     if (info.st_dev == shard->device && info.st_ino == shard->inode) return FF_OK;
     close_file(file);
     return ff_fail(error, FF_IO, "%s: was replaced while the set was read", shard->path);

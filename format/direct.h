@@ -19,8 +19,7 @@ FF_MUST_USE ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, u
                                      uint64_t offset, uint64_t bytes, const uint8_t **out,
                                      ff_error *error);
 
-/* Closes one of its files, for a process that has no descriptor left; false where it has none open.
- */
+/* Closes one open file, for a process that has no descriptor left; false where none is open. */
 bool ff_direct_give_up(ff_direct *direct);
 
 #endif

@@ -1,7 +1,6 @@
-/* The options of ffpack with which a set was packed, from its metadata, so that more can be packed
- * in the same way; what only later appends were given is not among them, nor are mean and std.
- * Differences that no option records are found by
- * comparing metadata. */
+/* Reads the options of ffpack with which a set was packed from its metadata, so that more can be
+ * packed in the same way. Options of later appends, mean and std are not included. Compare the
+ * metadata of two sets to find the differences that no option records. */
 #ifndef FF_FORMAT_RECORDED_H
 #define FF_FORMAT_RECORDED_H
 
@@ -15,8 +14,9 @@ typedef struct ff_recorded {
 
 FF_MUST_USE ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata,
                                           ff_error *error);
-/* "12" or "13": the Pillow whose values a set of image files or of resized samples has; sets of
- * earlier versions, which do not say, are of Pillow 12. NULL where no value depends on that. */
+/* "12" or "13": the version of Pillow whose values a set of image files or of resized samples has.
+ * A set that does not record the version has the values of Pillow 12. NULL where no value depends
+ * on the version. */
 const char *ff_recorded_pillow(const ff_metadata *metadata);
 void ff_recorded_free(ff_recorded *recorded);
 

@@ -220,6 +220,7 @@ static ff_status resolve_later(ff_loader_settings *settings, const ff_loader_opt
         ff_loader_settings *one = &settings->later[i];
         ff_loader_options own = *options;
         own.size_count = 0;
+        own.access = settings->direct ? FF_ACCESS_READ : FF_ACCESS_MAPPED;
         own.height = size->height;
         own.width = size->width;
         own.augment = size->augment;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A run whose sets were appended to goes on with those that it began with, to the same bits. The oracle is the same run,
-resumed in the same place, on a copy of the sets from before. Prints TAP. Environment: BUILD."""
+"""A run resumes on the samples that its sets had when the run began, to the same bits, whatever was appended since. The
+oracle is the same run, resumed at the same step, on a copy of the sets from before. Prints TAP. Environment: BUILD."""
 # Needs: ffpack fftrain
 import os
 import shutil

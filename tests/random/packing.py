@@ -127,7 +127,7 @@ def inspect(source, counts, answer):
 
 
 def loaded(source):
-    """The loader's values are the normalized ones, whatever is stored; values that are no numbers are said by the packer."""
+    """The loader's values are the normalized ones, whatever is stored; NaN and infinite values are said by the packer."""
     odd = False
     for folder in split_folders("out").values():
         with ffload.Loader(folder, batch_size=4, order="sequential", last_batch="keep", as_="numpy", dtype="f32", workers=0) as batches:
@@ -218,7 +218,7 @@ def run(case):
         counts = compare(source, done)
         inspect(source, counts, done)
         if not source.absent and case["pixels"] == "rgb" and loaded(source) and not done.says("inf or NaN"):
-            raise Wrong("values that are no numbers, without a word", done)
+            raise Wrong("NaN and infinite values, without a word", done)
         said = sorted(split["items"] for split in json.loads(dry.out)["splits"]) if not dry.code else []
         if said != sorted(counts.values()) and not case["broken"]:
             raise Wrong("the dry run counts otherwise", said, counts)

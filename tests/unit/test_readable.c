@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+/* Releases `out`. */
+static void same_text(ff_buffer *out, const char *wanted) {
+    assert_string_equal(out->bytes, wanted);
+    ff_buffer_free(out);
+}
+
 /* Characters that glibc cannot transliterate are shown as code points, so that different names stay
  * different. */
 static void names_in_ascii(void **state) {
@@ -25,8 +31,7 @@ static void names_in_ascii(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
         assert_ok(ff_readable_ascii(&out, cases[i].text, error));
-        assert_string_equal(out.bytes, cases[i].ascii);
-        ff_buffer_free(&out);
+        same_text(&out, cases[i].ascii);
     }
 }
 
@@ -49,8 +54,7 @@ static void keys_as_text(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
         assert_ok(ff_key_text(&out, cases[i].key, strlen(cases[i].key), cases[i].on_a_line, error));
-        assert_string_equal(out.bytes, cases[i].text);
-        ff_buffer_free(&out);
+        same_text(&out, cases[i].text);
     }
 }
 
@@ -72,8 +76,7 @@ static void middles_are_left_out(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
         assert_ok(ff_shortened(&out, cases[i].text, cases[i].most, error));
-        assert_string_equal(out.bytes, cases[i].wanted);
-        ff_buffer_free(&out);
+        same_text(&out, cases[i].wanted);
     }
 }
 
@@ -101,10 +104,10 @@ static void names_of_classes(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
         assert_ok(ff_class_name(&out, &field, cases[i].value, cases[i].how, error));
-        assert_string_equal(out.bytes, cases[i].name);
-        ff_buffer_free(&out);
+        same_text(&out, cases[i].name);
     }
 }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_in_ascii),

@@ -73,8 +73,8 @@ static ff_status plan_image_values(ff_sample_plan *plan, const ff_settings *sett
                        "LO,HI, the greys that become 0 and 1, like 0,65535");
     if (settings->dtype == FF_U8)
         return ff_fail(error, FF_USAGE,
-                       "--dtype u8: stores raw u8 values, and with --range %s holds greys of 16 "
-                       "bits; wanted u16, f16, bf16 or f32",
+                       "--dtype u8: cannot store the greys of 16 bits that --range takes from %s; "
+                       "wanted u16, f16, bf16 or f32",
                        path);
     const char *changes = geometry->resize != FF_RESIZE_NONE ? "--resize"
                           : geometry->max_side               ? "--max-side"

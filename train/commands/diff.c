@@ -143,19 +143,16 @@ static bool all_same(const pair *p) {
 }
 
 /* The first hash of a list that differs; from its end with `back`. */
-static const char *first_of(const pair *p, const char *key, const char *names, bool back,
-                            size_t *differ, size_t *count) {
+static const char *first_of(const pair *p, const char *key, const char *names, bool back) {
     const json_t *one = json_object_get(p->one, key), *other = json_object_get(p->other, key);
-    const char *found = NULL;
-    *count = json_array_size(one);
-    *differ = 0;
-    for (size_t k = 0; k < *count; k++) {
-        const size_t i = back ? *count - 1 - k : k;
+    const size_t count = json_array_size(one);
+    for (size_t k = 0; k < count; k++) {
+        const size_t i = back ? count - 1 - k : k;
         if (json_equal(json_array_get(one, i), json_array_get(other, i))) continue;
-        if (!(*differ)++)
-            found = json_string_value(json_array_get(json_object_get(p->names, names), i));
+        const char *name = json_string_value(json_array_get(json_object_get(p->names, names), i));
+        return name ? name : "";
     }
-    return found ? found : "";
+    return "";
 }
 
 /* Of those that are no parameters but what batch norms keep of their inputs. */
@@ -188,7 +185,6 @@ static void say_parameters(const pair *p, char *text, size_t size) {
 
 /* next: both had the same parameters before the step, so that what differs first is the cause. */
 static void say_what(const pair *p, bool next, char *text, size_t size) {
-    size_t differ, count;
     const char *images = same(p, "images") ? "" : "images",
                *labels = same(p, "labels") ? "" : "labels";
     const bool parts = same_parts(p);
@@ -196,19 +192,19 @@ static void say_what(const pair *p, bool next, char *text, size_t size) {
         snprintf(text, size, "the inputs differ: the %s%s%s of its batch", images,
                  *images && *labels ? " and " : "", labels);
     } else if (parts && next && !same(p, "outputs")) {
-        const char *name = first_of(p, "outputs", "outputs", false, &differ, &count);
+        const char *name = first_of(p, "outputs", "outputs", false);
         snprintf(text, size,
                  "inputs and parameters before it are the same, the output of %s is the first that "
                  "differs",
                  name);
     } else if (parts && next && !same(p, "gradients")) {
-        const char *name = first_of(p, "gradients", "parameters", true, &differ, &count);
+        const char *name = first_of(p, "gradients", "parameters", true);
         snprintf(text, size,
                  "inputs, parameters before it and outputs are the same, the gradient of %s is the "
                  "first that differs on the way back",
                  name);
     } else if (!same(p, "parameters")) {
-        const char *name = first_of(p, "parameters", "parameters", false, &differ, &count);
+        const char *name = first_of(p, "parameters", "parameters", false);
         const bool known = parts && next && json_object_get(p->one, "outputs") &&
                            json_object_get(p->other, "outputs");
         char which[120];
