@@ -75,6 +75,12 @@ said("a class that loses all of its images", ffpack("broken", "-o", "lost", *SKI
 tap.ok(not os.path.exists("lost"), "and nothing is packed")
 said("is lost where --max-skip says so", ffpack("broken", "-o", "lost", *SKIP, "--max-skip", "2"), 0, "all 2 images of class rare had to be left out",
      "198 items")
+with open("numbers.csv", "w") as file:
+    for i in range(198):
+        file.write("broken/c%d/%03d.png,%d\n" % (i % 3, i, i % 3 + 4))
+    file.write("broken/rare/0.png,9\n")
+said("a class without a name that loses all of its images", ffpack("numbers.csv", "-o", "lost-number", *SKIP), 65,
+     "the only image of class 9 had to be left out", "with another --max-skip this continues")
 for given, wanted in ((None, 2), ("2", 2), ("1.5%", 3), ("0", 0), ("3", 3), ("100%", 200)):
     option = ["--max-skip", given] if given else []
     for broken in range(wanted + 1, wanted + 2) if wanted < 200 else ():

@@ -133,7 +133,7 @@ for name, (mode, ending) in OTHERS.items():
                "%s: refused (%s)" % (name, extra[-1]), "exit %d %s" % (done.returncode, text))
     os.remove(path)
 for option, piece in ((["--dtype", "u16"], "--dtype u16: of image files it stores greys of 16 bits: wanted --range LO,HI"),
-                      (["--dtype", "u8", "--range", "0,255"], "--dtype u8: stores raw u8 values"),
+                      (["--dtype", "u8", "--range", "0,255"], "--dtype u8: cannot store the greys of 16 bits that --range takes from grey"),
                       (U16 + ["--resize", "5"], "--resize: is for images of 8 bits"),
                       (U16 + ["--max-side", "5"], "--max-side: is for images of 8 bits"),
                       (U16 + ["--pad-square"], "--pad-square: is for images of 8 bits"),

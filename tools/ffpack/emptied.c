@@ -1,31 +1,55 @@
 #include "tools/ffpack/emptied.h"
 
+#include "format/class_name.h"
 #include "format/reader.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-/* How many items have each class of a field. */
-typedef struct class_counts {
+/* The classes of a field that the listing names, one element an item, then one a class. */
+typedef struct listed {
     const ff_field *field;
     size_t offset; /* of the field's bytes among an item's labels */
-    uint64_t *count;
-} class_counts;
+    struct listed_class {
+        int64_t value;
+        uint64_t items; /* 0 where the set has a sample of the class */
+    } * of;
+    size_t count;
+} listed;
 
-static ff_status count_item(void *context, const ff_item *item, ff_error *error) {
-    const class_counts *counts = context;
-    int64_t value = ff_field_class(counts->field, (const char *)item->labels + counts->offset);
+static ff_status add_item(void *context, const ff_item *item, ff_error *error) {
+    listed *classes = context;
+    const int64_t value =
+        ff_field_class(classes->field, (const char *)item->labels + classes->offset);
     (void)error;
-    if (value >= 0 && value < counts->field->class_count) counts->count[value]++;
+    if (value >= 0) classes->of[classes->count++] = (struct listed_class){value, 1};
     return FF_OK;
 }
 
-/* Clears the counts of classes that the set has samples of. */
-static ff_status clear_packed(ff_dataset *dataset, size_t index, uint64_t *count, ff_error *error) {
+static int compare_values(const void *a, const void *b) {
+    const struct listed_class *left = a, *right = b;
+    return (left->value > right->value) - (left->value < right->value);
+}
+
+static void join_items(listed *classes) {
+    size_t joined = 0;
+    qsort(classes->of, classes->count, sizeof *classes->of, compare_values);
+    for (size_t i = 0; i < classes->count; i++) {
+        if (joined && classes->of[joined - 1].value == classes->of[i].value)
+            classes->of[joined - 1].items++;
+        else
+            classes->of[joined++] = classes->of[i];
+    }
+    classes->count = joined;
+}
+
+static ff_status clear_packed(listed *classes, ff_dataset *dataset, size_t index, ff_error *error) {
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
-        int64_t value;
-        FF_TRY(ff_dataset_class(dataset, i, index, &value, error));
-        if (value >= 0) count[value] = 0;
+        struct listed_class wanted = {0}, *found;
+        FF_TRY(ff_dataset_class(dataset, i, index, &wanted.value, error));
+        found = bsearch(&wanted, classes->of, classes->count, sizeof wanted, compare_values);
+        if (found) found->items = 0;
     }
     return FF_OK;
 }
@@ -34,25 +58,33 @@ static ff_status check_field(const ff_source_split *split, ff_dataset *dataset, 
                              ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const ff_field *field = &metadata->field[index];
-    uint64_t *count, lost = 0;
-    size_t offset = 0;
-    uint32_t first = 0;
-    if (field->kind != FF_FIELD_CLASS || !field->class_count) return FF_OK;
-    for (size_t i = 0; i < index; i++) offset += ff_field_bytes(&metadata->field[i]);
-    FF_TRY(ff_alloc(&count, field->class_count, sizeof *count, "classes", error));
+    const struct listed_class *first = NULL;
+    listed classes = {.field = field};
+    ff_buffer name = {0};
+    char images[40];
+    size_t lost = 0;
     ff_status status;
-    class_counts listed = {.field = field, .offset = offset, .count = count};
-    FF_TRY_DONE(ff_listing_visit(split->listing, count_item, &listed, error));
-    FF_TRY_DONE(clear_packed(dataset, index, count, error));
-    for (uint32_t i = 0; i < field->class_count; i++)
-        if (count[i] && !lost++) first = i;
-    if (lost)
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s%sall %" PRIu64 " images of class %s had to be left out%s",
-                         metadata->split, *metadata->split ? ": " : "", count[first],
-                         field->class_name[first], lost > 1 ? ", and those of others" : "");
+    if (field->kind != FF_FIELD_CLASS) return FF_OK;
+    for (size_t i = 0; i < index; i++) classes.offset += ff_field_bytes(&metadata->field[i]);
+    FF_TRY(ff_alloc(&classes.of, ff_listing_count(split->listing), sizeof *classes.of, "classes",
+                    error));
+    FF_TRY_DONE(ff_listing_visit(split->listing, add_item, &classes, error));
+    join_items(&classes);
+    FF_TRY_DONE(clear_packed(&classes, dataset, index, error));
+    for (size_t i = 0; i < classes.count; i++)
+        if (classes.of[i].items && !lost++) first = &classes.of[i];
+    if (!lost) goto done;
+    FF_TRY_DONE(ff_class_name(&name, field, first->value, 0, error));
+    if (first->items == 1)
+        snprintf(images, sizeof images, "the only image");
+    else
+        snprintf(images, sizeof images, "all %" PRIu64 " images", first->items);
+    status = ff_fail(error, FF_BAD_DATA, "%s%s%s of class %s had to be left out%s", metadata->split,
+                     *metadata->split ? ": " : "", images, name.bytes,
+                     lost > 1 ? ", and those of others" : "");
 done:
-    free(count);
+    ff_buffer_free(&name);
+    free(classes.of);
     return status;
 }
 
