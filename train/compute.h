@@ -339,6 +339,9 @@ struct ff_compute {
     ff_error failure;     /* the first one; failure.status FF_OK = none */
     char description[96]; /* "onednn 2.6.3, avx512_core" */
     size_t update_bytes;  /* scratch of the prepared updates, where the table counts it */
+    /* Resident memory of a process that trains with it, beside tensors and mapped sets: code,
+     * thread stacks, and what libraries allocate. 0 = not measured. */
+    uint64_t program_bytes;
     /* Called at the marks of a step; NULL = no one. */
     const ff_compute_watch *watch;
     ff_compute_ranks ranks; /* the owner's to set */

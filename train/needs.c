@@ -28,10 +28,15 @@ static uint64_t rate_bytes(const ff_trainer *trainer) {
     return 2 * (uint64_t)trainer->group_count * ff_trainer_total_steps(trainer) * sizeof(double);
 }
 
+static uint64_t program_bytes(const ff_trainer *trainer) {
+    const uint64_t measured = ff_model_compute(trainer->model)->program_bytes;
+    return measured ? measured : FF_NEEDS_PROGRAM_BYTES;
+}
+
 ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *error) {
     const ff_job *job = trainer->options->job;
     *needs = (ff_needs){.host = ff_host_memory_left(""),
-                        .host_bytes = FF_NEEDS_PROGRAM_BYTES + rate_bytes(trainer),
+                        .host_bytes = program_bytes(trainer) + rate_bytes(trainer),
                         .host_ranks = ff_job_sharing(job, job ? job->rank : 0, true),
                         .device_ranks = ff_job_sharing(job, job ? job->rank : 0, false)};
     FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.train, error));

@@ -10,10 +10,7 @@
 struct ff_trainer;
 struct ff_trainer_options;
 
-/* What a process has beside all tensors: code, thread stacks, and what libraries allocate. Peak
- * resident memory less tensors and mapped sets was 29 to 47 MiB for eight nets on CPUs, from
- * smallnet to resnet101, with Debian 12's libraries, and 49 MiB for mobilenet_v2 with Debian 13's.
- */
+/* ff_compute.program_bytes where it was not measured. */
 #define FF_NEEDS_PROGRAM_BYTES (52u << 20)
 
 typedef struct ff_needs {

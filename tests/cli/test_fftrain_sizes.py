@@ -64,7 +64,7 @@ done = fftrain(*GPU_RUN, "--batch", 64, "-n", memory=100, **GPU)
 tap.ok(done.returncode == 1 and "; not even the smallest batch fits; use a smaller model or smaller samples" in done.stderr,
        "where no batch fits it says so", done.stderr)
 
-# ---- what a run with checkpoints takes is not more than it says it needs
+# ---- what a run with checkpoints takes is what it says it needs
 
 
 def peak(*arguments):
@@ -77,13 +77,15 @@ def peak(*arguments):
 
 
 make("pictures", "--count", 64, "--splits", "train,test", "--height", 64, "--width", 64, "--statistics")
-for model, batch, crop in (("smallnet", 32, 64), ("resnet18", 32, 64), ("mobilenet_v2", 16, 64)) if not tap.SANITIZE else ():
-    run = ["--data", "pictures", "--model", model, "--batch", batch, "--threads", 2, "--augment", "none", "--device", "cpu"]
+make("album", "--count", 512, "--splits", "train,test", "--height", 64, "--width", 64, "--statistics")  # all slots of a loader are used
+for model, data, batch in (("smallnet", "album", 64), ("cifarnet", "album", 32), ("resnet18", "pictures", 16), ("resnet50", "pictures", 4),
+                           ("mobilenet_v2", "pictures", 8), ("vgg11_bn", "pictures", 8)) if not tap.SANITIZE else ():
+    run = ["--data", data, "--model", model, "--batch", batch, "--threads", 2, "--augment", "none", "--device", "cpu"]
     told, _ = plan(*run, "--epochs", 2)
-    mapped = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk("pictures") for name in names)
+    mapped = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(data) for name in names)
     bytes_said = told["host_bytes"] + mapped
     took = peak(*run, "--epochs", 2, "--out", "peak-" + model)
-    tap.ok(took and took <= bytes_said, "%s: what it takes with checkpoints is what it needs" % model, (took, told))
+    tap.ok(took and abs(took - bytes_said) <= .03 * took, "%s: the peak of a run with checkpoints is within 3 %% of what it needs" % model, (took, told))
 
 # ---- --batch auto
 

@@ -43,7 +43,7 @@ static void a_counted_trainer_equals_the_real_one(void **state) {
         assert_ok(ff_trainer_create(&counted, &options, error));
         assert_null(real->counted);
         assert_non_null(counted->counted);
-        uint64_t roles = FF_NEEDS_PROGRAM_BYTES;
+        uint64_t roles = ff_model_compute(real->model)->program_bytes;
         for (int role = 0; role < FF_ROLE_COUNT; role++) {
             assert_int_equal(ff_model_bytes(counted->model, (ff_role)role),
                              ff_model_bytes(real->model, (ff_role)role));
@@ -94,7 +94,7 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_ok(ff_needs_check(trainer, error));
     trainer->needs.host.bytes = trainer->needs.host_bytes;
     assert_ok(ff_needs_check(trainer, error));
-    trainer->needs.host.bytes = (trainer->needs.host_bytes + FF_NEEDS_PROGRAM_BYTES) / 2;
+    trainer->needs.host.bytes = (trainer->needs.host_bytes + (52u << 20)) / 2;
     assert_int_equal(ff_needs_check(trainer, &failure), FF_NO_MEMORY);
     const char *said = strstr(failure.message, "--batch ");
     assert_non_null(said);
