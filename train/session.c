@@ -27,6 +27,7 @@ struct ff_session {
     char *recipe_path;
     bool resolved;       /* the recipe is that of the run, its numbers as they were chosen */
     char recipe_sum[17]; /* of the recipe's file that the run began with; "" = none */
+    char recipe_ranks[FF_ORIGIN_RANKS]; /* of the run whose recipe it is; "" = one, or not known */
     ff_keeper *keeper;
     char *hashes; /* path */
     ff_buffer notes;
@@ -158,6 +159,8 @@ ff_status ff_session_open(ff_session **out, const ff_session_options *options,
     FF_TRY(ff_alloc(&session, 1, sizeof *session, "a run", error));
     session->options = options;
     const ff_status status = open_files(session, recipe_file, error);
+    if (status == FF_OK && session->recipe.bytes)
+        ff_origin_take_ranks(session->recipe.bytes, session->recipe_ranks);
     if (status != FF_OK) ff_session_close(&session);
     *out = session;
     return status;
@@ -314,6 +317,33 @@ done:
     return status;
 }
 
+/* recipe.txt */
+static ff_status save_recipe(const ff_session *session, const ff_trainer *trainer,
+                             const ff_buffer *recipe, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status =
+        ff_origin_write_recipe(trainer, recipe->length ? recipe->bytes : "", &text, error);
+    if (status == FF_OK)
+        status =
+            ff_file_save(ff_run_folder_path(session->folder), FF_RUN_RECIPE_FILE, &text, error);
+    ff_buffer_free(&text);
+    return status;
+}
+
+ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *trainer,
+                                   ff_error *error) {
+    const char *was = session->recipe_ranks, *effect = ff_origin_effect_of_ranks(trainer);
+    ff_origin now;
+    ff_origin_of(&now, trainer);
+    if (!*was || !effect || !strcmp(was, now.ranks)) return FF_OK;
+    char *text;
+    FF_TRY(ff_format(&text, error, "the recipe's run had %s and this one has %s: %s", was,
+                     now.ranks, effect));
+    const ff_status status = add_note(session, text, error);
+    free(text);
+    return status;
+}
+
 ff_status ff_session_start(ff_session *session, ff_trainer *trainer, const ff_buffer *recipe,
                            ff_error *error) {
     if (session->checkpoint)
@@ -321,7 +351,7 @@ ff_status ff_session_start(ff_session *session, ff_trainer *trainer, const ff_bu
     if (!session->folder) return FF_OK;
     const char *folder = ff_run_folder_path(session->folder);
     FF_TRY(ff_path_join(&session->hashes, folder, FF_RUN_HASHES, error));
-    FF_TRY(ff_file_save(folder, FF_RUN_RECIPE_FILE, recipe, error));
+    FF_TRY(save_recipe(session, trainer, recipe, error));
     session->started = true;
     return make_keeper(session, trainer, recipe, error);
 }

@@ -45,10 +45,10 @@ typedef struct given {
 typedef struct beginning {
     ff_checkpoint *checkpoint; /* NULL = at the first step */
     ff_buffer recipe;
-    char *recipe_path, *hashes; /* of the run; NULL: of a checkpoint */
-    char *log;                  /* of the run */
-    uint64_t recipe_step;       /* the recipe is that of the steps up to this one */
-    char ranks[256];            /* of the run, as in origin.h; "" = not known */
+    char *recipe_path, *hashes;  /* of the run; NULL: of a checkpoint */
+    char *log;                   /* of the run */
+    uint64_t recipe_step;        /* the recipe is that of the steps up to this one */
+    char ranks[FF_ORIGIN_RANKS]; /* of the run; "" = not known */
     char *note;
 } beginning;
 
@@ -83,6 +83,7 @@ static ff_status recipe_in(beginning *b, const given *in, const char *folder, ff
         b->recipe_step = UINT64_MAX;
         FF_TRY_DONE(ff_path_join(&b->recipe_path, in->path, FF_RUN_RECIPE_FILE, error));
         FF_TRY_DONE(ff_read_whole(&b->recipe, b->recipe_path, RECIPE_LIMIT_BYTES, error));
+        if (b->recipe.length) ff_origin_take_ranks(b->recipe.bytes, b->ranks);
     }
 done:
     ff_checkpoint_close(&after);

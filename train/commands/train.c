@@ -271,6 +271,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     if (given->lacks_weights && (!job || job->rank == 0))
         fprintf(stderr,
                 "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+    if (!ff_settings_looks(given)) FF_TRY_DONE(ff_session_compare_ranks(session, trainer, error));
     if (!ff_settings_trains(given)) print_notes(session);
     if (given->show_batch) {
         status = show_batch(trainer, given->show_batch, error);
