@@ -43,6 +43,13 @@ one, other = tensors("initial"), tensors("part")
 tap.ok({key for key in one if key.endswith("tracked") and one[key] == other[key]} == {"bn1.num_batches_tracked"},
        "a part is frozen: only its norms stay", done.stderr)
 
+make("tiny", "--count", 6, "--splits", "train", "--height", 8, "--width", 8, "--statistics")
+ONE = ["--data", "tiny/train", "--model", "resnet18", "--batch", 1, "--epochs", 1, "--threads", 1, "--out", "none", "--quiet"]
+for title, options in (("", []), (" that trains", ["--freeze", "conv1.*,bn1.*"]), (" that averages", ["--freeze", "body", "--frozen-norms", "train"])):
+    refused("a batch norm over one value%s is refused" % title, 2, ["layer4.0.bn1: a batch norm over one value"], *ONE, *options)
+done = fftrain(*ONE, "--freeze", "body")
+tap.ok(done.returncode == 0, "one that is held is not", done.stderr)
+
 # ---- without evaluation, though a split to evaluate on stands beside
 
 def log_of(run):
