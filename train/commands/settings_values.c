@@ -15,6 +15,7 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     trainer->verify = (ff_verify)out->verify;
     trainer->frozen_norms_train = out->frozen_norms == 1;
+    trainer->frozen_norms_given = out->frozen_norms >= 0;
     trainer->reduce_dtype = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[out->reduce_dtype];
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
