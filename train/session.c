@@ -35,7 +35,7 @@ struct ff_session {
 
 /* ---- opening ---- */
 
-static ff_status add_note(ff_session *session, const char *text, ff_error *error) {
+ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *error) {
     return ff_buffer_printf(&session->notes, error, "%s%s", session->notes.length ? "\n" : "",
                             text);
 }
@@ -83,7 +83,7 @@ static ff_status open_run(ff_session *session, ff_error *error) {
     free(path);
     if (status != FF_OK) return status;
     session->resolved = true;
-    return add_note(session, "the run has no checkpoint yet: it begins again", error);
+    return ff_session_add_note(session, "the run has no checkpoint yet: it begins again", error);
 }
 
 static ff_status open_checkpoint(ff_session *session, const char *run, ff_error *error) {
@@ -94,7 +94,7 @@ static ff_status open_checkpoint(ff_session *session, const char *run, ff_error 
         chosen ? ff_checkpoint_open(&session->checkpoint, chosen, error)
                : ff_keeper_newest(&session->checkpoint, ff_run_folder_checkpoints(session->folder),
                                   UINT64_MAX, &note, error);
-    if (status == FF_OK && note) status = add_note(session, note, error);
+    if (status == FF_OK && note) status = ff_session_add_note(session, note, error);
     free(note);
     if (status != FF_OK) return ff_fail_within(error, status, "--resume");
     if (!session->checkpoint) return open_run(session, error);
@@ -131,7 +131,7 @@ static ff_status open_newest(ff_session *session, ff_error *error) {
     ff_status status;
     FF_TRY(ff_run_folder_newest(&run, error));
     FF_TRY_DONE(ff_format(&note, error, "the newest run is %s", run));
-    FF_TRY_DONE(add_note(session, note, error));
+    FF_TRY_DONE(ff_session_add_note(session, note, error));
     FF_TRY_DONE(open_checkpoint(session, run, error));
 done:
     free(note);
@@ -247,7 +247,7 @@ static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *rec
     FF_TRY(ff_format(&text, error, "goes on from %s, after step %" PRIu64 " of %" PRIu64,
                      ff_checkpoint_path(checkpoint), ff_session_step(session),
                      ff_trainer_total_steps(trainer)));
-    const ff_status status = add_note(session, text, error);
+    const ff_status status = ff_session_add_note(session, text, error);
     free(text);
     FF_TRY(status);
     return ff_origin_compare(checkpoint, trainer, &session->notes, error);
@@ -307,7 +307,7 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
                                   sizeof weights / sizeof *weights, facts,
                                   sizeof facts / sizeof *facts, error));
     FF_TRY_DONE(ff_keeper_create(&session->keeper, capture, &options, &note, error));
-    if (note) status = add_note(session, note, error);
+    if (note) status = ff_session_add_note(session, note, error);
 done:
     free(note);
     ff_buffer_free(&metadata);
@@ -339,7 +339,7 @@ ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *traine
     char *text;
     FF_TRY(ff_format(&text, error, "the recipe's run had %s and this one has %s: %s", was,
                      now.ranks, effect));
-    const ff_status status = add_note(session, text, error);
+    const ff_status status = ff_session_add_note(session, text, error);
     free(text);
     return status;
 }
