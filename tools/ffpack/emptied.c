@@ -30,19 +30,48 @@ static ff_status clear_packed(ff_dataset *dataset, size_t index, uint64_t *count
     return FF_OK;
 }
 
-static ff_status check_field(const ff_source_split *split, ff_dataset *dataset, size_t index,
+/* How many listed items each class of a field has; an empty array for other fields. */
+static ff_status count_field(json_t **counts, const ff_source_split *split,
+                             const ff_metadata *metadata, size_t index, ff_error *error) {
+    const ff_field *field = &metadata->field[index];
+    const uint32_t classes = field->kind == FF_FIELD_CLASS ? field->class_count : 0;
+    class_counts listed = {.field = field};
+    *counts = json_array();
+    if (!classes) return FF_OK;
+    for (size_t i = 0; i < index; i++) listed.offset += ff_field_bytes(&metadata->field[i]);
+    FF_TRY(ff_alloc(&listed.count, classes, sizeof *listed.count, "classes", error));
+    const ff_status status = ff_listing_visit(split->listing, count_item, &listed, error);
+    for (uint32_t i = 0; i < classes; i++)
+        ff_json_append(counts, json_integer((json_int_t)listed.count[i]));
+    free(listed.count);
+    return status;
+}
+
+ff_status ff_emptied_count(json_t **counts, const ff_source_split *split,
+                           const ff_metadata *metadata, ff_error *error) {
+    ff_status status = FF_OK;
+    *counts = json_array();
+    for (size_t i = 0; status == FF_OK && i < metadata->field_count; i++) {
+        json_t *field;
+        status = count_field(&field, split, metadata, i, error);
+        ff_json_append(counts, field);
+    }
+    if (status == FF_OK && !*counts)
+        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the classes");
+    return status;
+}
+
+static ff_status check_field(const json_t *counts, ff_dataset *dataset, size_t index,
                              ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const ff_field *field = &metadata->field[index];
     uint64_t *count, lost = 0;
-    size_t offset = 0;
     uint32_t first = 0;
     if (field->kind != FF_FIELD_CLASS || !field->class_count) return FF_OK;
-    for (size_t i = 0; i < index; i++) offset += ff_field_bytes(&metadata->field[i]);
     FF_TRY(ff_alloc(&count, field->class_count, sizeof *count, "classes", error));
     ff_status status;
-    class_counts listed = {.field = field, .offset = offset, .count = count};
-    FF_TRY_DONE(ff_listing_visit(split->listing, count_item, &listed, error));
+    for (uint32_t i = 0; i < field->class_count; i++)
+        count[i] = (uint64_t)json_integer_value(json_array_get(counts, i));
     FF_TRY_DONE(clear_packed(dataset, index, count, error));
     for (uint32_t i = 0; i < field->class_count; i++)
         if (count[i] && !lost++) first = i;
@@ -56,12 +85,12 @@ done:
     return status;
 }
 
-ff_status ff_emptied_check(const ff_source_split *split, const char *folder, ff_error *error) {
+ff_status ff_emptied_check(const json_t *counts, const char *folder, ff_error *error) {
     ff_dataset *dataset;
     FF_TRY(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
     ff_status status = FF_OK;
     for (size_t i = 0; status == FF_OK && i < ff_dataset_metadata(dataset)->field_count; i++)
-        status = check_field(split, dataset, i, error);
+        status = check_field(json_array_get(counts, i), dataset, i, error);
     ff_dataset_close(&dataset);
     return status;
 }
