@@ -106,6 +106,10 @@ for run in "replayed", "young":
            done.stdout[:300] + done.stderr)
     refused("%s: and refuses another set" % run, 65, ["the run has other data, of content id", "set/test has", "--data DIR says where it is"],
             "replay", run, "--step", 2, "--data", "set/test")
+shutil.copytree("replayed", "later", symlinks=True)  # has checkpoints, all of them after the step
+os.remove("later/hashes.jsonl")
+done, alone = (fftrain("replay", "later", "--step", 2, "--data", data) for data in ("set", "before"))
+tap.ok(done.returncode == 0 and done.stdout == alone.stdout, "a later checkpoint says which set it was", done.stdout[:300] + done.stderr)
 done = fftrain("replay", "hashless", "--step", 2, "--data", "before")
 tap.ok(done.returncode == 0 and "the run has kept no content id of its data: replay uses before/train as it is now" in done.stderr,
        "a run that kept nothing of its data says so", done.stderr)
