@@ -36,6 +36,13 @@ static bool matches(const ff_graph *graph, const ff_graph_parameter *p, const ch
     return false;
 }
 
+bool ff_groups_match_norm(const ff_graph *graph, const ff_layer *norm, const char *list) {
+    for (int p = norm->parameter; p < norm->parameter + 2; p++)
+        if (graph->parameters[p].trained && !matches(graph, &graph->parameters[p], list))
+            return false;
+    return true;
+}
+
 bool ff_groups_unmatched(const ff_graph *graph, const char *list, bool kinds,
                          char pattern[FF_GROUPS_PATTERN]) {
     while (take_pattern(&list, pattern)) {

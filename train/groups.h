@@ -30,6 +30,8 @@ FF_MUST_USE ff_status ff_groups_create(ff_groups *groups, const ff_store *store,
 enum { FF_GROUPS_PATTERN = 256 };
 bool ff_groups_unmatched(const ff_graph *graph, const char *list, bool kinds,
                          char pattern[FF_GROUPS_PATTERN]);
+/* Whether all trained parameters of a batch norm match a list as ff_group.names. */
+bool ff_groups_match_norm(const ff_graph *graph, const ff_layer *norm, const char *list);
 void ff_groups_destroy(ff_groups *groups);
 
 #endif

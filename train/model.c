@@ -159,6 +159,12 @@ static ff_status copy_class_weights(ff_model *model, ff_error *error) {
     return ff_compute_check(model->compute, error);
 }
 
+static void hold_norms(ff_graph *graph, const char *names) {
+    for (int i = 0; i < graph->layer_count && names; i++)
+        graph->layers[i].held = graph->layers[i].kind == FF_LAYER_NORM &&
+                                ff_groups_match_norm(graph, &graph->layers[i], names);
+}
+
 static ff_status build(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     const ff_plan_options training = {
@@ -167,6 +173,7 @@ static ff_status build(ff_model *model, ff_error *error) {
         .width = options->train_width ? options->train_width : options->width,
         .training = true};
     FF_TRY(find_graph(model, training.height, training.width, &model->graph, error));
+    hold_norms(model->graph, options->held_norms);
     FF_TRY(open_compute(model, error));
     model->compute->ranks.count = options->norm_ranks;
     FF_TRY(copy_class_weights(model, error));
@@ -229,18 +236,6 @@ ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options, ff
                              ff_error *error) {
     *plan = NULL;
     return add_plan(model, options, plan, error);
-}
-
-void ff_model_hold_norms(ff_model *model, const bool *without) {
-    const ff_graph *graph = model->graph;
-    for (int i = 0; i < graph->layer_count; i++) {
-        ff_layer *layer = &graph->layers[i];
-        layer->held = layer->kind == FF_LAYER_NORM;
-        for (int p = layer->parameter; layer->held && p < layer->parameter + 2; p++)
-            layer->held = without[p] || !graph->parameters[p].trained;
-    }
-    for (size_t i = 1; i < model->graph_count; i++)
-        (void)!ff_graph_match(model->graphs[i], graph, NULL);
 }
 
 double ff_model_loss_divisor(const ff_model *model) {

@@ -61,6 +61,10 @@ typedef struct ff_model_options {
     /* A step is one micro-batch of several ranks: f32 gradients are of the sum over its samples, so
      * that they are the store's sums (ff_store_reserve_sums), and no pass makes these. */
     bool sums_in_place;
+    /* Batch norms whose trained parameters all match, as ff_group.names, hold their running
+     * statistics in training plans that do not train these: as torch's eval() on these modules.
+     * NULL = none. */
+    const char *held_norms;
     double dropout;      /* in [0, 1); for nets with dropout; negative = their default */
     const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
@@ -200,10 +204,6 @@ typedef struct ff_plan_options {
  */
 FF_MUST_USE ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options,
                                          ff_plan **plan, ff_error *error);
-/* Holds the running statistics of batch norms none of whose parameters are trained without those,
- * also in training: as torch's eval() on these modules. Of plans without them that are made from
- * now on. */
-void ff_model_hold_norms(ff_model *model, const bool *without);
 /* Of the gradients that its training plans compute: ff_loss.divisor. Where batch norms see the
  * batches of several ranks, their losses have one divisor, too: the rows of them all. */
 double ff_model_loss_divisor(const ff_model *model);

@@ -43,6 +43,33 @@ void ff_origin_of(ff_origin *origin, const ff_trainer *trainer) {
                  ff_checksum(weights, trainer->splits.classes * sizeof *weights));
 }
 
+/* ---- in a recipe's file ---- */
+
+static const char ranks_line[] = "# ranks: ";
+
+ff_status ff_origin_write_recipe(const ff_trainer *trainer, const char *recipe, ff_buffer *text,
+                                 ff_error *error) {
+    const ff_job *job = trainer->options->job;
+    char ranks[FF_ORIGIN_RANKS];
+    ranks_text(ranks, sizeof ranks, job);
+    if (job && job->size > 1) FF_TRY(ff_buffer_printf(text, error, "%s%s\n", ranks_line, ranks));
+    return ff_buffer_printf(text, error, "%s", recipe);
+}
+
+void ff_origin_take_ranks(char *recipe, char ranks[FF_ORIGIN_RANKS]) {
+    const size_t begin = strlen(ranks_line);
+    char *line = recipe;
+    *ranks = 0;
+    while (strncmp(line, ranks_line, begin) != 0) {
+        line += strcspn(line, "\n");
+        if (!*line++) return;
+    }
+    const size_t length = strcspn(line, "\n");
+    const char *next = line + length + (line[length] == '\n');
+    snprintf(ranks, FF_ORIGIN_RANKS, "%.*s", (int)(length - begin), line + begin);
+    memmove(line, next, strlen(next) + 1);
+}
+
 /* ---- what cannot change ---- */
 
 static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, const char *option,

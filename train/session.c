@@ -27,6 +27,7 @@ struct ff_session {
     char *recipe_path;
     bool resolved;       /* the recipe is that of the run, its numbers as they were chosen */
     char recipe_sum[17]; /* of the recipe's file that the run began with; "" = none */
+    char recipe_ranks[FF_ORIGIN_RANKS]; /* of the run whose recipe it is; "" = one, or not known */
     ff_keeper *keeper;
     char *hashes; /* path */
     ff_buffer notes;
@@ -34,7 +35,7 @@ struct ff_session {
 
 /* ---- opening ---- */
 
-static ff_status add_note(ff_session *session, const char *text, ff_error *error) {
+ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *error) {
     return ff_buffer_printf(&session->notes, error, "%s%s", session->notes.length ? "\n" : "",
                             text);
 }
@@ -82,7 +83,7 @@ static ff_status open_run(ff_session *session, ff_error *error) {
     free(path);
     if (status != FF_OK) return status;
     session->resolved = true;
-    return add_note(session, "the run has no checkpoint yet: it begins again", error);
+    return ff_session_add_note(session, "the run has no checkpoint yet: it begins again", error);
 }
 
 static ff_status open_checkpoint(ff_session *session, const char *run, ff_error *error) {
@@ -93,7 +94,7 @@ static ff_status open_checkpoint(ff_session *session, const char *run, ff_error 
         chosen ? ff_checkpoint_open(&session->checkpoint, chosen, error)
                : ff_keeper_newest(&session->checkpoint, ff_run_folder_checkpoints(session->folder),
                                   UINT64_MAX, &note, error);
-    if (status == FF_OK && note) status = add_note(session, note, error);
+    if (status == FF_OK && note) status = ff_session_add_note(session, note, error);
     free(note);
     if (status != FF_OK) return ff_fail_within(error, status, "--resume");
     if (!session->checkpoint) return open_run(session, error);
@@ -130,7 +131,7 @@ static ff_status open_newest(ff_session *session, ff_error *error) {
     ff_status status;
     FF_TRY(ff_run_folder_newest(&run, error));
     FF_TRY_DONE(ff_format(&note, error, "the newest run is %s", run));
-    FF_TRY_DONE(add_note(session, note, error));
+    FF_TRY_DONE(ff_session_add_note(session, note, error));
     FF_TRY_DONE(open_checkpoint(session, run, error));
 done:
     free(note);
@@ -158,6 +159,8 @@ ff_status ff_session_open(ff_session **out, const ff_session_options *options,
     FF_TRY(ff_alloc(&session, 1, sizeof *session, "a run", error));
     session->options = options;
     const ff_status status = open_files(session, recipe_file, error);
+    if (status == FF_OK && session->recipe.bytes)
+        ff_origin_take_ranks(session->recipe.bytes, session->recipe_ranks);
     if (status != FF_OK) ff_session_close(&session);
     *out = session;
     return status;
@@ -244,7 +247,7 @@ static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *rec
     FF_TRY(ff_format(&text, error, "goes on from %s, after step %" PRIu64 " of %" PRIu64,
                      ff_checkpoint_path(checkpoint), ff_session_step(session),
                      ff_trainer_total_steps(trainer)));
-    const ff_status status = add_note(session, text, error);
+    const ff_status status = ff_session_add_note(session, text, error);
     free(text);
     FF_TRY(status);
     return ff_origin_compare(checkpoint, trainer, &session->notes, error);
@@ -304,13 +307,40 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
                                   sizeof weights / sizeof *weights, facts,
                                   sizeof facts / sizeof *facts, error));
     FF_TRY_DONE(ff_keeper_create(&session->keeper, capture, &options, &note, error));
-    if (note) status = add_note(session, note, error);
+    if (note) status = ff_session_add_note(session, note, error);
 done:
     free(note);
     ff_buffer_free(&metadata);
     free(mean);
     free(std);
     free(net);
+    return status;
+}
+
+/* recipe.txt */
+static ff_status save_recipe(const ff_session *session, const ff_trainer *trainer,
+                             const ff_buffer *recipe, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status =
+        ff_origin_write_recipe(trainer, recipe->length ? recipe->bytes : "", &text, error);
+    if (status == FF_OK)
+        status =
+            ff_file_save(ff_run_folder_path(session->folder), FF_RUN_RECIPE_FILE, &text, error);
+    ff_buffer_free(&text);
+    return status;
+}
+
+ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *trainer,
+                                   ff_error *error) {
+    const char *was = session->recipe_ranks, *effect = ff_origin_effect_of_ranks(trainer);
+    ff_origin now;
+    ff_origin_of(&now, trainer);
+    if (!*was || !effect || !strcmp(was, now.ranks)) return FF_OK;
+    char *text;
+    FF_TRY(ff_format(&text, error, "the recipe's run had %s and this one has %s: %s", was,
+                     now.ranks, effect));
+    const ff_status status = ff_session_add_note(session, text, error);
+    free(text);
     return status;
 }
 
@@ -321,7 +351,7 @@ ff_status ff_session_start(ff_session *session, ff_trainer *trainer, const ff_bu
     if (!session->folder) return FF_OK;
     const char *folder = ff_run_folder_path(session->folder);
     FF_TRY(ff_path_join(&session->hashes, folder, FF_RUN_HASHES, error));
-    FF_TRY(ff_file_save(folder, FF_RUN_RECIPE_FILE, recipe, error));
+    FF_TRY(save_recipe(session, trainer, recipe, error));
     session->started = true;
     return make_keeper(session, trainer, recipe, error);
 }

@@ -62,6 +62,12 @@ FF_MUST_USE ff_status ff_session_begin(ff_session *session, const char *name, ff
 const char *ff_session_log(const ff_session *session);
 const char *ff_session_path(const ff_session *session);
 
+/* Adds one. */
+FF_MUST_USE ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *error);
+/* Adds one where the recipe is that of a run on several ranks, and the trainer has others, with
+ * other results. */
+FF_MUST_USE ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *trainer,
+                                               ff_error *error);
 /* Loads the checkpoint into the trainer's model, and writes the recipe. FF_BAD_DATA where the
  * trainer's data is not the checkpoint's. `recipe`: the options of this run. */
 FF_MUST_USE ff_status ff_session_start(ff_session *session, ff_trainer *trainer,

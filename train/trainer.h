@@ -67,6 +67,7 @@ typedef struct ff_trainer_options {
     const char *optimizer;         /* of ff_optimizer_named */
     const char *freeze;            /* parameters that stay as they are, as ff_group.names */
     bool frozen_norms_train;       /* norms among them have batch statistics */
+    bool frozen_norms_given;       /* either was asked for: there must be some */
     ff_hyper hyper;                /* those given */
     bool nesterov, no_nesterov;    /* at most one; neither = the recipe's default */
     bool scale_lr;                 /* the given learning rates are multiplied by the ranks, */

@@ -29,6 +29,26 @@ static ff_status check_frozen(const ff_trainer *trainer, const ff_group *groups,
                    trainer->model_name);
 }
 
+/* --frozen-norms is about the batch norms that --freeze names. */
+static ff_status check_frozen_norms(const ff_trainer *trainer, ff_error *error) {
+    const ff_graph *graph = ff_model_store(trainer->model)->graph;
+    const char *freeze = trainer->options->freeze;
+    bool has_norms = false;
+    if (!trainer->options->frozen_norms_given) return FF_OK;
+    for (int i = 0; i < graph->layer_count; i++) {
+        if (graph->layers[i].kind != FF_LAYER_NORM) continue;
+        if (freeze && ff_groups_match_norm(graph, &graph->layers[i], freeze)) return FF_OK;
+        has_norms = true;
+    }
+    if (!has_norms)
+        return ff_fail(error, FF_USAGE, "--frozen-norms: %s has no batch norms; leave it out",
+                       trainer->model_name);
+    return ff_fail(error, FF_USAGE,
+                   "--frozen-norms: no batch norm of %s is frozen; --freeze norm freezes all of "
+                   "them, and they keep and use their running statistics",
+                   trainer->model_name);
+}
+
 /* Whether a group is one of --groups, and not a part of one. */
 static bool is_given(const ff_trainer *trainer, int group) {
     const char *names = trainer->groups[group].names, *given = trainer->groups_given;
@@ -53,6 +73,7 @@ ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
                                trainer->groups[i].within};
     FF_TRY(ff_model_set_groups(trainer->model, groups, trainer->group_count, error));
     FF_TRY(check_frozen(trainer, groups, error));
+    FF_TRY(check_frozen_norms(trainer, error));
     for (int i = 0; i < trainer->main_group; i++)
         if (is_given(trainer, i) && !is_used(trainer, i, groups))
             return ff_fail(error, FF_USAGE,

@@ -47,8 +47,6 @@ static ff_status plan_sizes(ff_trainer *trainer, const ff_trainer_size *largest,
     FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(trainer->model), sizeof *settled,
                     "the recipe", error));
     trainer->settled_step = ff_trainer_settled(trainer, settled);
-    if (trainer->groups[0].frozen && !trainer->options->frozen_norms_train)
-        ff_model_hold_norms(trainer->model, settled);
     for (int i = 0; i < trainer->size_count && status == FF_OK; i++) {
         ff_trainer_size *size = &trainer->sizes[i];
         if (same_size(size, largest)) size->plans[0][0] = trainer->train_plan;
@@ -111,6 +109,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .class_weights = trainer->class_weights,
         .summed_loss = trainer->summed_loss,
         .sums_in_place = in_place,
+        .held_norms = options->frozen_norms_train ? NULL : options->freeze,
         .dropout = trainer->dropout,
         .compute = chosen ? options->compute : NULL,
         .device = trainer->device,

@@ -150,6 +150,19 @@ packs("a header says numbers", counted, (write("numbers.csv", "path,label:number
 code, said = ffpack("append", "setA", "list.csv", "--classes-from", "setA")
 found = read("setA")
 tap.ok(code == 0 and {k: found[k] for k in true} == true, "append --classes-from", said + repr(found))
+make("pics", ["p%02d.ppm" % i for i in range(12)])
+ffpack("gtsrb/train", "-o", "padded", *RAW)
+write("pics/names.csv", "".join("p%02d.ppm, %d \n" % (i, i) for i in range(12)))
+write("pics/beyond.csv", "p00.ppm,12\n")
+for name, text in (("setA", "%d"), ("padded", "%05d")):
+    before = read(name)
+    for given, options, code, piece in (("names", [], 2, "has no class names, and %s has some; wanted the same ones: --classes-from %s" % (name, name)),
+                                        ("beyond", ["--classes-from", name], 65, "line 1 has 12, and no class of %s is called so" % name)):
+        found, said = ffpack("append", name, "pics/%s.csv" % given, *options)
+        tap.ok(found == code and piece in said and said.count("\n") == 1 and read(name) == before, "append to names like %s: %s are refused" % (text % 2, given), said)
+    code, said = ffpack("append", name, "pics/names.csv", "--classes-from", name)
+    tap.ok(code == 0 and read(name) == {**before, **{"p%02d.ppm" % i: text % i for i in range(12)}} and "labels are names of classes" in said,
+           "append to names like %s: numbers with blanks are names" % (text % 2), said)
 with tarfile.open("web.tar", "w") as tar:
     for key, label in true.items():
         for name, data in ((key, IMAGE), (key[:-3] + "cls", label.encode())):

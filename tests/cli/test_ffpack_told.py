@@ -2,6 +2,7 @@
 """What ffpack says is so, and what is lost or changed is said: sources that changed between two runs, values that do not
 fit, items that are left out, dry runs. The oracles are the values that the test itself wrote. Prints TAP."""
 # Needs: ffpack ffinspect tests/plain_fs.so
+import glob
 import json
 import os
 import shutil
@@ -104,6 +105,62 @@ for given, wanted in ((None, 2), ("2", 2), ("1.5%", 3), ("0", 0), ("3", 3), ("10
 for wrong in ("", "-1", "x", "101%", "1.5", "1%%", "nan", "1e3%"):
     said("--max-skip %r" % wrong, ffpack("broken", "-o", "wrong", *SKIP, "--max-skip", wrong), 2, "--max-skip: '%s' is no number of items" % wrong)
 said("--max-skip alone", ffpack("broken", "-o", "wrong", "--max-skip", "3"), 2, "--max-skip: is for --on-error skip")
+
+# ---- what parts leave out is added up
+def folder(path):
+    """{name: bytes} of a set, and its list of skipped items."""
+    found = {name: open(os.path.join(path, name), "rb").read() for name in os.listdir(path)}
+    return found, open(path + ".skipped.tsv", "rb").read()
+
+
+def in_parts(source, *options):
+    for part in 1, 2:
+        for left in glob.glob("piece%d*" % part):
+            (shutil.rmtree if os.path.isdir(left) else os.remove)(left)
+        done = ffpack(source, "-o", "piece%d" % part, *SKIP, "--part", "%d/2" % part, *(options[part - 1] if options else ()))
+        tap.ok(done.returncode == 0, "part %d of %s %s" % (part, source, options), done.stderr.decode())
+
+
+def merged(name, code, *pieces, more=(), lacks=()):
+    shutil.rmtree("merged.partial", ignore_errors=True)
+    said(name, ffpack("merge", "merged", "piece1", "piece2", *more, "--force"), code, *pieces, lacks=lacks)
+
+
+RARE, CURE = "all 2 images of class rare had to be left out", "; merge --max-skip N|P% allows more"
+in_parts("broken")
+merged("a class that parts together lose", 65, RARE + CURE)
+tap.ok(not os.path.exists("merged"), "and nothing is merged")
+said("the same command with --max-skip continues", ffpack("merge", "merged", "piece1", "piece2", "--max-skip", "2"), 0, RARE)
+ffpack("broken", "-o", "lost", *SKIP, "--max-skip", "2", "--force")
+tap.ok(folder("merged") == folder("lost"), "to the bytes of one run")
+in_parts("broken", ["--max-skip", "2"], ["--max-skip", "2"])
+merged("is lost where the parts' --max-skip says so", 0, RARE)
+in_parts("broken", ["--max-skip", "2"], ["--max-skip", "2"])
+os.remove("piece2.skipped.json")
+merged("a part's file that is missing is said", 0, "piece2.skipped.json is missing, so it is not checked whether too much was left out")
+open("piece2.skipped.json", "w").write("{}")
+merged("one that is broken is refused", 65, "piece2.skipped.json: is broken; pack --part 2/2 again")
+shutil.rmtree("some")
+shutil.copytree("broken", "some")
+for i in range(2):
+    Image.fromarray(values[i, :8, :8, 0]).save("some/rare/%d.png" % i)
+names = sorted(os.path.join(at, name) for at, _, found in os.walk("some") for name in found)
+for name in (names[0], names[1], names[199]):
+    open(name, "wb").write(b"no image")
+in_parts("some")  # 2 of 100 are more than 1 % of a part, and no more than that of the set
+merged("parts that together leave out too much", 65, "3 of 200 items had to be left out, and --max-skip 1% allows 2" + CURE)
+merged("by their own number", 65, "3 of 200 items had to be left out, and --max-skip 1.0% allows 2", more=["--max-skip", "1.0%"])
+merged("and by a larger one", 0, "197 items", more=["--max-skip", "3"])
+merged("no number", 2, "--max-skip: 'x' is no number of items", more=["--max-skip", "x"])
+in_parts("some", ["--max-skip", "3"], ["--max-skip", "4"])
+merged("parts with different --max-skip", 2, "piece1 and piece2 were packed with --max-skip 3 and 4; merge --max-skip N|P% says")
+merged("of which --max-skip is none", 65, "3 of 200 items", "--max-skip 1 allows 1", more=["--max-skip", "1"])
+in_parts("some", ["--max-skip", "3"], ["--max-skip", "3"])
+merged("parts with the same", 0, "197 items")
+for name in names[:2]:
+    Image.fromarray(values[2, :8, :8, 0]).save(name)
+said("a part that is packed again", ffpack("some", "-o", "piece1", *SKIP, "--part", "1/2", "--force"), 0)
+tap.ok(not os.path.exists("piece1.skipped.json"), "and leaves nothing out, has no such file")
 
 # ---- values that do not fit are counted
 wide = rng.uniform(-1, 1, (5, 3, 8, 8)).astype("f4")

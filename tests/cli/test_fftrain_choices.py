@@ -101,6 +101,21 @@ for options, wanted in (([], ("sgd", 0.1, 0.9, True, 0.001)), (["--no-nesterov"]
 tap.ok(optimizer("--recipe", "nesterov.txt", "--set", "no-nesterov=yes") == ("sgd", 0.1, 0.9, False, 0.001), "--set no-nesterov=yes")
 tap.ok(optimizer("--recipe", "plain.txt", "--nesterov") == optimizer("--recipe", "plain.txt", "--set", "nesterov=yes") ==
        ("sgd", 0.1, optimizer("--recipe", "plain.txt")[2], True, optimizer("--recipe", "plain.txt")[4]), "a recipe without, and --nesterov")
+for options, left, now in ((["--optimizer", "adamw"], "lr 0.1, momentum 0.9, weight-decay 0.001, nesterov", "adamw has lr 0.001, weight-decay 0.01, beta1 0.9, "),
+                           (["--optimizer", "adamw", "--lr", 0.5], "momentum 0.9, weight-decay 0.001, nesterov", "adamw has lr 0.5, weight-decay 0.01, "),
+                           (["--set", "optimizer=lars"], "lr 0.1, momentum 0.9, weight-decay 0.001, nesterov", "lars has lr 1, momentum 0.9, "),
+                           (["--optimizer", "sgd", "--lr", 1], None, None), (["--lr", 1], None, None)):
+    for more in [], ["--dry-run"], ["--ranks", 2]:
+        done = fftrain("--data", "set", *REST, "--recipe", "nesterov.txt", *options, *more, "--out", "none")
+        told = [line for line in done.stderr.splitlines() if "not used" in line]
+        wanted = "fftrain: the recipe's %s are for another optimizer and not used; %s" % (left, now)
+        tap.ok(done.returncode == 0 and (len(told) == 1 and told[0].startswith(wanted) if left else not told),
+               "a recipe and %s: what is left out is said" % [*options, *more], done.stderr)
+done = fftrain("--data", "set", *REST, "--recipe", "smallnet", "--optimizer", "lamb", "--dry-run")
+tap.ok("the recipe's lr 0.4, momentum 0.9, weight-decay 0.0002, nesterov are for another" in done.stderr and "lamb has lr 0.001" in done.stderr,
+       "and of a built-in recipe", done.stderr)
+done = fftrain("--data", "set", *REST, "--model", "smallnet", "--optimizer", "lamb", "--dry-run")
+tap.ok(done.returncode == 0 and not done.stderr, "nothing of a model alone", done.stderr)
 refused("both at once are still refused", 2, ["--nesterov", "--no-nesterov"], *COMMON, "--epochs", 1, "--nesterov", "--no-nesterov", "--out", "none")
 refused("and so is what an optimizer lacks", 2, ["--momentum", "AdamW"], *COMMON, "--epochs", 1, "--optimizer", "adamw", "--momentum", 0.9, "--out", "none")
 shipped = [name[:-4] for name in sorted(os.listdir(os.path.join(tap.BUILD, "share", "ffpack", "recipes"))) if name.endswith(".txt")]

@@ -93,6 +93,27 @@ done = fftrain("--resume", "second/checkpoints/step-9")
 tap.ok(done.returncode == 0 and "130 of its 137" in done.stderr and "55 of its 115" in done.stderr and weights("second") == weights("second-other"),
        "a run on the second of three generations", done.stderr)
 
+# ---- replay from the first step, where no checkpoint is before it
+done = fftrain(*COMMON, "--out", "replayed", "--data", "before", "--hash-every", 1)
+shutil.copytree("replayed", "young", symlinks=True)  # as if it was killed before its first checkpoint
+shutil.rmtree("young/checkpoints")
+os.mkdir("young/checkpoints")
+shutil.copytree("young", "hashless", symlinks=True)
+os.remove("hashless/hashes.jsonl")
+for run in "replayed", "young":
+    done = fftrain("replay", run, "--step", 2, "--data", "set")
+    tap.ok(done.returncode == 0 and "the same as in the run" in done.stdout, "%s: replay uses the set as it was before it was appended to" % run,
+           done.stdout[:300] + done.stderr)
+    refused("%s: and refuses another set" % run, 65, ["the run has other data, of content id", "set/test has", "--data DIR says where it is"],
+            "replay", run, "--step", 2, "--data", "set/test")
+shutil.copytree("replayed", "later", symlinks=True)  # has checkpoints, all of them after the step
+os.remove("later/hashes.jsonl")
+done, alone = (fftrain("replay", "later", "--step", 2, "--data", data) for data in ("set", "before"))
+tap.ok(done.returncode == 0 and done.stdout == alone.stdout, "a later checkpoint says which set it was", done.stdout[:300] + done.stderr)
+done = fftrain("replay", "hashless", "--step", 2, "--data", "before")
+tap.ok(done.returncode == 0 and "the run has kept no content id of its data: replay uses before/train as it is now" in done.stderr,
+       "a run that kept nothing of its data says so", done.stderr)
+
 # ---- ranks, both at a resume and from the start of the command
 RANKS = ["--ranks", 2]
 done = fftrain(*COMMON, "--out", "ranks", "--data", "before", *RANKS)

@@ -43,6 +43,24 @@ one, other = tensors("initial"), tensors("part")
 tap.ok({key for key in one if key.endswith("tracked") and one[key] == other[key]} == {"bn1.num_batches_tracked"},
        "a part is frozen: only its norms stay", done.stderr)
 
+for name, options in (("eval", ["eval"]), ("train", ["train"]), ("other layers", ["train", "--freeze", "conv1.*"]),
+                      ("half of a norm", ["eval", "--freeze", "bn1.weight"])):
+    refused("--frozen-norms without frozen norms: " + name, 2, ["--frozen-norms: no batch norm of smallnet is frozen", "--freeze norm freezes all"],
+            *COMMON, "--out", "none", "--frozen-norms", *options)
+done = fftrain(*COMMON, "--epochs", 1, "--out", "held", "--freeze", "norm", "--frozen-norms", "eval")
+one, other = tensors("initial"), tensors("held")
+tap.ok(done.returncode == 0 and {key for key in one if key.startswith("bn") or ".bn" in key} == {key for key in one if one[key] == other[key]},
+       "--freeze norm --frozen-norms eval: of batch norms nothing moves, all else does", done.stderr)
+make("large", "--count", 8, "--splits", "train", "--height", 32, "--width", 32, "--statistics")
+refused("--frozen-norms for a net without them", 2, ["--frozen-norms: vgg11 has no batch norms"], "--data", "large", "--model", "vgg11", "--batch", 4,
+        "--freeze", "body", "--frozen-norms", "eval", "--dry-run")
+make("tiny", "--count", 6, "--splits", "train", "--height", 8, "--width", 8, "--statistics")
+ONE = ["--data", "tiny/train", "--model", "resnet18", "--batch", 1, "--epochs", 1, "--threads", 1, "--out", "none", "--quiet"]
+for title, options in (("", []), (" that trains", ["--freeze", "conv1.*,bn1.*"]), (" that averages", ["--freeze", "body", "--frozen-norms", "train"])):
+    refused("a batch norm over one value%s is refused" % title, 2, ["layer4.0.bn1: a batch norm over one value"], *ONE, *options)
+done = fftrain(*ONE, "--freeze", "body")
+tap.ok(done.returncode == 0, "one that is held is not", done.stderr)
+
 # ---- without evaluation, though a split to evaluate on stands beside
 
 def log_of(run):

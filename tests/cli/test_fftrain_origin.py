@@ -35,7 +35,7 @@ def write(path, text):
 
 def recipe(run):
     with open(run + "/recipe.txt", encoding="utf-8") as file:
-        return dict(line.split(" = ", 1) for line in file.read().splitlines())
+        return dict(line.split(" = ", 1) for line in file.read().splitlines() if not line.startswith("#"))
 
 
 def two(name, one, other, words):
@@ -93,6 +93,34 @@ for more, says in ([*STEADY], "in the last bits"), ([*NET, "--sync-bn"], "in the
     done = fftrain("--resume", run, "--epochs", 3, "--quiet")
     told = [line for line in done.stderr.splitlines() if "the run had" in line]
     tap.ok(done.returncode == 0 and (len(told) == 1 and says in told[0] if says else not told), "%s: %s" % (" ".join(map(str, more)), says), done.stderr)
+
+# ---- the recipe of a run on several ranks, used by another run
+
+fftrain(*COMMON, *NET, "--epochs", 1, "--dp", "cpu,cpu", "--dp-balance", "1,3", "--out", "uneven")
+write("copied.txt", open("uneven/recipe.txt", encoding="utf-8").read())
+HAD = ("the recipe's run had 2 ranks with shares 1,3 and this one has ", "batch norms see other parts of a batch")
+for title, how, ranks in (("alone", [], "1 rank:"), ("with even shares", ["--ranks", 2], "2 ranks:"), ("in a dry run", ["--dry-run"], "1 rank:")):
+    done = fftrain("--recipe", "copied.txt", "--epochs", 1, "--quiet", "--out", "none", *how)
+    told = [line for line in done.stderr.splitlines() if HAD[0] + ranks in line]
+    tap.ok(done.returncode == 0 and len(told) == 1 and HAD[1] in told[0], "the recipe of a run on two ranks, used %s, says so once" % title, done.stderr)
+done = fftrain("--recipe", "copied.txt", "--epochs", 1, "--quiet", "--out", "none", "--dp", "cpu,cpu", "--dp-balance", "1,3")
+tap.ok(done.returncode == 0 and not done.stderr, "and with the same ranks says nothing", done.stderr)
+fftrain(*COMMON, *NET, "--reproducible", "--parts", 4, "--epochs", 1, "--dp", "cpu,cpu", "--out", "four-parts")
+done = fftrain("--recipe", "four-parts/recipe.txt", "--quiet", "--out", "four-parts-alone")
+tap.ok(done.returncode == 0 and not done.stderr and same("four-parts", "four-parts-alone"), "where the bits are the same, nothing is said", done.stderr)
+fftrain(*COMMON, *NET, "--epochs", 1, "--out", "had-one")
+tap.ok(not open("had-one/recipe.txt", encoding="utf-8").read().startswith("#"), "the recipe of a run on one rank has no ranks")
+done = fftrain("diff", "had-one", "uneven")
+tap.ok("#" not in done.stdout, "diff compares the options of recipes", done.stdout)
+# As if it was killed before its first checkpoint.
+shutil.rmtree("uneven/checkpoints")
+os.mkdir("uneven/checkpoints")
+done = fftrain("replay", "uneven", "--step", 2)
+tap.ok(done.returncode == 0 and "the run had 2 ranks with shares 1,3 and replay has 1 rank" in done.stderr, "replay knows the ranks without a checkpoint",
+       done.stderr)
+done = fftrain("--resume", "uneven", "--quiet")
+tap.ok(done.returncode == 0 and HAD[0] + "1 rank:" in done.stderr and "begins again" in done.stderr, "a run that begins again with other ranks says so",
+       done.stderr)
 
 # ---- threads
 

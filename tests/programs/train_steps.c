@@ -150,7 +150,6 @@ static ff_plan *freeze(ff_model *model, const char *names, int batch) {
     must(ff_alloc(&frozen, (uint64_t)ff_model_parameter_count(model), 1, "groups", &error), &error);
     for (int i = 0; i < ff_model_parameter_count(model); i++)
         frozen[i] = ff_model_group(model, i) == 0;
-    ff_model_hold_norms(model, frozen);
     must(ff_model_plan_with(model,
                             &(ff_plan_options){.batch = batch, .training = true, .without = frozen},
                             &plan, &error),
@@ -186,7 +185,9 @@ int main(int argc, char **argv) {
     float class_weights[1000];
     for (int c = 0; c < 1000; c++) class_weights[c] = 0.5f + (float)c / 4;
     const char *stem = argument(argc, argv, "stem", "auto");
+    const char *frozen = argument(argc, argv, "freeze", NULL);
     const ff_model_options options = {
+        .held_norms = frozen,
         .name = argument(argc, argv, "model", ""),
         .stem = strcmp(stem, "cifar") == 0      ? FF_STEM_CIFAR
                 : strcmp(stem, "imagenet") == 0 ? FF_STEM_IMAGENET
@@ -251,7 +252,6 @@ int main(int argc, char **argv) {
     must(ff_alloc(&mix, (uint64_t)samples, sizeof(float), "labels", &error), &error);
     if (parts > 1) must(ff_store_reserve_sums(ff_model_store(model), false, &error), &error);
     if (!states) pass_parameters(model, in, true);
-    const char *frozen = argument(argc, argv, "freeze", NULL);
     ff_plan *evaluation, *plan = ff_model_training_plan(model);
     if (frozen) plan = freeze(model, frozen, options.batch);
     ff_step *step;

@@ -5,6 +5,7 @@
 #include "tests/unit/comm_case.h"
 #include "train/comm/job.h"
 #include "train/comm/threads.h"
+#include "train/replicas.h"
 
 #include <sys/mman.h>
 #include <time.h>
@@ -219,10 +220,53 @@ static void leaves(void **state) {
     ff_job_abort(&one, "too late");
 }
 
+/* The sum of all ranks, and its end. */
+static ff_status add_up(ff_job *own, ff_error *error) {
+    ff_device *device = own->streams;
+    ff_stream *stream;
+    float value = 1;
+    ff_status status = device->table->stream_create(device, &stream, error);
+    if (status != FF_OK) return status;
+    status = own->comm->table->all_reduce(own->comm, stream, &value, 1, FF_F32, error);
+    if (status == FF_OK) status = device->table->stream_synchronize(device, stream, error);
+    if (status == FF_OK) status = own->comm->table->check(own->comm, error);
+    device->table->stream_destroy(device, stream);
+    return status;
+}
+
+static ff_status stop_or_add(void *context, ff_job *own, const char *name, ff_error *error) {
+    ff_status *statuses = context;
+    ff_device *device;
+    (void)name;
+    ff_status status = ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error);
+    if (status != FF_OK) return status;
+    status = ff_job_connect(own, device, NULL, false, error);
+    if (status == FF_OK)
+        status = own->rank ? ff_fail(error, FF_INTERRUPTED, "stopped") : add_up(own, error);
+    statuses[own->rank] = status;
+    status = ff_job_conclude(own, status, error);
+    ff_job_disconnect(own);
+    ff_device_destroy(&device);
+    return status;
+}
+
+/* A rank that is stopped alone reports no failure, and ends the sum in which the other one waits.
+ */
+static void one_stops(void **state) {
+    ff_replicas replicas;
+    ff_status statuses[2] = {FF_OK, FF_OK};
+    const ff_rank_work work = {stop_or_add, statuses, UINT64_C(60000000000)};
+    (void)state;
+    assert_ok(ff_replicas_parse(&replicas, "cpu,cpu", NULL, error));
+    assert_fails(ff_replicas_run(&replicas, &work, error), FF_INTERRUPTED, "stopped");
+    assert_int_equal(statuses[0], FF_FAILED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),  cmocka_unit_test(results),      cmocka_unit_test(staged),
-        cmocka_unit_test(aborts), cmocka_unit_test(abort_random), cmocka_unit_test(leaves),
+        cmocka_unit_test(trees),     cmocka_unit_test(results),      cmocka_unit_test(staged),
+        cmocka_unit_test(aborts),    cmocka_unit_test(abort_random), cmocka_unit_test(leaves),
+        cmocka_unit_test(one_stops),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

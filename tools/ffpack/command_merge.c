@@ -40,6 +40,9 @@ int ff_command_merge(int argc, char **argv) {
     const ff_option table[] = {
         {"force", 0, FF_OPTION_FLAG, NULL, &options.force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
+        {"max-skip", 0, FF_OPTION_STRING, "N|P%", &options.max_skip, NULL, 0, 0,
+         "fail where all parts together left out more items of a split, or all images of a class "
+         "(default: what they were packed with)"},
         {"wait", 0, FF_OPTION_INTEGER, "[SECONDS]", &options.wait_seconds, "forever", 0, 1e9,
          "wait until all parts are whole, at most so long; a part whose packing failed, or that is "
          "of another set, ends it at once"},

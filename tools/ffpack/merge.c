@@ -7,7 +7,7 @@
 #include "format/index.h"
 #include "format/output.h"
 #include "format/shard.h"
-#include "tools/ffpack/merge_parts.h"
+#include "tools/ffpack/part_skips.h"
 #include "tools/ffpack/skipped.h"
 #include "tools/ffpack/source/source.h"
 
@@ -128,11 +128,13 @@ static ff_status check_leftovers(const merge *job, const char *directory, uint32
     return status;
 }
 
-static ff_status merge_split(merge *job, size_t begin, size_t end, ff_error *error) {
+static ff_status merge_split(merge *job, size_t begin, size_t end, ff_part_skips *skips,
+                             ff_error *error) {
     const ff_piece *at = &job->parts.piece[begin];
     const char *directory;
     FF_TRY(ff_output_split(job->output, at->split, &directory, error));
     FF_TRY(check_leftovers(job, directory, job->parts.piece[end - 1].end, !*at->split, error));
+    FF_TRY(ff_part_skips_check(skips, at, end - begin, job->options, error));
     for (size_t i = begin; i < end; i++) {
         const ff_piece *own = &job->parts.piece[i];
         for (uint32_t number = own->first; number < own->end; number++) {
@@ -143,7 +145,8 @@ static ff_status merge_split(merge *job, size_t begin, size_t end, ff_error *err
     }
     ff_merge_split *split = &job->report->split[job->report->split_count++];
     FF_TRY(ff_copy_string(&split->name, at->split, error));
-    return ff_index_build(directory, &at->text, &split->result, NULL, error);
+    FF_TRY(ff_index_build(directory, &at->text, &split->result, NULL, error));
+    return ff_part_skips_check_classes(skips, directory, &job->options->notices, error);
 }
 
 static ff_status run(merge *job, const char *const *part, size_t part_count, ff_error *error) {
@@ -159,7 +162,10 @@ static ff_status run(merge *job, const char *const *part, size_t part_count, ff_
                     sizeof *job->report->split, "splits", error));
     for (size_t begin = 0, end; begin < job->parts.count; begin = end) {
         end = ff_merge_parts_split_end(&job->parts, begin);
-        FF_TRY(merge_split(job, begin, end, error));
+        ff_part_skips skips = {0};
+        const ff_status status = merge_split(job, begin, end, &skips, error);
+        ff_part_skips_release(&skips);
+        FF_TRY(status);
     }
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->skipped);

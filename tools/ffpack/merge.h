@@ -10,6 +10,7 @@ enum { FF_MERGE_NO_WAIT = -2, FF_MERGE_NO_LIMIT = -1 };
 typedef struct ff_merge_options {
     const char *output;
     bool force;
+    const char *max_skip; /* N|P%; NULL = what the parts were packed with */
     int64_t wait_seconds; /* for parts that are not whole yet, then FF_FAILED naming them */
     ff_notices notices;
 } ff_merge_options;

@@ -7,6 +7,7 @@
 #include "format/pending.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/emptied.h"
+#include "tools/ffpack/part_skips.h"
 #include "tools/ffpack/run.h"
 #include "tools/ffpack/space.h"
 #include "tools/ffpack/statistics.h"
@@ -88,7 +89,10 @@ static ff_status check_classes(const pack *job, const ff_pack_split *packing, ff
     ff_report_split *report = packing->report;
     if (packing->part || report->items == report->result.sample_count) return FF_OK;
     ff_error lost = {0};
-    ff_status status = ff_emptied_check(packing->split, packing->directory, &lost);
+    json_t *counts;
+    ff_status status = ff_emptied_count(&counts, packing->split, &report->metadata, &lost);
+    if (status == FF_OK) status = ff_emptied_check(counts, packing->directory, &lost);
+    json_decref(counts);
     if (status == FF_BAD_DATA && job->run.settings->max_skip.given) {
         ff_notice(job->run.options, "%s", lost.message);
         return FF_OK;
@@ -142,6 +146,7 @@ static ff_status pack_all(pack *job, ff_error *error) {
     FF_TRY(ff_skipped_open(&job->run.skipped, settings->output, ff_output_continues(job->output),
                            error));
     for (size_t i = 0; i < source->split_count; i++) FF_TRY(pack_split(job, partial, i, error));
+    if (settings->part.count) FF_TRY(ff_part_skips_write(&job->run, error));
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->run.skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;

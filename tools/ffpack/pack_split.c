@@ -205,9 +205,9 @@ static ff_status make_block(void *context, int worker, size_t place, uint64_t nu
 
 static ff_status check_skipped(const pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
-    const uint64_t items = job->report->items;
+    /* A part may leave out what the whole split may; merging adds up. */
     ff_status status = ff_max_skip_check(&job->settings->max_skip, packing->metadata->split,
-                                         packing->skipped, items, error);
+                                         packing->skipped, packing->count, error);
     job->report->lost_too_much |= status != FF_OK;
     return status;
 }

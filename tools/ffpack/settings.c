@@ -143,11 +143,9 @@ static ff_status parse_range(ff_settings *settings, const char *text, ff_error *
         "--range: '%s' is no range of values, wanted LO,HI with LO below HI, like 0,65535", text);
 }
 
-static ff_status take_max_skip(ff_settings *settings, const char *text, ff_error *error) {
-    ff_max_skip *max = &settings->max_skip;
+ff_status ff_max_skip_parse(ff_max_skip *max, const char *text, ff_error *error) {
     *max = (ff_max_skip){.text = text ? text : "1%", .given = text != NULL, .percent = 1};
     if (!text) return FF_OK;
-    if (!settings->skip) return ff_fail(error, FF_USAGE, "--max-skip: is for --on-error skip");
     char *end;
     const double value = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
     const bool percent = value >= 0 && !strcmp(end, "%") && value <= 100;
@@ -160,6 +158,12 @@ static ff_status take_max_skip(ff_settings *settings, const char *text, ff_error
     max->percent = percent ? value : -1;
     max->count = (uint64_t)value;
     return FF_OK;
+}
+
+static ff_status take_max_skip(ff_settings *settings, const char *text, ff_error *error) {
+    if (text && !settings->skip)
+        return ff_fail(error, FF_USAGE, "--max-skip: is for --on-error skip");
+    return ff_max_skip_parse(&settings->max_skip, text, error);
 }
 
 ff_status ff_max_skip_check(const ff_max_skip *max, const char *split, uint64_t skipped,

@@ -97,6 +97,7 @@ typedef struct ff_settings {
 FF_MUST_USE ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                                           ff_error *error);
 /* Fails where more of a split's items were left out than `max` allows. */
+FF_MUST_USE ff_status ff_max_skip_parse(ff_max_skip *max, const char *text, ff_error *error);
 FF_MUST_USE ff_status ff_max_skip_check(const ff_max_skip *max, const char *split, uint64_t skipped,
                                         uint64_t items, ff_error *error);
 void ff_settings_free(ff_settings *settings);

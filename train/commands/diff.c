@@ -90,7 +90,8 @@ static void print_options(const run *one, const run *other, bool second) {
         const char *value = value_of(one, line, name, &length);
         const char *others = value_of(other, line, name, &other_length);
         const bool lacks = !strncmp(others, "the default", other_length);
-        const bool same = length == other_length && !memcmp(value, others, length);
+        const bool same =
+            *line == '#' || (length == other_length && !memcmp(value, others, length));
         if (!same && !second) print_row(line, name, value, length, others, other_length);
         if (!same && second && lacks) print_row(line, name, others, other_length, value, length);
         line += whole + (line[whole] == '\n');

@@ -9,6 +9,7 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/debug/hash_log.h"
 #include "train/debug/option_changes.h"
 #include "train/origin.h"
 #include "train/sheets.h"
@@ -45,18 +46,40 @@ typedef struct given {
 typedef struct beginning {
     ff_checkpoint *checkpoint; /* NULL = at the first step */
     ff_buffer recipe;
-    char *recipe_path, *hashes; /* of the run; NULL: of a checkpoint */
-    char *log;                  /* of the run */
-    uint64_t recipe_step;       /* the recipe is that of the steps up to this one */
-    char ranks[256];            /* of the run, as in origin.h; "" = not known */
+    char *recipe_path, *hashes;  /* of the run; NULL: of a checkpoint */
+    char *log;                   /* of the run */
+    uint64_t recipe_step;        /* the recipe is that of the steps up to this one */
+    char ranks[FF_ORIGIN_RANKS]; /* of the run; "" = not known */
+    char data[33], val[33];      /* content ids of its sets; "" = not known, and of none */
     char *note;
 } beginning;
+
+/* Its sets stay the same in a run. */
+static void sets_of(beginning *b, const char *data, const char *val) {
+    if (data) snprintf(b->data, sizeof b->data, "%s", data);
+    if (val) snprintf(b->val, sizeof b->val, "%s", val);
+}
+
+static void sets_of_checkpoint(beginning *b, const ff_checkpoint *checkpoint) {
+    sets_of(b, ff_checkpoint_text(checkpoint, FF_CHECKPOINT_DATA),
+            ff_checkpoint_text(checkpoint, FF_CHECKPOINT_VAL));
+}
+
+/* Where there is no checkpoint yet, the run's hashes name them. */
+static void sets_of_hashes(beginning *b) {
+    ff_hash_log log = {0};
+    if (ff_path_exists("%s", b->hashes) && ff_hash_log_read(&log, b->hashes, 0, NULL) == FF_OK)
+        sets_of(b, json_string_value(json_object_get(log.names, "data")),
+                json_string_value(json_object_get(log.names, "val")));
+    ff_hash_log_free(&log);
+}
 
 static ff_status recipe_of(beginning *b, const ff_checkpoint *checkpoint, ff_error *error) {
     const char *recipe = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
     const char *ranks = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RANKS);
     if (ranks) snprintf(b->ranks, sizeof b->ranks, "%s", ranks);
     b->recipe_step = ff_checkpoint_state(checkpoint)->totals.steps;
+    sets_of_checkpoint(b, checkpoint);
     FF_TRY(ff_copy_string(&b->recipe_path, ff_checkpoint_path(checkpoint), error));
     if (!recipe)
         return ff_fail(error, FF_BAD_DATA, "%s: has no " FF_CHECKPOINT_RECIPE, b->recipe_path);
@@ -83,6 +106,7 @@ static ff_status recipe_in(beginning *b, const given *in, const char *folder, ff
         b->recipe_step = UINT64_MAX;
         FF_TRY_DONE(ff_path_join(&b->recipe_path, in->path, FF_RUN_RECIPE_FILE, error));
         FF_TRY_DONE(ff_read_whole(&b->recipe, b->recipe_path, RECIPE_LIMIT_BYTES, error));
+        if (b->recipe.length) ff_origin_take_ranks(b->recipe.bytes, b->ranks);
     }
 done:
     ff_checkpoint_close(&after);
@@ -100,6 +124,10 @@ static ff_status find(beginning *b, const given *in, ff_error *error) {
         FF_TRY_DONE(ff_path_join(&b->log, in->path, FF_RUN_LOG_FILE, error));
         FF_TRY_DONE(ff_path_join(&folder, in->path, FF_RUN_CHECKPOINTS, error));
         FF_TRY_DONE(ff_keeper_newest(&b->checkpoint, folder, last, &b->note, error));
+        if (b->checkpoint)
+            sets_of_checkpoint(b, b->checkpoint);
+        else
+            sets_of_hashes(b);
         FF_TRY_DONE(recipe_in(b, in, folder, error));
     } else {
         FF_TRY_DONE(ff_checkpoint_find(in->path, &folder, error));
@@ -140,9 +168,25 @@ static ff_status settings_of(const beginning *b, const given *in, ff_settings *s
     return FF_OK;
 }
 
+static ff_status check_data(const beginning *b, const ff_trainer *trainer, ff_error *error) {
+    const char *path = ff_dataset_path(trainer->splits.train);
+    char is[33];
+    ff_hex(is, ff_dataset_id(trainer->splits.train)->content, 16);
+    if (!*b->data)
+        fprintf(
+            stderr,
+            "fftrain: the run has kept no content id of its data: replay uses %s as it is now\n",
+            path);
+    if (!*b->data || !strcmp(b->data, is)) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: the run has other data, of content id %s; %s has %s, --data DIR says "
+                   "where it is",
+                   b->recipe_path, b->data, path, is);
+}
+
 /* The values that the model has before the first step that is made again. */
 static ff_status load(const beginning *b, ff_trainer *trainer, ff_error *error) {
-    char is[33];
+    FF_TRY(check_data(b, trainer, error));
     if (!b->checkpoint) {
         ff_store *store = ff_model_store(trainer->model);
         if (!trainer->options->weights)
@@ -151,14 +195,6 @@ static ff_status load(const beginning *b, ff_trainer *trainer, ff_error *error) 
         if (trainer->ema_decay >= 0) ff_average_begin(store);
         return FF_OK;
     }
-    const char *was = ff_checkpoint_text(b->checkpoint, FF_CHECKPOINT_DATA);
-    ff_hex(is, ff_dataset_id(trainer->splits.train)->content, 16);
-    if (!was || strcmp(was, is))
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: the run has other data, of content id %s; %s has %s, --data DIR says "
-                       "where it is",
-                       ff_checkpoint_path(b->checkpoint), was ? was : "none",
-                       ff_dataset_path(trainer->splits.train), is);
     return ff_checkpoint_load(b->checkpoint, trainer->model, error);
 }
 
@@ -203,10 +239,8 @@ static ff_status replay(const given *in, ff_error *error) {
                 ff_checkpoint_path(b.checkpoint), in->step);
     FF_TRY_DONE(settings_of(&b, in, &settings, error));
     settings.trainer.tuning = &tuning;
-    if (b.checkpoint) {
-        settings.trainer.began_data = ff_checkpoint_text(b.checkpoint, FF_CHECKPOINT_DATA);
-        settings.trainer.began_val = ff_checkpoint_text(b.checkpoint, FF_CHECKPOINT_VAL);
-    }
+    settings.trainer.began_data = *b.data ? b.data : NULL;
+    settings.trainer.began_val = *b.val ? b.val : NULL;
     status = ff_trainer_create(&trainer, &settings.trainer, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;

@@ -75,6 +75,7 @@ ff_settings ff_settings_default(void) {
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
     defaults.rank_timeout = 60;
+    defaults.frozen_norms = -1; /* as eval */
     defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
     defaults.session.hash_every = FF_HASHES_CHOSEN;
     return defaults;
@@ -220,7 +221,7 @@ ff_status ff_settings_use(ff_settings *out,
         {"frozen-norms", 0, FF_OPTION_CHOICE, NULL, &out->frozen_norms, "eval|train", 0, 0,
          "Batch norms with frozen parameters keep and use their running statistics, as in Keras and "
          "timm (eval), or normalize by the batch and go on averaging, as torch does where only "
-         "requires_grad is off (train); default eval."},
+         "requires_grad is off (train); needs a --freeze that names batch norms; default eval."},
         {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
          "Scale gradients down to this norm over all parameters; default 0: they are not."},
         {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,

@@ -20,6 +20,8 @@ typedef struct ff_settings {
     const char *net;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
     bool lacks_weights; /* of --recipe finetune: nothing to start from */
+    /* "lr 0.4, momentum 0.9": the recipe's numbers that another --optimizer left out; "" = none */
+    char dropped[256];
 } ff_settings;
 
 ff_settings ff_settings_default(void);
@@ -39,6 +41,15 @@ FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const 
  * momentum or its absence. FF_USAGE where groups have such numbers. */
 FF_MUST_USE ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later,
                                            ff_error *error);
+
+/* The same for a row of recipe_table.h that --recipe names: it has numbers for SGD. */
+void ff_settings_leave_row(ff_settings *settings, const ff_recipe *row);
+
+/* The sentence about what was left out, and what the trainer has in its place; nothing where
+ * nothing was. */
+FF_MUST_USE ff_status ff_settings_say_dropped(const ff_settings *settings,
+                                              const ff_trainer *trainer, ff_buffer *text,
+                                              ff_error *error);
 
 /* Adds a line for each option that is not as by default: what ff_settings_read reads. */
 FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);

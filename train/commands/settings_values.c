@@ -15,6 +15,7 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     trainer->verify = (ff_verify)out->verify;
     trainer->frozen_norms_train = out->frozen_norms == 1;
+    trainer->frozen_norms_given = out->frozen_norms >= 0;
     trainer->reduce_dtype = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[out->reduce_dtype];
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
@@ -83,6 +84,53 @@ static ff_status check_groups(const char *groups, const char *was, const char *n
     return FF_OK;
 }
 
+/* ", lr 0.4" */
+static void add_dropped(ff_settings *settings, const char *name, double value) {
+    const size_t used = strlen(settings->dropped);
+    char number[32] = "";
+    if (value >= 0) ff_real_text(value, number);
+    snprintf(settings->dropped + used, sizeof settings->dropped - used, "%s%s%s%s",
+             used ? ", " : "", name, *number ? " " : "", number);
+}
+
+/* Of these numbers, those that are not given. */
+static void drop(ff_settings *settings, const ff_hyper *numbers, const ff_hyper *given) {
+    *settings->dropped = 0;
+    for (int i = 0; ff_hyper_name(i); i++)
+        if (*ff_hyper_at(numbers, i) >= 0 && *ff_hyper_at(given, i) < 0)
+            add_dropped(settings, ff_hyper_name(i), *ff_hyper_at(numbers, i));
+}
+
+void ff_settings_leave_row(ff_settings *settings, const ff_recipe *row) {
+    const ff_trainer_options *given = &settings->trainer;
+    ff_hyper numbers = ff_trainer_default_options().hyper;
+    if (row->groups[0].names || !given->optimizer || !strcmp(given->optimizer, "sgd")) return;
+    numbers.learning_rate = row->learning_rate;
+    numbers.momentum = row->momentum;
+    numbers.weight_decay = row->weight_decay;
+    drop(settings, &numbers, &given->hyper);
+    if (row->nesterov) add_dropped(settings, "nesterov", -1);
+}
+
+ff_status ff_settings_say_dropped(const ff_settings *settings, const ff_trainer *trainer,
+                                  ff_buffer *text, ff_error *error) {
+    const ff_trainer_update *main = &trainer->groups[trainer->main_group];
+    const ff_optimizer *optimizer = ff_optimizer_at(main->rule);
+    const char *separator = "";
+    if (!*settings->dropped) return FF_OK;
+    FF_TRY(ff_buffer_printf(text, error,
+                            "the recipe's %s are for another optimizer and not used; %s has ",
+                            settings->dropped, optimizer->name));
+    for (int i = 0; ff_hyper_name(i); i++) {
+        char number[32];
+        if (*ff_hyper_at(&optimizer->defaults, i) == FF_UNREAD) continue;
+        ff_real_text(*ff_hyper_at(&main->hyper, i), number);
+        FF_TRY(ff_buffer_printf(text, error, "%s%s %s", separator, ff_hyper_name(i), number));
+        separator = ", ";
+    }
+    return FF_OK;
+}
+
 ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later, ff_error *error) {
     ff_trainer_options *own = &settings->trainer;
     const ff_trainer_options *given = &later->trainer;
@@ -90,7 +138,11 @@ ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later, 
     const bool other = given->optimizer && strcmp(given->optimizer, optimizer) != 0;
     if (other && !given->groups)
         FF_TRY(check_groups(own->groups, optimizer, given->optimizer, error));
-    if (other) own->hyper = ff_trainer_default_options().hyper;
+    if (other) {
+        drop(settings, &own->hyper, &given->hyper);
+        if (own->nesterov) add_dropped(settings, "nesterov", -1);
+        own->hyper = ff_trainer_default_options().hyper;
+    }
     if (other || given->nesterov || given->no_nesterov || given->hyper.momentum == 0)
         own->nesterov = own->no_nesterov = false;
     return FF_OK;

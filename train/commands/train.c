@@ -100,6 +100,8 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
                                  out->trainer.hyper.learning_rate == rate;
         out->trainer.scaled_groups = resolved && out->trainer.groups == groups;
     }
+    if (first.trainer.recipe && !file)
+        ff_settings_leave_row(out, ff_recipe_named(first.trainer.recipe));
     status = ff_settings_complete(out, error);
     out->trainer.began_data = ff_session_data(*session);
     out->trainer.began_val = ff_session_val(*session);
@@ -121,6 +123,17 @@ static ff_status open_reports(const ff_settings *given, ff_session *session, ff_
     FF_TRY(ff_session_begin(session, model, error));
     const char *const logs[] = {ff_session_log(session), given->log_json};
     return ff_report_create(report, logs, given->quiet ? NULL : stdout, stdout, error);
+}
+
+/* What the user may not expect of this run. */
+static ff_status add_notes(ff_session *session, const ff_settings *given, const ff_trainer *trainer,
+                           ff_error *error) {
+    ff_buffer text = {0};
+    if (!ff_settings_looks(given)) FF_TRY(ff_session_compare_ranks(session, trainer, error));
+    ff_status status = ff_settings_say_dropped(given, trainer, &text, error);
+    if (status == FF_OK && text.length) status = ff_session_add_note(session, text.bytes, error);
+    ff_buffer_free(&text);
+    return status;
 }
 
 static void print_notes(const ff_session *session) {
@@ -271,6 +284,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     if (given->lacks_weights && (!job || job->rank == 0))
         fprintf(stderr,
                 "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+    FF_TRY_DONE(add_notes(session, given, trainer, error));
     if (!ff_settings_trains(given)) print_notes(session);
     if (given->show_batch) {
         status = show_batch(trainer, given->show_batch, error);
