@@ -81,6 +81,10 @@ for every in (None, "1 epochs", "3 epochs", "4 epochs", "5 steps", "7 steps", "6
 line = epochs("every-4 epochs-accuracy")[link("every-4 epochs-accuracy", "best") // 5 - 1]
 tap.ok(abs(evaluated("every-4 epochs-accuracy/checkpoints/best").get("accuracy", -1) - line["val_accuracy"]) < 1e-9,
        "evaluate of best has the log's accuracy", (evaluated("every-4 epochs-accuracy/checkpoints/best"), line))
+for every, end in (("16 steps", "15 steps"), ("4 epochs", "3 epochs"), ("15 steps", None), ("3 epochs", None)):
+    done = fftrain(*COMMON, "--epochs", 3, "--out", "none", "--checkpoint-every", every, "--val", "none", "--quiet")
+    word = "--checkpoint-every %s: the run has %s, so a checkpoint is saved at its end alone" % (every, end)
+    tap.ok(done.returncode == 0 and (word in done.stderr if end else not done.stderr), "--checkpoint-every %s of a run of 15 steps" % every, done.stderr)
 done = fftrain(*COMMON, "--epochs", 3, "--out", "steps", "--checkpoint-every", "5 steps", "--keep", 100, "--val", "none")
 tap.ok(steps("steps") == [5, 10, 15] and link("steps", "best") is None, "steps that end an epoch are saved, too; without evaluations nothing is best",
        (steps("steps"), done.stderr))

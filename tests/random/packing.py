@@ -206,7 +206,7 @@ def run(case):
         refused(done, "ffpack")
         if not source.doubtful and not (case["shuffle"] and case["source"] == "zip"):
             raise Wrong("a plain source is refused", done)
-        if dry.code == 0 and case["parts"] != "changed" and not done.says("images of class"):
+        if dry.code == 0 and case["parts"] != "changed" and not done.says(" of class "):
             raise Wrong("a dry run promises what is refused", done)
         if before and read("out") != before:
             raise Wrong("a refused --force changed the old set", done)
