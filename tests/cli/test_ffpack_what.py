@@ -137,6 +137,34 @@ for begin in (0, 1):
 tar("w/train-0-of-2.tar"), tar("w/train-1-of-2.tar"), tar("w/val-0-of-2.tar")
 asks("one of a split's", ["w: 1 tar is there of the 2 that their names count, val-0-of-2.tar to val-0-of-2.tar"], "w", code=65)
 fresh()
+
+
+def sequences(*names):
+    """What a dry run says of tars with these names."""
+    for name in names:
+        tar("w/" + name, 1)
+    done = ffpack("w", "--dry-run", *SMALL)
+    fresh()
+    return [line for line in done.stdout.decode().splitlines() if "sequence" in line] if done.returncode == 0 else done.stderr.decode()
+
+
+ONE = "tars: 1 of a sequence of numbers, "
+for title, names, wanted in (
+        ("other letters before the numbers, as many", ["a1.tar", "b3.tar"], [ONE + "a1.tar", ONE + "b3.tar"]),
+        ("other letters before the numbers, more", ["a1.tar", "ab3.tar"], [ONE + "a1.tar", ONE + "ab3.tar"]),
+        ("other letters after the numbers", ["a1x.tar", "a3y.tar"], [ONE + "a1x.tar", ONE + "a3y.tar"]),
+        ("numbers of other lengths", ["a9.tar", "a10.tar", "a11.tar"], ["tars: 3 of a sequence of numbers, a9.tar to a11.tar"]),
+        ("digits that are no number of 64 bits", ["a1000000000000000000.tar", "a9000000000000000000.tar"], []),
+        ("a number written twice", ["a-0-of-2.tar", "a-00-of-2.tar"],
+         "ffpack: w: 1 tar is there of the 2 that their names count, a-0-of-2.tar to a-00-of-2.tar; wanted all, or a brace pattern that names those that are "
+         "meant\n"),
+        ("eight sequences", ["%s1.tar" % c for c in "abcdefgh"], [ONE + "%s1.tar" % c for c in "abcdefgh"]),
+        ("nine sequences are not said", ["%s1.tar" % c for c in "abcdefghi"], []),
+        ("but for those that lack some", ["%s1.tar" % c for c in "abcdefghi"] + ["i4.tar", "i9.tar"],
+         ["tars: 3 of a sequence of numbers, i1.tar to i9.tar", "6 tars are missing in the sequence of numbers, first after i1.tar"])):
+    found = sequences(*names)
+    tap.ok(found == wanted, "sequences of tars: " + title, (found, wanted))
+
 # ---- tars that were cut off ----------------------------------------------------------------------
 tar("w/a-0.tar", 5)
 with open("w/a-0.tar", "rb") as file:

@@ -66,7 +66,7 @@ static sequence sequence_at(const numbered *at, size_t count) {
     sequence found = {.at = at, .count = 1, .present = 1};
     for (; found.count < count; found.count++) {
         const numbered *last = &at[found.count - 1], *next = last + 1;
-        if (!last->digits || compare_text(last, next) != 0) break;
+        if (compare_text(last, next) != 0) break;
         found.present += next->number != last->number;
         if (next->number - last->number < 2) continue;
         found.missing += next->number - last->number - 1;
