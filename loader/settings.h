@@ -43,7 +43,7 @@ struct ff_loader_settings {
     int threads;
     uint32_t slots;
     bool direct; /* as in ff_loader_info */
-    uint64_t beyond_memory_bytes;
+    uint64_t shard_bytes, beyond_memory_bytes;
     ff_host_memory memory;
 
     /* Those from later epochs on: all as here but for augment, host, finish, height, width and

@@ -102,16 +102,18 @@ ff_host_memory ff_host_memory_left(const char *root) {
     return look(root, false);
 }
 
-ff_status ff_host_memory_for_files(const char *root, ff_host_memory *memory, ff_error *error) {
-    const char *given = getenv("FFLOAD_MEMORY");
-    uint64_t most = UINT64_MAX;
+ff_status ff_host_memory_for_files(const char *root, uint64_t most, ff_host_memory *memory,
+                                   ff_error *error) {
+    const char *given = most ? NULL : getenv("FFLOAD_MEMORY");
+    uint64_t variable = UINT64_MAX;
     const ff_option option = {.name = "FFLOAD_MEMORY",
                               .letter = FF_OPTION_BARE,
                               .kind = FF_OPTION_BYTES,
-                              .target = &most,
+                              .target = &variable,
                               .maximum = 1e18};
     *memory = look(root, true);
     if (given && *given) FF_TRY(ff_option_set(&option, given, error));
-    lower(memory, most, "by FFLOAD_MEMORY");
+    lower(memory, variable, "by FFLOAD_MEMORY");
+    if (most) lower(memory, most, "by the option memory");
     return FF_OK;
 }

@@ -69,6 +69,40 @@ static void the_way_follows_memory(void **state) {
     }
 }
 
+/* Without a group of its own, block order has one that the memory can keep, of which each of the
+ * ranks on a machine has a part. */
+static void groups_follow_memory(void **state) {
+    (void)state;
+    set_spec set = plain_set(2000);
+    set.height = set.width = 12;
+    ff_dataset *dataset = open_new_set(&set);
+    const uint64_t sample = ff_metadata_slot_bytes(ff_dataset_metadata(dataset), 12, 12);
+    const struct {
+        uint64_t memory, group;
+        uint32_t ranks;
+    } cases[] = {{0, 2048, 1}, {1, 64, 0}, {8 * 100 * sample, 100, 1}, {8 * 200 * sample, 100, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_loader *loader;
+        ff_loader_options options = ff_loader_defaults();
+        options.order = FF_ORDER_BLOCK;
+        options.block = 1;
+        options.memory_bytes = cases[i].memory;
+        options.memory_ranks = cases[i].ranks;
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
+        const ff_loader_info info = ff_loader_describe(loader);
+        assert_int_equal(info.direct, cases[i].memory != 0);
+        assert_int_equal(info.block, 1);
+        assert_int_equal(info.group, cases[i].group);
+        const char *text = ff_loader_say_reading(&info).text;
+        assert_true(strncmp(text, info.direct ? "read directly: the set has " : "mapped: the set ",
+                            12) == 0);
+        if (cases[i].memory) assert_non_null(strstr(text, ", by the option memory"));
+        ff_loader_destroy(&loader);
+    }
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
 static void a_size_that_is_none(void **state) {
     (void)state;
     set_spec set = plain_set(SAMPLES);
@@ -88,6 +122,7 @@ static void a_size_that_is_none(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_way_follows_memory),
+        cmocka_unit_test(groups_follow_memory),
         cmocka_unit_test(a_size_that_is_none),
     };
     return cmocka_run_group_tests_name("loader_access", tests, NULL, NULL);
