@@ -27,6 +27,7 @@ static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_
         uint64_t begin = FF_HEADER_BYTES + block * FF_INDEX_BLOCK_BYTES, found;
         uint64_t length = end - begin < FF_INDEX_BLOCK_BYTES ? end - begin : FF_INDEX_BLOCK_BYTES;
         uint8_t wanted[8];
+        ff_dataset_advise(dataset, begin, length); /* one request in place of 16 */
         FF_TRY(ff_mapped_checksum(dataset->map, dataset->index_path, begin, length, &found, error));
         FF_TRY(
             ff_mapped_copy(wanted, dataset->map, dataset->index_path, end + 8 * block, 8, error));

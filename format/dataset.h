@@ -32,6 +32,9 @@ struct ff_dataset {
 FF_MUST_USE ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number,
                                             const ff_shard **shard, ff_error *error);
 
+/* Starts reading these bytes of the index. */
+void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t bytes);
+
 /* Copies `bytes` at `offset` of the sample's label row. */
 FF_MUST_USE ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t offset,
                                              void *to, uint64_t bytes, ff_error *error);

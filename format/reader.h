@@ -58,6 +58,21 @@ FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, siz
 FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
                                        ff_error *error);
 
+/* What a scan reads of the index. */
+enum { FF_SCAN_ENTRIES = 1, FF_SCAN_LABELS = 2 };
+/* Samples between two calls of ff_dataset_read_ahead: 2 MiB of entries. */
+enum { FF_SCAN_WINDOW = 1 << 15 };
+
+/* Starts reading the parts `what` of the index for FF_SCAN_WINDOW samples from `number` on, and for
+ * as many after them. */
+void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what);
+
+/* Before each sample of a scan in the order of numbers: the index is read ahead, in requests of
+ * some MiB in place of a page for each fault. */
+static inline void ff_dataset_scan(const ff_dataset *dataset, uint64_t number, int what) {
+    if (number % FF_SCAN_WINDOW == 0) ff_dataset_read_ahead(dataset, number, what);
+}
+
 /* The numbers of all samples in storage order: *number [count], freed by the caller; NULL where
  * that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
 FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number,

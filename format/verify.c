@@ -193,6 +193,7 @@ static ff_status check_samples(verification *v, ff_error *error) {
         check.key_base[i] =
             check.key_base[i - 1] + dataset->shard[i - 1].footer.section[FF_SHARD_KEYS].bytes;
     for (uint64_t number = 0; number < dataset->header.sample_count; number++) {
+        ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES | FF_SCAN_LABELS);
         FF_TRY_DONE(check_sample(&check, number, error));
         if (number % 1024 == 0 && !tick(v)) goto done;
     }

@@ -46,6 +46,7 @@ static constants lay_out(const ff_loader_settings *settings, bool augmented) {
 static ff_status read_sizes(const ff_loader_settings *settings, uint32_t *size, ff_error *error) {
     for (uint64_t number = 0; number < settings->count; number++) {
         ff_entry entry;
+        ff_dataset_scan(settings->dataset, number, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
         ff_status status = ff_augment_check(&settings->augment, entry.height, entry.width,
                                             settings->height, settings->width, error);

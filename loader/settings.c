@@ -77,6 +77,7 @@ static ff_status largest_sample(const ff_loader_settings *settings, uint64_t *by
     uint64_t largest = 1;
     for (uint64_t number = 0; number < settings->count; number++) {
         ff_entry entry;
+        ff_dataset_scan(settings->dataset, number, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
         uint64_t here = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
         if (here > largest) largest = here;

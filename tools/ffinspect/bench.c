@@ -184,6 +184,7 @@ static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest,
     *largest = 0;
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         ff_entry entry;
+        ff_dataset_scan(dataset, i, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(dataset, i, &entry, error));
         uint64_t bytes = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
         if (bytes > UINT32_MAX)

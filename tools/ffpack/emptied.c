@@ -24,6 +24,7 @@ static ff_status count_item(void *context, const ff_item *item, ff_error *error)
 static ff_status clear_packed(ff_dataset *dataset, size_t index, uint64_t *count, ff_error *error) {
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         int64_t value;
+        ff_dataset_scan(dataset, i, FF_SCAN_LABELS);
         FF_TRY(ff_dataset_class(dataset, i, index, &value, error));
         if (value >= 0) count[value] = 0;
     }
