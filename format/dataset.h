@@ -35,6 +35,10 @@ FF_MUST_USE ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number
 /* Starts reading these bytes of the index. */
 void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t bytes);
 
+/* ff_dataset_storage_order where it is not the order of numbers, in 4 or 8 bytes a sample. */
+FF_MUST_USE ff_status ff_storage_order_make(ff_dataset *dataset, bool wide, ff_storage_order *order,
+                                            ff_error *error);
+
 /* Copies `bytes` at `offset` of the sample's label row. */
 FF_MUST_USE ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t offset,
                                              void *to, uint64_t bytes, ff_error *error);

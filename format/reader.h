@@ -73,10 +73,29 @@ static inline void ff_dataset_scan(const ff_dataset *dataset, uint64_t number, i
     if (number % FF_SCAN_WINDOW == 0) ff_dataset_read_ahead(dataset, number, what);
 }
 
-/* The numbers of all samples in storage order: *number [count], freed by the caller; NULL where
- * that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
-FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number,
+/* The numbers of all samples in storage order. */
+typedef struct ff_storage_order {
+    uint32_t *narrow; /* [count]; NULL: `wide` */
+    uint64_t *wide;   /* [count] of a set beyond 2^32 samples; NULL, too: the order of numbers */
+    uint64_t bytes;   /* of either */
+} ff_storage_order;
+
+/* One pass, and no memory where storage order is the order of numbers; else 4 bytes a sample, and 8
+ * while they are sorted (beyond 2^32 samples twice as much). FF_NO_MEMORY, with the sizes, where
+ * the process has less left. The caller frees with ff_storage_order_free; zeroed on failure. */
+FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, ff_storage_order *order,
                                                ff_error *error);
+void ff_storage_order_free(ff_storage_order *order);
+
+static inline bool ff_storage_order_differs(const ff_storage_order *order) {
+    return order->narrow || order->wide;
+}
+
+/* The number of the sample at a place in storage. */
+static inline uint64_t ff_storage_order_at(const ff_storage_order *order, uint64_t place) {
+    if (order->narrow) return order->narrow[place];
+    return order->wide ? order->wide[place] : place;
+}
 
 /* Prefetches the cache lines of sample `number` in the index, for readers in random order. Reads
  * and checks nothing; any number is accepted. */

@@ -252,6 +252,7 @@ typedef struct ff_loader_info {
     uint32_t slots;
     int threads;
     uint64_t block, group;        /* of block order */
+    uint64_t order_bytes;         /* of memory for it, where storage order is not that of numbers */
     bool direct;                  /* samples are read, not mapped */
     uint64_t shard_bytes;         /* of all files */
     uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */

@@ -33,7 +33,7 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
     FF_TRY(ff_order_check(&settings->order, error));
     /* Block order needs neighbours on disk. */
     if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
-    return ff_dataset_storage_order(settings->dataset, &settings->sample_of_place, error);
+    return ff_dataset_storage_order(settings->dataset, &settings->storage, error);
 }
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ void ff_loader_settings_free(ff_loader_settings *settings) {
     free(settings->later);
     ff_finish_free(&settings->finish);
     ff_augment_host_free(&settings->host);
-    free(settings->sample_of_place);
+    ff_storage_order_free(&settings->storage);
     free(settings->field);
     free(settings->label_offset);
     *settings = (ff_loader_settings){0};
@@ -279,6 +279,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .threads = settings->threads,
         .block = settings->order.block,
         .group = settings->order.group,
+        .order_bytes = settings->storage.bytes,
         .direct = settings->direct,
         .shard_bytes = settings->shard_bytes,
         .beyond_memory_bytes = settings->beyond_memory_bytes,

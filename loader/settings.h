@@ -15,7 +15,7 @@ struct ff_loader_settings {
     uint64_t count; /* samples of the dataset */
 
     ff_order_spec order;
-    uint64_t *sample_of_place; /* for block order where storage order differs; NULL = the same */
+    ff_storage_order storage; /* the samples of the places that block order has */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;

@@ -38,7 +38,7 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
     FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.val, error));
     ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
     const ff_absent_bytes most = ff_device_absent_most(device);
-    needs->host_bytes += most.pinned;
+    needs->host_bytes += most.pinned + ff_feed_describe(trainer->train_feed).loader.order_bytes;
     if (trainer->options->checkpoints)
         needs->host_bytes += ff_capture_bytes(trainer->model) + ff_hashes_bytes(trainer->model);
     if (trainer->counted) {

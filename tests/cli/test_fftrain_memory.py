@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Sets beyond memory: --memory, --block and --group; that a run keeps its blocks wherever it goes on, and on several ranks. Prints TAP."""
+import json
 import os
 import shutil
 import sys
@@ -37,6 +38,18 @@ tap.ok("reading        mapped" in done.stdout, "--memory comes before FFLOAD_MEM
 refused("no size", 2, ["--memory: '1 GB' is not a size"], *RUN, "--memory", "1 GB", "--dry-run")
 for name in ("block", "group"):
     refused("--%s without --order block" % name, 2, ["--%s is of --order block, and the order is random" % name], *RUN, "--" + name, 5, "--dry-run")
+
+# ---- what the order of storage takes is counted ----
+make("shuffled", "--count", 400, "--height", 8, "--width", 8, "--statistics", "--shuffle", 1)
+
+
+def needs(name, order):
+    done = fftrain("--data", name, *RUN[2:], "--order", order, "--dry-run", "--json")
+    return json.loads(done.stdout)["host_bytes"]
+
+
+found = [needs(name, order) - needs("set", "random") for name in ("set", "shuffled") for order in ("random", "block")]
+tap.ok(found == [0, 0, 0, 4 * 400], "4 bytes a sample of a shuffled set in block order", found)
 
 # ---- a run keeps its blocks ----
 # 200 blocks of 2: in a group of 64 or of 2048 the order is another
