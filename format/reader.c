@@ -97,12 +97,13 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
     return FF_OK;
 }
 
-/* Mapping a shard takes a descriptor for a moment, which this reader's files may have taken. */
+/* Opening a shard takes a descriptor for a moment, which this reader's files may have taken. */
 static ff_status open_shard(ff_reader *reader, uint32_t number, const ff_shard **shard,
                             ff_error *error) {
     ff_status status;
     do {
-        status = ff_dataset_open_shard(reader->dataset, number, shard, error);
+        status = reader->direct ? ff_dataset_know_shard(reader->dataset, number, shard, error)
+                                : ff_dataset_open_shard(reader->dataset, number, shard, error);
     } while (status == FF_IO && reader->direct && ff_direct_give_up(reader->direct));
     return status;
 }
