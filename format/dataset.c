@@ -247,10 +247,13 @@ ff_status ff_dataset_shard(ff_dataset *dataset, uint32_t shard, ff_shard_info *i
     if (shard >= dataset->header.shard_count)
         return ff_fail(error, FF_USAGE, "shard %u of %u", shard, dataset->header.shard_count);
     const ff_shard_row *row = &dataset->row[shard];
-    *info = (ff_shard_info){.file_bytes = row->file_bytes,
-                            .sample_count = row->sample_count,
-                            .first_position = row->first_position,
-                            .position_count = row->position_count};
+    *info =
+        (ff_shard_info){.file_bytes = row->file_bytes,
+                        .sample_count = row->sample_count,
+                        .first_position = row->first_position,
+                        .position_count = row->position_count,
+                        .mapped = atomic_load_explicit(&dataset->shard_ready[shard],
+                                                       memory_order_relaxed) == FF_SHARD_MAPPED};
     ff_shard_name(info->name, shard);
     return FF_OK;
 }

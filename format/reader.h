@@ -21,6 +21,7 @@ typedef struct ff_shard_info {
     uint64_t file_bytes;
     uint64_t sample_count;
     uint64_t first_position, position_count;
+    bool mapped; /* now */
 } ff_shard_info;
 
 /* Opens the split folder `path` (it holds index.ffx). Where `path` holds split folders instead, the

@@ -257,6 +257,7 @@ typedef struct ff_loader_info {
     uint64_t shard_bytes;         /* of all files */
     uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
     ff_host_memory memory;        /* that there was for them */
+    bool unmappable;              /* the process may not map all of them, so they are read */
 } ff_loader_info;
 
 /* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".

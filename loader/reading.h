@@ -5,8 +5,8 @@
 
 #include "loader/settings.h"
 
-/* Fills settings->memory, shard_bytes and beyond_memory_bytes. FF_USAGE as of
- * ff_host_memory_for_files. */
+/* Fills settings->memory, shard_bytes, beyond_memory_bytes and unmappable. FF_USAGE as of
+ * ff_host_memory_for_files; FF_NO_MEMORY where the set must be mapped and cannot be. */
 FF_MUST_USE ff_status ff_reading_measure(ff_loader_settings *settings,
                                          const ff_loader_options *options, ff_error *error);
 

@@ -284,6 +284,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .shard_bytes = settings->shard_bytes,
         .beyond_memory_bytes = settings->beyond_memory_bytes,
         .memory = settings->memory,
+        .unmappable = settings->unmappable,
     };
 }
 

@@ -45,6 +45,7 @@ struct ff_loader_settings {
     bool direct; /* as in ff_loader_info */
     uint64_t shard_bytes, beyond_memory_bytes;
     ff_host_memory memory;
+    bool unmappable; /* as in ff_loader_info */
 
     /* Those from later epochs on: all as here but for augment, host, finish, height, width and
      * row_bytes; slots are the same. */

@@ -2,7 +2,9 @@
 """Sets beyond memory: --memory, --block and --group; that a run keeps its blocks wherever it goes on, and on several ranks. Prints TAP."""
 import json
 import os
+import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -50,6 +52,27 @@ def needs(name, order):
 
 found = [needs(name, order) - needs("set", "random") for name in ("set", "shuffled") for order in ("random", "block")]
 tap.ok(found == [0, 0, 0, 4 * 400], "4 bytes a sample of a shuffled set in block order", found)
+
+# ---- sets beyond the address space ----
+# two of 2 GiB, sparse
+subprocess.run([tap.program("make_huge"), "wide", "--count", "700", "--side", "724"], check=True)
+LARGE = ["--data", "wide", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--threads", 1, "--crop", 32, "--augment", "none", "--dry-run"]
+
+
+def limited(gib, *more):
+    return fftrain(*LARGE, *more, limit=lambda: resource.setrlimit(resource.RLIMIT_AS, (int(gib * 2**30), int(gib * 2**30))))
+
+
+if tap.SANITIZE:
+    tap.skip("sets beyond the address space", "sanitizers need the address space")
+else:
+    done = limited(1.5, "--val", "none")
+    tap.ok(done.returncode == 0 and "reading        read directly: the set has 2." in done.stdout, "one set: it is read directly", done.stdout + done.stderr)
+    done = limited(3.5, "--val", "wide")
+    tap.ok(done.returncode == 1 and "the run maps 4.1" in done.stderr and "left of its address space (ulimit -v); a set larger than --memory" in done.stderr,
+           "two sets, each of which fits: refused", done.stdout + done.stderr)
+    done = limited(3.5, "--val", "wide", "--memory", "1G")
+    tap.ok(done.returncode == 0, "and with --memory read directly", done.stderr)
 
 # ---- a run keeps its blocks ----
 # 200 blocks of 2: in a group of 64 or of 2048 the order is another
