@@ -27,6 +27,7 @@ static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_
         uint64_t begin = FF_HEADER_BYTES + block * FF_INDEX_BLOCK_BYTES, found;
         uint64_t length = end - begin < FF_INDEX_BLOCK_BYTES ? end - begin : FF_INDEX_BLOCK_BYTES;
         uint8_t wanted[8];
+        ff_dataset_advise(dataset, begin, length); /* one request in place of 16 */
         FF_TRY(ff_mapped_checksum(dataset->map, dataset->index_path, begin, length, &found, error));
         FF_TRY(
             ff_mapped_copy(wanted, dataset->map, dataset->index_path, end + 8 * block, 8, error));
@@ -246,10 +247,13 @@ ff_status ff_dataset_shard(ff_dataset *dataset, uint32_t shard, ff_shard_info *i
     if (shard >= dataset->header.shard_count)
         return ff_fail(error, FF_USAGE, "shard %u of %u", shard, dataset->header.shard_count);
     const ff_shard_row *row = &dataset->row[shard];
-    *info = (ff_shard_info){.file_bytes = row->file_bytes,
-                            .sample_count = row->sample_count,
-                            .first_position = row->first_position,
-                            .position_count = row->position_count};
+    *info =
+        (ff_shard_info){.file_bytes = row->file_bytes,
+                        .sample_count = row->sample_count,
+                        .first_position = row->first_position,
+                        .position_count = row->position_count,
+                        .mapped = atomic_load_explicit(&dataset->shard_ready[shard],
+                                                       memory_order_relaxed) == FF_SHARD_MAPPED};
     ff_shard_name(info->name, shard);
     return FF_OK;
 }
@@ -334,7 +338,7 @@ ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_er
     uint64_t offset = (uint64_t)(at - dataset->map);
     for (uint32_t i = 0; i < dataset->header.shard_count; i++) {
         const ff_shard *shard = &dataset->shard[i];
-        if (!atomic_load(&dataset->shard_ready[i])) continue;
+        if (atomic_load(&dataset->shard_ready[i]) != FF_SHARD_MAPPED) continue;
         if (at < shard->map || at >= shard->map + shard->bytes) continue;
         path = shard->path;
         offset = (uint64_t)(at - shard->map);
@@ -347,40 +351,65 @@ ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_er
                    offset);
 }
 
-ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_shard **out,
-                                ff_error *error) {
+ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
+                               ff_shard *shard, ff_error *error) {
+    const ff_shard_row *row = &dataset->row[number];
+    const uint8_t *bytes;
+    const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
+    ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
+                                          : ff_shard_look(shard, dataset->path, number, error);
+    if (status == FF_OK &&
+        (shard->footer.checksum != row->footer_checksum || shard->bytes != row->file_bytes ||
+         shard->footer.sample_count != row->sample_count || shard->header.compressed != compressed))
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: is another shard than the index names (footer %016" PRIx64
+                         ", wanted %016" PRIx64 ")",
+                         shard->path, shard->footer.checksum, row->footer_checksum);
+    /* Frames are located and decompressed with these two sections. */
+    if (status == FF_OK && compressed)
+        status = ff_shard_section(shard, FF_SHARD_FRAMES, &bytes, error);
+    if (status == FF_OK && compressed)
+        status = ff_shard_section(shard, FF_SHARD_RECORDS, &bytes, error);
+    if (status != FF_OK) ff_shard_close(shard);
+    return status;
+}
+
+/* Under the mutex. */
+static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
+    ff_shard *shard = &dataset->shard[number];
+    if (atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN) {
+        FF_TRY(ff_shard_map(shard, error));
+    } else {
+        FF_TRY(ff_dataset_own_shard(dataset, number, maps, shard, error));
+        if (shard->header.compressed &&
+            atomic_load_explicit(&dataset->scattered, memory_order_relaxed))
+            (void)madvise((void *)(uintptr_t)shard->map, shard->bytes, MADV_RANDOM);
+    }
+    atomic_store_explicit(&dataset->shard_ready[number],
+                          shard->map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN, memory_order_release);
+    return FF_OK;
+}
+
+static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,
+                            ff_error *error) {
+    const unsigned char wanted = maps ? FF_SHARD_MAPPED : FF_SHARD_KNOWN;
     *out = &dataset->shard[number];
-    if (atomic_load_explicit(&dataset->shard_ready[number], memory_order_acquire)) return FF_OK;
+    if (atomic_load_explicit(&dataset->shard_ready[number], memory_order_acquire) >= wanted)
+        return FF_OK;
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;
-    if (!atomic_load(&dataset->shard_ready[number])) {
-        ff_shard shard;
-        const ff_shard_row *row = &dataset->row[number];
-        const uint8_t *bytes;
-        bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
-        status = ff_shard_open(&shard, dataset->path, number, error);
-        if (status == FF_OK &&
-            (shard.footer.checksum != row->footer_checksum || shard.bytes != row->file_bytes ||
-             shard.footer.sample_count != row->sample_count ||
-             shard.header.compressed != compressed))
-            status = ff_fail(error, FF_BAD_DATA,
-                             "%s: is another shard than the index names (footer %016" PRIx64
-                             ", wanted %016" PRIx64 ")",
-                             shard.path, shard.footer.checksum, row->footer_checksum);
-        /* Frames are located and decompressed with these two sections. */
-        if (status == FF_OK && compressed)
-            status = ff_shard_section(&shard, FF_SHARD_FRAMES, &bytes, error);
-        if (status == FF_OK && compressed)
-            status = ff_shard_section(&shard, FF_SHARD_RECORDS, &bytes, error);
-        if (status == FF_OK) {
-            if (compressed && atomic_load_explicit(&dataset->scattered, memory_order_relaxed))
-                (void)madvise((void *)(uintptr_t)shard.map, shard.bytes, MADV_RANDOM);
-            dataset->shard[number] = shard;
-            atomic_store_explicit(&dataset->shard_ready[number], true, memory_order_release);
-        } else {
-            ff_shard_close(&shard);
-        }
-    }
+    if (atomic_load(&dataset->shard_ready[number]) < wanted)
+        status = ready_shard(dataset, number, maps, error);
     pthread_mutex_unlock(&dataset->mutex);
     return status;
+}
+
+ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_shard **shard,
+                                ff_error *error) {
+    return need_shard(dataset, number, true, shard, error);
+}
+
+ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number, const ff_shard **shard,
+                                ff_error *error) {
+    return need_shard(dataset, number, false, shard, error);
 }

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { PART_BYTES = 1 << 16 };
 
@@ -19,7 +18,7 @@ typedef struct builder {
     const ff_buffer *text; /* the metadata's */
     uint8_t metadata_id[16];
     uint32_t shard_count;
-    ff_shard *shard; /* [shard_count] */
+    ff_shard_row *row; /* [shard_count] */
     uint64_t sample_count, file_bytes;
     /* A bit per stored item, and the count before every 64 of them: a sample's number is its item's
      * rank. */
@@ -43,13 +42,23 @@ static void end_section(builder *b, int section) {
 
 /* ---- the shards ----------------------------------------------------------------------------- */
 
-/* Opens a shard and checks that it belongs here. */
-static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
-    ff_shard *shard = &b->shard[number];
-    const ff_metadata *metadata = &b->metadata;
+/* A shard is mapped while it is read and no longer: a process has at most vm.max_map_count
+ * mappings, 65530 by default, and a set may have more shards. Opened again it is the same. */
+static ff_status open_again(builder *b, uint32_t number, ff_shard *shard, ff_error *error) {
     FF_TRY(ff_shard_open(shard, b->directory, number, error));
+    const ff_shard_row *row = &b->row[number];
+    if (shard->footer.checksum == row->footer_checksum && shard->bytes == row->file_bytes)
+        return FF_OK;
+    ff_status status =
+        ff_fail(error, FF_FAILED, "%s: was replaced while the index was built", shard->path);
+    ff_shard_close(shard);
+    return status;
+}
+
+static ff_status check_place(builder *b, const ff_shard *shard, ff_error *error) {
+    const ff_metadata *metadata = &b->metadata;
     FF_TRY(ff_shard_belongs(shard, metadata, b->metadata_id, error));
-    ff_shard_place place = ff_metadata_shard_place(metadata, number);
+    ff_shard_place place = ff_metadata_shard_place(metadata, shard->header.number);
     if (place.generation < metadata->generation_count && place.first_position == place.first_item) {
         ff_buffer text = {0};
         ff_status status = ff_shard_metadata_text(shard, &text, error);
@@ -63,14 +72,30 @@ static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes of labels, wanted %" PRIu64,
                        shard->path, section[FF_SHARD_LABELS].bytes,
                        shard->footer.sample_count * row);
-    b->sample_count += shard->footer.sample_count;
-    b->file_bytes += shard->bytes;
     return FF_OK;
 }
 
+/* Checks that a shard belongs here, and keeps its row. */
+static ff_status look_at_shard(builder *b, uint32_t number, ff_error *error) {
+    ff_shard shard;
+    FF_TRY(ff_shard_open(&shard, b->directory, number, error));
+    ff_status status = check_place(b, &shard, error);
+    b->row[number] = (ff_shard_row){.file_bytes = shard.bytes,
+                                    .footer_offset = shard.footer_offset,
+                                    .footer_checksum = shard.footer.checksum,
+                                    .first_position = shard.header.first_position,
+                                    .position_count = shard.header.position_count,
+                                    .sample_count = shard.footer.sample_count,
+                                    .generation = shard.header.generation};
+    b->sample_count += shard.footer.sample_count;
+    b->file_bytes += shard.bytes;
+    ff_shard_close(&shard);
+    return status;
+}
+
 /* Checks its records and marks their items as present. */
-static ff_status check_records(builder *b, uint32_t number, ff_error *error) {
-    ff_shard *shard = &b->shard[number];
+static ff_status check_records(builder *b, const ff_shard *shard, ff_error *error) {
+    const uint32_t number = shard->header.number;
     const ff_metadata *metadata = &b->metadata;
     const ff_section *section = shard->footer.section;
     ff_shard_place place = ff_metadata_shard_place(metadata, number);
@@ -96,13 +121,12 @@ static ff_status check_records(builder *b, uint32_t number, ff_error *error) {
                            entry.item);
         *word |= bit;
     }
-    madvise((void *)(uintptr_t)shard->map, shard->bytes, MADV_DONTNEED);
     return FF_OK;
 }
 
 static ff_status mark_items(builder *b, ff_error *error) {
     uint64_t words = b->metadata.items / 64 + 1, before = 0;
-    for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(open_shard(b, i, error));
+    for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(look_at_shard(b, i, error));
     if (!b->sample_count)
         return ff_fail(error, FF_BAD_DATA, "%s: not one sample could be packed", b->directory);
     /* Skipped items have a bit too; a file must not be able to make the table huge. */
@@ -111,7 +135,13 @@ static ff_status mark_items(builder *b, ff_error *error) {
                        "%s: %" PRIu64 " samples of %" PRIu64 " items: too few to order them",
                        b->directory, b->sample_count, b->metadata.items);
     FF_TRY(ff_alloc(&b->present, words, sizeof *b->present, "the items", error));
-    for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(check_records(b, i, error));
+    for (uint32_t i = 0; i < b->shard_count; i++) {
+        ff_shard shard;
+        FF_TRY(open_again(b, i, &shard, error));
+        ff_status status = check_records(b, &shard, error);
+        ff_shard_close(&shard);
+        FF_TRY(status);
+    }
     FF_TRY(ff_alloc(&b->rank, words, sizeof *b->rank, "the items", error));
     for (uint64_t i = 0; i < words; i++) {
         b->rank[i] = before;
@@ -186,7 +216,6 @@ static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries
         FF_TRY(ff_file_write(b->file, part, length, error));
         done += length;
     }
-    madvise((void *)(uintptr_t)shard->map, shard->bytes, MADV_DONTNEED);
     return FF_OK;
 }
 
@@ -203,8 +232,13 @@ static ff_status emit_samples(builder *b, ff_error *error) {
     FF_TRY(ff_alloc(&s, 2, sizeof *s, "index buffers", error));
     s[0].file = s[1].file = b->file;
     ff_status status = FF_OK;
-    for (uint32_t i = 0; i < b->shard_count && status == FF_OK; i++)
-        status = place_shard(b, &b->shard[i], &s[0], &s[1], error);
+    for (uint32_t i = 0; i < b->shard_count && status == FF_OK; i++) {
+        ff_shard shard;
+        status = open_again(b, i, &shard, error);
+        if (status != FF_OK) break;
+        status = place_shard(b, &shard, &s[0], &s[1], error);
+        ff_shard_close(&shard);
+    }
     for (int i = 0; i < 2 && status == FF_OK; i++) status = scatter_flush(&s[i], error);
     free(s);
     FF_TRY(status);
@@ -287,16 +321,8 @@ static ff_status sum_ids(builder *b, ff_error *error) {
 static ff_status emit_shard_rows(builder *b, ff_error *error) {
     FF_TRY(begin_section(b, FF_INDEX_SHARDS, error));
     for (uint32_t i = 0; i < b->shard_count; i++) {
-        const ff_shard *shard = &b->shard[i];
-        ff_shard_row row = {.file_bytes = shard->bytes,
-                            .footer_offset = shard->footer_offset,
-                            .footer_checksum = shard->footer.checksum,
-                            .first_position = shard->header.first_position,
-                            .position_count = shard->header.position_count,
-                            .sample_count = shard->footer.sample_count,
-                            .generation = shard->header.generation};
         uint8_t bytes[FF_SHARD_ROW_BYTES];
-        ff_shard_row_encode(&row, bytes);
+        ff_shard_row_encode(&b->row[i], bytes);
         FF_TRY(ff_file_write(b->file, bytes, sizeof bytes, error));
     }
     end_section(b, FF_INDEX_SHARDS);
@@ -342,7 +368,7 @@ static ff_status build(builder *b, bool *written, ff_error *error) {
     FF_TRY(ff_metadata_read(&b->metadata, b->text->bytes, b->text->length, error));
     ff_id_of(b->metadata_id, b->text->bytes, b->text->length);
     b->shard_count = ff_metadata_shard_count(&b->metadata);
-    FF_TRY(ff_alloc(&b->shard, b->shard_count, sizeof *b->shard, "shards", error));
+    FF_TRY(ff_alloc(&b->row, b->shard_count, sizeof *b->row, "shards", error));
     FF_TRY(mark_items(b, error));
     FF_TRY(write_index(b, error));
     if (written) {
@@ -371,8 +397,7 @@ done:
         memcpy(result->source_id, b.header.id.source, 16);
     }
     ff_file_discard(&b.file);
-    for (uint32_t i = 0; b.shard && i < b.shard_count; i++) ff_shard_close(&b.shard[i]);
-    free(b.shard);
+    free(b.row);
     free(b.present);
     free(b.rank);
     ff_ids_destroy(&b.ids);

@@ -21,6 +21,7 @@ static ff_status add_sample(ff_dataset *dataset, uint64_t number, uint8_t *row, 
     uint8_t key[FF_KEY_LIMIT_BYTES];
     size_t key_bytes;
     ff_entry entry;
+    ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES | FF_SCAN_LABELS);
     FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
     FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
     FF_TRY(ff_dataset_small_label(dataset, number, 0, row, dataset->row_bytes, error));

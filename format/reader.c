@@ -97,12 +97,13 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
     return FF_OK;
 }
 
-/* Mapping a shard takes a descriptor for a moment, which this reader's files may have taken. */
+/* Opening a shard takes a descriptor for a moment, which this reader's files may have taken. */
 static ff_status open_shard(ff_reader *reader, uint32_t number, const ff_shard **shard,
                             ff_error *error) {
     ff_status status;
     do {
-        status = ff_dataset_open_shard(reader->dataset, number, shard, error);
+        status = reader->direct ? ff_dataset_know_shard(reader->dataset, number, shard, error)
+                                : ff_dataset_open_shard(reader->dataset, number, shard, error);
     } while (status == FF_IO && reader->direct && ff_direct_give_up(reader->direct));
     return status;
 }
@@ -159,39 +160,4 @@ ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void
     const ff_shard *shard = &dataset->shard[view.entry.shard];
     return ff_mapped_copy(values, shard->map, shard->path, view.entry.offset + offset, bytes,
                           error);
-}
-
-/* ---- the order of storage -------------------------------------------------------------------- */
-
-typedef struct storage_place {
-    uint64_t offset, number;
-    uint32_t shard;
-} storage_place;
-
-static int compare_places(const void *a, const void *b) {
-    const storage_place *left = a, *right = b;
-    if (left->shard != right->shard) return left->shard < right->shard ? -1 : 1;
-    return (left->offset > right->offset) - (left->offset < right->offset);
-}
-
-ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number, ff_error *error) {
-    uint64_t count = ff_dataset_count(dataset);
-    storage_place *places;
-    *number = NULL;
-    FF_TRY(ff_alloc(&places, count, sizeof *places, "the order of storage", error));
-    ff_status status = FF_OK;
-    bool sorted = true;
-    for (uint64_t i = 0; i < count && status == FF_OK; i++) {
-        ff_entry entry;
-        status = ff_dataset_entry(dataset, i, &entry, error);
-        places[i] = (storage_place){.shard = entry.shard, .offset = entry.offset, .number = i};
-        if (i && compare_places(&places[i - 1], &places[i]) > 0) sorted = false;
-    }
-    if (status == FF_OK && !sorted) {
-        qsort(places, count, sizeof *places, compare_places);
-        status = ff_alloc(number, count, sizeof **number, "the order of storage", error);
-        for (uint64_t i = 0; status == FF_OK && i < count; i++) (*number)[i] = places[i].number;
-    }
-    free(places);
-    return status;
 }

@@ -21,6 +21,7 @@ typedef struct ff_shard_info {
     uint64_t file_bytes;
     uint64_t sample_count;
     uint64_t first_position, position_count;
+    bool mapped; /* now */
 } ff_shard_info;
 
 /* Opens the split folder `path` (it holds index.ffx). Where `path` holds split folders instead, the
@@ -58,10 +59,44 @@ FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, siz
 FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
                                        ff_error *error);
 
-/* The numbers of all samples in storage order: *number [count], freed by the caller; NULL where
- * that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
-FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number,
+/* What a scan reads of the index. */
+enum { FF_SCAN_ENTRIES = 1, FF_SCAN_LABELS = 2 };
+/* Samples between two calls of ff_dataset_read_ahead: 2 MiB of entries. */
+enum { FF_SCAN_WINDOW = 1 << 15 };
+
+/* Starts reading the parts `what` of the index for FF_SCAN_WINDOW samples from `number` on, and for
+ * as many after them. */
+void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what);
+
+/* Before each sample of a scan in the order of numbers: the index is read ahead, in requests of
+ * some MiB in place of a page for each fault. */
+static inline void ff_dataset_scan(const ff_dataset *dataset, uint64_t number, int what) {
+    if (number % FF_SCAN_WINDOW == 0) ff_dataset_read_ahead(dataset, number, what);
+}
+
+/* The numbers of all samples in storage order. */
+typedef struct ff_storage_order {
+    uint32_t *narrow; /* [count]; NULL: `wide` */
+    uint64_t *wide;   /* [count] of a set beyond 2^32 samples; NULL, too: the order of numbers */
+    uint64_t bytes;   /* of either */
+} ff_storage_order;
+
+/* One pass, and no memory where storage order is the order of numbers; else 4 bytes a sample, and 8
+ * while they are sorted (beyond 2^32 samples twice as much). FF_NO_MEMORY, with the sizes, where
+ * the process has less left. The caller frees with ff_storage_order_free; zeroed on failure. */
+FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, ff_storage_order *order,
                                                ff_error *error);
+void ff_storage_order_free(ff_storage_order *order);
+
+static inline bool ff_storage_order_differs(const ff_storage_order *order) {
+    return order->narrow || order->wide;
+}
+
+/* The number of the sample at a place in storage. */
+static inline uint64_t ff_storage_order_at(const ff_storage_order *order, uint64_t place) {
+    if (order->narrow) return order->narrow[place];
+    return order->wide ? order->wide[place] : place;
+}
 
 /* Prefetches the cache lines of sample `number` in the index, for readers in random order. Reads
  * and checks nothing; any number is accepted. */

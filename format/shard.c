@@ -5,6 +5,7 @@
 #include "format/checksum.h"
 #include "format/generation.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,8 +101,20 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status open_descriptor(ff_shard *shard, int descriptor, uint32_t number,
-                                 ff_error *error) {
+static ff_status map_file(ff_shard *shard, int descriptor, ff_error *error) {
+    void *map = mmap(NULL, shard->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (map == MAP_FAILED && errno == ENOMEM)
+        return ff_fail(error, FF_NO_MEMORY,
+                       "%s: cannot map: the process has all mappings or all address space that it "
+                       "may have (vm.max_map_count, ulimit -v)",
+                       shard->path);
+    if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", shard->path);
+    shard->map = map;
+    return FF_OK;
+}
+
+static ff_status check_descriptor(ff_shard *shard, int descriptor, uint32_t number,
+                                  ff_error *error) {
     if (shard->bytes < FF_HEADER_BYTES + FF_FOOTER_BYTES)
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes long, too short for a shard",
                        shard->path, shard->bytes);
@@ -114,13 +127,11 @@ static ff_status open_descriptor(ff_shard *shard, int descriptor, uint32_t numbe
     FF_TRY(find_footer(shard, descriptor, error));
     if (shard->footer.header_checksum != ff_load_u64(header + FF_HEADER_BYTES - 8))
         return ff_fail(error, FF_BAD_DATA, "%s: the footer belongs to another header", shard->path);
-    void *map = mmap(NULL, shard->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", shard->path);
-    shard->map = map;
     return FF_OK;
 }
 
-ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number, ff_error *error) {
+static ff_status open_shard(ff_shard *shard, const char *directory, uint32_t number, bool maps,
+                            ff_error *error) {
     *shard = (ff_shard){0};
     char name[32];
     ff_shard_name(name, number);
@@ -132,10 +143,34 @@ ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
     if (fstat(descriptor, &info)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot stat", shard->path));
     shard->device = info.st_dev;
     shard->inode = info.st_ino;
-    FF_TRY_DONE(open_descriptor(shard, descriptor, number, error));
+    FF_TRY_DONE(check_descriptor(shard, descriptor, number, error));
+    if (maps) FF_TRY_DONE(map_file(shard, descriptor, error));
 done:
     ff_close_file(&descriptor);
     if (status != FF_OK) ff_shard_close(shard);
+    return status;
+}
+
+ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number, ff_error *error) {
+    return open_shard(shard, directory, number, true, error);
+}
+
+ff_status ff_shard_look(ff_shard *shard, const char *directory, uint32_t number, ff_error *error) {
+    return open_shard(shard, directory, number, false, error);
+}
+
+ff_status ff_shard_map(ff_shard *shard, ff_error *error) {
+    int descriptor;
+    uint64_t bytes;
+    struct stat info;
+    ff_status status;
+    FF_TRY(ff_open_file(shard->path, &descriptor, &bytes, error));
+    if (fstat(descriptor, &info)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot stat", shard->path));
+    if (info.st_dev != shard->device || info.st_ino != shard->inode || bytes != shard->bytes)
+        FF_TRY_DONE(ff_fail(error, FF_IO, "%s: was replaced while it was read", shard->path));
+    status = map_file(shard, descriptor, error);
+done:
+    ff_close_file(&descriptor);
     return status;
 }
 

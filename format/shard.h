@@ -27,6 +27,11 @@ void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id
  * number. */
 FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
+/* The same without the mapping, for files that are read: map = NULL. */
+FF_MUST_USE ff_status ff_shard_look(ff_shard *shard, const char *directory, uint32_t number,
+                                    ff_error *error);
+/* Maps it after all. FF_IO where another file is in its place now. */
+FF_MUST_USE ff_status ff_shard_map(ff_shard *shard, ff_error *error);
 /* Unmaps. A zeroed shard is accepted. */
 void ff_shard_close(ff_shard *shard);
 

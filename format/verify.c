@@ -21,8 +21,9 @@ typedef struct verification {
     ff_verify_report report;
     void *context;
     uint64_t done, total;
-    bool stopped;   /* by report */
-    ff_error first; /* the first problem */
+    bool stopped;        /* by report */
+    ff_error first;      /* the first problem */
+    uint64_t *key_bytes; /* [shard_count] */
     pthread_mutex_t mutex;
 } verification;
 
@@ -48,10 +49,8 @@ static bool tick(void *context) {
     return note(context, NULL, 0);
 }
 
-static ff_status check_shard(verification *v, uint32_t number, ff_error *error) {
-    const ff_shard *shard;
-    FF_TRY(ff_dataset_open_shard(v->dataset, number, &shard, error));
-    const ff_shard_row *row = &v->dataset->row[number];
+static ff_status check_opened(verification *v, const ff_shard *shard, ff_error *error) {
+    const ff_shard_row *row = &v->dataset->row[shard->header.number];
     if (row->footer_offset != shard->footer_offset)
         return ff_fail(error, FF_BAD_DATA, "%s: the index's row disagrees with its header",
                        shard->path);
@@ -59,6 +58,15 @@ static ff_status check_shard(verification *v, uint32_t number, ff_error *error) 
         .metadata = &v->dataset->metadata, .broken = note_broken, .tick = tick, .context = v};
     memcpy(check.metadata_id, v->dataset->metadata_id, 16);
     return ff_shard_check_run(&check, shard, error);
+}
+
+static ff_status check_shard(verification *v, uint32_t number, ff_error *error) {
+    ff_shard shard;
+    FF_TRY(ff_dataset_own_shard(v->dataset, number, true, &shard, error));
+    v->key_bytes[number] = shard.footer.section[FF_SHARD_KEYS].bytes;
+    const ff_status status = check_opened(v, &shard, error);
+    ff_shard_close(&shard);
+    return status;
 }
 
 static void shard_body(void *context, size_t number) {
@@ -71,12 +79,28 @@ static void shard_body(void *context, size_t number) {
 
 /* ---- the index against the shards ------------------------------------------------------------ */
 
+/* Shards that are kept open, by their number modulo this; fewer where the process may map less. */
+enum { OPEN_SHARDS = 1024 };
+
 typedef struct sample_check {
     ff_dataset *dataset;
+    ff_shard *open;     /* [OPEN_SHARDS] */
     uint64_t *key_base; /* [shard_count]: where a shard's keys begin among the index's */
     uint64_t item;      /* of the sample before */
     ff_ids *ids;
 } sample_check;
+
+static ff_status open_shard(const sample_check *check, uint32_t number, const ff_shard **out,
+                            ff_error *error) {
+    ff_shard *shard = &check->open[number % OPEN_SHARDS];
+    *out = shard;
+    if (shard->map && shard->header.number == number) return FF_OK;
+    ff_shard_close(shard);
+    ff_status status = ff_dataset_own_shard(check->dataset, number, true, shard, error);
+    if (status != FF_NO_MEMORY) return status;
+    for (int i = 0; i < OPEN_SHARDS; i++) ff_shard_close(&check->open[i]);
+    return ff_dataset_own_shard(check->dataset, number, true, shard, error);
+}
 
 /* The record whose slot lies at this offset: records are in the order of their offsets. */
 static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *slot,
@@ -105,7 +129,7 @@ static ff_status check_record(const sample_check *check, uint64_t number, const 
     ff_entry record;
     uint64_t slot = 0;
     uint8_t own_key[FF_KEY_LIMIT_BYTES], own_row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
-    FF_TRY(ff_dataset_open_shard(dataset, entry->shard, &shard, error));
+    FF_TRY(open_shard(check, entry->shard, &shard, error));
     FF_TRY(find_record(shard, entry->offset, &slot, &record, error));
     const ff_section *section = shard->footer.section;
     bool same = record.key_bytes == entry->key_bytes &&
@@ -181,7 +205,7 @@ static ff_status check_ids(const sample_check *check, ff_error *error) {
     return FF_OK;
 }
 
-/* Every shard was opened and checked before. */
+/* Every shard was checked before. */
 static ff_status check_samples(verification *v, ff_error *error) {
     ff_dataset *dataset = v->dataset;
     sample_check check = {.dataset = dataset};
@@ -189,15 +213,18 @@ static ff_status check_samples(verification *v, ff_error *error) {
     FF_TRY_DONE(ff_ids_create(&check.ids, error));
     FF_TRY_DONE(ff_alloc(&check.key_base, dataset->header.shard_count, sizeof *check.key_base,
                          "shards", error));
+    FF_TRY_DONE(ff_alloc(&check.open, OPEN_SHARDS, sizeof *check.open, "shards", error));
     for (uint32_t i = 1; i < dataset->header.shard_count; i++)
-        check.key_base[i] =
-            check.key_base[i - 1] + dataset->shard[i - 1].footer.section[FF_SHARD_KEYS].bytes;
+        check.key_base[i] = check.key_base[i - 1] + v->key_bytes[i - 1];
     for (uint64_t number = 0; number < dataset->header.sample_count; number++) {
+        ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES | FF_SCAN_LABELS);
         FF_TRY_DONE(check_sample(&check, number, error));
         if (number % 1024 == 0 && !tick(v)) goto done;
     }
     FF_TRY_DONE(check_ids(&check, error));
 done:
+    for (int i = 0; check.open && i < OPEN_SHARDS; i++) ff_shard_close(&check.open[i]);
+    free(check.open);
     free(check.key_base);
     ff_ids_destroy(&check.ids);
     return status;
@@ -211,7 +238,8 @@ ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report r
     uint32_t shards = v.dataset->header.shard_count;
     v.total = v.dataset->bytes;
     for (uint32_t i = 0; i < shards; i++) v.total += v.dataset->row[i].file_bytes;
-    ff_status status = ff_parallel_for(thread_count, shards, shard_body, &v, error);
+    ff_status status = ff_alloc(&v.key_bytes, shards, sizeof *v.key_bytes, "shards", error);
+    if (status == FF_OK) status = ff_parallel_for(thread_count, shards, shard_body, &v, error);
     ff_error problem = {0};
     if (status == FF_OK && v.first.status == FF_OK && check_samples(&v, &problem) != FF_OK)
         note(&v, &problem, 0);
@@ -223,6 +251,7 @@ ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report r
         if (error) *error = v.first;
     }
     pthread_mutex_destroy(&v.mutex);
+    free(v.key_bytes);
     ff_dataset_close(&v.dataset);
     return status;
 }

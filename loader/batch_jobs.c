@@ -30,8 +30,8 @@ static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     constants at = {.black_bytes = settings->host.channels * sizeof(uint32_t)};
     if (settings->host.table)
         at.table_bytes = settings->host.channels * 256u * settings->host.to_bytes;
-    if (settings->sample_of_place)
-        at.map_bytes = settings->count * sizeof *settings->sample_of_place;
+    if (ff_storage_order_differs(&settings->storage))
+        at.map_bytes = settings->count * sizeof(uint64_t);
     at.black = ff_align_u64(sizeof(ff_cuda_batch), 256);
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
@@ -46,6 +46,7 @@ static constants lay_out(const ff_loader_settings *settings, bool augmented) {
 static ff_status read_sizes(const ff_loader_settings *settings, uint32_t *size, ff_error *error) {
     for (uint64_t number = 0; number < settings->count; number++) {
         ff_entry entry;
+        ff_dataset_scan(settings->dataset, number, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
         ff_status status = ff_augment_check(&settings->augment, entry.height, entry.width,
                                             settings->height, settings->width, error);
@@ -69,7 +70,9 @@ static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
     memset(pinned, 0, at->map);
     memcpy(pinned + at->black, settings->host.black, at->black_bytes);
     if (at->table_bytes) memcpy(pinned + at->table, settings->host.table, at->table_bytes);
-    if (at->map_bytes) memcpy(pinned + at->map, settings->sample_of_place, at->map_bytes);
+    uint64_t *map = (uint64_t *)(void *)(pinned + at->map);
+    for (uint64_t i = 0; i < at->map_bytes / sizeof *map; i++)
+        map[i] = ff_storage_order_at(&settings->storage, i);
     ff_status status;
     if (at->size_bytes)
         FF_TRY_DONE(read_sizes(settings, (uint32_t *)(void *)(pinned + at->size), error));

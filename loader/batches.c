@@ -227,6 +227,8 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "batches for a network are f32, f16 or bf16, not %s",
                        ff_dtype_name(given.dtype));
     FF_TRY(ff_loader_settings_init(&batches->settings, dataset, &given, error));
+    given.block = batches->settings.order.block; /* for the ring as well */
+    given.group = batches->settings.order.group;
     uint32_t stored = batches->settings.metadata->channels;
     batches->channels = options->channels ? options->channels : stored;
     if (batches->channels < stored)

@@ -256,7 +256,7 @@ ff_status ff_gather(ff_gatherer *gatherer, const ff_sequence_batch *batch, uint8
         c.count = filled - row < gatherer->chunk_rows ? filled - row : gatherer->chunk_rows;
         for (uint32_t i = 0; i < c.count; i++) {
             uint64_t number = ff_order_at(&gatherer->order, batch->position + row + i);
-            if (settings->sample_of_place) number = settings->sample_of_place[number];
+            number = ff_storage_order_at(&settings->storage, number);
             ff_dataset_prefetch(settings->dataset, number);
             c.number[i] = number;
         }

@@ -78,7 +78,9 @@ typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
     ff_last_batch last_batch;
 
-    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_blocks. */
+    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; of a set
+     * beyond memory the group depends on the memory that there is, so a run records it. Other
+     * orders have neither. */
     ff_order_kind order;
     uint64_t block, group;
     uint64_t seed;
@@ -126,6 +128,11 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_loader_access access;
+    /* The memory for files, as of ff_host_memory_for_files; 0 = no limit of the caller's own. Ranks
+     * of one job on this machine: they share the page cache, and each reads ahead in its part of
+     * the memory; 0 = 1. */
+    uint64_t memory_bytes;
+    uint32_t memory_ranks;
     ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
 
@@ -244,13 +251,21 @@ typedef struct ff_loader_info {
     uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
     uint32_t slots;
     int threads;
-    uint64_t block, group; /* of block order */
-    bool direct;           /* samples are read, not mapped */
-    /* The shards' bytes where memory cannot keep them, and the memory that there was for them; else
-     * 0. */
-    uint64_t beyond_memory_bytes;
-    ff_host_memory memory;
+    uint64_t block, group;        /* of block order */
+    uint64_t order_bytes;         /* of memory for it, where storage order is not that of numbers */
+    bool direct;                  /* samples are read, not mapped */
+    uint64_t shard_bytes;         /* of all files */
+    uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
+    ff_host_memory memory;        /* that there was for them */
+    bool unmappable;              /* the process may not map all of them, so they are read */
 } ff_loader_info;
+
+/* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".
+ */
+typedef struct ff_loader_reading {
+    char text[256];
+} ff_loader_reading;
+ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);
 

@@ -10,11 +10,16 @@ const char *ff_order_name(ff_order_kind kind) {
     return names[kind];
 }
 
-void ff_order_default_blocks(uint64_t sample_bytes, uint64_t *block, uint64_t *group) {
+uint64_t ff_order_default_block(uint64_t sample_bytes) {
     const uint64_t block_bytes = UINT64_C(1) << 20;
     if (sample_bytes == 0) sample_bytes = 1;
-    *block = sample_bytes < block_bytes ? block_bytes / sample_bytes : 1;
-    *group = 2048;
+    return sample_bytes < block_bytes ? block_bytes / sample_bytes : 1;
+}
+
+uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes) {
+    const uint64_t group = bytes / (block_bytes ? block_bytes : 1);
+    if (group > FF_ORDER_GROUP) return FF_ORDER_GROUP;
+    return group < FF_ORDER_GROUP_LEAST ? FF_ORDER_GROUP_LEAST : group;
 }
 
 ff_status ff_order_check(const ff_order_spec *spec, ff_error *error) {

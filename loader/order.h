@@ -211,10 +211,18 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
 
-/* The default block and group for samples of `sample_bytes`: blocks of about 1 MiB, so that reading
- * one is sequential for a disk; groups of 2048 blocks, so that on class-sorted data with 1000
- * classes a batch of 256 still holds over 90 % of the classes that random order gives it. */
-void ff_order_default_blocks(uint64_t sample_bytes, uint64_t *block, uint64_t *group);
+/* The largest and the smallest default group. With 2048 blocks of 1 MiB a batch of 256 from
+ * class-sorted data with 1000 classes still holds over 90 % of the classes that random order gives
+ * it. */
+enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_LEAST = 64 };
+
+/* The default block for samples of `sample_bytes`: about 1 MiB, so that reading one is sequential
+ * for a disk. */
+uint64_t ff_order_default_block(uint64_t sample_bytes);
+
+/* The default group for blocks of `block_bytes`: as many as fit into `bytes`, from
+ * FF_ORDER_GROUP_LEAST to FF_ORDER_GROUP. */
+uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes);
 
 /* FF_USAGE where count, block or group is 0 or too large to multiply. */
 FF_MUST_USE ff_status ff_order_check(const ff_order_spec *spec, ff_error *error);

@@ -59,7 +59,7 @@ static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *bat
     for (uint32_t row = 0; row < batch->count; row++) {
         ff_view view;
         uint64_t number = ff_order_at(&order, batch->position + row);
-        if (job->settings.sample_of_place) number = job->settings.sample_of_place[number];
+        number = ff_storage_order_at(&job->settings.storage, number);
         FF_TRY(ff_reader_sample(self->reader, number, &view, error));
         if (view.mapped && ff_guard_run(touch, &view))
             return ff_dataset_fault(job->settings.dataset, view.tensor, error);

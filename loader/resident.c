@@ -57,6 +57,7 @@ ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *erro
     }
     *bytes = 0;
     for (uint64_t number = 0; number < count; number++) {
+        ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES);
         FF_TRY(row_bytes(dataset, number, &row, error));
         if (!ff_add_u64(*bytes, row, bytes)) *bytes = UINT64_MAX;
     }

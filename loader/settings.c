@@ -1,6 +1,7 @@
 #include "loader/settings.h"
 
 #include "format/base/thread.h"
+#include "loader/reading.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,19 +29,11 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
                                       .block = options->block,
                                       .group = options->group,
                                       .kind = options->order};
-    if (options->order == FF_ORDER_BLOCK) {
-        uint64_t block, group;
-        ff_order_default_blocks(ff_metadata_slot_bytes(settings->metadata,
-                                                       settings->metadata->height,
-                                                       settings->metadata->width),
-                                &block, &group);
-        if (settings->order.block == 0) settings->order.block = block;
-        if (settings->order.group == 0) settings->order.group = group;
-    }
+    if (options->order == FF_ORDER_BLOCK) ff_reading_choose_blocks(settings, options);
     FF_TRY(ff_order_check(&settings->order, error));
     /* Block order needs neighbours on disk. */
     if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
-    return ff_dataset_storage_order(settings->dataset, &settings->sample_of_place, error);
+    return ff_dataset_storage_order(settings->dataset, &settings->storage, error);
 }
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */
@@ -84,6 +77,7 @@ static ff_status largest_sample(const ff_loader_settings *settings, uint64_t *by
     uint64_t largest = 1;
     for (uint64_t number = 0; number < settings->count; number++) {
         ff_entry entry;
+        ff_dataset_scan(settings->dataset, number, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
         uint64_t here = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
         if (here > largest) largest = here;
@@ -187,28 +181,6 @@ static ff_status resolve_threads(ff_loader_settings *settings, const ff_loader_o
     return FF_OK;
 }
 
-/* Sets larger than what memory can keep of them are read in one request a sample: each fault of a
- * mapping would read the device's whole read-ahead, and its pages are gone before they are used.
- * Sequential order uses all of them, and stays mapped. */
-static ff_status resolve_access(ff_loader_settings *settings, const ff_loader_options *options,
-                                ff_error *error) {
-    settings->direct = options->access == FF_ACCESS_READ;
-    if (options->access != FF_ACCESS_AUTO) return FF_OK;
-    ff_host_memory memory;
-    FF_TRY(ff_host_memory_for_files("", &memory, error));
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < ff_dataset_shard_count(settings->dataset); i++) {
-        ff_shard_info shard;
-        FF_TRY(ff_dataset_shard(settings->dataset, i, &shard, error));
-        bytes += shard.file_bytes;
-    }
-    if (bytes <= memory.bytes) return FF_OK;
-    settings->beyond_memory_bytes = bytes;
-    settings->memory = memory;
-    settings->direct = settings->order.kind != FF_ORDER_SEQUENTIAL;
-    return FF_OK;
-}
-
 /* The settings from later epochs on, and room for the largest rows in all of them. */
 static ff_status resolve_later(ff_loader_settings *settings, const ff_loader_options *options,
                                ff_error *error) {
@@ -221,6 +193,8 @@ static ff_status resolve_later(ff_loader_settings *settings, const ff_loader_opt
         ff_loader_options own = *options;
         own.size_count = 0;
         own.access = settings->direct ? FF_ACCESS_READ : FF_ACCESS_MAPPED;
+        own.block = settings->order.block;
+        own.group = settings->order.group;
         own.height = size->height;
         own.width = size->width;
         own.augment = size->augment;
@@ -255,8 +229,9 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     FF_TRY_DONE(resolve_labels(settings, options, error));
     FF_TRY_DONE(resolve_memory(settings, settings->row_bytes, error));
     FF_TRY_DONE(resolve_threads(settings, options, error));
+    FF_TRY_DONE(ff_reading_measure(settings, options, error));
     FF_TRY_DONE(resolve_order(settings, options, error));
-    FF_TRY_DONE(resolve_access(settings, options, error));
+    ff_reading_choose_access(settings, options);
     if (options->size_count) FF_TRY_DONE(resolve_later(settings, options, error));
 done:
     if (status != FF_OK) ff_loader_settings_free(settings);
@@ -274,7 +249,7 @@ void ff_loader_settings_free(ff_loader_settings *settings) {
     free(settings->later);
     ff_finish_free(&settings->finish);
     ff_augment_host_free(&settings->host);
-    free(settings->sample_of_place);
+    ff_storage_order_free(&settings->storage);
     free(settings->field);
     free(settings->label_offset);
     *settings = (ff_loader_settings){0};
@@ -304,9 +279,12 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .threads = settings->threads,
         .block = settings->order.block,
         .group = settings->order.group,
+        .order_bytes = settings->storage.bytes,
         .direct = settings->direct,
+        .shard_bytes = settings->shard_bytes,
         .beyond_memory_bytes = settings->beyond_memory_bytes,
         .memory = settings->memory,
+        .unmappable = settings->unmappable,
     };
 }
 

@@ -15,7 +15,7 @@ struct ff_loader_settings {
     uint64_t count; /* samples of the dataset */
 
     ff_order_spec order;
-    uint64_t *sample_of_place; /* for block order where storage order differs; NULL = the same */
+    ff_storage_order storage; /* the samples of the places that block order has */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
@@ -43,8 +43,9 @@ struct ff_loader_settings {
     int threads;
     uint32_t slots;
     bool direct; /* as in ff_loader_info */
-    uint64_t beyond_memory_bytes;
+    uint64_t shard_bytes, beyond_memory_bytes;
     ff_host_memory memory;
+    bool unmappable; /* as in ff_loader_info */
 
     /* Those from later epochs on: all as here but for augment, host, finish, height, width and
      * row_bytes; slots are the same. */

@@ -34,6 +34,7 @@ static ff_status balance(float *weights, const ff_splits *splits, ff_error *erro
     FF_TRY(ff_alloc(&counts, splits->classes, sizeof *counts, "class weights", error));
     for (uint64_t i = 0; i < ff_dataset_count(splits->train); i++) {
         int64_t class;
+        ff_dataset_scan(splits->train, i, FF_SCAN_LABELS);
         FF_TRY_DONE(ff_dataset_class(splits->train, i, index, &class, error));
         if (class < 0) continue;
         counts[class]++;

@@ -12,15 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ff_status add_mapped(uint64_t *bytes, ff_dataset *dataset, ff_error *error) {
-    if (!dataset) return FF_OK;
-    *bytes += ff_dataset_index_bytes(dataset);
-    for (uint32_t i = 0; i < ff_dataset_shard_count(dataset); i++) {
-        ff_shard_info shard;
-        FF_TRY(ff_dataset_shard(dataset, i, &shard, error));
-        *bytes += shard.file_bytes;
-    }
-    return FF_OK;
+/* Of a set that is read directly the index alone is mapped. */
+static void add_mapped(ff_needs *needs, ff_dataset *dataset, const ff_feed *feed) {
+    if (!dataset) return;
+    const ff_loader_info loader = ff_feed_describe(feed).loader;
+    const uint64_t shards = loader.direct ? 0 : loader.shard_bytes;
+    needs->mapped_bytes += ff_dataset_index_bytes(dataset) + shards;
+    needs->shard_bytes += shards;
 }
 
 /* The learning rates of every step and group: the trainer's, and the copy for updates. */
@@ -39,11 +37,11 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
                         .host_bytes = program_bytes(trainer) + rate_bytes(trainer),
                         .host_ranks = ff_job_sharing(job, job ? job->rank : 0, true),
                         .device_ranks = ff_job_sharing(job, job ? job->rank : 0, false)};
-    FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.train, error));
-    FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.val, error));
+    add_mapped(needs, trainer->splits.train, trainer->train_feed);
+    add_mapped(needs, trainer->splits.val, trainer->val_feed);
     ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
     const ff_absent_bytes most = ff_device_absent_most(device);
-    needs->host_bytes += most.pinned;
+    needs->host_bytes += most.pinned + ff_feed_describe(trainer->train_feed).loader.order_bytes;
     if (trainer->options->checkpoints)
         needs->host_bytes += ff_capture_bytes(trainer->model) + ff_hashes_bytes(trainer->model);
     if (trainer->counted) {
@@ -323,9 +321,21 @@ done:
     return status;
 }
 
+/* Each set fits alone, or it is read directly. */
+static ff_status check_maps(const ff_needs *needs, ff_error *error) {
+    const uint64_t left = ff_host_maps_left("").bytes;
+    if (needs->host_bytes + needs->shard_bytes <= left) return FF_OK;
+    return ff_fail(error, FF_NO_MEMORY,
+                   "the run maps %s of its sets and needs %s of memory, and %s is left of its "
+                   "address space (ulimit -v); a set larger than --memory BYTES is read directly",
+                   ff_say_bytes(needs->shard_bytes).text, ff_say_bytes(needs->host_bytes).text,
+                   ff_say_bytes(left).text);
+}
+
 ff_status ff_needs_check(const ff_trainer *trainer, ff_error *error) {
     const ff_needs *needs = &trainer->needs;
     char advice[96] = "not even the smallest batch fits; use a smaller model or smaller samples";
+    FF_TRY(check_maps(needs, error));
     if (trainer->options->job && trainer->options->job->channel) return check_ranks(trainer, error);
     if (share_of(needs) <= 1) return FF_OK;
     const int64_t fits = most_that_fits(trainer, false, 1, trainer->batch);

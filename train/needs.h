@@ -24,6 +24,7 @@ typedef struct ff_needs {
     const char *device_limit;     /* after device_has: " free"; "" for a planned device */
     int host_ranks, device_ranks; /* that share this memory: of ff_job_sharing */
     uint64_t mapped_bytes;        /* of the sets; page cache, which the system can reclaim */
+    uint64_t shard_bytes;         /* of these the files that are mapped while the run goes on */
 } ff_needs;
 
 /* For a trainer whose parts are built on an absent device (loader/device/absent.h), which counts

@@ -101,8 +101,9 @@ static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t le
 }
 
 /* What the order of the samples and the model depend on. */
-static const char *const fixed[] = {"recipe", "model",      "stem", "batch",   "seed",
-                                    "order",  "last-batch", "crop", "weights", "optimizer"};
+static const char *const fixed[] = {"recipe",     "model", "stem",    "batch",
+                                    "seed",       "order", "block",   "group",
+                                    "last-batch", "crop",  "weights", "optimizer"};
 
 /* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
  * bytes.

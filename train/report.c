@@ -118,6 +118,7 @@ static json_t *start_object(const ff_trainer *trainer) {
     const bool device = ff_machine_device(trainer->machine) != NULL;
     const ff_trainer_update *group = &trainer->groups[trainer->main_group];
     const ff_schedule *schedule = &group->schedule;
+    const ff_feed_info feed = ff_feed_describe(trainer->train_feed);
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",
         "event", "start", "version", ff_version, "model", trainer->model_name, "data",
@@ -127,8 +128,7 @@ static json_t *start_object(const ff_trainer *trainer) {
         (json_int_t)trainer->train_count, "val_samples", (json_int_t)trainer->val_count, "shape",
         (int)splits->channels, (int)splits->height, (int)splits->width, "device",
         device ? ff_machine_text(trainer->machine) : "cpu", "precision",
-        ff_precision_name(trainer->precision), "placement",
-        ff_json_text(ff_feed_describe(trainer->train_feed).placement), "compute",
+        ff_precision_name(trainer->precision), "placement", ff_json_text(feed.placement), "compute",
         ff_model_compute_name(trainer->model), "threads", ff_model_threads(trainer->model),
         "workers", trainer->workers);
     json_t *more = json_pack(
@@ -145,13 +145,14 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I}", "recipe",
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s}", "recipe",
         ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
         (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
         group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
         trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
         trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
-        (json_int_t)trainer->accumulate);
+        (json_int_t)trainer->accumulate, "block", (json_int_t)trainer->block, "group",
+        (json_int_t)trainer->group, "reading", ff_loader_say_reading(&feed.loader).text);
     return joined(joined(joined(object, more), updates), ff_summary_ranks(trainer));
 }
 

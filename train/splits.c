@@ -124,6 +124,7 @@ static ff_status check_labeled(ff_dataset *dataset, size_t field, int64_t *large
     *without = 0;
     for (uint64_t i = 0; i < count; i++) {
         int64_t value;
+        ff_dataset_scan(dataset, i, FF_SCAN_LABELS);
         FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
         if (value > *largest) *largest = value;
         *without += value < 0;

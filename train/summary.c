@@ -138,9 +138,25 @@ static void print_sizes(FILE *out, const ff_trainer *trainer) {
             trainer->splits.width);
 }
 
+/* "order block (341 samples a block, 2048 blocks a group), seed 0, 1 worker, verify first, ..." */
+static void print_loader(FILE *out, const ff_trainer *trainer) {
+    static const char *const verify[] = {"off", "first", "always"};
+    const ff_feed_info feed = ff_feed_describe(trainer->train_feed);
+    fprintf(out, "loader         order %s", ff_order_name(trainer->order));
+    if (trainer->order == FF_ORDER_BLOCK)
+        fprintf(out, " (%s a block, %s a group)",
+                ff_say_count(trainer->block, "sample", "samples").text,
+                ff_say_count(trainer->group, "block", "blocks").text);
+    fprintf(out, ", seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of %s\n", trainer->seed,
+            trainer->workers, trainer->workers == 1 ? "" : "s",
+            trainer->workers == 0 ? " (batches are filled between steps)" : "",
+            verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
+    if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
+    fprintf(out, "reading        %s\n", ff_loader_say_reading(&feed.loader).text);
+}
+
 static void print_data(FILE *out, const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
-    static const char *const verify[] = {"off", "first", "always"};
     print_set(out, "data", splits->train, "");
     if (splits->val)
         print_set(out, "validation", splits->val,
@@ -171,21 +187,7 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
     if (splits->val && splits->val_resize)
         fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
                 splits->val_resize, splits->height, splits->width);
-    const ff_feed_info feed = ff_feed_describe(trainer->train_feed);
-    fprintf(out,
-            "loader         order %s, seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of %s\n",
-            ff_order_name(trainer->order), trainer->seed, trainer->workers,
-            trainer->workers == 1 ? "" : "s",
-            trainer->workers == 0 ? " (batches are filled between steps)" : "",
-            verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
-    if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
-    if (!feed.loader.beyond_memory_bytes) return;
-    fprintf(
-        out,
-        "reading        the set takes %s, and memory can keep %s (%s), so samples are read from "
-        "the disk each epoch\n",
-        ff_say_bytes(feed.loader.beyond_memory_bytes).text,
-        ff_say_bytes(feed.loader.memory.bytes).text, feed.loader.memory.limit);
+    print_loader(out, trainer);
 }
 
 static void print_batches(FILE *out, const ff_trainer *trainer) {

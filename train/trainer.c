@@ -167,6 +167,14 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
     return FF_OK;
 }
 
+/* A run that began before groups followed the memory goes on with those of all sets then. */
+static void resolve_blocks(ff_trainer *trainer, const ff_trainer_options *options) {
+    trainer->block = (uint64_t)options->block;
+    trainer->group = (uint64_t)options->group;
+    if (options->order == FF_ORDER_BLOCK && options->first_step && !options->group)
+        trainer->group = FF_ORDER_GROUP;
+}
+
 /* ---- the machine and its precision ---- */
 
 static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *options,
@@ -245,6 +253,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     trainer->recipe_name = recipe->name;
     trainer->seed = (uint64_t)options->seed;
     trainer->order = options->order;
+    resolve_blocks(trainer, options);
     trainer->verify = options->verify;
     FF_TRY(resolve_augment(trainer, options, recipe, error));
     FF_TRY(ff_trainer_resolve_batches(trainer, options, recipe, error));

@@ -84,6 +84,8 @@ typedef struct ff_trainer_options {
     int64_t val_every; /* epochs; 0 = after the last one only */
 
     ff_order_kind order;
+    int64_t block, group;  /* as in ff_loader_options */
+    uint64_t memory_bytes; /* likewise */
     const char *augment;
     int64_t crop;       /* 0 = the whole sample */
     const char *sizes;  /* of sizes.h; NULL = one */
@@ -189,6 +191,7 @@ typedef struct ff_trainer {
     bool is_small;       /* samples enter the net with at most FF_RECIPE_SMALL pixels a side */
     bool pad_chosen;     /* 'crop' came without a number */
     ff_order_kind order;
+    uint64_t block, group; /* of order block, the same on all ranks; else 0 */
     ff_verify verify;
     int workers;
     uint64_t seed;

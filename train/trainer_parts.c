@@ -188,6 +188,11 @@ static void share_rows(const ff_job *job, bool training, ff_loader_options *load
     loader->share_total = training ? job->cuts[job->size] : (uint32_t)job->size;
 }
 
+static void share_memory(const ff_trainer_options *options, ff_loader_options *loader) {
+    loader->memory_bytes = options->memory_bytes;
+    loader->memory_ranks = options->job ? (uint32_t)options->job->local_size : 1;
+}
+
 ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error) {
     begin_at(trainer, step, &trainer->train_input);
     ff_feed_destroy(&trainer->train_feed);
@@ -221,6 +226,9 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     share_rows(options->job, true, &train);
     train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
+    train.block = trainer->block;
+    train.group = trainer->group;
+    share_memory(options, &train);
     begin_at(trainer, options->first_step, &train);
     train.height = trainer->sizes[0].height;
     train.width = trainer->sizes[0].width;
@@ -235,6 +243,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     ff_loader_options val = ff_feed_in_order(
         trainer->model, &splits->label, (uint64_t)(trainer->val_batch * ranks), splits->val_resize);
     share_rows(options->job, false, &val);
+    share_memory(options, &val);
     val.threads = trainer->workers;
     return build_feed(trainer, options, &val, splits->val, &trainer->val_feed, error);
 }
@@ -337,6 +346,18 @@ static ff_status begin_count(ff_trainer *trainer, ff_error *error) {
     return FF_OK;
 }
 
+/* Keeps the order's blocks, which a rank on a machine with other memory would choose otherwise. */
+static ff_status keep_blocks(ff_trainer *trainer, ff_error *error) {
+    const ff_loader_info loader = ff_feed_describe(trainer->train_feed).loader;
+    ff_job *job = trainer->options->job;
+    uint64_t blocks[] = {loader.block, loader.group};
+    if (job && job->channel && !trainer->options->counts)
+        FF_TRY(ff_job_take(job, blocks, sizeof blocks, error));
+    trainer->block = blocks[0];
+    trainer->group = blocks[1];
+    return FF_OK;
+}
+
 /* First builds everything on the absent device, by the same calls: a run that does not fit is
  * refused before it allocates any memory, and a dry run ends there. */
 ff_status ff_trainer_build_parts(ff_trainer *trainer, ff_error *error) {
@@ -345,6 +366,7 @@ ff_status ff_trainer_build_parts(ff_trainer *trainer, ff_error *error) {
     FF_TRY(begin_count(trainer, error));
     FF_TRY(build(trainer, error));
     FF_TRY(ff_job_meet(options->job, gpu.create ? &gpu : NULL, error));
+    FF_TRY(keep_blocks(trainer, error));
     FF_TRY(ff_needs_of(&trainer->needs, trainer, error));
     if (options->counts || options->planned) return FF_OK;
     FF_TRY(ff_needs_check(trainer, error));

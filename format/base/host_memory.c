@@ -81,20 +81,40 @@ static void look_at_all_groups(ff_host_memory *memory, const char *root, bool fi
     fclose(file);
 }
 
+/* UINT64_MAX: no limit. */
+static uint64_t addresses_left(const char *root) {
+    struct rlimit addresses;
+    uint64_t pages;
+    if (getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur == RLIM_INFINITY ||
+        !read_number(root, "proc/self/statm", NULL, &pages))
+        return UINT64_MAX;
+    const uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return addresses.rlim_cur > used ? addresses.rlim_cur - used : 0;
+}
+
+ff_host_maps ff_host_maps_left(const char *root) {
+    enum { SPARE = 1024 };
+    ff_host_maps left = {addresses_left(root), UINT64_MAX};
+    char path[FOLDER_BYTES + 64];
+    uint64_t most, used = SPARE;
+    if (!read_number(root, "proc/sys/vm/max_map_count", NULL, &most) ||
+        snprintf(path, sizeof path, "%s/proc/self/maps", root) >= (int)sizeof path)
+        return left;
+    FILE *file = fopen(path, "re"); /* a line each */
+    for (int c; file && (c = getc(file)) != EOF;) used += c == '\n';
+    if (file) fclose(file);
+    left.mappings = most > used ? most - used : 0;
+    return left;
+}
+
 /* files: all page cache counts as free. */
 static ff_host_memory look(const char *root, bool files) {
     ff_host_memory memory = {UINT64_MAX, "available"};
     uint64_t number;
-    struct rlimit addresses;
     if (read_number(root, "proc/meminfo", "MemAvailable:", &number))
         lower(&memory, number * 1024, "available");
     look_at_all_groups(&memory, root, files);
-    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
-        read_number(root, "proc/self/statm", NULL, &number)) {
-        const uint64_t used = number * (uint64_t)sysconf(_SC_PAGESIZE);
-        lower(&memory, addresses.rlim_cur > used ? addresses.rlim_cur - used : 0,
-              "left of its address space (ulimit -v)");
-    }
+    lower(&memory, addresses_left(root), "left of its address space (ulimit -v)");
     return memory;
 }
 
@@ -102,16 +122,18 @@ ff_host_memory ff_host_memory_left(const char *root) {
     return look(root, false);
 }
 
-ff_status ff_host_memory_for_files(const char *root, ff_host_memory *memory, ff_error *error) {
-    const char *given = getenv("FFLOAD_MEMORY");
-    uint64_t most = UINT64_MAX;
+ff_status ff_host_memory_for_files(const char *root, uint64_t most, ff_host_memory *memory,
+                                   ff_error *error) {
+    const char *given = most ? NULL : getenv("FFLOAD_MEMORY");
+    uint64_t variable = UINT64_MAX;
     const ff_option option = {.name = "FFLOAD_MEMORY",
                               .letter = FF_OPTION_BARE,
                               .kind = FF_OPTION_BYTES,
-                              .target = &most,
+                              .target = &variable,
                               .maximum = 1e18};
     *memory = look(root, true);
     if (given && *given) FF_TRY(ff_option_set(&option, given, error));
-    lower(memory, most, "by FFLOAD_MEMORY");
+    lower(memory, variable, "by FFLOAD_MEMORY");
+    if (most) lower(memory, most, "by the option memory");
     return FF_OK;
 }

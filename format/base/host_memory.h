@@ -17,10 +17,19 @@ typedef struct ff_host_memory {
  * under RLIMIT_AS. root: ""; in tests a folder with proc/ and sys/. Only reads. */
 ff_host_memory ff_host_memory_left(const char *root);
 
+/* What this process can still map: bytes of address space (RLIMIT_AS), and mappings
+ * (vm.max_map_count, less those there are and some for what else needs any). UINT64_MAX = unknown.
+ */
+typedef struct ff_host_maps {
+    uint64_t bytes, mappings;
+} ff_host_maps;
+ff_host_maps ff_host_maps_left(const char *root);
+
 /* The bytes of files that can stay in memory, beside what is allocated now: as above, but all page
- * cache of the groups counts as free, since it is such files; and at most FFLOAD_MEMORY, an
- * environment variable (4096, 64K, 128M, 1G). FF_USAGE where FFLOAD_MEMORY is not such a size. */
-FF_MUST_USE ff_status ff_host_memory_for_files(const char *root, ff_host_memory *memory,
-                                               ff_error *error);
+ * cache of the groups counts as free, since it is such files; and at most `most`, the option
+ * memory, or where that is 0 FFLOAD_MEMORY, an environment variable (4096, 64K, 128M, 1G). FF_USAGE
+ * where FFLOAD_MEMORY is not such a size. */
+FF_MUST_USE ff_status ff_host_memory_for_files(const char *root, uint64_t most,
+                                               ff_host_memory *memory, ff_error *error);
 
 #endif

@@ -9,7 +9,8 @@
 /* Values as given; texts are owned, NULL = the default. */
 struct ffload_options {
     int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
-    int64_t workers, prefetch, reserve;
+    int64_t workers, prefetch, reserve, local_world;
+    uint64_t memory;
     int dtype, layout, label_dtype, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
     ffload_check *check;
@@ -102,6 +103,16 @@ static void list_options(ffload_options *to, ff_option table[OPTIONS_MOST]) {
          .target = &to->placement,
          .choices = "auto|resident|stream|host"},
         {.name = "reserve", .kind = FF_OPTION_INTEGER, .target = &to->reserve, .maximum = 1 << 30},
+        {.name = "memory",
+         .kind = FF_OPTION_BYTES,
+         .target = &to->memory,
+         .minimum = 1,
+         .maximum = 1e18},
+        {.name = "local_world",
+         .kind = FF_OPTION_INTEGER,
+         .target = &to->local_world,
+         .minimum = 1,
+         .maximum = u32},
         {.name = NULL},
     };
     _Static_assert(sizeof all <= OPTIONS_MOST * sizeof *table, "the table has room");
@@ -112,6 +123,7 @@ static void list_options(ffload_options *to, ff_option table[OPTIONS_MOST]) {
 static const ffload_options defaults = {.batch_size = 256,
                                         .epochs = 1,
                                         .world = 1,
+                                        .local_world = 1,
                                         .cuts = 1,
                                         .workers = -1,
                                         .verify = FF_VERIFY_FIRST};
@@ -272,6 +284,11 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     settings->check = given->check;
     settings->context = given->context;
     settings->reserve_bytes = (uint64_t)given->reserve << 20;
+    options->memory_bytes = given->memory;
+    options->memory_ranks = (uint32_t)given->local_world;
+    if (options->order != FF_ORDER_BLOCK && (given->block || given->group))
+        return ff_fail(error, FF_USAGE, "%s: is of order block, and the order is %s",
+                       given->block ? "block" : "group", ff_order_name(options->order));
     if (given->rank >= given->world)
         return ff_fail(error, FF_USAGE, "rank: there is no rank %lld in a world of %lld",
                        (long long)given->rank, (long long)given->world);

@@ -125,6 +125,28 @@ at_end = ffload.Loader(SET, 20, seed=3, **WORDS)
 epoch(at_end)
 tap.ok(at_end.state_dict()["epoch"] == 1 and at_end.state_dict()["position"] == 0, "at an epoch's end: the next one")
 
+# ---- memory ----
+def reading(**words):
+    return ffload.Loader(SET, 20, **words).stats()["reading"]
+
+
+tap.ok(reading(memory="16K").startswith("read directly: the set has ") and reading(memory="16K").endswith(", by the option memory") and
+       reading(memory=1 << 30).startswith("mapped: the set has "), "memory decides how a set is read", reading(memory="16K"))
+os.environ["FFLOAD_MEMORY"] = "16K"
+tap.ok(reading().endswith(", by FFLOAD_MEMORY") and reading(memory="1G").startswith("mapped: "), "and comes before FFLOAD_MEMORY", reading())
+del os.environ["FFLOAD_MEMORY"]
+block = dict(order="block", block=1, seed=3, memory="16K")
+state = ffload.Loader(SET, 20, **block).state_dict()
+tap.ok((state["block"], state["group"]) == (1, 64) and ffload.Loader(SET, 20, order="block", block=1).state_dict()["group"] == 2048,
+       "a state has the group that was chosen by the memory", state)
+other = ffload.Loader(SET, 20, order="block", block=1, seed=3)
+tap.ok(raises(ffload.UsageError, lambda: other.load_state_dict(state), "the state is of group 64, this loader's is 2048"), "another group is refused")
+other = ffload.Loader(SET, 20, order="block", block=1, group=64, seed=3)
+other.load_state_dict(state)
+tap.ok(same(epoch(other), epoch(ffload.Loader(SET, 20, **block))), "the same one goes on, with other memory")
+tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, group=5), "group: is of order block, and the order is random") and
+       raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, memory="1 GB"), "memory: '1 GB' is not a size"), "what memory and blocks refuse")
+
 # ---- labels ----
 mixed = next(iter(ffload.Loader(SET, 20, augment="mixup=0.4", samples=True)))
 images, (labels, others, share), numbers = mixed

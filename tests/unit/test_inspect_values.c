@@ -8,6 +8,9 @@
 #include "tools/ffinspect/text.h"
 
 #include <math.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static bool close_to(double found, double wanted) {
     return fabs(found - wanted) <= 1e-12 * (1 + fabs(wanted));
@@ -171,14 +174,67 @@ static void storage_order_is_sorted(void **state) {
     char *folder = new_folder();
     set_spec spec = some_set();
     ff_dataset *dataset;
-    uint64_t *number;
+    ff_storage_order order;
     assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
-    assert_ok(ff_dataset_storage_order(dataset, &number, error));
-    assert_non_null(number);
-    for (uint64_t p = 0; p < spec.items; p++)
-        assert_int_equal(number[p], set_item_at(&spec, p)); /* nothing is skipped */
-    free(number);
+    for (int wide = 0; wide < 2; wide++) {
+        assert_ok(wide ? ff_storage_order_make(dataset, true, &order, error)
+                       : ff_dataset_storage_order(dataset, &order, error));
+        assert_true(ff_storage_order_differs(&order));
+        assert_int_equal(order.bytes, spec.items * (wide ? 8 : 4));
+        for (uint64_t p = 0; p < spec.items; p++) /* nothing is skipped */
+            assert_int_equal(ff_storage_order_at(&order, p), set_item_at(&spec, p));
+        ff_storage_order_free(&order);
+    }
+    ff_dataset_close(&dataset);
+    remove_folder(folder);
+}
+
+static void storage_order_of_numbers_takes_no_memory(void **state) {
+    (void)state;
+    char *folder = new_folder();
+    set_spec spec = some_set();
+    spec.shuffled = false;
+    ff_dataset *dataset;
+    ff_storage_order order;
+    assert_ok(set_write(&spec, folder, NULL, error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+    assert_ok(ff_dataset_storage_order(dataset, &order, error));
+    assert_false(ff_storage_order_differs(&order));
+    assert_int_equal(order.bytes, 0);
+    for (uint64_t p = 0; p < spec.items; p++) assert_int_equal(ff_storage_order_at(&order, p), p);
+    ff_dataset_close(&dataset);
+    remove_folder(folder);
+}
+
+/* Of a process with less address space than the order takes. */
+static int order_in_little_memory(ff_dataset *dataset) {
+    ff_storage_order order;
+    ff_error failure = {0};
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
+    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + 8 * ff_dataset_count(dataset);
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (ff_dataset_storage_order(dataset, &order, &failure) != FF_NO_MEMORY) return 3;
+    return !strstr(failure.message, "left of its address space (ulimit -v); of a set packed");
+}
+
+static void storage_order_without_memory_is_refused(void **state) {
+    (void)state;
+    char *folder = new_folder();
+    set_spec spec = some_set();
+    spec.height = spec.width = 1;
+    spec.items = 50000;
+    spec.per_shard = 25000;
+    ff_dataset *dataset;
+    int result;
+    assert_ok(set_write(&spec, folder, NULL, error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+    const pid_t child = fork();
+    if (!child) _exit(order_in_little_memory(dataset));
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
     ff_dataset_close(&dataset);
     remove_folder(folder);
 }
@@ -337,6 +393,8 @@ int main(void) {
         cmocka_unit_test(statistics_of_large_images),
         cmocka_unit_test(statistics_of_no_value),
         cmocka_unit_test(storage_order_is_sorted),
+        cmocka_unit_test(storage_order_of_numbers_takes_no_memory),
+        cmocka_unit_test(storage_order_without_memory_is_refused),
         cmocka_unit_test(ranges),
         cmocka_unit_test(names_are_safe_to_print),
         cmocka_unit_test(floats),

@@ -4,6 +4,9 @@
 #include "tests/unit/format_set.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { BATCH = 32, SAMPLES = 300 };
 
@@ -69,6 +72,84 @@ static void the_way_follows_memory(void **state) {
     }
 }
 
+/* Without a group of its own, block order has one that the memory can keep, of which each of the
+ * ranks on a machine has a part. */
+static void groups_follow_memory(void **state) {
+    (void)state;
+    set_spec set = plain_set(2000);
+    set.height = set.width = 12;
+    ff_dataset *dataset = open_new_set(&set);
+    const uint64_t sample = ff_metadata_slot_bytes(ff_dataset_metadata(dataset), 12, 12);
+    const struct {
+        uint64_t memory, group;
+        uint32_t ranks;
+    } cases[] = {{0, 2048, 1}, {1, 64, 0}, {8 * 100 * sample, 100, 1}, {8 * 200 * sample, 100, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_loader *loader;
+        ff_loader_options options = ff_loader_defaults();
+        options.order = FF_ORDER_BLOCK;
+        options.block = 1;
+        options.memory_bytes = cases[i].memory;
+        options.memory_ranks = cases[i].ranks;
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
+        const ff_loader_info info = ff_loader_describe(loader);
+        assert_int_equal(info.direct, cases[i].memory != 0);
+        assert_int_equal(info.block, 1);
+        assert_int_equal(info.group, cases[i].group);
+        const char *text = ff_loader_say_reading(&info).text;
+        assert_true(strncmp(text, info.direct ? "read directly: the set has " : "mapped: the set ",
+                            12) == 0);
+        if (cases[i].memory) assert_non_null(strstr(text, ", by the option memory"));
+        ff_loader_destroy(&loader);
+    }
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
+/* An epoch of a process that has less address space than the set. */
+static int load_in_little(const set_spec *set, ff_order_kind order) {
+    ff_error failure = {0}, *error = &failure;
+    ff_dataset *dataset;
+    ff_loader *loader;
+    ff_slot *slot;
+    unsigned long pages = 0;
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = 8, options.order = order, options.threads = 0, options.epochs = 1;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
+    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (32u << 20);
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (ff_dataset_open(&dataset, set->folder, FF_VERIFY_FIRST, error) != FF_OK) return 3;
+    const ff_status status = ff_loader_create(&loader, dataset, &options, error);
+    if (set->zstd)
+        return status == FF_NO_MEMORY && strstr(failure.message, "is left (ulimit -v)") ? 0 : 4;
+    if (status != FF_OK || !ff_loader_describe(loader).direct) return 5;
+    for (uint64_t i = 0; i < set->items / options.batch; i++) {
+        if (ff_loader_acquire(loader, &slot, error) != FF_OK) return 6;
+        ff_loader_release(loader, slot, NULL);
+    }
+    return 0;
+}
+
+static void sets_beyond_the_address_space(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++) {
+        set_spec set = plain_set(160);
+        set.height = set.width = 256;
+        set.per_shard = 4;
+        set.zstd = zstd;
+        assert_ok(set_make(&set, error));
+        for (ff_order_kind order = 0; order < FF_ORDER_KIND_COUNT; order++) {
+            int result;
+            const pid_t child = fork();
+            if (!child) _exit(load_in_little(&set, order));
+            assert_int_equal(waitpid(child, &result, 0), child);
+            assert_int_equal(result, 0);
+        }
+        set_remove(&set);
+    }
+}
+
 static void a_size_that_is_none(void **state) {
     (void)state;
     set_spec set = plain_set(SAMPLES);
@@ -88,6 +169,8 @@ static void a_size_that_is_none(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_way_follows_memory),
+        cmocka_unit_test(groups_follow_memory),
+        cmocka_unit_test(sets_beyond_the_address_space),
         cmocka_unit_test(a_size_that_is_none),
     };
     return cmocka_run_group_tests_name("loader_access", tests, NULL, NULL);

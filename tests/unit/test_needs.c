@@ -136,6 +136,18 @@ static void put(const char *root, const char *path, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
+static void mappings_that_are_left(void **state) {
+    (void)state;
+    char *root = new_folder();
+    assert_true(ff_host_maps_left(root).mappings == UINT64_MAX);
+    put(root, "proc/sys/vm/max_map_count", "65530\n");
+    put(root, "proc/self/maps", "00-01 r--p a\n01-02 r-xp b\n02-03 rw-p c\n");
+    assert_int_equal(ff_host_maps_left(root).mappings, 65530 - 3 - 1024);
+    put(root, "proc/sys/vm/max_map_count", "1000\n");
+    assert_int_equal(ff_host_maps_left(root).mappings, 0);
+    remove_folder(root);
+}
+
 static void the_least_limit_counts(void **state) {
     (void)state;
     char *root = new_folder();
@@ -169,11 +181,17 @@ static void the_least_limit_counts(void **state) {
     put(root, "sys/fs/cgroup/memory/memory.stat",
         "total_inactive_file 50000\ntotal_active_file 20000\n");
     assert_int_equal(ff_host_memory_left(root).bytes, 350000);
-    assert_ok(ff_host_memory_for_files(root, &memory, error));
+    assert_ok(ff_host_memory_for_files(root, 0, &memory, error));
     assert_int_equal(memory.bytes, 370000);
     setenv("FFLOAD_MEMORY", "1K", 1);
-    assert_ok(ff_host_memory_for_files(root, &memory, error));
+    assert_ok(ff_host_memory_for_files(root, 0, &memory, error));
     assert_int_equal(memory.bytes, 1024);
+    /* the option comes before it, and the machine's limit before both */
+    assert_ok(ff_host_memory_for_files(root, 2048, &memory, error));
+    assert_int_equal(memory.bytes, 2048);
+    assert_string_equal(memory.limit, "by the option memory");
+    assert_ok(ff_host_memory_for_files(root, 1 << 30, &memory, error));
+    assert_int_equal(memory.bytes, 370000);
     unsetenv("FFLOAD_MEMORY");
     remove_folder(root);
 }
@@ -184,6 +202,7 @@ int main(void) {
         cmocka_unit_test(rates_are_counted),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(the_least_limit_counts),
+        cmocka_unit_test(mappings_that_are_left),
     };
     return cmocka_run_group_tests_name("needs", tests, NULL, NULL);
 }

@@ -174,8 +174,9 @@ static void block_order_mixes_classes(void **state) {
         uint64_t classes, a_class, sample_bytes;
     } sets[] = {{1000, 1281, 301056}, {1000, 1281, 3072}, {100, 500, 6144}};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        uint64_t count = sets[i].classes * sets[i].a_class, block, group;
-        ff_order_default_blocks(sets[i].sample_bytes, &block, &group);
+        uint64_t count = sets[i].classes * sets[i].a_class;
+        uint64_t block = ff_order_default_block(sets[i].sample_bytes);
+        uint64_t group = ff_order_default_group(block * sets[i].sample_bytes, UINT64_MAX);
         ff_order random = order_of(FF_ORDER_RANDOM, count, 1, 0, 0, 0);
         ff_order blocks = order_of(FF_ORDER_BLOCK, count, 1, 0, block, group);
         double of_random = classes_of_batches(&random, sets[i].a_class);
@@ -207,12 +208,16 @@ static void default_blocks(void **state) {
     static const uint64_t wanted[][2] = {{0, 1 << 20},          {1, 1 << 20}, {3072, 341},
                                          {301056, 3},           {1 << 19, 2}, {(1 << 20) - 1, 1},
                                          {UINT64_C(1) << 40, 1}};
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        uint64_t block = 0, group = 0;
-        ff_order_default_blocks(wanted[i][0], &block, &group);
-        assert_int_equal(block, wanted[i][1]);
-        assert_int_equal(group, 2048);
-    }
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        assert_int_equal(ff_order_default_block(wanted[i][0]), wanted[i][1]);
+    /* A group is what fits, from 64 to 2048 blocks. */
+    static const uint64_t groups[][3] = {{1 << 20, 0, 64},
+                                         {1 << 20, 100u << 20, 100},
+                                         {1 << 20, UINT64_C(2047) << 20, 2047},
+                                         {1 << 20, UINT64_C(3) << 40, 2048},
+                                         {0, UINT64_MAX, 2048}};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        assert_int_equal(ff_order_default_group(groups[i][0], groups[i][1]), groups[i][2]);
 }
 
 static void names_and_checks(void **state) {

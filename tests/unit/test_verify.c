@@ -5,6 +5,9 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Small, with variable shapes, wide labels, padding and a skipped item. */
 static set_spec tiny(bool zstd) {
@@ -284,6 +287,42 @@ static void shard_shrinks_while_open(void **state) {
     }
 }
 
+/* In a process that may map a few shards, not all of them: the index is built, and every byte is
+ * checked, in any order of storage. */
+static int build_and_verify(const set_spec *set) {
+    ff_writer_result result;
+    ff_error failure = {0}, *error = &failure;
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
+    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (16u << 20);
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (ff_index_build(set->folder, NULL, &result, NULL, error) == FF_OK) {
+        if (result.shard_count != 40 || result.file_bytes < (48u << 20)) return 3;
+        if (ff_verify_split(set->folder, 1, NULL, NULL, error) == FF_OK) return 0;
+    }
+    print_message("%s\n", failure.message);
+    return 4;
+}
+
+static void more_shards_than_can_be_mapped(void **state) {
+    (void)state;
+    for (int shuffled = 0; shuffled < 2; shuffled++) {
+        set_spec set = small_set;
+        set.height = set.width = 256;
+        set.items = 160;
+        set.per_shard = 4;
+        set.shuffled = shuffled;
+        assert_ok(set_make(&set, error));
+        int result;
+        const pid_t child = fork();
+        if (!child) _exit(build_and_verify(&set));
+        assert_int_equal(waitpid(child, &result, 0), child);
+        assert_int_equal(result, 0);
+        set_remove(&set);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         /* first: cmocka installs its own handlers before each test, the guard its handler once */
@@ -293,6 +332,7 @@ int main(void) {
         cmocka_unit_test(truncations),
         cmocka_unit_test(reports_all),
         cmocka_unit_test(index_that_disagrees),
+        cmocka_unit_test(more_shards_than_can_be_mapped),
     };
     return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
 }

@@ -184,6 +184,7 @@ static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest,
     *largest = 0;
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         ff_entry entry;
+        ff_dataset_scan(dataset, i, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(dataset, i, &entry, error));
         uint64_t bytes = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
         if (bytes > UINT32_MAX)
@@ -202,15 +203,16 @@ static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest,
 /* Both orders. Storage order is that of all samples, minus those that are not read. */
 static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t samples, uint64_t seed,
                              ff_error *error) {
-    uint64_t *stored, filled = 0;
+    ff_storage_order stored;
+    uint64_t filled = 0;
     FF_TRY(ff_alloc(&set->sequential, samples, sizeof(uint64_t), "an order", error));
     FF_TRY(ff_alloc(&set->random, samples, sizeof(uint64_t), "an order", error));
     FF_TRY(ff_dataset_storage_order(dataset, &stored, error));
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
-        uint64_t number = stored ? stored[i] : i;
+        uint64_t number = ff_storage_order_at(&stored, i);
         if (number < samples) set->sequential[filled++] = number;
     }
-    free(stored);
+    ff_storage_order_free(&stored);
     ff_permutation permutation;
     ff_permutation_init(&permutation, samples, seed, 0, 0);
     for (uint64_t i = 0; i < samples; i++) set->random[i] = ff_permutation_at(&permutation, i, 0);

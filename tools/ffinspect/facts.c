@@ -71,6 +71,7 @@ static ff_status scan(ff_facts *facts, ff_dataset *dataset, ff_reader *reader, f
     facts->smallest_height = facts->smallest_width = UINT32_MAX;
     for (uint64_t number = 0; number < ff_dataset_count(dataset); number++) {
         ff_entry entry;
+        ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES | FF_SCAN_LABELS);
         FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
         if (entry.shard < before.shard ||
             (entry.shard == before.shard && entry.offset < before.offset))

@@ -61,19 +61,20 @@ typedef struct npy_writing {
 
 /* A file is filled in storage order, so that no compressed frame is decompressed twice. */
 static ff_status write_samples(const npy_writing *writing, ff_file *file, uint64_t header_bytes,
-                               const uint64_t *order, ff_error *error) {
+                               const ff_storage_order *order, ff_error *error) {
     ff_progress progress;
-    uint64_t done = 0, total = order ? ff_dataset_count(writing->dataset) : writing->end;
+    const bool jumps = ff_storage_order_differs(order);
+    uint64_t done = 0, total = jumps ? ff_dataset_count(writing->dataset) : writing->end;
     ff_status status = FF_OK;
     ff_progress_begin(&progress, "writing", "samples", writing->end - writing->begin, false);
-    for (uint64_t i = order ? 0 : writing->begin; i < total && status == FF_OK; i++) {
-        uint64_t number = order ? order[i] : i;
+    for (uint64_t i = jumps ? 0 : writing->begin; i < total && status == FF_OK; i++) {
+        uint64_t number = ff_storage_order_at(order, i);
         ff_view view;
         if (number < writing->begin || number >= writing->end) continue;
         FF_TRY_DONE(ff_interrupt_check(error));
         FF_TRY_DONE(ff_reader_sample(writing->reader, number, &view, error));
         FF_TRY_DONE(ff_view_copy(writing->dataset, &view, writing->tensor, error));
-        if (order)
+        if (jumps)
             status =
                 ff_file_rewrite(file, header_bytes + (number - writing->begin) * view.tensor_bytes,
                                 writing->tensor, view.tensor_bytes, error);
@@ -88,7 +89,8 @@ done:
 
 static ff_status fill_array(const npy_writing *writing, ff_file *file, ff_error *error) {
     const ff_metadata *metadata = writing->metadata;
-    uint64_t shape[1 + AXES] = {writing->end - writing->begin}, *order = NULL;
+    uint64_t shape[1 + AXES] = {writing->end - writing->begin};
+    ff_storage_order order = {0};
     sample_shape(metadata, metadata->height, metadata->width, shape + 1);
     ff_buffer header = {0};
     ff_status status;
@@ -96,9 +98,9 @@ static ff_status fill_array(const npy_writing *writing, ff_file *file, ff_error 
     if (ff_file_seekable(file))
         FF_TRY_DONE(ff_dataset_storage_order(writing->dataset, &order, error));
     FF_TRY_DONE(ff_file_write(file, header.bytes, header.length, error));
-    FF_TRY_DONE(write_samples(writing, file, header.length, order, error));
+    FF_TRY_DONE(write_samples(writing, file, header.length, &order, error));
 done:
-    free(order);
+    ff_storage_order_free(&order);
     ff_buffer_free(&header);
     return status;
 }

@@ -32,6 +32,7 @@ static ff_status count_classes(spread_classes *classes, ff_dataset *dataset, siz
     for (uint64_t i = 0; i < ff_dataset_count(dataset) && *sound; i++) {
         int64_t value;
         FF_TRY(ff_interrupt_check(error));
+        ff_dataset_scan(dataset, i, FF_SCAN_LABELS);
         FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
         *sound = value < CLASSES_LIMIT;
         if (value < 0) {
@@ -92,6 +93,7 @@ static ff_status pick(const spread_classes *classes, ff_dataset *dataset, size_t
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         int64_t value;
         FF_TRY(ff_interrupt_check(error));
+        ff_dataset_scan(dataset, i, FF_SCAN_LABELS);
         FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
         spread_class *class = &classes->item[value < 0 ? (int64_t)classes->count - 1 : value];
         if (class->chosen < class->share &&

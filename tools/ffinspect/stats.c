@@ -159,7 +159,7 @@ static void sample_body(void *context) {
 
 typedef struct measurement {
     ff_dataset *dataset;
-    const uint64_t *order; /* of storage; NULL = numbers */
+    ff_storage_order order;
     uint64_t chunk_samples;
     ff_channel_stats *chunk_stats; /* [chunks][channels] */
     pthread_mutex_t mutex;
@@ -173,7 +173,7 @@ static ff_status add_chunk(measurement *all, ff_reader *reader, uint64_t from, u
     for (uint64_t i = from; i < to; i++) {
         ff_view view;
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(ff_reader_sample(reader, all->order ? all->order[i] : i, &view, error));
+        FF_TRY(ff_reader_sample(reader, ff_storage_order_at(&all->order, i), &view, error));
         sample_job job = {
             .metadata = ff_dataset_metadata(all->dataset), .view = &view, .stats = stats};
         const void *fault = ff_guard_run(sample_body, &job);
@@ -207,7 +207,7 @@ static void chunk_body(void *context, size_t index) {
 
 ff_status ff_inspect_stats(ff_channel_stats **out, ff_dataset *dataset, int jobs, ff_error *error) {
     uint32_t channels = ff_dataset_metadata(dataset)->channels;
-    uint64_t count = ff_dataset_count(dataset), *order = NULL;
+    uint64_t count = ff_dataset_count(dataset);
     /* Chunks depend only on the dataset and are merged in order, so the result depends only on it,
      * too. */
     uint64_t limit = ACCUMULATORS_LIMIT / channels;
@@ -216,8 +216,7 @@ ff_status ff_inspect_stats(ff_channel_stats **out, ff_dataset *dataset, int jobs
     if (all.chunk_samples < 16) all.chunk_samples = 16;
     uint64_t chunks = (count + all.chunk_samples - 1) / all.chunk_samples;
     *out = NULL;
-    FF_TRY(ff_dataset_storage_order(dataset, &order, error));
-    all.order = order;
+    FF_TRY(ff_dataset_storage_order(dataset, &all.order, error));
     ff_status status;
     FF_TRY_DONE(ff_alloc(&all.chunk_stats, chunks * channels, sizeof *all.chunk_stats, "statistics",
                          error));
@@ -237,7 +236,7 @@ ff_status ff_inspect_stats(ff_channel_stats **out, ff_dataset *dataset, int jobs
         if (!(*out)[c].count) (*out)[c].mean = (*out)[c].minimum = (*out)[c].maximum = (double)NAN;
 done:
     free(all.chunk_stats);
-    free(order);
+    ff_storage_order_free(&all.order);
     if (status != FF_OK) {
         free(*out);
         *out = NULL;

@@ -79,6 +79,7 @@ ff_status ff_emptied_count(json_t **counts, const ff_source_split *split,
 static ff_status clear_packed(listed *classes, ff_dataset *dataset, size_t index, ff_error *error) {
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         struct listed_class wanted = {0}, *found;
+        ff_dataset_scan(dataset, i, FF_SCAN_LABELS);
         FF_TRY(ff_dataset_class(dataset, i, index, &wanted.value, error));
         found = bsearch(&wanted, classes->of, classes->count, sizeof wanted, compare_values);
         if (found) found->items = 0;

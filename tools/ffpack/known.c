@@ -51,6 +51,7 @@ static ff_status add_all(ff_known *known, ff_dataset *dataset, ff_error *error) 
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         ff_entry entry;
         size_t key_bytes;
+        ff_dataset_scan(dataset, i, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(dataset, i, &entry, error));
         FF_TRY(ff_dataset_key(dataset, i, key, &key_bytes, error));
         put(known, hash_of(key, key_bytes, entry.source_checksum));

@@ -132,6 +132,11 @@ ff_status ff_settings_use(ff_settings *out,
          "needed: that of resize in --augment, else 8/7 of the crop, 256 for 224."},
         {"order", 0, FF_OPTION_CHOICE, NULL, &out->order, "random|block|sequential", 0, 0,
          "Order of an epoch; block suits data larger than memory; default random."},
+        {"block", 0, FF_OPTION_INTEGER, "N", &trainer->block, NULL, 1, most_seeds,
+         "With --order block: samples that are stored together; default: about 1 MiB of them."},
+        {"group", 0, FF_OPTION_INTEGER, "N", &trainer->group, NULL, 1, most_seeds,
+         "With --order block: blocks that are mixed with each other; default 2048, of a set larger "
+         "than memory as many as memory can keep, from 64 on; a run that goes on keeps its own."},
         {"last-batch", 0, FF_OPTION_CHOICE, NULL, &out->last_batch, "drop|keep", 0, 0,
          "Whether an incomplete last batch of an epoch is dropped or kept; default drop."},
         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
@@ -251,6 +256,10 @@ ff_status ff_settings_use(ff_settings *out,
          "The replicas' parts of a batch, as in 2,3,3; auto: by the speed and the free memory of "
          "each, measured first, also of the ranks that --ranks or a launcher starts; default: equal "
          "ones."},
+        {"memory", 0, FF_OPTION_BYTES, "BYTES", &trainer->memory_bytes, NULL, 1, 1e18,
+         "Memory for keeping the sets and reading them ahead, shared by the ranks on this machine; a "
+         "larger set is read directly; default: what the machine and the limits of the process leave, "
+         "at most the environment's FFLOAD_MEMORY."},
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 1, 64,
          "Start N ranks on this machine, a process each, which have equal parts of every batch; "
          "torchrun, mpirun and srun start them on several machines."},

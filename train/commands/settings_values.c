@@ -44,6 +44,9 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
         return ff_fail(error, FF_USAGE, "--world only predicts; it needs --dry-run and --net");
     if (out->net && !out->world)
         return ff_fail(error, FF_USAGE, "--net is the network of --world N, which is missing");
+    if (trainer->order != FF_ORDER_BLOCK && (trainer->block || trainer->group))
+        return ff_fail(error, FF_USAGE, "--%s is of --order block, and the order is %s",
+                       trainer->block ? "block" : "group", ff_order_name(trainer->order));
     if (trainer->parts && !trainer->reproducible)
         return ff_fail(error, FF_USAGE, "--parts needs --reproducible");
     if (!trainer->device) trainer->device = "auto";
@@ -161,6 +164,11 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     }
     options->augment = trainer->augment_text;
     options->val_every = trainer->val_every;
+    /* A run that began without them goes on without. */
+    if (trainer->order == FF_ORDER_BLOCK && (options->group || !options->first_step)) {
+        options->block = (int64_t)trainer->block;
+        options->group = (int64_t)trainer->group;
+    }
     options->label_smoothing = trainer->label_smoothing;
     for (int i = 0; i < VIEWS; i++)
         if (views_of[i] == trainer->views) settings->views = i;
@@ -183,6 +191,7 @@ void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
     settings->dp = NULL;
     if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
     settings->ranks = defaults.ranks;
+    settings->trainer.memory_bytes = 0;
     settings->trainer.scale_lr = false; /* the rates are resolved */
     if (settings->trainer.groups) settings->trainer.groups = trainer->groups_text;
     settings->rank_timeout = defaults.rank_timeout;

@@ -71,6 +71,8 @@ class Loader:
                  torch where that is imported, else numpy where that is, else dlpack
     samples      whether batches end with the samples' numbers
     verify       "first", "always", "off": when samples' checksums are compared; of a Dataset: as it was opened
+    memory       bytes, or "512M", "8G": for keeping the set in memory and for reading ahead, shared by the ranks on this
+                 machine; a larger set is read directly; by default what machine and limits leave, at most FFLOAD_MEMORY
 
     UsageError says which option does not fit, the others or the set; BadData and OSError as Dataset.
 
@@ -86,7 +88,7 @@ class Loader:
                  last_batch: str = "drop", placement: str = "auto", reserve: Optional[int] = None, label: Any = None,
                  workers: Optional[int] = None, prefetch: Optional[int] = None, rank: Optional[int] = None,
                  world: Optional[int] = None, cuts: int = 1, as_: Optional[str] = None, samples: bool = False,
-                 verify: str = "first") -> None:
+                 verify: str = "first", memory: Union[int, str, None] = None) -> None:
         self._as = as_
         kind = kind_of(as_)
         rank, world = ranks.chosen(rank, world)
@@ -97,7 +99,7 @@ class Loader:
                    "order": order, "block": block, "group": group, "seed": seed, "epochs": 0, "last_batch": last_batch,
                    "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "rank": rank, "world": world, "cuts": cuts, "verify": verify,
-                   "label_dtype": "i64"}
+                   "memory": memory, "local_world": ranks.beside(world), "label_dtype": "i64"}
         if epochs < 0:
             raise UsageError("epochs=%d: it is 0 or more" % epochs)
         self._epochs = epochs
@@ -244,17 +246,19 @@ class Loader:
 
     # ---- about it -----------------------------------------------------------------------------
 
-    def stats(self) -> Dict[str, float]:
+    def stats(self) -> Dict[str, Any]:
         """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
-        fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them."""
+        fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them; and
+        reading: how the set's files are read, and why."""
         wait, fill, samples, batches, blocks = self.own.stats()
         seconds = time.monotonic() - self._began if self._began is not None else 0.0
         return {"wait_seconds": wait / 1e9, "wait_share": wait / 1e9 / seconds if seconds > 0 else 0.0,
-                "fill_seconds": fill / 1e9, "samples": samples, "batches": batches, "blocks": blocks}
+                "fill_seconds": fill / 1e9, "samples": samples, "batches": batches, "blocks": blocks,
+                "reading": self._about["reading"]}
 
     def describe(self) -> Dict[str, Any]:
         """batches, samples, rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
-        and reason (why this one), tensors. Names are percent-escaped."""
+        and reason (why this one), reading, tensors. Names are percent-escaped."""
         return dict(self._about)
 
     def close(self) -> None:

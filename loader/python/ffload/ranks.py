@@ -46,3 +46,11 @@ def chosen(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
     if rank is None or world is None:
         raise UsageError("rank and world are given together")
     return rank, world
+
+
+def beside(world: int) -> int:
+    """How many of the ranks are on this machine, itself included, as far as a launcher's variables tell; else 1."""
+    for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"):
+        if os.environ.get(name, "").isdigit():
+            return max(1, min(world, int(os.environ[name])))
+    return 1

@@ -105,7 +105,8 @@ FFLOAD_API const char *ffload_version(void);
  *
  *   order       random (default) | block: for sets larger than memory | sequential
  *   block       N (auto): with order block, samples that are stored together
- *   group       N (auto): with order block, blocks that are mixed with each other
+ *   group       N (auto): with order block, blocks that are mixed with each other. auto: 2048; of
+ *               a set that memory cannot keep as many as it can, from 64 on
  *   seed        N (0): of order and augmentation, up to 2^53
  *   epoch       N (0): the first one
  *   position    N (0): samples of it that come before the first batch
@@ -117,6 +118,10 @@ FFLOAD_API const char *ffload_version(void);
  *   workers     N (auto): threads that make batches ahead of their use; 0: the caller's does. auto:
  *               as many as there are processors, at most 8
  *   prefetch    N (auto): batches that are ready or being made
+ *   memory      BYTES, as in 512M and 8G (default: what the machine and the process's limits leave,
+ *               at most FFLOAD_MEMORY, an environment variable): for the page cache of the set and
+ *               for reading ahead; a set that is larger is read directly
+ *   local_world N (1): of the ranks, those on this machine, which share its memory
  *   verify      off | first (default) | always: whether a sample's checksum is compared, the first
  *               time that it is read, or each time; for ffload_dataset_open
  *
@@ -225,9 +230,9 @@ FFLOAD_API void ffload_loader_destroy(ffload_loader **loader);
 
 /* What it gives, as JSON: an object with batches (of an epoch from its start), samples (of the
  * set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
- * and reason (a sentence: why this placement), and tensors, an array of {name, dtype, shape,
- * strides} of a full batch. Names are percent-escaped. Valid until the next call of this function
- * or the end of the loader. */
+ * and reason (a sentence: why this placement), reading (how the files are read, and why), and
+ * tensors, an array of {name, dtype, shape, strides} of a full batch. Names are percent-escaped.
+ * Valid until the next call of this function or the end of the loader. */
 FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,
                                       ffload_error *error);
 

@@ -1,0 +1,95 @@
+#include "loader/reading.h"
+
+#include "format/base/say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Of the memory for files, a loader reads ahead into one part of so many. */
+enum { AHEAD_PART = 4 };
+
+/* The files that a loader would map beside those that are mapped already. */
+typedef struct files {
+    uint64_t bytes, count;
+} files;
+
+/* Compressed sets are always mapped, others where that is asked for. */
+static ff_status check_maps(ff_loader_settings *settings, const ff_loader_options *options,
+                            const files *wanted, ff_error *error) {
+    const ff_host_maps left = ff_host_maps_left("");
+    const char *path = ff_dataset_path(settings->dataset);
+    const bool maps = options->access == FF_ACCESS_MAPPED ||
+                      settings->metadata->compression != FF_COMPRESSION_NONE;
+    settings->unmappable = wanted->bytes > left.bytes || wanted->count > left.mappings;
+    if (!settings->unmappable || !maps) return FF_OK;
+    if (wanted->count > left.mappings)
+        return ff_fail(error, FF_NO_MEMORY,
+                       "%s: %" PRIu64 " shards are to be mapped, and the process may map %" PRIu64
+                       " more (vm.max_map_count); pack it with a larger --shard-size, or without "
+                       "--compress, so that it is read directly",
+                       path, wanted->count, left.mappings);
+    return ff_fail(error, FF_NO_MEMORY,
+                   "%s: its shards are to be mapped, which takes %s of address space, and %s is "
+                   "left (ulimit -v); a set without --compress is read directly",
+                   path, ff_say_bytes(wanted->bytes).text, ff_say_bytes(left.bytes).text);
+}
+
+ff_status ff_reading_measure(ff_loader_settings *settings, const ff_loader_options *options,
+                             ff_error *error) {
+    files wanted = {0};
+    FF_TRY(ff_host_memory_for_files("", options->memory_bytes, &settings->memory, error));
+    for (uint32_t i = 0; i < ff_dataset_shard_count(settings->dataset); i++) {
+        ff_shard_info shard;
+        FF_TRY(ff_dataset_shard(settings->dataset, i, &shard, error));
+        settings->shard_bytes += shard.file_bytes;
+        wanted.bytes += shard.mapped ? 0 : shard.file_bytes;
+        wanted.count += !shard.mapped;
+    }
+    if (settings->shard_bytes > settings->memory.bytes)
+        settings->beyond_memory_bytes = settings->shard_bytes;
+    return check_maps(settings, options, &wanted, error);
+}
+
+/* The bytes into which this rank may read ahead. */
+static uint64_t ahead_bytes(const ff_loader_settings *settings, const ff_loader_options *options) {
+    const uint32_t ranks = options->memory_ranks ? options->memory_ranks : 1;
+    return settings->memory.bytes / ranks / AHEAD_PART;
+}
+
+/* A group is mixed while the next one is read, so it has half of the bytes. */
+void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options) {
+    const ff_metadata *metadata = settings->metadata;
+    const uint64_t sample = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    const uint64_t bytes =
+        settings->beyond_memory_bytes ? ahead_bytes(settings, options) / 2 : UINT64_MAX;
+    ff_order_spec *order = &settings->order;
+    if (order->block == 0) order->block = ff_order_default_block(sample);
+    if (order->group == 0) order->group = ff_order_default_group(order->block * sample, bytes);
+}
+
+/* Sets larger than what memory can keep of them are read in one request a sample: each fault of a
+ * mapping would read the device's whole read-ahead, and its pages are gone before they are used.
+ * Sequential order uses all of them, and stays mapped where that is possible. */
+void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
+    const bool beyond = settings->beyond_memory_bytes != 0;
+    const bool chosen =
+        options->access == FF_ACCESS_AUTO && beyond && settings->order.kind != FF_ORDER_SEQUENTIAL;
+    settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable;
+}
+
+ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {
+    ff_loader_reading said;
+    const char *way = info->direct ? "read directly" : "mapped";
+    if (info->unmappable && !info->beyond_memory_bytes)
+        snprintf(said.text, sizeof said.text,
+                 "%s: the set has %s in more shards than the process may map (vm.max_map_count)",
+                 way, ff_say_bytes(info->shard_bytes).text);
+    else if (info->memory.bytes == UINT64_MAX)
+        snprintf(said.text, sizeof said.text, "%s: the set has %s, and no limit of memory is known",
+                 way, ff_say_bytes(info->shard_bytes).text);
+    else
+        snprintf(said.text, sizeof said.text, "%s: the set has %s, memory for files is %s, %s", way,
+                 ff_say_bytes(info->shard_bytes).text, ff_say_bytes(info->memory.bytes).text,
+                 info->memory.limit);
+    return said;
+}
