@@ -30,6 +30,12 @@ def refused(name, code, words, *arguments):
            "exit code %d\n%s" % (done.returncode, done.stderr))
 
 
+def recipe(run):
+    """{option: value} of the recipe that a run has kept."""
+    with open(run + "/recipe.txt", encoding="utf-8") as file:
+        return dict(line.split(" = ", 1) for line in file.read().splitlines() if not line.startswith("#"))
+
+
 def stored(path):
     """Of a file of safetensors: {name: (dtype, shape, bytes)} in its order, and its texts."""
     with open(path, "rb") as file:

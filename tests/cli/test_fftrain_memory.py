@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
+import runs  # noqa: E402
 from runs import events, fftrain, make, refused, stored_bytes  # noqa: E402
 
 os.chdir(tempfile.mkdtemp())
@@ -17,11 +18,6 @@ make("set", "--count", 400, "--height", 8, "--width", 8, "--statistics")
 RUN = ["--data", "set", "--val", "none", "--model", "smallnet", "--batch", 20, "--epochs", 2, "--threads", 1, "--augment", "none",
        "--checkpoint-every", "10 steps", "--keep", 9]
 BLOCKS = ["--order", "block", "--block", 2]
-
-
-def recipe(run):
-    with open(run + "/recipe.txt", encoding="utf-8") as file:
-        return dict(line.rstrip("\n").split(" = ", 1) for line in file)
 
 
 def weights(run):
@@ -77,7 +73,7 @@ else:
 # ---- a run keeps its blocks ----
 # 200 blocks of 2: in a group of 64 or of 2048 the order is another
 done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--out", "small")
-found = recipe("small") if done.returncode == 0 else {}
+found = runs.recipe("small") if done.returncode == 0 else {}
 tap.ok((found.get("order"), found.get("block"), found.get("group"), found.get("memory")) == ("block", "2", "64", None),
        "the recipe has the block and the group", str(found) + done.stderr)
 start = events("small", "start")[0]
@@ -85,7 +81,7 @@ tap.ok((start["block"], start["group"]) == (2, 64) and start["reading"].startswi
 done = fftrain(*RUN, *BLOCKS, "--group", 64, "--out", "given")
 tap.ok(done.returncode == 0 and weights("given") == weights("small"), "the same weights with --group 64 and all memory", done.stderr)
 done = fftrain(*RUN, *BLOCKS, "--out", "large")
-tap.ok(done.returncode == 0 and recipe("large")["group"] == "2048" and weights("large") != weights("small"), "where memory is enough a group has 2048",
+tap.ok(done.returncode == 0 and runs.recipe("large")["group"] == "2048" and weights("large") != weights("small"), "where memory is enough a group has 2048",
        done.stderr)
 first = "small/checkpoints/step-10"
 tap.ok(os.path.isdir(first), "there is a checkpoint in the first epoch", os.listdir("small/checkpoints"))
@@ -96,7 +92,7 @@ tap.ok(done.returncode == 2 and "--group: cannot change when a run goes on; it w
 done = fftrain("--resume", first.replace("small", "again"))
 tap.ok(done.returncode == 0 and weights("again") == want and events("again", "start")[-1]["first_step"] == 10, "a run that goes on with other memory has the same weights", done.stderr)
 done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--ranks", 2, "--out", "ranks")
-tap.ok(done.returncode == 0 and recipe("ranks")["group"] == "64" and len(events("ranks", "start")) == 1, "on two ranks", done.stderr)
+tap.ok(done.returncode == 0 and runs.recipe("ranks")["group"] == "64" and len(events("ranks", "start")) == 1, "on two ranks", done.stderr)
 done = fftrain("--recipe", "small/recipe.txt", "--out", "repeated")
 tap.ok(done.returncode == 0 and weights("repeated") == weights("small"), "its recipe makes the same run", done.stderr)
 

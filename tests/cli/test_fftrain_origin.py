@@ -14,6 +14,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 from jobs import free_port, variables_of  # noqa: E402
+import runs  # noqa: E402
 from runs import FFTRAIN, apart, fftrain, make, refused, same, starts, stored  # noqa: E402
 
 place = tempfile.mkdtemp()
@@ -31,11 +32,6 @@ def write(path, text):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path
-
-
-def recipe(run):
-    with open(run + "/recipe.txt", encoding="utf-8") as file:
-        return dict(line.split(" = ", 1) for line in file.read().splitlines() if not line.startswith("#"))
 
 
 def two(name, one, other, words):
@@ -66,7 +62,7 @@ for name, options in (("a recipe's rate", ["--recipe", FILE]), ("--lr", ["--reci
     for epochs in (2, 3, 4):
         done = fftrain(*COMMON, *AUTO, *options, "--epochs", epochs, "--out", run)
     done = fftrain("--resume", run, "--dp", "cpu,cpu", "--scale-lr", "--epochs", 5, "--quiet")
-    kept = recipe(run)
+    kept = runs.recipe(run)
     tap.ok(done.returncode == 0 and {line["learning_rate"] for line in starts(run)} == {0.02} and len(starts(run)) == 4 and kept["lr"] == "0.02" and
            kept["groups"] == "fc.*:lr=0.01,momentum=0.5" and "changed: lr" not in done.stderr and "changed: groups" not in done.stderr,
            "--scale-lr multiplies once in four starts: " + name, (done.stderr, starts(run)[-1]["learning_rate"], kept.get("lr"), kept.get("groups")))
@@ -216,7 +212,7 @@ done = fftrain(*COMMON, *NET, "--weights", "first.safetensors", "--epochs", 1, "
 again = fftrain("--resume", "began", "--epochs", 2, "--quiet", "--weights", "first.safetensors")
 os.remove("first.safetensors")
 third = fftrain("--resume", "began", "--epochs", 3, "--quiet")
-tap.ok(again.returncode == third.returncode == 0 and "weights" not in again.stderr + third.stderr and recipe("began")["weights"].endswith("/first.safetensors"),
+tap.ok(again.returncode == third.returncode == 0 and "weights" not in again.stderr + third.stderr and runs.recipe("began")["weights"].endswith("/first.safetensors"),
        "a run keeps the weights that it began with, and does not load them again", (again.stderr, third.stderr))
 refused("other --weights for a run that goes on", 2, ["--weights: cannot change"], "--resume", "began", "--weights", "b.safetensors", "--epochs", 4)
 refused("--weights for one that began without", 2, ["--weights: cannot change", "the default"], "--resume", "more", "--weights", "b.safetensors", "--epochs", 4)
