@@ -192,7 +192,8 @@ ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, 
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
     pthread_mutex_init(&dataset->mutex, NULL);
     dataset->verify = verify;
-    ff_status status = open_all(dataset, path, error);
+    ff_status status = ff_files_create(&dataset->files, error);
+    if (status == FF_OK) status = open_all(dataset, path, error);
     if (status != FF_OK) ff_dataset_close(&dataset);
     *out = dataset;
     return status;
@@ -204,6 +205,7 @@ void ff_dataset_close(ff_dataset **out) {
     for (uint32_t i = 0; dataset->shard && i < dataset->header.shard_count; i++)
         ff_shard_close(&dataset->shard[i]);
     if (dataset->map) munmap((void *)(uintptr_t)dataset->map, dataset->bytes);
+    ff_files_destroy(&dataset->files);
     pthread_mutex_destroy(&dataset->mutex);
     ff_metadata_free(&dataset->metadata);
     free(dataset->path);
@@ -358,7 +360,11 @@ ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_s
         const ff_shard_row *row = &dataset->row[number];
         const uint8_t *bytes;
         bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
-        status = ff_shard_open(&shard, dataset->path, number, error);
+        /* Mapping takes a descriptor for a moment, which the open files may have taken. */
+        do {
+            errno = 0;
+            status = ff_shard_open(&shard, dataset->path, number, error);
+        } while (status == FF_IO && errno == EMFILE && ff_files_give_up(dataset->files));
         if (status == FF_OK &&
             (shard.footer.checksum != row->footer_checksum || shard.bytes != row->file_bytes ||
              shard.footer.sample_count != row->sample_count ||

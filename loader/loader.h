@@ -126,6 +126,10 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_loader_access access;
+    /* Memory for what is read before it is needed, where threads read samples and do not map them;
+     * 0 = a quarter of the memory that there is for files, up to 2 GiB with order block, for two
+     * groups of blocks, and 128 MiB with others. */
+    uint64_t ahead_bytes;
     ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
 
@@ -250,6 +254,10 @@ typedef struct ff_loader_info {
      * 0. */
     uint64_t beyond_memory_bytes;
     ff_host_memory memory;
+    uint64_t ahead_bytes; /* of memory, for what is read ahead; 0 = nothing is */
+    /* Blocks of a group that could be read whole, where the memory is too little for all of them:
+     * each block is then read in parts. 0 = groups fit. */
+    uint64_t ahead_blocks;
 } ff_loader_info;
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);

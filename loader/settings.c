@@ -34,6 +34,10 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
                                                        settings->metadata->height,
                                                        settings->metadata->width),
                                 &block, &group);
+        /* Of a compressed set whole frames, so that each is needed by one block. */
+        const uint64_t frame = settings->metadata->items_per_block;
+        if (settings->metadata->compression == FF_COMPRESSION_ZSTD && frame)
+            block = block < frame ? frame : block - block % frame;
         if (settings->order.block == 0) settings->order.block = block;
         if (settings->order.group == 0) settings->order.group = group;
     }
@@ -257,6 +261,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     FF_TRY_DONE(resolve_threads(settings, options, error));
     FF_TRY_DONE(resolve_order(settings, options, error));
     FF_TRY_DONE(resolve_access(settings, options, error));
+    FF_TRY_DONE(ff_ahead_budget_of(&settings->ahead, settings, options->ahead_bytes, error));
     if (options->size_count) FF_TRY_DONE(resolve_later(settings, options, error));
 done:
     if (status != FF_OK) ff_loader_settings_free(settings);
@@ -307,6 +312,8 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .direct = settings->direct,
         .beyond_memory_bytes = settings->beyond_memory_bytes,
         .memory = settings->memory,
+        .ahead_bytes = settings->ahead.bytes + settings->ahead.plan_bytes,
+        .ahead_blocks = settings->ahead.blocks,
     };
 }
 
