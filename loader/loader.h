@@ -61,11 +61,12 @@ typedef struct ff_loader_feed {
 
 /* How samples are read. */
 typedef enum ff_loader_access {
-    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where memory cannot keep them and the order is not
-                         sequential, else mapped */
+    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where memory cannot keep them, else mapped; with order
+                         sequential and no threads mapped */
     FF_ACCESS_MAPPED, /* in place, through the page cache */
-    FF_ACCESS_READ,   /* one request per sample, of compressed shards per frame, bypassing the page
-                         cache where possible */
+    FF_ACCESS_READ,   /* bypassing the page cache where possible: with threads ahead of their use
+                         (ahead_bytes), many at a time and neighbours together, each compressed frame
+                         once; else one at a time */
 } ff_loader_access;
 
 /* The output from an epoch on. */

@@ -219,9 +219,10 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
 
-/* The default block and group for samples of `sample_bytes`: blocks of about 1 MiB, so that reading
- * one is sequential for a disk; groups of 2048 blocks, so that on class-sorted data with 1000
- * classes a batch of 256 still holds over 90 % of the classes that random order gives it. */
+/* The default block and group for samples of `sample_bytes`: blocks of about 1 MiB, which a loader
+ * that reads ahead (loader/ahead/) reads in one request if two groups fit its memory; groups of
+ * 2048 blocks, so that on class-sorted data with 1000 classes a batch of 256 still holds over 90 %
+ * of the classes that random order gives it. */
 void ff_order_default_blocks(uint64_t sample_bytes, uint64_t *block, uint64_t *group);
 
 /* FF_USAGE where count, block or group is 0 or too large to multiply. */

@@ -191,9 +191,9 @@ static ff_status resolve_threads(ff_loader_settings *settings, const ff_loader_o
     return FF_OK;
 }
 
-/* Sets larger than what memory can keep of them are read in one request a sample: each fault of a
- * mapping would read the device's whole read-ahead, and its pages are gone before they are used.
- * Sequential order uses all of them, and stays mapped. */
+/* Sets larger than what memory can keep of them are read: each fault of a mapping would read the
+ * device's whole read-ahead, and its pages are gone before they are used. Sequential order uses all
+ * of them: without threads, which read ahead, it stays mapped. */
 static ff_status resolve_access(ff_loader_settings *settings, const ff_loader_options *options,
                                 ff_error *error) {
     settings->direct = options->access == FF_ACCESS_READ;
@@ -209,7 +209,7 @@ static ff_status resolve_access(ff_loader_settings *settings, const ff_loader_op
     if (bytes <= memory.bytes) return FF_OK;
     settings->beyond_memory_bytes = bytes;
     settings->memory = memory;
-    settings->direct = settings->order.kind != FF_ORDER_SEQUENTIAL;
+    settings->direct = settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL;
     return FF_OK;
 }
 

@@ -6,7 +6,7 @@
 
 /* Threads mostly wait for the disk. Random reads of 12 KiB, samples/s by their number, on a virtual
  * NVMe disk and two cores: 1 15,000, 2 22,500, 8 38,100, 32 48,400. */
-enum { THREADS = 32 };
+enum { THREADS = 64 };
 
 typedef struct array {
     ff_request *request;
