@@ -47,6 +47,7 @@ static bool add_sample(ff_ahead_plan *plan, uint64_t number) {
 static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
     const ff_sequence *sequence = &plan->sequence;
     const uint64_t limit = stage->first + plan->rows_now;
+    const uint64_t end = limit + plan->rows.settings->metadata->items_per_block; /* of a frame */
     group first = {0};
     plan->extent_count = 0;
     stage->end = stage->first;
@@ -63,7 +64,7 @@ static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
             if (!count) first = here;
             if (here.number != first.number || here.epoch != first.epoch) return;
             const bool same = sample && add_sample(plan, ff_rows_sample(&plan->rows, &batch, row));
-            if (stage->end < limit || same) continue;
+            if (stage->end < limit || (same && stage->end < end)) continue;
             plan->extent_count = count;
             return;
         }

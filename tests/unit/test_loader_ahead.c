@@ -190,6 +190,26 @@ static void sizes(void **state) {
     }
 }
 
+/* Every row of endless epochs is of the same sample, or frame. */
+static void few_samples(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 12; kind++) {
+        set_spec set = plain_set(kind & 1 ? 1 : 5);
+        set.zstd = kind & 2;
+        ff_dataset *dataset = open_new_set(&set);
+        ff_loader_options options = ff_loader_defaults();
+        options.order = (ff_order_kind)(kind / 4), options.batch = 3, options.threads = 2;
+        options.last_batch = FF_LAST_BATCH_KEEP;
+        ff_loader *mapped = open_loader(dataset, &options, FF_ACCESS_MAPPED);
+        ff_loader *ahead = open_loader(dataset, &options, FF_ACCESS_READ);
+        check_batches(mapped, ahead, 300);
+        ff_loader_destroy(&mapped);
+        ff_loader_destroy(&ahead);
+        ff_dataset_close(&dataset);
+        set_remove(&set);
+    }
+}
+
 static void seek(void **state) {
     (void)state;
     set_spec set = plain_set(500);
@@ -463,6 +483,7 @@ int main(void) {
         cmocka_unit_test(shards_that_shrink),
         cmocka_unit_test(same_batches),
         cmocka_unit_test(sizes),
+        cmocka_unit_test(few_samples),
         cmocka_unit_test(seek),
         cmocka_unit_test(few_descriptors),
         cmocka_unit_test(every_byte_once),
