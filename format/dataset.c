@@ -193,7 +193,8 @@ ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, 
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
     pthread_mutex_init(&dataset->mutex, NULL);
     dataset->verify = verify;
-    ff_status status = open_all(dataset, path, error);
+    ff_status status = ff_files_create(&dataset->files, error);
+    if (status == FF_OK) status = open_all(dataset, path, error);
     if (status != FF_OK) ff_dataset_close(&dataset);
     *out = dataset;
     return status;
@@ -205,6 +206,7 @@ void ff_dataset_close(ff_dataset **out) {
     for (uint32_t i = 0; dataset->shard && i < dataset->header.shard_count; i++)
         ff_shard_close(&dataset->shard[i]);
     if (dataset->map) munmap((void *)(uintptr_t)dataset->map, dataset->bytes);
+    ff_files_destroy(&dataset->files);
     pthread_mutex_destroy(&dataset->mutex);
     ff_metadata_free(&dataset->metadata);
     free(dataset->path);
@@ -398,8 +400,12 @@ static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, con
         return FF_OK;
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;
-    if (atomic_load(&dataset->shard_ready[number]) < wanted)
+    /* Opening takes a descriptor for a moment, which the open files may have taken. */
+    while (atomic_load(&dataset->shard_ready[number]) < wanted) {
+        errno = 0;
         status = ready_shard(dataset, number, maps, error);
+        if (status != FF_IO || errno != EMFILE || !ff_files_give_up(dataset->files)) break;
+    }
     pthread_mutex_unlock(&dataset->mutex);
     return status;
 }

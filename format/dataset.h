@@ -3,8 +3,8 @@
 #ifndef FF_FORMAT_DATASET_H
 #define FF_FORMAT_DATASET_H
 
+#include "format/files.h"
 #include "format/reader.h"
-#include "format/shard.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,6 +25,7 @@ struct ff_dataset {
     ff_shard *shard;           /* [shard_count], filled on first use */
     atomic_uchar *shard_ready; /* [shard_count] of ff_shard_readiness */
     pthread_mutex_t mutex;     /* opening shards */
+    ff_files *files;           /* of shards that are read, not mapped */
     atomic_uchar *block_ok;    /* [index blocks]: checked */
     atomic_uchar *sample_ok;   /* [count / 8]: verified, a bit a sample */
     atomic_bool scattered;     /* samples are read here and there, so nothing around them */

@@ -59,9 +59,7 @@ static ff_status read_frame_row(const ff_shard *shard, uint64_t row, ff_frame *f
     return ff_frame_check(frame, shard, error);
 }
 
-/* The frame that holds this payload offset: the last one that begins at or before it. */
-static ff_status find_frame(const ff_shard *shard, uint64_t offset, ff_frame *frame,
-                            ff_error *error) {
+ff_status ff_frame_at(const ff_shard *shard, uint64_t offset, ff_frame *frame, ff_error *error) {
     uint64_t low = 0, high = shard->footer.section[FF_SHARD_FRAMES].bytes / FF_FRAME_BYTES;
     if (!high) return ff_fail(error, FF_BAD_DATA, "%s: has no frames", shard->path);
     while (high - low > 1) {
@@ -155,11 +153,9 @@ static ff_status read_frame(ff_frames *frames, const ff_shard *shard, uint32_t n
                           error);
 }
 
-static ff_status decompress(ff_frames *frames, const ff_shard *shard, uint32_t number,
-                            const ff_frame *frame, ff_error *error) {
+static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
+                            const uint8_t *compressed, ff_error *error) {
     const uint64_t bytes = frame->compressed_bytes;
-    const uint8_t *compressed;
-    FF_TRY(read_frame(frames, shard, number, frame, &compressed, error));
     if (frames->check) {
         uint64_t found = ff_checksum(compressed, bytes);
         if (found != frame->checksum)
@@ -185,15 +181,14 @@ static ff_status decompress(ff_frames *frames, const ff_shard *shard, uint32_t n
 }
 
 /* Reverses the filter of every slot of the decompressed frame. */
-static ff_status unfilter(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
-                          ff_error *error) {
+static ff_status unfilter(const ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
+                          uint8_t *slots, ff_error *error) {
     const ff_metadata *metadata = frames->metadata;
     uint64_t used = 0, filled = 0;
-    FF_TRY(make_room(&frames->slots, &frames->slots_capacity, frame->payload_bytes, error));
     for (uint32_t i = 0; i < frame->slot_count; i++) {
         frame_slot slot;
         FF_TRY(read_frame_slot(metadata, shard, frame, i, filled, used, &slot, error));
-        uint8_t *to = frames->slots + filled, *from = frames->filtered + used;
+        uint8_t *to = slots + filled, *from = frames->filtered + used;
         ff_filter_undo(metadata, frame->filter, slot.entry.height, slot.entry.width, from, to);
         if (slot.label_bytes)
             memcpy(to + slot.tensor_bytes, from + slot.filtered_bytes, slot.label_bytes);
@@ -204,6 +199,21 @@ static ff_status unfilter(ff_frames *frames, const ff_shard *shard, const ff_fra
     return FF_OK;
 }
 
+/* From the bytes of a checked frame to its slots. */
+static ff_status unpack(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
+                        const uint8_t *compressed, uint8_t *slots, ff_error *error) {
+    FF_TRY(decompress(frames, shard, frame, compressed, error));
+    return unfilter(frames, shard, frame, slots, error);
+}
+
+ff_status ff_frames_unpack(ff_frames *frames, const ff_shard *shard, uint64_t offset,
+                           const uint8_t *compressed, uint8_t *slots, ff_error *error) {
+    ff_frame frame;
+    FF_TRY(ff_frame_at(shard, offset, &frame, error));
+    FF_TRY(check_frame_sizes(frames->metadata, shard, &frame, error));
+    return unpack(frames, shard, &frame, compressed, slots, error);
+}
+
 ff_status ff_frames_slot(ff_frames *frames, const ff_shard *shard, const ff_entry *entry,
                          const uint8_t **slot, ff_error *error) {
     ff_frame *frame = &frames->frame;
@@ -211,10 +221,12 @@ ff_status ff_frames_slot(ff_frames *frames, const ff_shard *shard, const ff_entr
                    entry->offset - frame->payload_offset < frame->payload_bytes;
     if (!at_hand) {
         frames->shard = NULL;
-        FF_TRY(find_frame(shard, entry->offset, frame, error));
+        const uint8_t *compressed;
+        FF_TRY(ff_frame_at(shard, entry->offset, frame, error));
         FF_TRY(check_frame_sizes(frames->metadata, shard, frame, error));
-        FF_TRY(decompress(frames, shard, entry->shard, frame, error));
-        FF_TRY(unfilter(frames, shard, frame, error));
+        FF_TRY(make_room(&frames->slots, &frames->slots_capacity, frame->payload_bytes, error));
+        FF_TRY(read_frame(frames, shard, entry->shard, frame, &compressed, error));
+        FF_TRY(unpack(frames, shard, frame, compressed, frames->slots, error));
         frames->shard = shard;
     }
     uint64_t within = entry->offset - frame->payload_offset;

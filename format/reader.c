@@ -13,6 +13,8 @@ struct ff_reader {
     ff_direct *direct;   /* where samples or frames are read instead of mapped */
     const uint8_t *slot; /* the last sample read, NULL = none */
     uint64_t number;
+    ff_reader_find *find; /* NULL = nothing is read ahead */
+    void *context;
 };
 
 static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, ff_error *error) {
@@ -21,7 +23,7 @@ static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, 
     FF_TRY(ff_alloc(&reader, 1, sizeof *reader, "a reader", error));
     reader->dataset = dataset;
     ff_status status = FF_OK;
-    if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, error));
+    if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
     if (dataset->metadata.compression == FF_COMPRESSION_ZSTD)
         FF_TRY_DONE(ff_frames_open(&reader->frames, &dataset->metadata,
                                    dataset->verify != FF_VERIFY_OFF, reader->direct, error));
@@ -47,6 +49,18 @@ void ff_reader_close(ff_reader **out) {
     ff_direct_close(&reader->direct);
     free(reader);
     *out = NULL;
+}
+
+void ff_reader_look_first(ff_reader *reader, ff_reader_find *find, void *context) {
+    reader->find = find;
+    reader->context = context;
+}
+
+ff_status ff_reader_unpack(ff_reader *reader, const ff_extent *extent, const uint8_t *bytes,
+                           uint8_t *slots, ff_error *error) {
+    const ff_shard *shard;
+    FF_TRY(ff_dataset_know_shard(reader->dataset, extent->shard, &shard, error));
+    return ff_frames_unpack(reader->frames, shard, extent->slots, bytes, slots, error);
 }
 
 void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
@@ -97,28 +111,21 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
     return FF_OK;
 }
 
-/* Opening a shard takes a descriptor for a moment, which this reader's files may have taken. */
-static ff_status open_shard(ff_reader *reader, uint32_t number, const ff_shard **shard,
-                            ff_error *error) {
-    ff_status status;
-    do {
-        status = reader->direct ? ff_dataset_know_shard(reader->dataset, number, shard, error)
-                                : ff_dataset_open_shard(reader->dataset, number, shard, error);
-    } while (status == FF_IO && reader->direct && ff_direct_give_up(reader->direct));
-    return status;
-}
-
 ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
     ff_dataset *dataset = reader->dataset;
     const ff_metadata *metadata = &dataset->metadata;
     const ff_shard *shard;
     ff_entry *entry = &view->entry;
     FF_TRY(ff_dataset_entry(dataset, number, entry, error));
-    FF_TRY(open_shard(reader, entry->shard, &shard, error));
+    FF_TRY(reader->direct ? ff_dataset_know_shard(dataset, entry->shard, &shard, error)
+                          : ff_dataset_open_shard(dataset, entry->shard, &shard, error));
     FF_TRY(ff_entry_check(entry, metadata, &shard->footer, dataset->index_path, number, error));
     const uint8_t *slot = NULL;
     view->mapped = metadata->compression == FF_COMPRESSION_NONE && !reader->direct;
-    if (view->mapped)
+    if (reader->find) FF_TRY(reader->find(reader->context, reader, entry, &slot, error));
+    if (slot)
+        view->mapped = false;
+    else if (view->mapped)
         slot = shard->map + entry->offset;
     else if (reader->frames)
         FF_TRY(ff_frames_slot(reader->frames, shard, entry, &slot, error));

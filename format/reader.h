@@ -112,6 +112,38 @@ FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *data
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
+/* For callers that read shards themselves, ahead of a reader (loader/ahead/): the bytes of a shard
+ * that hold a sample. */
+typedef struct ff_extent {
+    uint64_t offset, bytes;      /* in the file: its slot, or its frame in a compressed shard */
+    uint64_t slots, slots_bytes; /* in the payload: the frame's slots; else as in the file */
+    uint32_t shard;
+} ff_extent;
+
+/* Those of sample `number`; maps its shard. */
+FF_MUST_USE ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *extent,
+                                        ff_error *error);
+
+/* Offsets, lengths and memory of a read that bypasses the page cache are multiples of the device's
+ * block; 4 KiB fits all that are in use. */
+#define FF_READ_BLOCK UINT64_C(4096)
+
+/* Reads `bytes` at `offset` of a shard into `to`, bypassing the page cache where the file system
+ * can. offset and `to` are multiples of FF_READ_BLOCK, and `to` has room for whole blocks. FF_IO
+ * with path and offset. */
+FF_MUST_USE ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset,
+                                      uint64_t bytes, uint8_t *to, ff_error *error);
+
+/* Decompresses the frame that an extent names, from its `bytes` into `slots` (slots_bytes). */
+FF_MUST_USE ff_status ff_reader_unpack(ff_reader *reader, const ff_extent *extent,
+                                       const uint8_t *bytes, uint8_t *slots, ff_error *error);
+
+/* Where a reader looks first: *slot = the slot of this entry, valid until the reader's next call;
+ * NULL (as before the call) where it is not there, and the reader reads it. */
+typedef ff_status ff_reader_find(void *context, ff_reader *reader, const ff_entry *entry,
+                                 const uint8_t **slot, ff_error *error);
+void ff_reader_look_first(ff_reader *reader, ff_reader_find *find, void *context);
+
 /* A sample in place. */
 typedef struct ff_view {
     const void *tensor; /* raw shard: in the mapping, aligned to metadata->alignment, valid until

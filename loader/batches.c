@@ -382,10 +382,12 @@ ff_batches_info ff_batches_describe(const ff_batches *batches) {
     };
     info.loader.slots = 0;
     info.loader.threads = 0;
+    info.loader.ahead_bytes = 0;
     if (!batches->loader) return info;
     ff_loader_info ring = ff_loader_describe(batches->loader);
     info.loader.slots = ring.slots;
     info.loader.threads = ring.threads;
+    info.loader.ahead_bytes = ring.ahead_bytes;
     info.loader.slot_bytes = ring.slot_bytes;
     info.loader.row_bytes = ring.row_bytes;
     info.device_bytes += ring.slots * ring.slot_bytes;

@@ -2,6 +2,7 @@
 
 #include "format/base/guard.h"
 #include "loader/augment/resample.h"
+#include "loader/rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,20 +21,21 @@ struct ff_gatherer {
     const ff_loader_settings *settings;
     ff_reader *reader;
     ff_resampler *resampler; /* NULL where samples keep their size */
-    ff_order order;          /* of order_epoch */
-    uint32_t order_epoch;
-    bool order_ready;
+    ff_rows rows;
+    ff_ahead_cursor ahead;
     uint32_t chunk_rows;
     uint8_t *apart; /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
     void *values;   /* a label as stored */
 };
 
-ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settings,
+ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settings, ff_ahead *ahead,
                              ff_error *error) {
     ff_gatherer *gatherer;
     *out = NULL;
     FF_TRY(ff_alloc(&gatherer, 1, sizeof *gatherer, "a gatherer", error));
     gatherer->settings = settings;
+    gatherer->rows.settings = settings;
+    gatherer->ahead.ahead = ahead;
     uint64_t rows =
         CHUNK_BYTES / (ff_metadata_slot_bytes(settings->metadata, settings->metadata->height,
                                               settings->metadata->width) +
@@ -45,6 +47,7 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settin
     FF_TRY_DONE(settings->direct
                     ? ff_reader_open_direct(&gatherer->reader, settings->dataset, error)
                     : ff_reader_open(&gatherer->reader, settings->dataset, error));
+    if (ahead) ff_reader_look_first(gatherer->reader, ff_ahead_find, &gatherer->ahead);
     if (settings->finish.apart)
         FF_TRY_DONE(ff_alloc_aligned(&gatherer->apart, gatherer->chunk_rows,
                                      settings->finish.row_bytes, 0, "rows", error));
@@ -236,17 +239,42 @@ static void pad_row(const ff_loader_settings *settings, uint32_t row, uint8_t *m
     }
 }
 
-ff_status ff_gather(ff_gatherer *gatherer, const ff_sequence_batch *batch, uint8_t *memory,
-                    ff_slot_source *source, ff_augment_params *params, uint32_t begin, uint32_t end,
-                    uint32_t *failed_row, ff_error *error) {
+/* Fills the rows of a chunk; *failed_row: the row that failed. */
+static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_error *error) {
+    ff_gatherer *gatherer = c->gatherer;
     const ff_loader_settings *settings = gatherer->settings;
-    if (!gatherer->order_ready || gatherer->order_epoch != batch->epoch) {
-        ff_order_init(&gatherer->order, &settings->order, batch->epoch);
-        gatherer->order_epoch = batch->epoch;
-        gatherer->order_ready = true;
+    for (uint32_t i = 0; i < c->count; i++) {
+        c->number[i] = ff_rows_sample(&gatherer->rows, c->batch, c->first + i);
+        ff_dataset_prefetch(settings->dataset, c->number[i]);
     }
-    uint32_t filled = end < batch->count ? end : batch->count;
-    for (uint32_t row = begin; row < filled; row += gatherer->chunk_rows) {
+    ff_status status = FF_OK;
+    while (c->found < c->count && status == FF_OK) {
+        *failed_row = c->first + c->found;
+        if (gatherer->ahead.ahead)
+            status = ff_ahead_row(&gatherer->ahead, serial + *failed_row, error);
+        if (status == FF_OK) status = find_sample(c, c->found, error);
+        if (status == FF_OK) c->found++;
+    }
+    const void *fault = ff_guard_run(read_samples, c);
+    if (fault) { /* in a lower row than the one that was not found */
+        *failed_row = c->first + c->reading;
+        if (fault == c) fault = c->sample[c->reading].tensor; /* address unknown */
+        return ff_dataset_fault(settings->dataset, fault, error);
+    }
+    FF_TRY(status);
+    if (settings->finish.used) finish_rows(c);
+    return FF_OK;
+}
+
+ff_status ff_gather(ff_gatherer *gatherer, uint64_t number, const ff_sequence_batch *batch,
+                    uint8_t *memory, ff_slot_source *source, ff_augment_params *params,
+                    uint32_t begin, uint32_t end, uint32_t *failed_row, ff_error *error) {
+    const ff_loader_settings *settings = gatherer->settings;
+    const uint64_t serial = number * settings->rows; /* of row 0 */
+    const uint32_t filled = end < batch->count ? end : batch->count;
+    ff_status status = FF_OK;
+    ff_rows_begin(&gatherer->rows, batch);
+    for (uint32_t row = begin; row < filled && status == FF_OK; row += gatherer->chunk_rows) {
         chunk c = {.gatherer = gatherer,
                    .batch = batch,
                    .memory = memory,
@@ -254,28 +282,15 @@ ff_status ff_gather(ff_gatherer *gatherer, const ff_sequence_batch *batch, uint8
                    .params = params,
                    .first = row};
         c.count = filled - row < gatherer->chunk_rows ? filled - row : gatherer->chunk_rows;
-        for (uint32_t i = 0; i < c.count; i++) {
-            uint64_t number = ff_order_at(&gatherer->order, batch->position + row + i);
-            number = ff_storage_order_at(&settings->storage, number);
-            ff_dataset_prefetch(settings->dataset, number);
-            c.number[i] = number;
-        }
-        ff_status status = FF_OK;
-        while (c.found < c.count && status == FF_OK) {
-            *failed_row = row + c.found;
-            status = find_sample(&c, c.found, error);
-            if (status == FF_OK) c.found++;
-        }
-        const void *fault = ff_guard_run(read_samples, &c);
-        if (fault) { /* in a lower row than the one that was not found */
-            *failed_row = row + c.reading;
-            if (fault == &c) fault = c.sample[c.reading].tensor; /* address unknown */
-            return ff_dataset_fault(settings->dataset, fault, error);
-        }
-        FF_TRY(status);
-        if (settings->finish.used) finish_rows(&c);
+        status = fill_chunk(&c, serial, failed_row, error);
     }
-    for (uint32_t row = begin > batch->count ? begin : batch->count; row < end; row++)
+    for (uint32_t row = begin > filled ? begin : filled; row < end && status == FF_OK; row++) {
+        *failed_row = row;
+        if (gatherer->ahead.ahead) status = ff_ahead_row(&gatherer->ahead, serial + row, error);
         pad_row(settings, row, memory, source, params);
-    return FF_OK;
+    }
+    if (!gatherer->ahead.ahead) return status;
+    ff_ahead_leave(&gatherer->ahead);
+    if (status != FF_OK) ff_ahead_abandon(gatherer->ahead.ahead, serial + *failed_row);
+    return status;
 }

@@ -123,11 +123,13 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     if (loader->run_rows < 8) loader->run_rows = 8;
     loader->runs = settings->rows / loader->run_rows + (settings->rows % loader->run_rows != 0);
     if (loader->runs == 0) loader->runs = 1; /* an empty share still has one empty ticket */
+    if (settings->ahead.bytes && !ff_device_is_absent(loader->device))
+        FF_TRY(ff_ahead_create(&loader->ahead, settings, error));
     const size_t sizes = settings->later_count + 1, gatherers = gatherer_count(settings);
     FF_TRY(ff_alloc(&loader->gatherer, gatherers, sizeof *loader->gatherer, "threads", error));
     for (size_t i = 0; i < gatherers; i++)
         FF_TRY(ff_gatherer_create(&loader->gatherer[i], ff_loader_settings_of(settings, i % sizes),
-                                  error));
+                                  loader->ahead, error));
     if (settings->threads && !ff_device_is_absent(loader->device))
         FF_TRY(ff_threads_start(&loader->threads, settings->threads, "loader", ff_ring_thread,
                                 loader, error));
@@ -172,10 +174,12 @@ void ff_loader_destroy(ff_loader **out) {
     loader->stop = true;
     pthread_cond_broadcast(&loader->work);
     pthread_mutex_unlock(&loader->mutex);
+    if (loader->ahead) ff_ahead_abandon(loader->ahead, 0);
     ff_threads_join(&loader->threads);
     for (size_t i = 0; loader->gatherer && i < gatherer_count(&loader->settings); i++)
         ff_gatherer_destroy(&loader->gatherer[i]);
     free(loader->gatherer);
+    ff_ahead_destroy(&loader->ahead);
     /* Copies in flight end before their memory is freed. */
     if (loader->device) loader->device->table->stream_destroy(loader->device, loader->stream);
     for (uint32_t i = 0; loader->ring && i < loader->settings.slots; i++)

@@ -61,11 +61,12 @@ typedef struct ff_loader_feed {
 
 /* How samples are read. */
 typedef enum ff_loader_access {
-    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where memory cannot keep them and the order is not
-                         sequential, else mapped */
+    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where memory cannot keep them, else mapped; with order
+                         sequential and no threads mapped */
     FF_ACCESS_MAPPED, /* in place, through the page cache */
-    FF_ACCESS_READ,   /* one request per sample, of compressed shards per frame, bypassing the page
-                         cache where possible */
+    FF_ACCESS_READ,   /* bypassing the page cache where possible: with threads ahead of their use
+                         (ahead_bytes), many at a time and neighbours together, each compressed frame
+                         once; else one at a time */
 } ff_loader_access;
 
 /* The output from an epoch on. */
@@ -133,6 +134,10 @@ typedef struct ff_loader_options {
      * the memory; 0 = 1. */
     uint64_t memory_bytes;
     uint32_t memory_ranks;
+    /* Memory for what is read before it is needed, where threads read samples and do not map them;
+     * 0 = a quarter of this rank's part of the memory for files, and with other orders than block
+     * at most 128 MiB. */
+    uint64_t ahead_bytes;
     ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
 
@@ -258,6 +263,10 @@ typedef struct ff_loader_info {
     uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
     ff_host_memory memory;        /* that there was for them */
     bool unmappable;              /* the process may not map all of them, so they are read */
+    uint64_t ahead_bytes;         /* of memory, for what is read ahead; 0 = nothing is */
+    /* Blocks of a group that could be read whole, where the memory is too little for all of them:
+     * each block is then read in parts. 0 = groups fit. */
+    uint64_t ahead_blocks;
 } ff_loader_info;
 
 /* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".

@@ -181,15 +181,23 @@ FF_HD void ff_order_init(ff_order *order, const ff_order_spec *spec, uint32_t ep
     order->short_end = last_place * spec->block - order->deficit;
 }
 
+/* By how much positions are shifted after the short block's group. */
+FF_HD uint64_t ff_order_shift(const ff_order *order, uint64_t position) {
+    return position >= order->short_end ? order->deficit : 0;
+}
+
+/* With FF_ORDER_BLOCK: the group of `position` < count. */
+FF_HD uint64_t ff_order_group(const ff_order *order, uint64_t position) {
+    return (position + ff_order_shift(order, position)) / order->group_samples;
+}
+
 /* The sample at `position` < count. */
 FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     if (order->spec.kind == FF_ORDER_RANDOM) return ff_permutation_at(&order->outer, position, 0);
     if (order->spec.kind == FF_ORDER_SEQUENTIAL) return position;
     uint64_t block = order->spec.block, group_blocks = order->spec.group;
-    /* After the short block's group, positions are shifted by the deficit. */
-    uint64_t after = position >= order->short_end ? order->deficit : 0;
-    uint64_t group = (position + after) / order->group_samples;
-    uint64_t within = position + after - group * order->group_samples;
+    uint64_t group = ff_order_group(order, position);
+    uint64_t within = position + ff_order_shift(order, position) - group * order->group_samples;
     uint64_t first_block = group * group_blocks;
     uint64_t blocks = order->block_count - first_block;
     if (blocks > group_blocks) blocks = group_blocks;
@@ -216,8 +224,8 @@ const char *ff_order_name(ff_order_kind kind);
  * it. */
 enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_LEAST = 64 };
 
-/* The default block for samples of `sample_bytes`: about 1 MiB, so that reading one is sequential
- * for a disk. */
+/* The default block for samples of `sample_bytes`: about 1 MiB, which a loader that reads ahead
+ * (loader/ahead/) reads in one request if two groups fit its memory. */
 uint64_t ff_order_default_block(uint64_t sample_bytes);
 
 /* The default group for blocks of `block_bytes`: as many as fit into `bytes`, from

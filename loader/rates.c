@@ -3,6 +3,7 @@
 #include "format/base/guard.h"
 #include "format/base/thread.h"
 #include "loader/gather.h"
+#include "loader/rows.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -54,12 +55,11 @@ static void touch(void *context) {
 
 static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *batch,
                           ff_error *error) {
-    ff_order order;
-    ff_order_init(&order, &job->settings.order, batch->epoch);
+    ff_rows rows = {.settings = &job->settings};
+    ff_rows_begin(&rows, batch);
     for (uint32_t row = 0; row < batch->count; row++) {
         ff_view view;
-        uint64_t number = ff_order_at(&order, batch->position + row);
-        number = ff_storage_order_at(&job->settings.storage, number);
+        const uint64_t number = ff_rows_sample(&rows, batch, row);
         FF_TRY(ff_reader_sample(self->reader, number, &view, error));
         if (view.mapped && ff_guard_run(touch, &view))
             return ff_dataset_fault(job->settings.dataset, view.tensor, error);
@@ -78,7 +78,7 @@ static void work(void *context, size_t index) {
         if (job->stage == FF_STAGE_STORAGE)
             self->status = read_run(job, self, &batch, &self->error);
         else
-            self->status = ff_gather(self->gatherer, &batch, self->memory, self->source,
+            self->status = ff_gather(self->gatherer, number, &batch, self->memory, self->source,
                                      self->params, 0, batch.count, &failed_row, &self->error);
         atomic_fetch_add(&job->samples, batch.count);
     } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
@@ -88,7 +88,7 @@ static ff_status create_worker(bench *job, worker *self, ff_error *error) {
     const ff_loader_settings *settings = &job->settings;
     FF_TRY(settings->direct ? ff_reader_open_direct(&self->reader, settings->dataset, error)
                             : ff_reader_open(&self->reader, settings->dataset, error));
-    FF_TRY(ff_gatherer_create(&self->gatherer, settings, error));
+    FF_TRY(ff_gatherer_create(&self->gatherer, settings, NULL, error));
     FF_TRY(ff_alloc_aligned(&self->memory, settings->slot_bytes, 1, 0, "a batch", error));
     FF_TRY(ff_alloc(&self->source, settings->rows, sizeof *self->source, "a batch's rows", error));
     return ff_alloc(&self->params, settings->rows, sizeof *self->params, "a batch's rows", error);

@@ -7,6 +7,8 @@
 
 /* Of the memory for files, a loader reads ahead into one part of so many. */
 enum { AHEAD_PART = 4 };
+/* With other orders than block, whose group is in memory, more has no use. */
+#define AHEAD_MOST (UINT64_C(128) << 20)
 
 /* The files that a loader would map beside those that are mapped already. */
 typedef struct files {
@@ -50,30 +52,41 @@ ff_status ff_reading_measure(ff_loader_settings *settings, const ff_loader_optio
     return check_maps(settings, options, &wanted, error);
 }
 
-/* The bytes into which this rank may read ahead. */
-static uint64_t ahead_bytes(const ff_loader_settings *settings, const ff_loader_options *options) {
+uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
+                                const ff_loader_options *options) {
     const uint32_t ranks = options->memory_ranks ? options->memory_ranks : 1;
-    return settings->memory.bytes / ranks / AHEAD_PART;
+    const uint64_t part = settings->memory.bytes / ranks / AHEAD_PART;
+    if (options->ahead_bytes) return options->ahead_bytes;
+    return settings->order.kind == FF_ORDER_BLOCK || part < AHEAD_MOST ? part : AHEAD_MOST;
 }
 
-/* A group is mixed while the next one is read, so it has half of the bytes. */
+/* A group is mixed while the next one is read, so it has half of the bytes, less a tenth for what
+ * is read beside its samples. Blocks of a compressed set are whole frames, so that each frame is
+ * needed by one block. */
 void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options) {
     const ff_metadata *metadata = settings->metadata;
     const uint64_t sample = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
-    const uint64_t bytes =
-        settings->beyond_memory_bytes ? ahead_bytes(settings, options) / 2 : UINT64_MAX;
+    const uint64_t bytes = settings->beyond_memory_bytes
+                               ? ff_reading_ahead_bytes(settings, options) / 20 * 9
+                               : UINT64_MAX;
+    const uint64_t frame =
+        metadata->compression == FF_COMPRESSION_ZSTD ? metadata->items_per_block : 0;
     ff_order_spec *order = &settings->order;
-    if (order->block == 0) order->block = ff_order_default_block(sample);
+    if (order->block == 0) {
+        order->block = ff_order_default_block(sample);
+        if (frame)
+            order->block = order->block < frame ? frame : order->block - order->block % frame;
+    }
     if (order->group == 0) order->group = ff_order_default_group(order->block * sample, bytes);
 }
 
-/* Sets larger than what memory can keep of them are read in one request a sample: each fault of a
- * mapping would read the device's whole read-ahead, and its pages are gone before they are used.
- * Sequential order uses all of them, and stays mapped where that is possible. */
+/* Sets larger than what memory can keep of them are read: each fault of a mapping would read the
+ * device's whole read-ahead, and its pages are gone before they are used. Sequential order uses all
+ * of them: without threads, which read ahead, it stays mapped where that is possible. */
 void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
     const bool beyond = settings->beyond_memory_bytes != 0;
-    const bool chosen =
-        options->access == FF_ACCESS_AUTO && beyond && settings->order.kind != FF_ORDER_SEQUENTIAL;
+    const bool chosen = options->access == FF_ACCESS_AUTO && beyond &&
+                        (settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL);
     settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable;
 }
 

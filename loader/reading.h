@@ -10,6 +10,10 @@
 FF_MUST_USE ff_status ff_reading_measure(ff_loader_settings *settings,
                                          const ff_loader_options *options, ff_error *error);
 
+/* The bytes into which this rank may read ahead; after ff_reading_measure. */
+uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
+                                const ff_loader_options *options);
+
 /* The block and the group that are not given; after ff_reading_measure. */
 void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options);
 

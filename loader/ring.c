@@ -54,8 +54,8 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     uint32_t end = rows - begin < loader->run_rows ? rows : begin + loader->run_rows;
     pthread_mutex_unlock(&loader->mutex);
     const uint64_t began = ff_now_ns(), busy = ff_busy_ns(), pages = ff_pages_awaited();
-    ff_status status = ff_gather(gatherer, &slot->batch, slot->pinned, slot->source, slot->params,
-                                 begin, end, &failed_row, &error);
+    ff_status status = ff_gather(gatherer, slot->sequence, &slot->batch, slot->pinned, slot->source,
+                                 slot->params, begin, end, &failed_row, &error);
     const uint64_t took = ff_now_ns() - began, worked = ff_busy_ns() - busy;
     const uint64_t awaited = ff_pages_awaited() - pages;
     pthread_mutex_lock(&loader->mutex);
@@ -148,6 +148,7 @@ void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence) {
     loader->seeking = true;
     while (loader->busy) pthread_cond_wait(&loader->ready, &loader->mutex);
     loader->seeking = false;
+    if (loader->ahead) ff_ahead_restart(loader->ahead, sequence);
     /* `consumed` stays: a consumer may still be reading. */
     for (uint32_t i = 0; i < loader->settings.slots; i++) loader->ring[i].state = FF_RING_FREE;
     loader->settings.sequence = *sequence;

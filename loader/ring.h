@@ -65,6 +65,7 @@ struct ff_loader {
 
     /* [threads][sizes], the first row the consumer's without threads. */
     ff_gatherer **gatherer;
+    ff_ahead *ahead; /* NULL = samples are mapped, or read as they are needed */
     ff_threads *threads;
 };
 

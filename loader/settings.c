@@ -232,6 +232,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     FF_TRY_DONE(ff_reading_measure(settings, options, error));
     FF_TRY_DONE(resolve_order(settings, options, error));
     ff_reading_choose_access(settings, options);
+    settings->ahead = ff_ahead_budget_of(settings, ff_reading_ahead_bytes(settings, options));
     if (options->size_count) FF_TRY_DONE(resolve_later(settings, options, error));
 done:
     if (status != FF_OK) ff_loader_settings_free(settings);
@@ -285,6 +286,8 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .beyond_memory_bytes = settings->beyond_memory_bytes,
         .memory = settings->memory,
         .unmappable = settings->unmappable,
+        .ahead_bytes = settings->ahead.bytes + settings->ahead.plan_bytes,
+        .ahead_blocks = settings->ahead.blocks,
     };
 }
 

@@ -3,6 +3,7 @@
 #ifndef FF_LOADER_SETTINGS_H
 #define FF_LOADER_SETTINGS_H
 
+#include "loader/ahead/budget.h"
 #include "loader/augment/finish.h"
 #include "loader/augment/host.h"
 #include "loader/loader.h"
@@ -45,7 +46,8 @@ struct ff_loader_settings {
     bool direct; /* as in ff_loader_info */
     uint64_t shard_bytes, beyond_memory_bytes;
     ff_host_memory memory;
-    bool unmappable; /* as in ff_loader_info */
+    bool unmappable;       /* as in ff_loader_info */
+    ff_ahead_budget ahead; /* what is read ahead */
 
     /* Those from later epochs on: all as here but for augment, host, finish, height, width and
      * row_bytes; slots are the same. */

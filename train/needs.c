@@ -21,6 +21,11 @@ static void add_mapped(ff_needs *needs, ff_dataset *dataset, const ff_feed *feed
     needs->shard_bytes += shards;
 }
 
+/* Where a set is larger than memory: what is read before it is used. */
+static uint64_t ahead_bytes(const ff_feed *feed) {
+    return feed ? ff_feed_describe(feed).loader.ahead_bytes : 0;
+}
+
 /* The learning rates of every step and group: the trainer's, and the copy for updates. */
 static uint64_t rate_bytes(const ff_trainer *trainer) {
     return 2 * (uint64_t)trainer->group_count * ff_trainer_total_steps(trainer) * sizeof(double);
@@ -41,7 +46,8 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
     add_mapped(needs, trainer->splits.val, trainer->val_feed);
     ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
     const ff_absent_bytes most = ff_device_absent_most(device);
-    needs->host_bytes += most.pinned + ff_feed_describe(trainer->train_feed).loader.order_bytes;
+    needs->host_bytes += most.pinned + ff_feed_describe(trainer->train_feed).loader.order_bytes +
+                         ahead_bytes(trainer->train_feed) + ahead_bytes(trainer->val_feed);
     if (trainer->options->checkpoints)
         needs->host_bytes += ff_capture_bytes(trainer->model) + ff_hashes_bytes(trainer->model);
     if (trainer->counted) {

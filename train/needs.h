@@ -14,7 +14,8 @@ struct ff_trainer_options;
 #define FF_NEEDS_PROGRAM_BYTES (52u << 20)
 
 typedef struct ff_needs {
-    /* The program; on a CPU all memory except the sets; on a GPU pinned memory and learning rates;
+    /* The program; what is read ahead of a set larger than memory; on a CPU all memory except the
+     * sets; on a GPU pinned memory and learning rates;
      * where a run keeps checkpoints, the copy that is written, and the room of the hashes. */
     uint64_t host_bytes;
     ff_host_memory host; /* what was free when that was counted */

@@ -63,6 +63,28 @@ static void a_counted_trainer_equals_the_real_one(void **state) {
     remove_folder(folder);
 }
 
+/* A set larger than memory is read ahead of its use, into memory that is needed, too. */
+static void what_is_read_ahead_is_counted(void **state) {
+    (void)state;
+    char *folder = set_of(32);
+    ff_trainer_options options = options_of(folder, "smallnet");
+    ff_trainer *mapped, *ahead;
+    options.counts = true;
+    options.workers = 2;
+    assert_ok(ff_trainer_create(&mapped, &options, error));
+    setenv("FFLOAD_MEMORY", "64K", 1);
+    assert_ok(ff_trainer_create(&ahead, &options, error));
+    unsetenv("FFLOAD_MEMORY");
+    const uint64_t train = ff_feed_describe(ahead->train_feed).loader.ahead_bytes;
+    const uint64_t val = ff_feed_describe(ahead->val_feed).loader.ahead_bytes;
+    assert_int_equal(ff_feed_describe(mapped->train_feed).loader.ahead_bytes, 0);
+    assert_true(train > 0 && val > 0);
+    assert_int_equal(ahead->needs.host_bytes - mapped->needs.host_bytes, train + val);
+    ff_trainer_destroy(&mapped);
+    ff_trainer_destroy(&ahead);
+    remove_folder(folder);
+}
+
 /* 90 epochs of ImageNet are 450,000 steps: 7 MB a group. */
 static void rates_are_counted(void **state) {
     (void)state;
@@ -199,6 +221,7 @@ static void the_least_limit_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_counted_trainer_equals_the_real_one),
+        cmocka_unit_test(what_is_read_ahead_is_counted),
         cmocka_unit_test(rates_are_counted),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(the_least_limit_counts),

@@ -1,0 +1,201 @@
+#include "format/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* More shards share these: an open costs far less than a disk read. */
+#define FILES_MOST  64u
+#define FILES_LEAST 4u
+
+typedef struct open_file {
+    int descriptor; /* -1 = none */
+    uint32_t number;
+    uint32_t users; /* threads that read it */
+    uint64_t used;  /* when, by the clock below */
+    bool direct;    /* opened with O_DIRECT */
+} open_file;
+
+struct ff_files {
+    pthread_mutex_t mutex;
+    pthread_cond_t given; /* back by a reader */
+    open_file file[FILES_MOST];
+    unsigned count; /* that may be open */
+    uint64_t clock;
+    bool buffered; /* the file system has no O_DIRECT */
+};
+
+ff_status ff_files_create(ff_files **out, ff_error *error) {
+    struct rlimit limit;
+    FF_TRY(ff_alloc(out, 1, sizeof **out, "open files", error));
+    ff_files *files = *out;
+    files->count = FILES_MOST;
+    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur / 8 < FILES_MOST)
+        files->count =
+            limit.rlim_cur / 8 < FILES_LEAST ? FILES_LEAST : (unsigned)(limit.rlim_cur / 8);
+    for (unsigned i = 0; i < FILES_MOST; i++) files->file[i].descriptor = -1;
+    pthread_mutex_init(&files->mutex, NULL);
+    pthread_cond_init(&files->given, NULL);
+    return FF_OK;
+}
+
+static void close_file(open_file *file) {
+    if (file->descriptor >= 0) close(file->descriptor);
+    file->descriptor = -1;
+}
+
+void ff_files_destroy(ff_files **out) {
+    if (!*out) return;
+    for (unsigned i = 0; i < FILES_MOST; i++) close_file(&(*out)->file[i]);
+    pthread_cond_destroy(&(*out)->given);
+    pthread_mutex_destroy(&(*out)->mutex);
+    free(*out);
+    *out = NULL;
+}
+
+/* The functions down to take_file are called with the lock held. */
+
+/* Closes a file that nobody reads; waits for one where all are being read. */
+static bool close_one(ff_files *files) {
+    for (;;) {
+        bool open = false;
+        for (unsigned i = 0; i < files->count; i++) {
+            open_file *file = &files->file[i];
+            if (file->descriptor < 0) continue;
+            open = true;
+            if (file->users) continue;
+            close_file(file);
+            return true;
+        }
+        if (!open) return false;
+        pthread_cond_wait(&files->given, &files->mutex);
+    }
+}
+
+/* The open file of a shard, or else the best place for it: one without a file, or the one whose
+ * file was used the longest ago; NULL where all are being read. */
+static open_file *find_place(ff_files *files, uint32_t number) {
+    open_file *best = NULL;
+    for (unsigned i = 0; i < files->count; i++) {
+        open_file *file = &files->file[i];
+        if (file->descriptor >= 0 && file->number == number) return file;
+        if (file->users) continue;
+        if (!best || (best->descriptor >= 0 && (file->descriptor < 0 || file->used < best->used)))
+            best = file;
+    }
+    return best;
+}
+
+/* *full: the process has no descriptor left. */
+static ff_status open_shard(ff_files *files, open_file *file, const ff_shard *shard, bool *full,
+                            ff_error *error) {
+    struct stat info;
+    file->direct = !files->buffered;
+    file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | (file->direct ? O_DIRECT : 0));
+    if (file->descriptor < 0 && file->direct && errno == EINVAL) {
+        files->buffered = true;
+        file->direct = false;
+        file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
+    }
+    *full = file->descriptor < 0 && errno == EMFILE;
+    if (file->descriptor < 0) return ff_fail_errno(error, "%s: cannot open", shard->path);
+    if (fstat(file->descriptor, &info)) {
+        const int reason = errno;
+        close_file(file);
+        errno = reason;
+        return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    }
+    if (info.st_dev == shard->device && info.st_ino == shard->inode) return FF_OK;
+    close_file(file);
+    return ff_fail(error, FF_IO, "%s: was replaced while the set was read", shard->path);
+}
+
+static ff_status take_file(ff_files *files, const ff_shard *shard, uint32_t number, open_file **out,
+                           ff_error *error) {
+    for (;;) {
+        open_file *file = *out = find_place(files, number);
+        if (!file) {
+            pthread_cond_wait(&files->given, &files->mutex);
+            continue;
+        }
+        if (file->descriptor < 0 || file->number != number) {
+            close_file(file);
+            file->number = number;
+            bool full;
+            const ff_status status = open_shard(files, file, shard, &full, error);
+            /* Meanwhile another thread may have opened this shard. */
+            if (status != FF_OK && full && close_one(files)) continue;
+            FF_TRY(status);
+        }
+        file->users++;
+        file->used = ++files->clock;
+        return FF_OK;
+    }
+}
+
+static void give_file(ff_files *files, open_file *file) {
+    file->users--;
+    /* Opened for what is no longer done. */
+    if (!file->users && file->direct && files->buffered) close_file(file);
+    pthread_cond_broadcast(&files->given);
+}
+
+bool ff_files_give_up(ff_files *files) {
+    pthread_mutex_lock(&files->mutex);
+    const bool closed = close_one(files);
+    pthread_mutex_unlock(&files->mutex);
+    return closed;
+}
+
+/* Reads with a file that stays open: *refused where this file or device needs another alignment
+ * than that of direct reads, or returned less than a block. *done: the bytes read so far. */
+static ff_status read_file(const open_file *file, const ff_shard *shard, uint64_t offset,
+                           uint64_t bytes, uint8_t *to, uint64_t *done, bool *refused,
+                           ff_error *error) {
+    const uint64_t length = ff_align_u64(bytes, FF_READ_BLOCK);
+    *refused = false;
+    while (*done < bytes) {
+        ssize_t got = pread(file->descriptor, to + *done, length - *done, (off_t)(offset + *done));
+        if (got < 0 && errno == EINTR) continue;
+        const bool no_block =
+            got > 0 && (uint64_t)got < FF_READ_BLOCK && *done + (uint64_t)got < bytes;
+        *refused = file->direct && (no_block || (got < 0 && errno == EINVAL));
+        if (*refused) return FF_OK;
+        if (got < 0)
+            return ff_fail_errno(error, "%s: offset %" PRIu64 ": cannot read", shard->path,
+                                 offset + *done);
+        if (got == 0)
+            return ff_fail(error, FF_IO,
+                           "%s: offset %" PRIu64 ": the file shrank while it was read", shard->path,
+                           offset + *done);
+        *done += (uint64_t)got;
+        /* A direct read that ended inside a block is repeated from the block's start. */
+        if (file->direct && *done < bytes) *done &= ~(FF_READ_BLOCK - 1);
+    }
+    return FF_OK;
+}
+
+ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number, uint64_t offset,
+                        uint64_t bytes, uint8_t *to, ff_error *error) {
+    uint64_t done = 0;
+    bool refused;
+    do {
+        open_file *file;
+        pthread_mutex_lock(&files->mutex);
+        ff_status status = take_file(files, shard, number, &file, error);
+        pthread_mutex_unlock(&files->mutex);
+        FF_TRY(status);
+        status = read_file(file, shard, offset, bytes, to, &done, &refused, error);
+        pthread_mutex_lock(&files->mutex);
+        files->buffered |= refused;
+        give_file(files, file);
+        pthread_mutex_unlock(&files->mutex);
+        FF_TRY(status);
+    } while (refused);
+    return FF_OK;
+}

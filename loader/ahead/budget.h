@@ -1,0 +1,20 @@
+/* How much is read ahead, decided before anything is read. Private to loader/. */
+#ifndef FF_LOADER_AHEAD_BUDGET_H
+#define FF_LOADER_AHEAD_BUDGET_H
+
+#include <stdint.h>
+
+struct ff_loader_settings;
+
+typedef struct ff_ahead_budget {
+    uint64_t rows;  /* of a stage, at most */
+    uint64_t bytes; /* of the arena; 0 = nothing is read ahead */
+    uint64_t plan_bytes;
+    uint64_t blocks; /* as in ff_loader_info.ahead_blocks */
+} ff_ahead_budget;
+
+/* For settings whose order, access and threads are decided. given: the bytes that all of it may
+ * take. Too few for two samples are as many as two take. */
+ff_ahead_budget ff_ahead_budget_of(const struct ff_loader_settings *settings, uint64_t given);
+
+#endif

@@ -1,0 +1,181 @@
+/* Measures the loader against a plain reader of the same shards, for sets that memory cannot keep.
+ *
+ *   bench_ahead make DIR SAMPLES raw|zstd          writes a set of u8 3x64x64
+ *   bench_ahead DIR random|block|sequential SECONDS ROUNDS
+ *
+ * Each round reads for SECONDS with each number of threads of a plain reader, which has that many
+ * requests at the disk, and then an epoch with the loader (batch 256, 2 threads, u8 as stored). The
+ * plain reader reads whole samples at random places, or with the other orders parts of 1 MiB one
+ * after another, with O_DIRECT and through the page cache. Prints a JSON object: the group of block
+ * order, and of each round the rates in bytes of samples a second, and the bytes that the loader
+ * read for each it used (/proc/self/io). */
+#include "tests/programs/bench_loader.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { THREADS_MOST = 64, PART_BYTES = 1 << 20, BATCH = 256 };
+
+typedef struct plain {
+    ff_dataset *dataset;
+    int *file; /* [shards] */
+    bool random;
+    uint64_t until_ns;
+    atomic_uint_fast64_t bytes, part; /* used; the next part of the set */
+} plain;
+
+/* The part of PART_BYTES number `part` of all shards; false after the last one. */
+static bool find_part(const plain *job, uint64_t part, uint32_t *shard, uint64_t *offset,
+                      uint64_t *bytes) {
+    for (*shard = 0; *shard < ff_dataset_shard_count(job->dataset); ++*shard) {
+        ff_shard_info info;
+        MUST(ff_dataset_shard(job->dataset, *shard, &info, error));
+        const uint64_t parts = (info.file_bytes + PART_BYTES - 1) / PART_BYTES;
+        *offset = part * PART_BYTES;
+        *bytes = info.file_bytes - *offset < PART_BYTES ? info.file_bytes - *offset : PART_BYTES;
+        if (part < parts) return true;
+        part -= parts;
+    }
+    return false;
+}
+
+static void plain_body(void *context, size_t thread) {
+    plain *job = context;
+    uint8_t *memory;
+    MUST(ff_alloc_aligned(&memory, PART_BYTES, 1, FF_READ_BLOCK, "a part", error));
+    for (uint64_t i = 0; ff_now_ns() < job->until_ns; i++) {
+        uint32_t shard;
+        uint64_t offset, bytes;
+        if (job->random) {
+            ff_extent extent;
+            const uint64_t count = ff_dataset_count(job->dataset);
+            MUST(ff_dataset_extent(job->dataset, set_mix(i, thread) % count, &extent, error));
+            shard = extent.shard, offset = extent.offset, bytes = extent.bytes;
+        } else if (!find_part(job, atomic_fetch_add(&job->part, 1), &shard, &offset, &bytes)) {
+            atomic_store(&job->part, 0);
+            continue;
+        }
+        const uint64_t begin = offset & ~(FF_READ_BLOCK - 1);
+        const size_t length = ff_align_u64(offset + bytes - begin, FF_READ_BLOCK);
+        const ssize_t got = pread(job->file[shard], memory, length, (off_t)begin);
+        if (got < (ssize_t)(offset + bytes - begin)) fprintf(stderr, "bench_ahead: a short read\n");
+        atomic_fetch_add(&job->bytes, bytes);
+    }
+    free(memory);
+}
+
+static double plain_rate(ff_dataset *dataset, bool random, bool direct, int threads,
+                         double seconds) {
+    plain job = {.dataset = dataset, .random = random};
+    const uint32_t shards = ff_dataset_shard_count(dataset);
+    job.file = calloc(shards, sizeof *job.file);
+    for (uint32_t i = 0; i < shards; i++) {
+        char path[4096];
+        ff_shard_info info;
+        MUST(ff_dataset_shard(dataset, i, &info, error));
+        snprintf(path, sizeof path, "%s/%s", ff_dataset_path(dataset), info.name);
+        job.file[i] = open(path, O_RDONLY | (direct ? O_DIRECT : 0));
+        if (!direct) posix_fadvise(job.file[i], 0, 0, POSIX_FADV_DONTNEED);
+    }
+    const uint64_t began = ff_now_ns();
+    job.until_ns = began + (uint64_t)(seconds * 1e9);
+    MUST(ff_parallel_for(threads, (size_t)threads, plain_body, &job, error));
+    const double took = (double)(ff_now_ns() - began) * 1e-9;
+    for (uint32_t i = 0; i < shards; i++) close(job.file[i]);
+    free(job.file);
+    return (double)atomic_load(&job.bytes) / took;
+}
+
+static uint64_t bytes_read(void) {
+    FILE *file = fopen("/proc/self/io", "r");
+    char line[100];
+    uint64_t bytes = 0;
+    while (file && fgets(line, sizeof line, file)) sscanf(line, "read_bytes: %" SCNu64, &bytes);
+    if (file) fclose(file);
+    return bytes;
+}
+
+/* Bytes of samples a second, and *ratio of those read to those used, of an epoch. */
+static double loader_rate(ff_dataset *dataset, const ff_loader_options *options, double *ratio) {
+    ff_loader *loader;
+    ff_slot *slot;
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    const uint64_t each = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    uint64_t stored = 0, samples = 0;
+    for (uint32_t i = 0; i < ff_dataset_shard_count(dataset); i++) {
+        ff_shard_info info;
+        MUST(ff_dataset_shard(dataset, i, &info, error));
+        stored += info.file_bytes;
+    }
+    const uint64_t before = bytes_read(), began = ff_now_ns();
+    MUST(ff_loader_create(&loader, dataset, options, error));
+    for (;;) {
+        MUST(ff_loader_acquire(loader, &slot, error));
+        if (!slot) break;
+        samples += slot->count;
+        ff_loader_release(loader, slot, NULL);
+    }
+    const double took = (double)(ff_now_ns() - began) * 1e-9;
+    *ratio = (double)(bytes_read() - before) / (double)stored;
+    ff_loader_destroy(&loader);
+    return (double)(samples * each) / took;
+}
+
+static ff_loader_options options_of(ff_dataset *dataset, const char *order) {
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = BATCH, options.threads = 2, options.dtype = FF_U8, options.epochs = 1;
+    while (strcmp(ff_order_name(options.order), order)) options.order++;
+    if (options.order != FF_ORDER_BLOCK) return options;
+    ff_loader *loader; /* groups that the memory can hold */
+    MUST(ff_loader_create(&loader, dataset, &options, error));
+    const ff_loader_info info = ff_loader_describe(loader);
+    options.group = info.ahead_blocks * 9 / 10;
+    options.ahead_bytes = info.memory.bytes / 4; /* by later rounds, too */
+    ff_loader_destroy(&loader);
+    return options;
+}
+
+static int make(char **argument) {
+    set_spec set = plain_set((uint64_t)atoll(argument[2]));
+    set.dtype = FF_U8, set.height = set.width = 64, set.shard_bytes = 256 << 20;
+    set.zstd = !strcmp(argument[3], "zstd");
+    if (set.zstd) set.filter = FF_FILTER_TABLE; /* values that repeat */
+    if (mkdir(argument[1], 0777)) return 1;
+    MUST(set_write(&set, argument[1], NULL, error));
+    return 0;
+}
+
+int main(int count, char **argument) {
+    static const int threads[] = {4, 16, THREADS_MOST};
+    if (count == 5 && !strcmp(argument[1], "make")) return make(argument + 1);
+    if (count != 5) return 2;
+    const char *order = argument[2];
+    const double seconds = atof(argument[3]);
+    const bool random = !strcmp(order, "random");
+    ff_dataset *dataset;
+    MUST(ff_dataset_open(&dataset, argument[1], FF_VERIFY_FIRST, error));
+    ff_loader_options options = options_of(dataset, order);
+    printf("{\"group\": %" PRIu64 ", \"rounds\": [", options.group);
+    for (int round = 0; round < atoi(argument[4]); round++) {
+        double ratio, best = 0, rate = 0;
+        int best_threads = 0;
+        printf("%s{", round ? ", " : "");
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+            rate = plain_rate(dataset, random, true, threads[i], seconds);
+            printf("\"plain %d\": %.0f, ", threads[i], rate);
+            if (rate > best) best = rate, best_threads = threads[i];
+        }
+        if (!random)
+            printf("\"page cache\": %.0f, ", plain_rate(dataset, false, false, 1, seconds));
+        options.seed = (uint64_t)round;
+        rate = loader_rate(dataset, &options, &ratio);
+        /* The best of the others again, so that the loader is between two measurements of it. */
+        printf("\"loader\": %.0f, \"read\": %.3f, ", rate, ratio);
+        printf("\"again\": %.0f}", plain_rate(dataset, random, true, best_threads, seconds));
+    }
+    puts("]}");
+    ff_dataset_close(&dataset);
+    return 0;
+}
