@@ -355,7 +355,7 @@ if [ -z "${SANITIZE:-}" ]; then
         "$python" memory.py took "$fftrain" --data images --model $model --device cpu --batch 30 --epochs 1 --augment none --out needs-$model >stdout
         read -r megabytes seconds <took
         check "$model: a run that keeps checkpoints takes what the dry run said: ${needs:-nothing} ($megabytes)" \
-            test "$megabytes" -le $((${needs:-0} + 2)) -a "$megabytes" -gt $((${needs:-0} * 3 / 4 - 48))
+            test "$megabytes" -le $((${needs:-0} * 103 / 100)) -a "$megabytes" -gt $((${needs:-0} * 9 / 10))
     done
 fi
 

@@ -84,7 +84,7 @@ static void groups_follow_memory(void **state) {
     const struct {
         uint64_t memory, group;
         uint32_t ranks;
-    } cases[] = {{0, 2048, 1}, {1, 64, 0}, {8 * 100 * sample, 100, 1}, {8 * 200 * sample, 100, 2}};
+    } cases[] = {{0, 2048, 1}, {1, 64, 0}, {8 * 100 * sample, 90, 1}, {8 * 200 * sample, 90, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_loader *loader;
         ff_loader_options options = ff_loader_defaults();
