@@ -69,8 +69,7 @@ for i in range(198):
 for i in range(2):
     open("broken/rare/%d.png" % i, "wb").write(b"no image")
 SKIP = ["--dtype", "u8", "--shard-size", "8K", "--jobs", "2", "--on-error", "skip"]
-
-
+RARE = "all 2 images of class rare had to be left out"
 said("a class that loses all of its images", ffpack("broken", "-o", "lost", *SKIP), 65,
      "all 2 images of class rare had to be left out", "with another --max-skip this continues")
 tap.ok(not os.path.exists("lost"), "and nothing is packed")
@@ -82,6 +81,11 @@ with open("numbers.csv", "w") as file:
     file.write("broken/rare/0.png,9\n")
 said("a class without a name that loses all of its images", ffpack("numbers.csv", "-o", "lost-number", *SKIP), 65,
      "the only image of class 9 had to be left out", "with another --max-skip this continues")
+with open("broken.csv", "w") as file:  # two fields: each class of the first has images left, one of the second has none
+    file.write("path,first:class,second:class\n")
+    for at, name in sorted((at, name) for at, _, found in os.walk("broken") for name in found):
+        file.write("%s/%s,%s,%s\n" % (at, name, "even" if int(name.split(".")[0]) % 2 == 0 else "odd", "rare" if "rare" in at else "common"))
+said("a class of the second field, too", ffpack("broken.csv", "-o", "fields", *SKIP), 65, RARE)
 for given, wanted in ((None, 2), ("2", 2), ("1.5%", 3), ("0", 0), ("3", 3), ("100%", 200)):
     option = ["--max-skip", given] if given else []
     for broken in range(wanted + 1, wanted + 2) if wanted < 200 else ():
@@ -126,7 +130,7 @@ def merged(name, code, *pieces, more=(), lacks=()):
     said(name, ffpack("merge", "merged", "piece1", "piece2", *more, "--force"), code, *pieces, lacks=lacks)
 
 
-RARE, CURE = "all 2 images of class rare had to be left out", "; merge --max-skip N|P% allows more"
+CURE = "; merge --max-skip N|P% allows more"
 in_parts("broken")
 merged("a class that parts together lose", 65, RARE + CURE)
 tap.ok(not os.path.exists("merged"), "and nothing is merged")

@@ -3,9 +3,11 @@
 values (mode I;16 or I) and NumPy's arithmetic; the second reader reads the sets. Prints TAP."""
 # Needs: ffpack fftrain
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from packing import Image, Packed, ffpack, numpy, tap  # noqa: E402
@@ -20,7 +22,6 @@ for grey in GREY:
 
 def tiff12(values):
     """An uncompressed TIFF of 12 bits, which Pillow only reads; `values` has an even width."""
-    import struct
     high, low = values[:, 0::2].astype(int), values[:, 1::2].astype(int)
     packed = numpy.stack([high >> 4, (high & 15) << 4 | low >> 8, low & 255], -1).astype(numpy.uint8).tobytes()
     tags = [(256, values.shape[1]), (257, values.shape[0]), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1),
@@ -100,6 +101,10 @@ turned = [square, square[:, ::-1], square[::-1, ::-1], square[::-1], square.T, n
 check("--exif turns them", "turned", U16 + ["--exif"], turned, "<u2")
 check("and without it they stay", "turned", U16, [square] * 8, "<u2")
 
+for out, option in (("native", []), ("gray", ["--mode", "gray"])):
+    ffpack("grey", "-o", out, *U16, *option)
+tap.ok(subprocess.run(["diff", "-r", "native", "gray"], capture_output=True).returncode == 0, "--mode gray makes the same set")
+
 # ---- statistics, appended ones, an archive
 done = ffpack("grey", "-o", "stats", *U16, "--stats", "compute", "--json")
 import json  # noqa: E402
@@ -123,9 +128,21 @@ os.makedirs("mixed/c")
 Image.fromarray(GREY[0]).save("mixed/c/0.png")
 OTHERS = {"grey of 8 bits": ("L", "png"), "colours": ("RGB", "png"), "a JPEG": ("L", "jpg"), "a TIFF of 8 bits": ("L", "tif"),
           "32 bits": ("I", "tif"), "floats": ("F", "tif"), "a BMP": ("RGB", "bmp")}
+def deep_png(color, values):
+    """A PNG of 7 x 9 pixels with 16 bits a value."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes(7 * values * 2) for _ in range(9))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 7, 9, 16, color, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+OTHERS.update({"colours of 16 bits": (deep_png(2, 3), "png"), "greys and alpha of 16 bits": (deep_png(4, 2), "png")})
 for name, (mode, ending) in OTHERS.items():
     path = "mixed/c/1." + ending
-    Image.new(mode, (7, 9), 40 if mode != "RGB" else (1, 2, 3)).save(path)
+    if isinstance(mode, bytes):
+        open(path, "wb").write(mode)
+    else:
+        Image.new(mode, (7, 9), 40 if mode != "RGB" else (1, 2, 3)).save(path)
     for extra in (["-o", "no"], ["--dry-run"], ["-o", "no", "--on-error", "skip", "--max-skip", "100%"]):
         done = ffpack("mixed", *U16, *extra)
         text = done.stderr.decode()
