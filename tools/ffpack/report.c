@@ -123,8 +123,11 @@ static void print_pass(const ff_report *report, FILE *out) {
     if (report->pass == FF_PASS_WHILE_PACKING)
         fputs(" while it is packed\n", out);
     else
-        fprintf(out, ", which takes a pass over %s before packing%s\n",
+        fprintf(out, ", which takes a pass over %s before packing%s%s\n",
                 ff_say_count(report->statistics_items, "item", "items").text,
+                report->part.count
+                    ? ", in every part; --mean with --std or --stats-from DIR saves it"
+                    : "",
                 report->statistics_items >= WORTH_SAMPLING ? "; --stats-sample N looks at N of them"
                                                            : "");
 }
