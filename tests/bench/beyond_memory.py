@@ -1,0 +1,86 @@
+"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, in a memory cgroup (v1) of a
+tenth of the set, by order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
+bytes read for each used. Compressed shards, whose speed is the decompressor's, have no goal but the last. With --loop also on a file system in a loop device whose read-ahead is 128 KiB.
+Environment: BUILD, TMPDIR, SAMPLES (200,000 of 12 KiB), ROUNDS (5), SECONDS (1.5). Prints a table: the median of the rounds' ratios, and
+all of them, since the machine may do other work."""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ.get("BUILD", "build")
+PROGRAM = os.path.join(BUILD, "tests/bench_ahead")
+SAMPLES, ROUNDS = int(os.environ.get("SAMPLES", "200000")), int(os.environ.get("ROUNDS", "5"))
+SECONDS = os.environ.get("SECONDS", "1.5")
+GROUPS = "/sys/fs/cgroup/memory"
+GOAL = {"random": 0.95, "block": 0.9, "sequential": 0.9}
+
+
+def limited(command, limit):
+    """What a command prints, in a memory cgroup of its own."""
+    group = tempfile.mkdtemp(prefix="ff_bench_", dir=GROUPS)
+
+    def enter():
+        with open(group + "/cgroup.procs", "w", encoding="ascii") as file:
+            file.write("0")
+
+    try:
+        with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as file:
+            file.write(str(limit))
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, preexec_fn=enter).stdout
+    finally:
+        os.rmdir(group)
+
+
+def table(where, folder, kind):
+    """A line for each order."""
+    data = os.path.join(folder, kind)
+    subprocess.run([PROGRAM, "make", data, str(SAMPLES), kind], check=True)
+    limit = SAMPLES * 12288 // 10
+    for order, goal in GOAL.items():
+        if kind == "zstd" and order == "random": # for each sample a frame of some twenty
+            continue
+        # A process for each round: each has the same memory.
+        rounds = [json.loads(limited([PROGRAM, data, order, SECONDS, "1"], limit))["rounds"][0] for _ in range(ROUNDS)]
+        plain = [max(rate for name, rate in one.items() if name not in ("loader", "read")) for one in rounds]
+        ratios = [one["loader"] / best for one, best in zip(rounds, plain)]
+        print(f"| {where} | {kind} | {order} | {statistics.median(plain) / 1e6:,.0f} | "
+              f"{statistics.median(one['loader'] for one in rounds) / 1e6:,.0f} | {statistics.median(ratios):.2f} "
+              f"({' '.join(f'{ratio:.2f}' for ratio in sorted(ratios))}) | {goal if kind == 'raw' else ''} | "
+              f"{max(one['read'] for one in rounds):.2f} |", flush=True)
+    shutil.rmtree(data)
+
+
+def main():
+    if os.geteuid() or not os.path.exists(GROUPS + "/memory.limit_in_bytes"):
+        print("not measured: needs root and memory cgroups (v1)")
+        return 0
+    print("| disk | shards | order | plain reader, MB/s | loader, MB/s of samples | of it (each round) | goal | bytes read for each used |")
+    print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        table("as it is", folder, "raw")
+        table("as it is", folder, "zstd")
+        if "--loop" not in sys.argv:
+            return 0
+        image, mount = os.path.join(folder, "image"), os.path.join(folder, "mount")
+        os.mkdir(mount)
+        subprocess.run(["truncate", "-s", str(SAMPLES * 12288 * 5 // 4), image], check=True)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+        device = subprocess.run(["losetup", "-f", "--show", "--direct-io=on", image], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        try:
+            subprocess.run(["blockdev", "--setra", "256", device], check=True) # of 512 bytes
+            subprocess.run(["mount", device, mount], check=True)
+            try:
+                table("loop device, read-ahead 128 KiB", mount, "raw")
+            finally:
+                subprocess.run(["umount", mount], check=True)
+        finally:
+            subprocess.run(["losetup", "-d", device], check=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
