@@ -2,6 +2,7 @@
 
 #include "format/base/guard.h"
 #include "format/base/thread.h"
+#include "loader/ahead/measure.h"
 #include "loader/gather.h"
 #include "loader/rows.h"
 
@@ -142,9 +143,19 @@ static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given,
     options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER};
     bench job = {.stage = reads ? FF_STAGE_STORAGE : stage, .repeats = stage == FF_STAGE_AUGMENT};
     FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
+    const bool ahead = job.settings.ahead.bytes && metadata->compression == FF_COMPRESSION_NONE;
+    if (ahead && job.stage != FF_STAGE_STORAGE && !job.settings.unmappable) {
+        /* The disk's part is the storage's: these samples stay in memory. */
+        ff_loader_settings_free(&job.settings);
+        options.access = FF_ACCESS_MAPPED;
+        job.repeats = true;
+        FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
+    }
     job.count = rates->threads = job.settings.threads ? job.settings.threads : 1;
     if (stage == FF_STAGE_AUGMENT) rates->host_augments = true;
-    ff_status status = run(&job, budget_ns, &rates->rate[stage], error);
+    ff_status status = ahead && job.stage == FF_STAGE_STORAGE
+                           ? ff_ahead_measure(&job.settings, budget_ns, &rates->rate[stage], error)
+                           : run(&job, budget_ns, &rates->rate[stage], error);
     ff_loader_settings_free(&job.settings);
     return status;
 }
@@ -173,6 +184,25 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
     FF_TRY(ff_rates_of_stage(dataset, options, FF_STAGE_STORAGE, budget_ns, rates, error));
     FF_TRY(rate_alone(dataset, options, FF_STAGE_GATHER, budget_ns, rates, error));
     return rate_alone(dataset, options, FF_STAGE_AUGMENT, budget_ns, rates, error);
+}
+
+ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *given,
+                             uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
+                             ff_error *error) {
+    for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) {
+        ff_loader_options options = *given;
+        ff_loader_settings settings;
+        options.order = (ff_order_kind)kind;
+        if (given->order != options.order) options.block = options.group = 0;
+        FF_TRY(ff_loader_settings_init(&settings, dataset, &options, error));
+        rate[kind] = 0;
+        const ff_status status = settings.ahead.bytes
+                                     ? ff_ahead_measure(&settings, budget_ns, &rate[kind], error)
+                                     : FF_OK;
+        ff_loader_settings_free(&settings);
+        FF_TRY(status);
+    }
+    return FF_OK;
 }
 
 /* ---- the device's --------------------------------------------------------------------------- */

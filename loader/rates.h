@@ -42,6 +42,12 @@ FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_opt
                                         ff_stage stage, uint64_t budget_ns, ff_rates *rates,
                                         ff_error *error);
 
+/* rate: samples a second that the disk reads in each order, for a loader of these options; 0 where
+ * its set is not read ahead (ff_loader_info.ahead_bytes). Takes 3 * budget_ns at most. */
+FF_MUST_USE ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *options,
+                                         uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
+                                         ff_error *error);
+
 /* Copies of `bytes` from pinned to device memory, a second. */
 FF_MUST_USE ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns,
                                          double *rate, ff_error *error);

@@ -172,6 +172,13 @@ ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns, 
                             error);
 }
 
+ff_status ff_feed_order_rates(const ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
+                              double rate[FF_ORDER_KIND_COUNT], ff_error *error) {
+    const ff_loader_options *options =
+        feed->loader ? &feed->loader_options : &feed->batches_options.loader;
+    return ff_rates_of_orders(dataset, options, budget_ns, rate, error);
+}
+
 ff_loader_stats ff_feed_measure(ff_feed *feed) {
     return feed->loader ? ff_loader_measure(feed->loader) : ff_batches_measure(feed->batches);
 }

@@ -61,6 +61,10 @@ ff_feed_info ff_feed_describe(const ff_feed *feed);
 /* Measures the stages that make its batches (loader/rates.h); before the first batch. */
 FF_MUST_USE ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
                                     ff_rates *rates, ff_error *error);
+/* ff_rates_of_orders for its loader. */
+FF_MUST_USE ff_status ff_feed_order_rates(const ff_feed *feed, ff_dataset *dataset,
+                                          uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
+                                          ff_error *error);
 /* Since creation. */
 ff_loader_stats ff_feed_measure(ff_feed *feed);
 

@@ -327,10 +327,10 @@ done:
     return status;
 }
 
-/* Each set fits alone, or it is read directly. */
+/* The run fits without its sets, and each set alone, or it is read directly. */
 static ff_status check_maps(const ff_needs *needs, ff_error *error) {
     const uint64_t left = ff_host_maps_left("").bytes;
-    if (needs->host_bytes + needs->shard_bytes <= left) return FF_OK;
+    if (needs->host_bytes > left || needs->shard_bytes <= left - needs->host_bytes) return FF_OK;
     return ff_fail(error, FF_NO_MEMORY,
                    "the run maps %s of its sets and needs %s of memory, and %s is left of its "
                    "address space (ulimit -v); a set larger than --memory BYTES is read directly",

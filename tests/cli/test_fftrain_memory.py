@@ -2,6 +2,7 @@
 """Sets beyond memory: --memory, --block and --group; that a run keeps its blocks wherever it goes on, and on several ranks. Prints TAP."""
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -76,6 +77,9 @@ done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--out", "small")
 found = runs.recipe("small") if done.returncode == 0 else {}
 tap.ok((found.get("order"), found.get("block"), found.get("group"), found.get("memory")) == ("block", "2", "64", None),
        "the recipe has the block and the group", str(found) + done.stderr)
+done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--dry-run")
+measured = re.search(r"^disk           \d+ samples/s in this order, an epoch in [0-9.e+-]+ s; with --order random \d+ samples/s$", done.stdout, re.M)
+tap.ok(measured, "the summary has the disk's rates", done.stdout)
 start = events("small", "start")[0]
 tap.ok((start["block"], start["group"]) == (2, 64) and start["reading"].startswith("read directly: the set has "), "and so has the log", start)
 done = fftrain(*RUN, *BLOCKS, "--group", 64, "--out", "given")

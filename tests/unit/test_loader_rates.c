@@ -18,13 +18,16 @@ static void expect(const ff_rates *rates, const char *stages) {
 
 static void of_loaders(void **state) {
     (void)state;
-    for (int kind = 0; kind < 4; kind++) {
+    /* From 4 on of sets that are read: raw in each order, and compressed. */
+    for (int kind = 0; kind < 8; kind++) {
         set_spec set = plain_set(150);
         ff_rates rates;
-        if (kind == 1) set.zstd = true;
+        if (kind == 1 || kind == 7) set.zstd = true;
         if (kind == 2) set.variable = true;
         ff_dataset *dataset = open_new_set(&set);
         ff_loader_options options = ff_loader_defaults();
+        if (kind >= 4) options.access = FF_ACCESS_READ;
+        if (kind >= 4 && kind < 7) options.order = (ff_order_kind)(kind - 4);
         assert_ok(ff_augment_parse(&options.augment, kind == 2 ? "rrc=10,mixup=0.5" : "crop=2,flip",
                                    error));
         options.threads = kind == 3 ? 0 : 2;
@@ -35,6 +38,31 @@ static void of_loaders(void **state) {
         ff_dataset_close(&dataset);
         set_remove(&set);
     }
+}
+
+/* Rates of the disk: of sets that are read ahead, for each order. */
+static void of_orders(void **state) {
+    (void)state;
+    set_spec set = plain_set(150);
+    ff_dataset *dataset = open_new_set(&set);
+    ff_loader_options options = ff_loader_defaults();
+    double rate[FF_ORDER_KIND_COUNT];
+    options.threads = 2;
+    assert_ok(ff_rates_of_orders(dataset, &options, 1000000, rate, error));
+    for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) assert_true(rate[kind] == 0);
+    options.access = FF_ACCESS_READ;
+    for (int given = 0; given < FF_ORDER_KIND_COUNT; given++) {
+        options.order = (ff_order_kind)given;
+        options.block = options.group = given == FF_ORDER_BLOCK ? 3 : 0;
+        const uint64_t began = ff_now_ns();
+        assert_ok(ff_rates_of_orders(dataset, &options, UINT64_MAX, rate, error));
+        const double seconds = (double)(ff_now_ns() - began) * 1e-9;
+        /* Each ends with its epoch: 150 rows, and the padding of the batch. */
+        for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++)
+            assert_true(rate[kind] * seconds >= 149);
+    }
+    ff_dataset_close(&dataset);
+    set_remove(&set);
 }
 
 static void of_batches(void **state) {
@@ -117,6 +145,7 @@ static void tuned(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_loaders),
+        cmocka_unit_test(of_orders),
         cmocka_unit_test(of_batches),
         cmocka_unit_test(tuned),
     };

@@ -1,0 +1,15 @@
+/* How fast a disk reads what a loader needs, measured with the loader's own requests. Private to
+ * loader/. */
+#ifndef FF_LOADER_AHEAD_MEASURE_H
+#define FF_LOADER_AHEAD_MEASURE_H
+
+#include "loader/settings.h"
+
+/* *rate: samples a second. Makes the requests of the sequence's first epoch, as many at a time as a
+ * loader makes, for about budget_ns or until the epoch ends, and forgets what they read. Takes 64
+ * MiB beside the plan of a stage. settings->ahead.bytes is above 0. FF_IO where a request fails.
+ * Thread rule: any thread; the dataset may be in use. */
+FF_MUST_USE ff_status ff_ahead_measure(const ff_loader_settings *settings, uint64_t budget_ns,
+                                       double *rate, ff_error *error);
+
+#endif
