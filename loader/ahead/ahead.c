@@ -7,6 +7,10 @@
 
 enum { STAGES = FF_ENGINE_QUEUE };
 
+/* In a smaller stage, who waits for one request waits for all: one wake-up, not one a request. In
+ * random order that was 3 % faster on two busy cores. */
+#define TOGETHER_BYTES (2u << 20)
+
 struct ff_ahead {
     pthread_mutex_t mutex;
     pthread_cond_t room;    /* for the planner */
@@ -113,8 +117,11 @@ static void request_done(void *context, ff_request *request) {
     ff_ahead *ahead = context;
     ff_ahead_stage *stage = request->owner;
     pthread_mutex_lock(&ahead->mutex);
-    if (request->awaited) pthread_cond_broadcast(&ahead->read);
     stage->pending--;
+    stage->awaited |= request->awaited;
+    const bool now =
+        stage->bytes > TOGETHER_BYTES ? request->awaited : stage->awaited && !stage->pending;
+    if (now) pthread_cond_broadcast(&ahead->read);
     retire(ahead);
     pthread_mutex_unlock(&ahead->mutex);
 }

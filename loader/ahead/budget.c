@@ -68,7 +68,9 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
         least(bytes, given - budget.plan_bytes) / (2 * FF_READ_BLOCK) * (2 * FF_READ_BLOCK);
     budget.rows = rows;
     if (rows > budget.bytes / 2 / together + 1) budget.rows = budget.bytes / 2 / together + 1;
-    if (blocks && budget.rows < rows)
-        budget.blocks = settings->order.group * budget.rows / rows + 1;
+    if (blocks && budget.rows < rows) {
+        const uint64_t all = (settings->count - 1) / settings->order.block + 1;
+        budget.blocks = least(settings->order.group, all) * budget.rows / rows + 1;
+    }
     return budget;
 }

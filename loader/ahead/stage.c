@@ -147,6 +147,7 @@ void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t fi
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
     uint64_t at = 0;
     stage->memory = memory;
+    stage->awaited = false;
     for (size_t i = 0; i < stage->request_count; i++) {
         ff_request *request = &stage->request[i];
         request->to = memory + at;

@@ -213,6 +213,10 @@ static void a_group_that_is_too_large(void **state) {
     assert_in_range(info.ahead_blocks, 10, 17);
     ff_loader_destroy(&loader);
     compare(dataset, &options);
+    options.group = 5000; /* of which there are 100 */
+    loader = open_loader(dataset, &options, FF_ACCESS_READ);
+    assert_in_range(ff_loader_describe(loader).ahead_blocks, 10, 17);
+    ff_loader_destroy(&loader);
     options.group = info.ahead_blocks * 9 / 10;
     loader = open_loader(dataset, &options, FF_ACCESS_READ);
     assert_int_equal(ff_loader_describe(loader).ahead_blocks, 0);
