@@ -157,6 +157,17 @@ ffpack("again", "-o", "foreign", "--dtype", "f32")
 ffpack("append", "foreign", "first")
 refused("a set that was never the run's, and was appended to", 65, ["the run has other data", "was not the run's before, and --weights RUN in place of --resume"],
         "--resume", "second", "--epochs", 9, "--data", "foreign")
+ffpack("append", "foreign", "more")
+refused("nor one appended to twice", 65, ["the run has other data", "was not the run's before"], "--resume", "second", "--epochs", 9, "--data", "foreign")
+FIXED = ["--dtype", "f32", "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5"]
+arrays("changed", 90, 30)
+for name, source in (("whole", "first"), ("other", "changed")):
+    ffpack(source, "-o", name, *FIXED)
+done = fftrain(*COMMON, "--data", "whole", "--out", "exchanged")
+ffpack("append", "whole", "more")
+shutil.copy("other/train/shard-000000.ffs", "whole/train/shard-000000.ffs")
+refused("a shard of another set of the same size", 65, ["whole/train/shard-000000.ffs: belongs to another dataset"],
+        "--resume", "exchanged/checkpoints/step-3")
 done = fftrain(*COMMON, "--out", "new", "--epochs", 1)
 new = runs.starts("new")[0]
 tap.ok(done.returncode == 0 and "appended" not in done.stderr and new["samples"] == 137, "a new run uses all", (done.stderr, new))

@@ -93,9 +93,10 @@ for more, says in ([*STEADY], "in the last bits"), ([*NET, "--sync-bn"], "in the
 # ---- the recipe of a run on several ranks, used by another run
 
 fftrain(*COMMON, *NET, "--epochs", 1, "--dp", "cpu,cpu", "--dp-balance", "1,3", "--out", "uneven")
-write("copied.txt", open("uneven/recipe.txt", encoding="utf-8").read())
+write("copied.txt", "# a line of one's own\n" + open("uneven/recipe.txt", encoding="utf-8").read())
 HAD = ("the recipe's run had 2 ranks with shares 1,3 and this one has ", "batch norms see other parts of a batch")
-for title, how, ranks in (("alone", [], "1 rank:"), ("with even shares", ["--ranks", 2], "2 ranks:"), ("in a dry run", ["--dry-run"], "1 rank:")):
+for title, how, ranks in (("alone", [], "1 rank:"), ("with even shares", ["--ranks", 2], "2 ranks:"), ("in a dry run", ["--dry-run"], "1 rank:"),
+                          ("with other shares", ["--dp", "cpu,cpu", "--dp-balance", "3,1"], "2 ranks with shares 3,1:")):
     done = fftrain("--recipe", "copied.txt", "--epochs", 1, "--quiet", "--out", "none", *how)
     told = [line for line in done.stderr.splitlines() if HAD[0] + ranks in line]
     tap.ok(done.returncode == 0 and len(told) == 1 and HAD[1] in told[0], "the recipe of a run on two ranks, used %s, says so once" % title, done.stderr)
