@@ -76,9 +76,9 @@ def peak(*arguments):
     return usage.ru_maxrss << 10 if status == 0 else None
 
 
-make("pictures", "--count", 64, "--splits", "train,test", "--height", 64, "--width", 64, "--statistics")
+make("pictures", "--count", 24, "--splits", "train,test", "--height", 64, "--width", 64, "--statistics")
 make("album", "--count", 512, "--splits", "train,test", "--height", 64, "--width", 64, "--statistics")  # all slots of a loader are used
-for model, data, batch in (("smallnet", "album", 64), ("cifarnet", "album", 32), ("resnet18", "pictures", 16), ("resnet50", "pictures", 4),
+for model, data, batch in (("smallnet", "album", 64), ("cifarnet", "album", 32), ("resnet18", "pictures", 8), ("resnet50", "pictures", 4),
                            ("mobilenet_v2", "pictures", 8), ("vgg11_bn", "pictures", 8)) if not tap.SANITIZE else ():
     run = ["--data", data, "--model", model, "--batch", batch, "--threads", 2, "--augment", "none", "--device", "cpu"]
     told, _ = plan(*run, "--epochs", 2)
