@@ -228,8 +228,8 @@ enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_LEAST = 64 };
  * (loader/ahead/) reads in one request if two groups fit its memory. */
 uint64_t ff_order_default_block(uint64_t sample_bytes);
 
-/* The default group for blocks of `block_bytes`: as many as fit into `bytes`, from
- * FF_ORDER_GROUP_LEAST to FF_ORDER_GROUP. */
+/* The default group for blocks of `block_bytes`: the number of blocks that fit into `bytes`, at
+ * least FF_ORDER_GROUP_LEAST and at most FF_ORDER_GROUP. */
 uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes);
 
 /* FF_USAGE where count, block or group is 0 or too large to multiply. */

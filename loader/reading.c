@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Of the memory for files, a loader reads ahead into one part of so many. */
+/* A loader reads ahead into this part of the memory for files: a quarter. */
 enum { AHEAD_PART = 4 };
 /* With other orders than block, whose group is in memory, more has no use. */
 #define AHEAD_MOST (UINT64_C(128) << 20)

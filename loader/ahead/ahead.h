@@ -1,23 +1,24 @@
-/* Reading ahead: where memory cannot keep a set, the bytes of its samples are read before a thread
- * of the loader needs them, many at a time. Private to loader/.
+/* Reading ahead: where memory cannot keep a set, the loader reads the bytes of samples before its
+ * threads need them, many samples at a time. Private to loader/.
  *
- * The sequence of a loader's batches is known before it begins, so a planner walks along it. It
- * cuts the rows into STAGES (stage.h), each of so many rows that the disk is busy: of random order
- * some dozens, of sequential order some MiB, of block order a whole group of blocks, whose parts
- * lie side by side. The samples of a stage are sorted by their place on the disk, neighbours become
- * one request, and the requests go to an engine (engine.h), which has many at the disk at the same
- * time. Their bytes come to lie in an arena, a ring in memory that the settings bound. A thread
- * that fills a row finds the stage by the row's serial number and the bytes by their place in the
- * shard, waits for their request alone, and uses them where they lie. A compressed frame is
- * decompressed by the first row that needs it, into the stage. Once all rows of a stage are filled,
- * its part of the arena belongs to the next one. So every order, share, size and start takes one
- * path.
+ * The sequence of batches is known in advance. A planner thread walks along the sequence and cuts
+ * its rows into STAGES (stage.h). A stage has enough rows to keep the disk busy: some dozens of
+ * rows in random order, some MiB in sequential order, a whole group of blocks in block order. The
+ * planner sorts the samples of a stage by their place on the disk, joins neighbours to one request,
+ * and gives the requests to an engine (engine.h). The engine keeps many requests at the disk at the
+ * same time, and reads into an arena: a ring buffer whose size the settings set. A thread that
+ * fills a row finds the stage by the row's serial number and the bytes by their place in the shard.
+ * The thread waits for these bytes alone, and uses them in the arena, without a copy. The first
+ * row that needs a compressed frame decompresses the frame into the stage. When all rows of a stage
+ * are filled, the next stage takes its part of the arena. Every order, share, size and start
+ * position takes this one path.
  *
- * Nothing here fails: what could not be located, found no room, or could not be read is not there,
- * and the row's reader reads it for itself, and returns the error if there is one.
+ * Nothing here fails. A sample that could not be located, placed or read is left out; the row's own
+ * reader then reads the sample, and returns the error if there is one.
  *
- * A row's serial number is that of its batch in the sequence times the rows of a batch, plus its
- * row. Rows are asked for in increasing order, but for what several threads do at the same time.
+ * The serial number of a row is the number of its batch in the sequence, times the rows of a batch,
+ * plus its row in the batch. Threads ask for rows in increasing order; several threads may be a few
+ * rows apart.
  *
  * Thread rule: a cursor belongs to one thread; create, destroy and restart are called while no
  * cursor is in use. */

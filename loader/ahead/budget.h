@@ -13,8 +13,8 @@ typedef struct ff_ahead_budget {
     uint64_t blocks; /* as in ff_loader_info.ahead_blocks */
 } ff_ahead_budget;
 
-/* For settings whose order, access and threads are decided. given: the bytes that all of it may
- * take. Too few for two samples are as many as two take. */
+/* For settings whose order, access and threads are decided. given: the bytes that
+ * reading ahead may take; if two samples need more, the budget is what two samples need. */
 ff_ahead_budget ff_ahead_budget_of(const struct ff_loader_settings *settings, uint64_t given);
 
 #endif

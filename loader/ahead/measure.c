@@ -53,7 +53,8 @@ static const ff_request *next_request(measurement *m) {
     return &m->stage.request[m->next];
 }
 
-/* Takes as many requests as the memory has room for; without one, memory for the largest. */
+/* Fills a turn with the next requests until its memory is full. The memory grows where a single
+ * request needs more. */
 static ff_status fill(measurement *m, turn *own, ff_error *error) {
     const ff_request *request;
     uint64_t at = 0;

@@ -5,9 +5,9 @@
 
 #include "loader/settings.h"
 
-/* *rate: samples a second. Makes the requests of the sequence's first epoch, as many at a time as a
- * loader makes, for about budget_ns or until the epoch ends, and forgets what they read. Takes 64
- * MiB beside the plan of a stage. settings->ahead.bytes is above 0. FF_IO where a request fails.
+/* Reads the first epoch of settings->sequence with the requests of a loader, for about budget_ns or
+ * until the epoch ends, and drops the bytes. *rate: samples a second. Allocates 64 MiB beside the
+ * plan of a stage. Needs settings->ahead.bytes above 0. FF_IO where a request fails.
  * Thread rule: any thread; the dataset may be in use. */
 FF_MUST_USE ff_status ff_ahead_measure(const ff_loader_settings *settings, uint64_t budget_ns,
                                        double *rate, ff_error *error);

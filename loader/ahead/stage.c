@@ -5,8 +5,8 @@
 /* Neighbours at most so far from each other are read together: reading so much takes a disk less
  * time than another request. */
 #define GAP_BYTES (16u << 10)
-/* A request is no larger, except for a single sample or frame. Sequential reads are as fast from
- * about 1 MiB on. */
+/* The largest request, unless a single sample or frame is larger. From about 1 MiB on, larger
+ * sequential reads are no faster. */
 #define REQUEST_BYTES (UINT64_C(2) << 20)
 
 /* ---- the samples of the rows ---------------------------------------------------------------- */

@@ -81,7 +81,7 @@ with open("numbers.csv", "w") as file:
     file.write("broken/rare/0.png,9\n")
 said("a class without a name that loses all of its images", ffpack("numbers.csv", "-o", "lost-number", *SKIP), 65,
      "the only image of class 9 had to be left out", "with another --max-skip this continues")
-with open("broken.csv", "w") as file:  # two fields: each class of the first has images left, one of the second has none
+with open("broken.csv", "w") as file:  # all images of a class of the second field are broken
     file.write("path,first:class,second:class\n")
     for at, name in sorted((at, name) for at, _, found in os.walk("broken") for name in found):
         file.write("%s/%s,%s,%s\n" % (at, name, "even" if int(name.split(".")[0]) % 2 == 0 else "odd", "rare" if "rare" in at else "common"))

@@ -105,8 +105,8 @@ FFLOAD_API const char *ffload_version(void);
  *
  *   order       random (default) | block: for sets larger than memory | sequential
  *   block       N (auto): with order block, samples that are stored together
- *   group       N (auto): with order block, blocks that are mixed with each other. auto: 2048; of
- *               a set that memory cannot keep as many as it can, from 64 on
+ *   group       N (auto): with order block, blocks that are mixed with each other. auto: 2048;
+ *               fewer, but at least 64, where memory cannot keep so many
  *   seed        N (0): of order and augmentation, up to 2^53
  *   epoch       N (0): the first one
  *   position    N (0): samples of it that come before the first batch
