@@ -98,8 +98,17 @@ half() { # PHASE SCALE [NAME=VALUE...] [-- OPTIONS...]
     shift 2
     while [ $# -gt 0 ] && [ "$1" != -- ]; do set+=("$1"); shift; done
     [ $# = 0 ] || shift
-    timeout 170 env -i PATH=/usr/bin:/bin CMOCKA_MESSAGE_OUTPUT=tap "${set[@]}" "$python" "$bundle/bin/half_hour" "$phase" --rehearse --scale "$scale" \
+    timeout 900 env -i PATH=/usr/bin:/bin CMOCKA_MESSAGE_OUTPUT=tap "${set[@]}" "$python" "$bundle/bin/half_hour" "$phase" --rehearse --scale "$scale" \
         "${archive[@]}" --script peer.py --out "${out:-out}" --work "${work:-work}" "$@" >"$scratch/said" 2>&1
+}
+# The same for a phase that must end well: on a machine that is too busy for its times, once more with five times as much.
+unhurried() { # PHASE SCALE [NAME=VALUE...] [-- OPTIONS...]
+    local code
+    half "$@"
+    code=$?
+    grep -q 'was stopped after' "$scratch/said" || return $code
+    rm -rf "${out:-out}" "${work:-work}"
+    half "$1" "$(awk -v scale="$2" 'BEGIN { print 5 * scale }')" "${@:3}"
 }
 has() { grep -qE -- "$1" "$scratch/said" || { echo "# missing: $1"; return 1; }; }
 lines() { # PYTHON : true of the results, `lines`
@@ -119,13 +128,13 @@ whole() { mv "$bundle/bin/good.$1" "$bundle/bin/$1"; }
 mkdir "$scratch/tools"
 printf '%s\n' '#!/bin/sh' '[ "$1 $2 $3 $4" = "--tool memcheck --error-exitcode 9" ] || exit 3' 'case "$5" in *_loss) exit $FAKE_MEMCHECK ;; esac; shift 4; exec "$@"' >"$scratch/tools/compute-sanitizer"
 chmod +x "$scratch/tools/compute-sanitizer"
-half probe 0.4 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
+unhurried probe 0.4 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
 code=$?
 [ $code = 0 ] && has '^memcheck test_cuda_pool: no errors' && has '^smallnet: 3 steps recorded, called and streamed have the same bits' && has '^smallnet in f32: 3 losses within' &&
     has '^two ranks on one card: a loss of' && has '^two replicas on one card: a loss of' && has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
     lines 'any(line.get("same_bits") for line in lines) and lines[-1]["ends"] == 0'
 result $? "probe"
-half tune 0.3 FF_SIM_NOTES='a test of notes' && has '^cifar-speed, not folded: .* ms a step of 8' && has '^op_times --recipe smallnet --batch 4: .*"measured_parts_us": [0-9]' &&
+unhurried tune 0.3 FF_SIM_NOTES='a test of notes' && has '^cifar-speed, not folded: .* ms a step of 8' && has '^op_times --recipe smallnet --batch 4: .*"measured_parts_us": [0-9]' &&
     has '^resnet50, folded: note: a test of notes' &&
     has '^cifar-speed, folded: .* ms a step of 8' && has '^resnet50, folded: .* ms a step of 4' && has 'copy on the device' &&
     lines 'sum("tuned" in line for line in lines) >= 2'
@@ -143,13 +152,13 @@ done
 echo '{"sum_measured_us": 198}'
 X
 chmod +x "$bundle/bin/op_times"
-out=out1 half tune 0.3 && has '^resnet50, not folded: ' && grep -q -- '--tune 1 --val-every 2 --no-fold' "$bundle/arguments" && [ "$(grep -c -- '--tune ' "$bundle/arguments")" = 4 ] &&
+out=out1 unhurried tune 0.3 && has '^resnet50, not folded: ' && grep -q -- '--tune 1 --val-every 2 --no-fold' "$bundle/arguments" && [ "$(grep -c -- '--tune ' "$bundle/arguments")" = 4 ] &&
     has '^op_times --recipe smallnet --batch 4: .*198' && grep -A9 '^  conv12 a forward: 22.0 us, 10.0 at 80 %' "$scratch/said" | tail -1 | grep -q '^  conv3 '
 result $? "tune with seconds, without folding, and the ten operations furthest after"
 mv "$bundle/bin/good.op_times" "$bundle/bin/op_times"
 compiles=""
 if [ -n "$peers" ]; then
-    half cifar 0.3 && has '^\| fftrain .* alone \| 2 ' && has '^\| fftrain .* in rounds \| 2 ' && has '^\| airbench94_muon \| 2 \| 94.000' && has '^Time: .* of theirs'
+    unhurried cifar 0.3 && has '^\| fftrain .* alone \| 2 ' && has '^\| fftrain .* in rounds \| 2 ' && has '^\| airbench94_muon \| 2 \| 94.000' && has '^Time: .* of theirs'
     result $? "cifar, and a peer that answers"
     has '^warming up: [0-9.]+ s' && has '^with warming up: [0-9.]+ s' &&
         lines 'all(line["ours"]["cold_seconds"] > line["ours"]["warm_up_seconds"] > 0 for line in lines if line.get("kind") == "alone")' && lines 'sum(line.get("kind") in ("first", "alone", "round") for line in lines) == 5'
@@ -164,7 +173,7 @@ if [ -n "$peers" ]; then
     fi
 fi
 if [ -n "$peers" ] && [ -z "$compiles" ]; then
-    half steps 0.3 && has '^\| resnet18:2:8 \| f32 \| .*\| alone' && has 'autocast default \| [0-9.]+ \|$' && has '^best: ' && has '^(usual loop: |skipped: the usual loop)'
+    unhurried steps 0.3 && has '^\| resnet18:2:8 \| f32 \| .*\| alone' && has 'autocast default \| [0-9.]+ \|$' && has '^best: ' && has '^(usual loop: |skipped: the usual loop)'
     result $? "steps, and PyTorch on the CPU"
     # Ours came before any peer's compilation.
     lines 'min(i for i, line in enumerate(lines) if "ours_ms" in line and "precision" in line) < min(i for i, line in enumerate(lines) if "ready" in line)'
@@ -187,9 +196,9 @@ code=$?
 result $? "no GPU: nothing ran, exit code 3; engines are taken in, and new ones out"
 
 # ---- a peer's failure hides nothing of ours ----
-peer() { # HOW PATTERN NAME
+peer() { # HOW PATTERN NAME [SCALE]: without a scale the phase ends well
     if [ -z "$peers" ]; then skip "$3" "PyTorch is not here"; return; fi
-    out=out-$1 half cifar "${4:-0.3}" FAKE_PEER="$1" && has '^\| fftrain .* alone \| 2 ' && has "$2"
+    out=out-$1 "$([ $# = 4 ] && echo half || echo unhurried)" cifar "${4:-0.3}" FAKE_PEER="$1" && has '^\| fftrain .* alone \| 2 ' && has "$2"
     result $? "$3"
 }
 peer crash 'the peer failed: .*ended with 1; .*the peer crashes' "a peer that crashes"

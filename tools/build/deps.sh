@@ -31,12 +31,13 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root=(sudo)
 fi
 echo "deps: installing ${missing[*]}" >&2
+# Another installation (a new system updates itself) is waited for.
+install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600)
 "${as_root[@]}" apt-get update -qq || echo "deps: apt-get update failed; trying with the lists at hand" >&2
-export DEBIAN_FRONTEND=noninteractive
 # One unavailable package must not prevent the others.
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
+"${install[@]}" "${missing[@]}" >/dev/null && exit 0
 for package in "${missing[@]}"; do
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null ||
+    "${install[@]}" "$package" >/dev/null ||
         echo "deps: $package could not be installed" >&2
 done
 exit 0
