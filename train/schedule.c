@@ -155,3 +155,10 @@ double ff_schedule_rate(const ff_schedule *schedule, uint64_t step) {
                          : 1;
     return table[schedule->row].rate(schedule, t, step);
 }
+
+double ff_schedule_late(const ff_schedule *s, uint64_t steps) {
+    if (table[s->row].rate != in_steps && table[s->row].rate != at_milestones) return 0;
+    for (int i = 0; i < s->number_count; i++)
+        if (steps_of(s, s->numbers[i]) >= steps) return s->numbers[i];
+    return 0;
+}

@@ -164,6 +164,7 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
         trainer->input_sizes[i] = (ff_loader_size){sizes.epoch[i], height, width, augment};
         trainer->size_count = i + 1;
     }
+    if (trainer->size_count < sizes.count) trainer->size_late = sizes.epoch[trainer->size_count];
     return FF_OK;
 }
 

@@ -139,6 +139,7 @@ typedef struct ff_trainer {
     ff_plan *train_plan;             /* of `micro` samples of the largest size */
     ff_trainer_size sizes[FF_SIZES]; /* in the order of their epochs, the first from 0 on */
     int size_count;
+    uint32_t size_late; /* the first epoch of --sizes after the run's end, from 0; 0 = none */
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
     ff_tally *tally;   /* of the last evaluation; NULL without validation */

@@ -143,6 +143,31 @@ tap.ok(evaluated_after("once") == [2, 5], "in a run that goes on, too", evaluate
 done = fftrain("--data", "larger", "--recipe", "cifar-speed", "--batch", 20, "--epochs", 2, "--val", "larger/train", "--out", "speed", "--quiet")
 tap.ok("\nval-every = 0\n" in "\n" + open("speed/recipe.txt").read(), "cifar-speed's own, too", done.stderr)
 
+# ---- what a run is too short for
+
+for count, options, word in (
+        (1, ["--sizes", "7:6"], "--sizes 7:6: the run has 1 epoch, so the sizes from epoch 8 on have no effect"),
+        (3, ["--sizes", "0:12,3:8"], "--sizes 0:12,3:8: the run has 3 epochs, so the sizes from epoch 4 on have no effect"),
+        (4, ["--sizes", "0:12,3:8"], None),
+        (2, ["--sizes", "0:12,1-3:20"], "--sizes 0:12,1-3:20: the run has 2 epochs, so the sizes from epoch 3 on have no effect"),
+        (1, ["--schedule", "step"], "--schedule step: the run has 1 epoch, so the learning rate does not fall after epoch 30"),
+        (3, ["--schedule", "multi-step=1,3"], "--schedule multi-step=1,3: the run has 3 epochs, so the learning rate does not fall after epoch 3"),
+        (3, ["--schedule", "multi-step=1,2.8"], None),
+        (2, ["--warmup", 0.05], "--warmup 0.05: an epoch has 5 steps, so there is no warm-up"),
+        (2, ["--warmup", 0.2], None),
+        (2, ["--warmup", 1.8], None),
+        (2, ["--warmup", 2], "--warmup 2: the run has 2 epochs, so the learning rate rises until its end and the schedule cosine has no effect")):
+    for how in (["--out", "none"], ["--dry-run"]):
+        done = fftrain(*COMMON, "--epochs", count, *options, *how)
+        tap.ok(done.returncode == 0 and done.stderr == ("fftrain: %s\n" % word if word else ""),
+               "%s in %d epochs, %s" % (" ".join(map(str, options)), count, how[0]), done.stderr)
+done = fftrain(*COMMON, "--epochs", 2, "--sizes", "0:12,2:8", "--out", "short")
+again = [fftrain("--resume", "short", "--epochs", count, "--quiet") for count in (3, 4)]
+tap.ok("epoch 3" in done.stderr and not any(one.returncode or "--sizes" in one.stderr for one in again), "a resumed run of more epochs comes to the sizes",
+       [one.stderr for one in (done, *again)])
+done = fftrain("lr-find", *COMMON[:-1], "--sizes", "99:6", "--schedule", "step", "--checkpoint-every", "99 epochs", "--steps", 20)
+tap.ok("--" not in done.stderr, "a search for a rate is no run", done.stderr)
+
 # ---- a recipe with a zero byte
 
 for name, text in (("inside", b"model = smallnet\nepochs = 1\n\0lr = 7\nfoo = 3\n"), ("first", b"\0model = smallnet\n"), ("last", b"model = smallnet\nepochs = 1\n\0")):

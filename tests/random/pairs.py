@@ -12,7 +12,7 @@ from cases import Wrong, refused, shell
 CHOICES = {
     "relation": ["effect", "near", "recipe", "recipe bytes", "edited recipe", "scaled", "scaled groups", "other ranks", "edited weights", "unused",
                  "no validation", "exported", "other names", "wider", "ignored ranks", "diff", "replay", "full disk", "damaged validation",
-                 "appended", "nan"],
+                 "appended", "nan", "late"],
     "optimizer": ["sgd", "adamw", "lamb", "lars"],
     "batch": [8, 4, 1, 9],
     "accumulate": [1, 2, 8],
@@ -25,8 +25,11 @@ CHOICES = {
     "byte": ["\0", "#", "\r", "\ufeff", "=", " "],
     "instead": ["--dry-run", "--overfit", "--check-gradients", "--diagnose", "lr-find"],
     "best": ["accuracy", "loss"],
+    # Options for epochs or steps that a run of 2 epochs of 3 steps does not come to.
+    "late": [("--sizes", "7:16"), ("--sizes", "3-9:16"), ("--schedule", "step"), ("--schedule", "multi-step=2,5"), ("--warmup", "0.1"),
+             ("--checkpoint-every", "9 steps"), ("--checkpoint-every", "3 epochs")],
 }
-EVEN = {"relation", "best", "optimizer", "batch", "accumulate", "augment", "number", "line", "byte", "instead"}
+EVEN = {"relation", "best", "optimizer", "batch", "accumulate", "augment", "number", "line", "byte", "instead", "late"}
 PLAIN = ["--model", "smallnet", "--augment", "none", "--threads", 1, "--warmup", 0, "--schedule", "constant", "--val-every", 0]
 NUMBERS = ["--batch", 8, "--epochs", 2, "--lr", "0.05"]
 CLASSES = ["cat", "dog", "eel"]
@@ -103,6 +106,14 @@ def with_recipe(case, out, text, *options):
         file.write(text)
     ranks = ["--ranks", case["ranks"]] if case["ranks"] > 1 else []
     return shell("fftrain", "--data", "set", "--recipe", "recipe", "--threads", 1, "--out", out, "--quiet", *ranks, *options)
+
+
+def late(case):
+    """An option that changes nothing since the run is too short says so."""
+    name, value = case["late"]
+    done = train("late", name, value)
+    if fine(done) and fine(train("plain")) and weights("late") == weights("plain") and not done.says(name):
+        raise Wrong("an option that comes too late, without a word", done)
 
 
 def recipe_text(*more):

@@ -21,7 +21,8 @@ def kept(name, kind):
         for line in file:
             word, _, values = line.strip().partition(" ")
             if word == name:
-                yield dict({choice: plain[0] for choice, plain in kind.CHOICES.items()}, seed=0, **eval(values))  # noqa: S307: of this folder
+                plain = {choice: each[0] for choice, each in kind.CHOICES.items()}
+                yield {**plain, "seed": 0, **eval(values)}  # noqa: S307: of this folder
 
 
 def main():

@@ -25,11 +25,14 @@ int sum(int n) {
 C
 cat >"$work"/tests/unit/test_sum.c <<'C'
 #include <stdio.h>
+#include <unistd.h>
 int sum(int n);
 int main(void) {
     puts("1..2\nok 1 - begun");
     int right = sum(3) == 6;
     puts(right ? "ok 2 - sum" : "not ok 2 - sum");
+    fflush(stdout);
+    if (!right) sleep(60);
     return !right;
 }
 C
@@ -53,6 +56,7 @@ try "a caught and an equivalent one" 0 '2 faults: 1 caught, 1 equivalent, 0 wron
 
 # said to be so
 $equivalent"
+try "its first failure ends a test" 0 '^caught .* test_sum: sum, ' "$caught"
 try "a survivor" 1 '^SURVIVOR: list.txt:1 ' 'sum.c test_sum
 - n > 100
 + n > 99'

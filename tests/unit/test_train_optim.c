@@ -335,6 +335,23 @@ static void schedule_has_its_shape(void **state) {
         assert_true(ff_schedule_rate(&s, step) == (step < 12 ? 0.4 : step < 30 ? 0.2 : 0.1));
 }
 
+/* The epoch that is late is the first after which the rate of the last step is still the one
+ * before. */
+static void late_epochs_are_found(void **state) {
+    (void)state;
+    ff_schedule s = schedule_of("multi-step=1.2,3,4:0.5", 0.4, 0, 40);
+    for (uint64_t steps = 1; steps <= 60; steps++)
+        assert_true(ff_schedule_late(&s, steps) == (steps <= 12   ? 1.2
+                                                    : steps <= 30 ? 3
+                                                    : steps <= 40 ? 4
+                                                                  : 0));
+    s = schedule_of("step=3", 0.4, 0, 40);
+    assert_true(ff_schedule_late(&s, 30) == 3 && ff_schedule_late(&s, 31) == 0);
+    assert_true(ff_schedule_rate(&s, 29) == 0.4 && ff_schedule_rate(&s, 30) < 0.4);
+    s = schedule_of("polynomial=99", 0.4, 0, 40);
+    assert_true(ff_schedule_late(&s, 40) == 0);
+}
+
 static void linear_schedule_has_its_shape(void **state) {
     (void)state;
     ff_schedule s = schedule_of("linear", 0.24, 0, 200);
@@ -642,6 +659,7 @@ int main(void) {
         cmocka_unit_test(spans_cover_the_store),
         cmocka_unit_test(groups_are_separate),
         cmocka_unit_test(schedule_has_its_shape),
+        cmocka_unit_test(late_epochs_are_found),
         cmocka_unit_test(linear_schedule_has_its_shape),
         cmocka_unit_test(bad_schedules_are_refused),
         cmocka_unit_test(every_step_has_its_rate),

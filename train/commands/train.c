@@ -1,8 +1,8 @@
 /* Training: options, the run's folder, the trainer, the run. */
-#include "format/base/say.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
 #include "train/commands/train_ranks.h"
+#include "train/commands/unreached.h"
 #include "train/debug/gradients.h"
 #include "train/debug/lr_find.h"
 #include "train/debug/overfit.h"
@@ -126,37 +126,17 @@ static ff_status open_reports(const ff_settings *given, ff_session *session, ff_
     return ff_report_create(report, logs, given->quiet ? NULL : stdout, stdout, error);
 }
 
-/* Where a run ends before it comes to its first --checkpoint-every. */
-static ff_status say_every(const ff_settings *given, const ff_trainer *trainer, ff_buffer *text,
-                           ff_error *error) {
-    ff_every every;
-    FF_TRY(ff_every_parse(&every, given->session.every, error));
-    const uint64_t steps = ff_trainer_total_steps(trainer), epochs = trainer->epochs;
-    const bool late = (every.unit == FF_EVERY_STEPS && every.amount > (double)steps) ||
-                      (every.unit == FF_EVERY_EPOCHS && every.amount > (double)epochs);
-    if (!late) return FF_OK;
-    return ff_buffer_printf(text, error,
-                            "--checkpoint-every %s: the run has %s, so a checkpoint is saved at "
-                            "its end alone",
-                            given->session.every,
-                            every.unit == FF_EVERY_STEPS
-                                ? ff_say_count(steps, "step", "steps").text
-                                : ff_say_count(epochs, "epoch", "epochs").text);
-}
-
 /* What the user may not expect of this run. */
 static ff_status add_notes(ff_session *session, const ff_settings *given, const ff_trainer *trainer,
                            ff_error *error) {
-    ff_buffer dropped = {0}, late = {0};
+    ff_buffer dropped = {0};
     ff_status status;
     if (!ff_settings_looks(given)) FF_TRY(ff_session_compare_ranks(session, trainer, error));
     FF_TRY_DONE(ff_settings_say_dropped(given, trainer, &dropped, error));
     if (dropped.length) FF_TRY_DONE(ff_session_add_note(session, dropped.bytes, error));
-    FF_TRY_DONE(say_every(given, trainer, &late, error));
-    if (late.length) FF_TRY_DONE(ff_session_add_note(session, late.bytes, error));
+    if (!ff_settings_looks(given)) status = ff_unreached_say(given, trainer, session, error);
 done:
     ff_buffer_free(&dropped);
-    ff_buffer_free(&late);
     return status;
 }
 

@@ -1,0 +1,76 @@
+#include "train/commands/unreached.h"
+
+#include "format/base/memory.h"
+#include "format/base/say.h"
+#include "train/checkpoint/every.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static ff_status say_every(const ff_settings *given, const ff_trainer *trainer, char **text,
+                           ff_error *error) {
+    ff_every every;
+    FF_TRY(ff_every_parse(&every, given->session.every, error));
+    const uint64_t steps = ff_trainer_total_steps(trainer), epochs = trainer->epochs;
+    const bool late = (every.unit == FF_EVERY_STEPS && every.amount > (double)steps) ||
+                      (every.unit == FF_EVERY_EPOCHS && every.amount > (double)epochs);
+    if (!late) return FF_OK;
+    return ff_format(text, error,
+                     "--checkpoint-every %s: the run has %s, so a checkpoint is saved at its end "
+                     "alone",
+                     given->session.every,
+                     every.unit == FF_EVERY_STEPS ? ff_say_count(steps, "step", "steps").text
+                                                  : ff_say_count(epochs, "epoch", "epochs").text);
+}
+
+static ff_status say_sizes(const ff_settings *given, const ff_trainer *trainer, char **text,
+                           ff_error *error) {
+    if (!trainer->size_late) return FF_OK;
+    return ff_format(text, error,
+                     "--sizes %s: the run has %s, so the sizes from epoch %" PRIu32
+                     " on have no effect",
+                     given->trainer.sizes, ff_say_count(trainer->epochs, "epoch", "epochs").text,
+                     trainer->size_late + 1);
+}
+
+static ff_status say_schedule(const ff_settings *given, const ff_trainer *trainer, char **text,
+                              ff_error *error) {
+    const ff_schedule *schedule = &trainer->groups[trainer->main_group].schedule;
+    const double late = ff_schedule_late(schedule, ff_trainer_total_steps(trainer));
+    (void)given;
+    if (late <= 0) return FF_OK;
+    return ff_format(
+        text, error,
+        "--schedule %s: the run has %s, so the learning rate does not fall after epoch %g",
+        schedule->text, ff_say_count(trainer->epochs, "epoch", "epochs").text, late);
+}
+
+static ff_status say_warm_up(const ff_settings *given, const ff_trainer *trainer, char **text,
+                             ff_error *error) {
+    const ff_schedule *schedule = &trainer->groups[trainer->main_group].schedule;
+    const double warmup = given->trainer.warmup_epochs;
+    if (warmup <= 0) return FF_OK;
+    if (!schedule->warmup_steps)
+        return ff_format(text, error, "--warmup %g: an epoch has %s, so there is no warm-up",
+                         warmup, ff_say_count(trainer->batches, "step", "steps").text);
+    if (schedule->warmup_steps < ff_trainer_total_steps(trainer)) return FF_OK;
+    return ff_format(text, error,
+                     "--warmup %g: the run has %s, so the learning rate rises until its end and "
+                     "the schedule %s has no effect",
+                     warmup, ff_say_count(trainer->epochs, "epoch", "epochs").text, schedule->text);
+}
+
+ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer, ff_session *session,
+                           ff_error *error) {
+    static ff_status (*const parts[])(const ff_settings *given, const ff_trainer *trainer,
+                                      char **text, ff_error *error) = {say_every, say_sizes,
+                                                                       say_schedule, say_warm_up};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *text = NULL;
+        ff_status status = parts[i](given, trainer, &text, error);
+        if (text) status = ff_session_add_note(session, text, error);
+        free(text);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
