@@ -2,10 +2,12 @@
 
 #include "format/base/bytes.h"
 #include "format/base/file.h"
+#include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/checksum.h"
 #include "format/metadata.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The file: magic, the numbers, bytes of text and of note (u64 each), text, note, XXH3-64 of all
@@ -41,6 +43,24 @@ ff_status ff_kept_write(const ff_kept *kept, const char *directory, const char *
     FF_TRY_DONE(ff_file_save(directory, name, &all, error));
 done:
     ff_buffer_free(&all);
+    return status;
+}
+
+ff_status ff_kept_replace(const ff_kept *kept, const char *directory, const char *name,
+                          ff_error *error) {
+    ff_buffer all = {0};
+    ff_file *file = NULL;
+    char *path = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_path_join(&path, directory, name, error));
+    FF_TRY_DONE(encode(kept, &all, error));
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_write(file, all.bytes, all.length, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
+    ff_file_discard(&file);
+    ff_buffer_free(&all);
+    free(path);
     return status;
 }
 

@@ -39,6 +39,16 @@ ff_status ff_part_path(char **path, const char *output, const ff_part *part, ff_
                      part->number, part->count);
 }
 
+size_t ff_part_base_length(const char *path, const ff_part *part) {
+    char suffix[48];
+    const size_t length = ff_path_length(path);
+    const size_t own =
+        (size_t)snprintf(suffix, sizeof suffix, ".part-%u-of-%u", part->number, part->count);
+    const bool named =
+        length > own && path[length - own - 1] != '/' && !memcmp(path + length - own, suffix, own);
+    return named ? length - own : 0;
+}
+
 bool ff_part_path_parse(ff_part *part, const char *name, const char *output) {
     const char *base = ff_path_base(output);
     const size_t length = ff_path_length(base);

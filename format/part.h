@@ -19,6 +19,8 @@ FF_MUST_USE ff_status ff_part_parse(ff_part *part, const char *text, ff_error *e
 /* Where --part auto packs a part, and a merge looks for it: "OUT.part-I-of-N", allocated. */
 FF_MUST_USE ff_status ff_part_path(char **path, const char *output, const ff_part *part,
                                    ff_error *error);
+/* The length of OUT in `path` where that is OUT.part-I-of-N; 0 for any other path. */
+size_t ff_part_base_length(const char *path, const ff_part *part);
 /* Whether the last name of `path` is that of a part of OUT; fills number and count. */
 bool ff_part_path_parse(ff_part *part, const char *name, const char *output);
 

@@ -5,6 +5,7 @@
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/options.h"
 #include "tools/ffpack/pack.h"
+#include "tools/ffpack/part_counts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,25 +46,43 @@ static const char epilogue[] =
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
 
-/* Prints how to continue, if the failed run kept whole shards or statistics. A part's failure is
+/* The folder where a failed run kept whole shards or statistics, allocated; NULL where it kept
+ * none. */
+static char *kept_in(const ff_error *error, const ff_settings *settings, const char *output) {
+    char *folder = NULL;
+    if (ff_format(&folder, NULL, "%.*s.partial", (int)ff_path_length(output), output) == FF_OK &&
+        ff_path_exists("%s", folder))
+        return folder;
+    free(folder);
+    folder = NULL;
+    if (error->status == FF_INTERRUPTED && settings->part.count &&
+        ff_part_base_length(output, &settings->part) &&
+        ff_part_counts_path(&folder, output, &settings->part, NULL) == FF_OK &&
+        ff_path_exists("%s", folder))
+        return folder;
+    free(folder);
+    return NULL;
+}
+
+/* Prints how to continue, if the failed run kept something. A part's failure is
  * noted for the merge that waits for it; after a signal the part may be continued. */
 static int fail(const ff_error *error, const ff_settings *settings, const ff_report *report,
                 bool began, int argc, char **argv) {
     const char *output = settings->dry_run ? NULL : settings->output;
-    char *kept = NULL;
-    int code, length = 0;
+    char *folder = NULL, *kept = NULL;
+    int code;
     if (output && settings->part.count && error->status != FF_INTERRUPTED &&
         (began || settings->part_origin))
         ff_part_note_failure(output, error->message);
-    if (output && error->status != FF_USAGE) length = (int)ff_path_length(output);
-    if (length && ff_path_exists("%.*s.partial", length, output) &&
-        ff_format(&kept, NULL,
-                  "finished work is kept in %.*s.partial, and %sthis continues:", length, output,
+    if (output && error->status != FF_USAGE) folder = kept_in(error, settings, output);
+    if (folder &&
+        ff_format(&kept, NULL, "finished work is kept in %s, and %sthis continues:", folder,
                   ff_report_lost_too_much(report) ? "with another --max-skip " : "") == FF_OK)
         code = ff_command_fail(error, kept, argc, argv);
     else
         code = ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,
                                NULL);
+    free(folder);
     free(kept);
     return code;
 }

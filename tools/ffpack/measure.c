@@ -1,14 +1,13 @@
 #include "tools/ffpack/measure.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/path.h"
 #include "format/base/progress.h"
 #include "format/base/thread.h"
 #include "format/kept.h"
-#include "format/layout.h"
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/shuffle.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,12 +22,13 @@ enum { UNIT_BYTES = 1 << 20, UNIT_IMAGES = 16, SLOTS_A_JOB = 4 };
 
 typedef struct measure {
     const ff_measure_job *job;
+    const ff_measure_range *range;
     ff_stream *stream;
-    uint64_t begun, count, per_unit; /* positions; units are numbered from `begun` */
-    uint64_t fresh;                  /* items of the sample, of the positions done in this pass */
-    ff_permutation order;            /* of seed 0 */
-    ff_sampler **sampler;            /* [jobs] */
-    ff_stats **sums;                 /* [slots]: of the unit in it */
+    uint64_t begun, per_unit; /* positions; units are numbered from `begun` */
+    uint64_t fresh;           /* items of the sample, of the positions done in this pass */
+    ff_permutation order;     /* of seed 0 */
+    ff_sampler **sampler;     /* [jobs] */
+    ff_stats **sums;          /* [slots]: of the unit in it */
     size_t slots;
     ff_stats *total; /* of the positions below `done` */
     uint64_t done;
@@ -59,7 +59,7 @@ static ff_status measure_unit(measure *state, ff_sampler **sampler, ff_stats *su
     if (!*sampler) FF_TRY(ff_sampler_create(sampler, job->plan, job->split, state->stream, error));
     ff_stats_reset(sums);
     uint64_t end = first + state->per_unit;
-    if (end > state->count) end = state->count;
+    if (end > state->range->end) end = state->range->end;
     FF_TRY(ff_sampler_begin(*sampler, first, end, error));
     for (uint64_t position = first; position < end; position++) {
         ff_sample sample;
@@ -85,40 +85,40 @@ static ff_status measure_make(void *context, int index, size_t slot, uint64_t nu
 /* ---- saved progress -------------------------------------------------------------------------- */
 
 static ff_status keep(measure *state, ff_error *error) {
+    const ff_measure_range *range = state->range;
     ff_kept kept = {.number = {state->done}, .text = *state->job->basis};
     ff_status status = ff_stats_encode(state->total, &kept.note, error);
     if (status == FF_OK)
-        status = ff_kept_write(&kept, state->job->directory, FF_MEASURED_NAME, error);
+        status = range->shared ? ff_kept_replace(&kept, range->directory, range->name, error)
+                               : ff_kept_write(&kept, range->directory, range->name, error);
     ff_buffer_free(&kept.note);
     state->kept_ns = ff_now_ns();
     return status;
 }
 
-/* Removes the saved sums when they are of no use. */
-static void forget(const measure *state) {
-    char *path;
-    if (ff_format(&path, NULL, "%s/%s", state->job->directory, FF_MEASURED_NAME) != FF_OK) return;
-    unlink(path);
-    free(path);
-}
-
-/* Continues from an earlier pass's sums. Those of another basis measured something else. */
-static ff_status take_kept(measure *state, ff_error *error) {
-    const ff_buffer *basis = state->job->basis;
+/* Sums of another basis measured something else. */
+ff_status ff_measure_kept(const ff_measure_job *job, const ff_measure_range *range, ff_stats *sums,
+                          uint64_t *done, ff_error *error) {
+    const ff_buffer *basis = job->basis;
     char *path;
     ff_kept kept = {0};
-    FF_TRY(ff_format(&path, error, "%s/%s", state->job->directory, FF_MEASURED_NAME));
-    ff_status status = access(path, F_OK) == 0 ? ff_kept_read(&kept, path, error) : FF_OK;
+    *done = range->first;
+    FF_TRY(ff_path_join(&path, range->directory, range->name, error));
+    ff_status status = FF_OK;
+    if (access(path, F_OK) == 0) status = ff_kept_read(&kept, path, range->shared ? NULL : error);
     if (status == FF_OK && kept.text.length == basis->length &&
         !memcmp(kept.text.bytes, basis->bytes, basis->length)) {
-        if (kept.number[0] > state->count ||
-            !ff_stats_decode(state->total, kept.note.bytes, kept.note.length))
-            status = ff_fail(error, FF_BAD_DATA, "%s: is not of this source", path);
-        state->begun = state->done = kept.number[0];
+        const uint64_t position = kept.number[0];
+        if (position >= range->first && position <= range->end &&
+            ff_stats_decode(sums, kept.note.bytes, kept.note.length))
+            *done = position;
+        else
+            status = ff_fail(range->shared ? NULL : error, FF_BAD_DATA, "%s: is not of this source",
+                             path);
     }
     ff_kept_free(&kept);
     free(path);
-    return status;
+    return range->shared ? FF_OK : status;
 }
 
 /* ---- on the main thread -------------------------------------------------------------------- */
@@ -128,10 +128,10 @@ static ff_status measure_take(void *context, size_t slot, uint64_t number, ff_er
     ff_stats_merge(state->total, state->sums[slot]);
     const uint64_t first = state->done;
     state->done = state->begun + (number + 1) * state->per_unit;
-    if (state->done > state->count) state->done = state->count;
+    if (state->done > state->range->end) state->done = state->range->end;
     state->fresh += counted(state, first, state->done);
     bool due = ff_now_ns() - state->kept_ns >= KEEP_NS;
-    return due || state->done == state->count ? keep(state, error) : FF_OK;
+    return due || state->done == state->range->end ? keep(state, error) : FF_OK;
 }
 
 static ff_status measure_watch(void *context, ff_error *error) {
@@ -140,27 +140,27 @@ static ff_status measure_watch(void *context, ff_error *error) {
     return ff_interrupt_check(error);
 }
 
-static ff_status run(measure *state, const char *title, ff_error *error) {
+static ff_status run(measure *state, ff_error *error) {
     const ff_measure_job *job = state->job;
     uint64_t bytes = (uint64_t)job->plan->channels * job->plan->height * job->plan->width;
     state->per_unit = bytes < UNIT_BYTES ? UNIT_BYTES / bytes : 1;
     if (job->plan->source->encoded && state->per_unit > UNIT_IMAGES) state->per_unit = UNIT_IMAGES;
     state->slots = (size_t)job->jobs * SLOTS_A_JOB;
     state->kept_ns = ff_now_ns();
-    FF_TRY(ff_stats_create(&state->total, job->plan->channels, error));
-    FF_TRY(take_kept(state, error));
-    ff_shuffle_init(&state->order, state->count, 0);
-    if (state->begun == state->count) return FF_OK;
-    ff_progress_begin(&state->progress, title, "items", counted(state, state->begun, state->count),
-                      false);
+    FF_TRY(ff_measure_kept(job, state->range, state->total, &state->begun, error));
+    state->done = state->begun;
+    ff_shuffle_init(&state->order, ff_listing_count(job->split->listing), 0);
+    const uint64_t end = state->range->end;
+    if (state->begun == end) return FF_OK;
+    ff_progress_begin(&state->progress, state->range->title, "items",
+                      counted(state, state->begun, end), false);
     FF_TRY(
         ff_alloc(&state->sampler, (uint64_t)job->jobs, sizeof *state->sampler, "workers", error));
     FF_TRY(ff_alloc(&state->sums, state->slots, sizeof *state->sums, "sums", error));
     for (size_t i = 0; i < state->slots; i++)
         FF_TRY(ff_stats_create(&state->sums[i], job->plan->channels, error));
     FF_TRY(ff_stream_create(&state->stream, job->plan->source, job->split, state->begun, error));
-    ff_pipeline pipeline = {.end = (state->count - state->begun + state->per_unit - 1) /
-                                   state->per_unit,
+    ff_pipeline pipeline = {.end = (end - state->begun + state->per_unit - 1) / state->per_unit,
                             .jobs = job->jobs,
                             .slot_count = state->slots,
                             .context = state,
@@ -174,22 +174,14 @@ static ff_status run(measure *state, const char *title, ff_error *error) {
     return status;
 }
 
-ff_status ff_measure(const ff_measure_job *job, float *mean, float *std, uint64_t *fresh,
-                     ff_error *error) {
-    measure state = {.job = job, .count = ff_listing_count(job->split->listing)};
-    const char *name = job->split->name;
-    char title[300];
-    snprintf(title, sizeof title, "measuring%s%s", *name ? " " : "", name);
-    ff_status status = run(&state, title, error);
+ff_status ff_measure(const ff_measure_job *job, const ff_measure_range *range, ff_stats *sums,
+                     uint64_t *fresh, ff_error *error) {
+    measure state = {.job = job, .range = range, .total = sums};
+    ff_status status = run(&state, error);
     ff_progress_end(&state.progress);
-    *fresh = state.fresh;
-    if (status == FF_OK) {
-        status = ff_measure_finish(job->plan, job->split, state.total, mean, std, error);
-        if (status != FF_OK) forget(&state);
-    }
+    *fresh += state.fresh;
     for (int i = 0; state.sampler && i < job->jobs; i++) ff_sampler_destroy(&state.sampler[i]);
     for (size_t i = 0; state.sums && i < state.slots; i++) ff_stats_destroy(&state.sums[i]);
-    ff_stats_destroy(&state.total);
     ff_stream_destroy(&state.stream);
     free(state.sampler);
     free(state.sums);

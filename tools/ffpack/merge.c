@@ -7,6 +7,7 @@
 #include "format/index.h"
 #include "format/output.h"
 #include "format/shard.h"
+#include "tools/ffpack/part_counts.h"
 #include "tools/ffpack/part_skips.h"
 #include "tools/ffpack/skipped.h"
 #include "tools/ffpack/source/source.h"
@@ -168,6 +169,7 @@ static ff_status run(merge *job, const char *const *part, size_t part_count, ff_
         FF_TRY(status);
     }
     FF_TRY(ff_output_commit(job->output, error));
+    ff_part_counts_remove(options->output);
     const char *path = ff_skipped_path(job->skipped);
     if (access(path, F_OK)) return FF_OK;
     return ff_copy_string(&job->report->skipped_path, path, error);

@@ -127,8 +127,8 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
          .help = "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
          "mean and std of the train split, applied to all splits; by a first pass over it, but for u8, "
-         "which is counted while it is packed; with --part in every part, which --mean with --std or "
-         "--stats-from saves"},
+         "which is counted while it is packed; parts called OUT.part-I-of-N share the pass, any other "
+         "part makes it alone"},
         {"stats-sample", 0, FF_OPTION_INTEGER, "N", &arguments->stats_sample, NULL, 1, 9e18,
          "compute them from N of its items only: the first N in the order of --shuffle 0"},
         {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,

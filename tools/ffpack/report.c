@@ -125,9 +125,11 @@ static void print_pass(const ff_report *report, FILE *out) {
     else
         fprintf(out, ", which takes a pass over %s before packing%s%s\n",
                 ff_say_count(report->statistics_items, "item", "items").text,
-                report->part.count
-                    ? ", in every part; --mean with --std or --stats-from DIR saves it"
-                    : "",
+                !report->part.count ? ""
+                : report->shares
+                    ? ", shared by the parts"
+                    : ", in every part; parts called OUT.part-I-of-N, as --part auto calls them, "
+                      "share it",
                 report->statistics_items >= WORTH_SAMPLING ? "; --stats-sample N looks at N of them"
                                                            : "");
 }

@@ -35,7 +35,8 @@ typedef struct ff_report {
     bool statistics_known; /* false in a dry run that would compute them */
     char *statistics_origin;
     ff_pass pass;
-    uint64_t statistics_items; /* read by the pass */
+    bool shares;               /* the pass is shared by the parts */
+    uint64_t statistics_items; /* read by the pass; where it is done, by this run */
     double statistics_seconds; /* of the pass, if before packing */
     uint64_t needed_bytes;     /* still to be written, at most */
     bool free_known;

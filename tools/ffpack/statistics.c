@@ -5,6 +5,7 @@
 #include "format/pending.h"
 #include "format/shard.h"
 #include "tools/ffpack/measure.h"
+#include "tools/ffpack/part_counts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -67,6 +68,8 @@ static ff_status plan_pass(ff_run *run, ff_error *error) {
     run->stats_sample = sample < items ? sample : 0;
     report->statistics_items = run->stats_sample ? run->stats_sample : items;
     report->pass = FF_PASS_BEFORE;
+    report->shares = settings->part.count && settings->output &&
+                     ff_part_base_length(settings->output, &settings->part);
     if (!run->stats_sample && !ff_dtype_is_float(settings->dtype) && !settings->part.count &&
         run->counted == &run->source->split[0])
         report->pass = FF_PASS_WHILE_PACKING;
@@ -98,22 +101,56 @@ ff_status ff_statistics_plan(ff_run *run, ff_error *error) {
 
 /* ---- computing ----------------------------------------------------------------------------- */
 
+/* By a run that makes the whole pass itself. */
+static ff_status measure_all(ff_run *run, const ff_measure_job *job, const char *partial,
+                             ff_stats *total, ff_error *error) {
+    const char *name = run->counted->name;
+    char *title, *path;
+    FF_TRY(ff_format(&title, error, "measuring%s%s", *name ? " " : "", name));
+    const ff_measure_range all = {.end = ff_listing_count(run->counted->listing),
+                                  .directory = partial,
+                                  .name = FF_MEASURED_NAME,
+                                  .title = title};
+    ff_status status = ff_measure(job, &all, total, &run->report->statistics_items, error);
+    free(title);
+    FF_TRY(status);
+    status = ff_measure_finish(&run->plan, run->counted, total, run->mean, run->std, error);
+    /* Sums of no use are not kept. */
+    if (status != FF_OK && ff_path_join(&path, partial, FF_MEASURED_NAME, NULL) == FF_OK) {
+        unlink(path);
+        free(path);
+    }
+    return status;
+}
+
 ff_status ff_statistics_measure(ff_run *run, const char *partial, const ff_metadata *metadata,
                                 ff_error *error) {
+    const ff_settings *settings = run->settings;
+    ff_report *report = run->report;
     ff_buffer text = {0};
-    ff_measure_job job = {.plan = &run->plan,
-                          .split = run->counted,
-                          .jobs = run->settings->jobs,
-                          .skip = run->settings->skip,
-                          .sample = run->stats_sample,
-                          .directory = partial,
-                          .basis = &text};
-    uint64_t began_ns = ff_now_ns();
-    FF_TRY(ff_metadata_write(metadata, &text, error));
-    ff_status status = ff_measure(&job, run->mean, run->std, &run->report->statistics_items, error);
+    ff_stats *total = NULL;
+    const ff_measure_job job = {.plan = &run->plan,
+                                .split = run->counted,
+                                .jobs = settings->jobs,
+                                .skip = settings->skip,
+                                .sample = run->stats_sample,
+                                .basis = &text};
+    const uint64_t began_ns = ff_now_ns();
+    ff_status status;
+    report->statistics_items = 0;
+    FF_TRY_DONE(ff_metadata_write(metadata, &text, error));
+    FF_TRY_DONE(ff_stats_create(&total, run->plan.channels, error));
+    if (report->shares) {
+        FF_TRY_DONE(ff_part_counts_take(&job, settings, total, &report->statistics_items, error));
+        FF_TRY_DONE(ff_measure_finish(&run->plan, run->counted, total, run->mean, run->std, error));
+    } else {
+        FF_TRY_DONE(measure_all(run, &job, partial, total, error));
+    }
+done:
+    ff_stats_destroy(&total);
     ff_buffer_free(&text);
-    run->report->statistics_seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
-    run->report->statistics_known = status == FF_OK;
+    report->statistics_seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
+    report->statistics_known = status == FF_OK;
     return status;
 }
 

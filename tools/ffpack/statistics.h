@@ -8,7 +8,8 @@
  * stand-ins until they are computed; NULL without normalization. */
 FF_MUST_USE ff_status ff_statistics_plan(ff_run *run, ff_error *error);
 
-/* Computes them by a pass over the split, whose progress is saved in the folder `partial`.
+/* Computes them by a pass over the split, whose progress is saved in the folder `partial`, or which
+ * the parts of a set share (part_counts.h).
  * `metadata`: the split's, with the stand-ins. */
 FF_MUST_USE ff_status ff_statistics_measure(ff_run *run, const char *partial,
                                             const ff_metadata *metadata, ff_error *error);

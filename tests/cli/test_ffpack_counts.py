@@ -1,0 +1,260 @@
+#!/usr/bin/python3
+"""Parts called OUT.part-I-of-N share the statistics pass: the bytes of one run, with each item read for them once by all parts
+together, whether parts run one after another, at the same time, or are killed; counts of another source or of other options, and
+broken ones, mean nothing. Prints TAP."""
+# Needs: ffpack
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import packing  # noqa: E402
+from packing import FFPACK, image, tap  # noqa: E402
+
+numpy = packing.numpy
+rng = random.Random(9)
+place = tempfile.mkdtemp()
+os.chdir(place)
+SMALL = ["--resize", "16x16", "--shard-size", "4K", "--on-error", "skip", "--max-skip", "100%"]
+OTHER = ["--resize", "12x12", *SMALL[2:]]
+
+
+def ffpack(*arguments, env=None):
+    return subprocess.run([FFPACK, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=env)
+
+
+def start(number, count, *arguments, name="set"):
+    command = [FFPACK, *map(str, arguments), "-o", "%s.part-%d-of-%d" % (name, number, count), "--part", "%d/%d" % (number, count), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def end(process):
+    """The items that it read for the statistics, and its mean; or its failure."""
+    out, said = process.communicate(timeout=300)
+    if process.returncode:
+        return "exit %d: %s" % (process.returncode, said), None
+    report = json.loads(out)
+    return report["statistics_items"], report["mean"]
+
+
+def part(number, count, *arguments, name="set"):
+    return end(start(number, count, *arguments, name=name))
+
+
+def remove(*names):
+    for name in os.listdir("."):
+        if name in names or any(name.startswith((each + ".part-", each + ".skipped", each + ".partial")) for each in names):
+            shutil.rmtree(name) if os.path.isdir(name) else os.remove(name)
+
+
+def merged(name="set"):
+    """Merges the parts: why the set is not that of one run."""
+    done = ffpack("merge", name)
+    if done.returncode:
+        return done.stderr
+    other = packing.same_files("whole", name)
+    left = [each for each in os.listdir(".") if each == name + ".part-counts"]
+    return "other bytes: %s" % other if other else "left: %s" % left if left else ""
+
+
+def position(path):
+    try:
+        with open(path, "rb") as file:
+            return int.from_bytes(file.read()[8:16], "little")
+    except FileNotFoundError:
+        return 0
+
+
+def make_sources():
+    for split, count in (("train", 40), ("val", 9)):
+        for i in range(count):
+            os.makedirs("photos/%s/%s" % (split, "abc"[i % 3]), exist_ok=True)
+            with open("photos/%s/%s/%d.png" % (split, "abc"[i % 3], i), "wb") as file:
+                file.write(image(rng) if i % 13 != 5 else b"broken")
+    subprocess.run(["tar", "czf", "photos.tar.gz", "photos"], check=True)
+    numpy.save("grey.npy", numpy.random.RandomState(3).randint(0, 60000, (50, 9, 7), dtype=numpy.uint16))
+    numpy.save("wide.npy", numpy.random.RandomState(4).randint(0, 256, (3, 5, 6, 7), dtype=numpy.uint8))
+
+
+def shared():
+    """One after another the first reads all; at the same time each item is read once, too."""
+    for name, items, source in (("a folder", 40, ["photos", *SMALL]),
+                                ("u8", 40, ["photos", *SMALL, "--dtype", "u8"]),
+                                ("shuffled, zstd", 40, ["photos", *SMALL, "--shuffle", "4", "--compress", "zstd"]),
+                                ("sizes of their own", 40, ["photos", "--max-side", "12", *SMALL[2:], "--dtype", "f32"]),
+                                ("a .tar.gz", 40, ["photos.tar.gz", *SMALL]),
+                                ("--stats-sample", 17, ["photos", *SMALL, "--stats-sample", "17"]),
+                                ("u16", 50, ["grey.npy", "--range", "0,65535", "--stats", "compute", "--shard-size", "4K"]),
+                                ("fewer items than parts", 3, ["wide.npy", "--array-layout", "chw"])):
+        ffpack(*source, "-o", "whole")
+        wrong = []
+        for count in (1, 2, 3, 7):
+            order = rng.sample(range(1, count + 1), count)
+            items_read = [part(number, count, *source)[0] for number in order]
+            if items_read != [items] + [0] * (count - 1):
+                wrong.append("%d one after another read %s" % (count, items_read))
+            wrong += [why for why in [merged()] if why]
+            remove("set")
+        items_read = [end(process)[0] for process in [start(number, 5, *source, "--jobs", 1) for number in (3, 1, 5, 2, 4)]]
+        if any(isinstance(read, str) for read in items_read) or sum(items_read) != items:
+            wrong.append("5 at the same time read %s" % items_read)
+        wrong += [why for why in [merged()] if why]
+        remove("set", "whole")
+        tap.ok(not wrong, "%s: 1, 2, 3 and 7 parts one after another, 5 at the same time: each item is read once, the bytes of one run" % name,
+               wrong)
+
+    ffpack("photos", "-o", "whole", *SMALL)
+    read = []
+    for index in range(3):
+        environment = {**os.environ, "JOB_COMPLETION_INDEX": str(index), "FFPACK_PARTS": "3"}
+        done = ffpack("photos", "-o", "set", *SMALL, "--part", "auto", "--json", env=environment)
+        read.append(json.loads(done.stdout)["statistics_items"] if done.returncode == 0 else done.stderr)
+    why = merged()
+    tap.ok(read == [40, 0, 0] and not why, "--part auto", (read, why))
+    remove("set")
+    read = [part(1, 2, "photos", *SMALL, name="set")[0], json.loads(ffpack("photos", "-o", "other", *SMALL, "--part", "2/2", "--json").stdout)["statistics_items"]]
+    done = ffpack("merge", "set", "set.part-1-of-2", "other")
+    tap.ok(read == [40, 40] and done.returncode == 0 and packing.same_files("whole", "set") == [], "a part of another name makes the pass alone", (read, done.stderr))
+    remove("set", "other")
+
+    for arguments, words in ((["-o", "x.part-1-of-2", "--part", "1/2"], "a pass over 40 items before packing, shared by the parts\n"),
+                             (["-o", "x", "--part", "1/2"], "before packing, in every part; parts called OUT.part-I-of-N, as --part auto calls them, share it\n"),
+                             (["-o", "x.part-0-of-0"], "a pass over 40 items before packing\n")):
+        done = ffpack("photos", *SMALL, *arguments, "--dry-run")
+        tap.ok(words in done.stdout and not os.path.exists("x.part-counts"), "a dry run says it: %s" % words.strip(), done.stdout + done.stderr)
+
+
+def changed():
+    """What the counts do not fit."""
+    def counts_of(number):
+        return "set.part-counts/%d-of-3.ffp" % number
+
+    ffpack("photos", "-o", "whole", *SMALL)
+    part(1, 3, "photos", *SMALL)
+    shutil.copytree("set.part-counts", "kept")
+    for name, change in (("a flipped bit", lambda data: data[:-30] + bytes([data[-30] ^ 1]) + data[-29:]), ("cut short", lambda data: data[:-1]),
+                         ("empty", lambda data: b""), ("something else", lambda data: b"counts\n" * 30)):
+        with open("kept/3-of-3.ffp", "rb") as file:
+            data = file.read()
+        with open(counts_of(3), "wb") as file:
+            file.write(change(data))
+        read = part(2, 3, "photos", *SMALL)[0]
+        with open(counts_of(3), "rb") as file:
+            again = file.read() == data
+        shutil.rmtree("set.part-2-of-3", ignore_errors=True)
+        tap.ok(read == 14 and again, "counts that are broken are made again: %s" % name, (read, again))
+
+    # Other options, or another source: all is counted again, and a part of the old ones is refused by the merge.
+    read, mean = part(2, 3, "photos", *OTHER)
+    alone = json.loads(ffpack("photos", "-o", "other", *OTHER, "--json").stdout)
+    tap.ok(read == 40 and mean == alone["mean"], "of other options", (read, mean, alone["mean"]))
+    remove("other")
+    shutil.rmtree("set.part-2-of-3")
+    with open("photos/train/a/new.png", "wb") as file:
+        file.write(image(rng))
+    read, mean = part(2, 3, "photos", *SMALL)
+    alone = json.loads(ffpack("photos", "-o", "other", *SMALL, "--json").stdout)
+    tap.ok(read == 41 and mean == alone["mean"], "of a source that has one more file", (read, mean, alone["mean"]))
+    part(3, 3, "photos", *SMALL)
+    done = ffpack("merge", "set")
+    tap.ok(done.returncode == 2 and "parts of different sets" in done.stderr and os.path.exists("set.part-counts"),
+           "whose parts do not merge with the older one", done.stderr)
+    read = part(1, 3, "photos", *SMALL, "--force")[0]
+    shutil.rmtree("whole")
+    os.rename("other", "whole")
+    os.remove("other.skipped.tsv")
+    open("set.part-counts/mine", "w").close()
+    done = ffpack("merge", "set")
+    tap.ok(read == 13 and done.returncode == 0 and not packing.same_files("whole", "set") and os.listdir("set.part-counts") == ["mine"],
+           "--force counts its own range again; a merge removes the counts, and nothing else", (read, done.stderr))
+    remove("set", "whole")
+    shutil.rmtree("kept")
+    os.remove("photos/train/a/new.png")
+
+    # Refused at the end of the pass: each part says the same.
+    numpy.save("flat.npy", numpy.full((40, 9, 9), 7, numpy.uint8))
+    said = [part(number, 2, "flat.npy")[0] for number in (1, 2)]
+    tap.ok(all("exit 65" in text and "has the value 7 in every pixel" in text for text in said) and
+           [name for name in os.listdir(".") if name.endswith(".partial")] == [], "values that are all the same", said)
+    remove("set")
+
+
+def killed():
+    """A part killed in its pass, and one that is stopped."""
+    picture = numpy.random.RandomState(6).randint(0, 256, (2200, 2200, 3), dtype=numpy.uint8)
+    os.makedirs("large/a")
+    packing.Image.fromarray(picture).save("large/a/0.jpg", quality=95)
+    began = time.monotonic()
+    ffpack("large", "-o", "one", "--resize", "16x16", "--stats", "compute", "--jobs", "1")
+    # A range takes longer than the 2 s after which it is first saved, on fast machines too.
+    count = max(96, min(600, int(24 / (time.monotonic() - began))))
+    for i in range(1, count):
+        os.link("large/a/0.jpg", "large/a/%d.jpg" % i)
+    source = ["large", "--resize", "16x16", "--shard-size", "4K"]
+    ffpack(*source, "-o", "whole")
+    for name, how in (("killed with -9", signal.SIGKILL), ("stopped by SIGINT", signal.SIGINT)):
+        process = start(1, 2, *source, "--jobs", 1)
+        while process.poll() is None and not position("set.part-counts/1-of-2.ffp"):
+            time.sleep(0.005)
+        process.send_signal(how)
+        code, said = process.wait(), process.communicate()[1]
+        there = position("set.part-counts/1-of-2.ffp")
+        command = "; finished work is kept in set.part-counts, and this continues: "
+        tap.ok(0 < there < count // 2 and (code == -signal.SIGKILL if how == signal.SIGKILL else code == 130 and command in said),
+               "a part %s in its pass" % name, (code, said, there, count))
+        read = [part(2, 2, *source)[0], part(1, 2, *source)[0]]
+        why = merged()
+        tap.ok(read == [count - there, 0] and not why, "%s: the other part continues its range" % name, (read, count, there, why))
+        remove("set")
+
+    # A part that waits for another one that is killed takes over.
+    processes = [start(number, 2, *source, "--jobs", 1) for number in (1, 2)]
+    while processes[0].poll() is None and not (position("set.part-counts/1-of-2.ffp") and position("set.part-counts/2-of-2.ffp")):
+        time.sleep(0.005)
+    processes[1].send_signal(signal.SIGSTOP)
+    processes[0].kill()
+    processes[0].communicate()
+    there = position("set.part-counts/1-of-2.ffp")
+    processes[1].send_signal(signal.SIGCONT)
+    read = [end(processes[1])[0], part(1, 2, *source)[0]]
+    why = merged()
+    tap.ok(read == [count - there, 0] and 0 < there < count // 2 and not why, "two parts, of which one is killed: the other one counts the rest", (read, count, there, why))
+    remove("set", "whole", "one")
+
+
+def stalled():
+    """A range whose lock stays, as that of a machine that is gone: it is counted after 30 s."""
+    ffpack("photos", "-o", "whole", *SMALL)
+    os.mkdir("set.part-counts")
+    with open("set.part-counts/lock", "w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX, 1, 2)
+        processes = [start(number, 3, "photos", *SMALL) for number in (1, 3)]
+        time.sleep(5)
+        waits = [process.poll() is None for process in processes]
+        began = time.monotonic()
+        read = [end(process)[0] for process in processes]
+        seconds = time.monotonic() - began
+    read.append(part(2, 3, "photos", *SMALL)[0])
+    why = merged()
+    tap.ok(waits == [True, True] and seconds > 20 and read[2] == 0 and read[0] + read[1] in (40, 53) and not why,
+           "a range whose part does not get on is counted by those that wait for it", (waits, seconds, read, why))
+    remove("set", "whole")
+
+
+make_sources()
+if tap.SHORT:
+    shared()
+    changed()
+if tap.LONG:
+    killed()
+    stalled()
+os.chdir("/")
+shutil.rmtree(place)
+tap.finish()
