@@ -22,7 +22,8 @@ bool ff_saves_due_after_epoch(const ff_saves *saves, uint64_t steps, uint32_t ep
     if (!saves->keeper) return false;
     if (best || last) return true;
     if (every->unit == FF_EVERY_EPOCHS) return epoch % (uint32_t)every->amount == 0;
-    if (every->unit == FF_EVERY_CHOSEN) return seconds_since(saves) >= FF_EVERY_SECONDS;
+    if (every->unit == FF_EVERY_CHOSEN)
+        return ff_every_worthwhile(seconds_since(saves), ff_keeper_took(saves->keeper));
     return ff_saves_due_after_step(saves, steps);
 }
 

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { SMALL_STACK_BYTES = 256 << 10 };
+
 /* cgroup v2's cpu.max is "quota period" or "max period". */
 static int cgroup_quota(void) {
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
@@ -52,8 +54,20 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-ff_status ff_threads_start(ff_threads **out, int count, const char *name, ff_thread_body body,
-                           void *context, ff_error *error) {
+/* A stack size of 0 is the default. The C library puts thread-local variables there, too: where
+ * those of all libraries leave too little, it refuses the size, and the default is taken. */
+static int create(ff_thread *thread, size_t stack_bytes) {
+    pthread_attr_t attributes;
+    int failure = EINVAL;
+    pthread_attr_init(&attributes);
+    if (stack_bytes && pthread_attr_setstacksize(&attributes, stack_bytes) == 0)
+        failure = pthread_create(&thread->handle, &attributes, thread_main, thread);
+    pthread_attr_destroy(&attributes);
+    return failure == EINVAL ? pthread_create(&thread->handle, NULL, thread_main, thread) : failure;
+}
+
+static ff_status start(ff_threads **out, int count, const char *name, size_t stack_bytes,
+                       ff_thread_body body, void *context, ff_error *error) {
     *out = NULL;
     ff_threads *threads;
     FF_TRY(ff_alloc(&threads, 1, sizeof *threads + (size_t)count * sizeof threads->thread[0],
@@ -71,7 +85,7 @@ ff_status ff_threads_start(ff_threads **out, int count, const char *name, ff_thr
         ff_thread *thread = &threads->thread[i];
         thread->group = threads;
         thread->index = i;
-        failure = pthread_create(&thread->handle, NULL, thread_main, thread);
+        failure = create(thread, stack_bytes);
         if (failure) break;
         threads->count++;
         char label[32];
@@ -89,6 +103,16 @@ ff_status ff_threads_start(ff_threads **out, int count, const char *name, ff_thr
     *out = threads;
     return ff_fail(error, FF_FAILED, "cannot start thread %d of %d (%s): %s", threads->count + 1,
                    count, name, strerror(failure));
+}
+
+ff_status ff_threads_start(ff_threads **threads, int count, const char *name, ff_thread_body body,
+                           void *context, ff_error *error) {
+    return start(threads, count, name, 0, body, context, error);
+}
+
+ff_status ff_threads_start_small(ff_threads **threads, int count, const char *name,
+                                 ff_thread_body body, void *context, ff_error *error) {
+    return start(threads, count, name, SMALL_STACK_BYTES, body, context, error);
 }
 
 void ff_threads_join(ff_threads **threads) {

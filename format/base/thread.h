@@ -22,6 +22,11 @@ typedef void (*ff_thread_body)(void *context, int index);
 FF_MUST_USE ff_status ff_threads_start(ff_threads **threads, int count, const char *name,
                                        ff_thread_body body, void *context, ff_error *error);
 
+/* The same with small stacks, for many threads that mostly wait: the default, mostly 8 MiB each, is
+ * taken from the addresses that `ulimit -v` leaves. */
+FF_MUST_USE ff_status ff_threads_start_small(ff_threads **threads, int count, const char *name,
+                                             ff_thread_body body, void *context, ff_error *error);
+
 /* Waits for all to return and frees; *threads = NULL. NULL is accepted. The caller tells them to
  * stop first. */
 void ff_threads_join(ff_threads **threads);

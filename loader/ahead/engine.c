@@ -73,7 +73,7 @@ ff_status ff_engine_create(ff_engine **out, ff_dataset *dataset, ff_engine_done 
     pthread_cond_init(&engine->work, NULL);
     pthread_cond_init(&engine->idle, NULL);
     const ff_status status =
-        ff_threads_start(&engine->threads, THREADS, "read", run, engine, error);
+        ff_threads_start_small(&engine->threads, THREADS, "read", run, engine, error);
     if (status != FF_OK) ff_engine_destroy(&engine);
     *out = engine;
     return status;

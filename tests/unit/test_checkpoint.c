@@ -114,6 +114,17 @@ static void intervals_are_parsed(void **state) {
         assert_fails(ff_every_parse(&every, bad[i], error), FF_USAGE, "--checkpoint-every: '");
 }
 
+/* The first epoch's end is saved, and so is each that is long beside a checkpoint; one that is
+ * not, where the last is 30 s old. */
+static void ends_of_epochs_are_worth_a_checkpoint(void **state) {
+    (void)state;
+    assert_true(ff_every_worthwhile(0.001, 0));
+    assert_true(ff_every_worthwhile(2.1, 0.1));
+    assert_false(ff_every_worthwhile(1.9, 0.1));
+    assert_true(ff_every_worthwhile(30, 100));
+    assert_false(ff_every_worthwhile(29, 100));
+}
+
 /* ---- a model's values ---- */
 
 static ff_model *make_model(uint64_t seed, int classes) {
@@ -501,6 +512,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_read_as_written),
         cmocka_unit_test(intervals_are_parsed),
+        cmocka_unit_test(ends_of_epochs_are_worth_a_checkpoint),
         cmocka_unit_test(checkpoints_are_read_as_written),
         cmocka_unit_test(damaged_checkpoints_are_refused),
         cmocka_unit_test(the_newest_and_the_best_stay),

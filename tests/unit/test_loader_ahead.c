@@ -1,5 +1,6 @@
 /* Reading ahead of a set that memory cannot keep: batches are those of the mapped set, bit for bit;
  * each byte is read once, and each frame decompressed once, where the order allows it. */
+#include "loader/ahead/engine.h"
 #include "tests/unit/ahead_case.h"
 #include "tests/unit/dice.h"
 
@@ -225,8 +226,40 @@ static void a_group_that_is_too_large(void **state) {
     set_remove(&set);
 }
 
+/* ---- address space -------------------------------------------------------------------------- */
+
+static void not_asked(void *context, ff_request *request) {
+    (void)context;
+    (void)request;
+}
+
+/* Pages of address space, which ulimit -v counts. */
+static uint64_t address_pages(void) {
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
+/* The threads that read take less than 1 MiB of addresses each, where the default is 8 MiB. */
+static void small_stacks(void **state) {
+    (void)state;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    skip();
+#endif
+    ff_engine *engine;
+    const uint64_t before = address_pages();
+    assert_ok(ff_engine_create(&engine, NULL, not_asked, NULL, error));
+    const uint64_t bytes = (address_pages() - before) * (uint64_t)sysconf(_SC_PAGESIZE);
+    assert_in_range(bytes, 1, 64 << 20);
+    ff_engine_destroy(&engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_stacks), /* first: the C library keeps stacks of earlier threads */
         cmocka_unit_test(same_batches),    cmocka_unit_test(sizes),
         cmocka_unit_test(few_samples),     cmocka_unit_test(seek),
         cmocka_unit_test(every_byte_once), cmocka_unit_test(a_group_that_is_too_large),

@@ -1,7 +1,6 @@
 #include "train/checkpoint/every.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,4 +28,9 @@ ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error) {
         return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "--checkpoint-every: '%s' is none of N epochs, N steps or N minutes", text);
+}
+
+bool ff_every_worthwhile(double seconds, double took) {
+    const double share = 20, longest = 30;
+    return seconds >= fmin(share * took, longest);
 }

@@ -5,15 +5,15 @@
 
 #include "format/base/status.h"
 
+#include <stdbool.h>
+
 typedef enum ff_every_unit {
-    /* After an epoch that ends at least FF_EVERY_SECONDS after the last checkpoint. */
+    /* After each epoch, as far as ff_every_worthwhile. */
     FF_EVERY_CHOSEN,
     FF_EVERY_EPOCHS,
     FF_EVERY_STEPS,
     FF_EVERY_MINUTES,
 } ff_every_unit;
-
-#define FF_EVERY_SECONDS 30.0
 
 typedef struct ff_every {
     ff_every_unit unit;
@@ -23,5 +23,10 @@ typedef struct ff_every {
 /* "epoch", "5 epochs", "1000 steps", "2.5 minutes"; a number alone counts epochs; NULL: CHOSEN.
  * FF_USAGE for other texts. */
 FF_MUST_USE ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error);
+
+/* Whether the end of an epoch is worth a checkpoint, so many seconds after the last one was begun,
+ * which took so many (0: there is none yet). Short epochs share one: checkpoints take at most a
+ * twentieth of the time, but where one takes very long, one every 30 s is written. */
+bool ff_every_worthwhile(double seconds, double took);
 
 #endif

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ struct ff_keeper {
     ff_error error;     /* its error */
     ff_error untold;    /* the last error that ff_keeper_note has not returned */
     char *last;
+    uint64_t began_ns;             /* the last one's copy */
+    atomic_uint_fast64_t ended_ns; /* its writing; 0: it is written still, or there is none */
 };
 
 /* ---- the thread that writes ---- */
@@ -140,6 +143,7 @@ static void writer(void *context, int index) {
     ff_keeper *keeper = context;
     (void)index;
     keeper->status = write_one(keeper, &keeper->error);
+    atomic_store(&keeper->ended_ns, ff_now_ns());
 }
 
 static void await(ff_keeper *keeper) {
@@ -313,6 +317,8 @@ void ff_keeper_destroy(ff_keeper **pointer) {
 
 ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *state, ff_error *error) {
     await(keeper);
+    keeper->began_ns = ff_now_ns();
+    atomic_store(&keeper->ended_ns, 0);
     ff_status status = ff_capture_take(keeper->capture, state, error);
     if (status == FF_OK) {
         keeper->next = (saved){.step = state->totals.steps, .val = ff_run_state_evaluation(state)};
@@ -335,6 +341,12 @@ const char *ff_keeper_note(ff_keeper *keeper) {
 
 const char *ff_keeper_last(const ff_keeper *keeper) {
     return keeper->writer ? NULL : keeper->last;
+}
+
+double ff_keeper_took(const ff_keeper *keeper) {
+    const uint64_t ended_ns = atomic_load(&keeper->ended_ns);
+    if (!keeper->began_ns) return 0;
+    return (double)((ended_ns ? ended_ns : ff_now_ns()) - keeper->began_ns) * 1e-9;
 }
 
 ff_evaluated ff_keeper_best(const ff_keeper *keeper) {

@@ -38,6 +38,9 @@ FF_MUST_USE ff_status ff_keeper_finish(ff_keeper *keeper, ff_error *error);
 const char *ff_keeper_note(ff_keeper *keeper);
 /* Of the last checkpoint: its path; NULL before the first is written. */
 const char *ff_keeper_last(const ff_keeper *keeper);
+/* The seconds that the last checkpoint took, from the copy to the disk; at least those so far while
+ * it is written; 0 before the first. */
+double ff_keeper_took(const ff_keeper *keeper);
 /* The evaluation of the checkpoint that `best` points to; epoch 0: there is none. */
 ff_evaluated ff_keeper_best(const ff_keeper *keeper);
 
