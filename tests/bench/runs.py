@@ -12,7 +12,7 @@ import time
 
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 ROUNDS, THREADS = int(os.environ.get("ROUNDS", 5)), os.environ.get("THREADS", str(os.cpu_count()))
-INTERVAL = 30 # seconds: FF_EVERY_SECONDS of train/checkpoint/every.h
+INTERVAL = 30 # seconds: the longest of ff_every_worthwhile (train/checkpoint/every.c)
 FASHION = os.environ.get("FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
 
 

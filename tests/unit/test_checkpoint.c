@@ -119,8 +119,8 @@ static void intervals_are_parsed(void **state) {
 static void ends_of_epochs_are_worth_a_checkpoint(void **state) {
     (void)state;
     assert_true(ff_every_worthwhile(0.001, 0));
-    assert_true(ff_every_worthwhile(2.1, 0.1));
-    assert_false(ff_every_worthwhile(1.9, 0.1));
+    assert_true(ff_every_worthwhile(10.1, 0.1));
+    assert_false(ff_every_worthwhile(9.9, 0.1));
     assert_true(ff_every_worthwhile(30, 100));
     assert_false(ff_every_worthwhile(29, 100));
 }

@@ -31,6 +31,6 @@ ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error) {
 }
 
 bool ff_every_worthwhile(double seconds, double took) {
-    const double share = 20, longest = 30;
-    return seconds >= fmin(share * took, longest);
+    const double times = 100, longest = 30;
+    return seconds >= fmin(times * took, longest);
 }

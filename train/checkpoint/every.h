@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 typedef enum ff_every_unit {
-    /* After each epoch, as far as ff_every_worthwhile. */
+    /* After an epoch, where ff_every_worthwhile. */
     FF_EVERY_CHOSEN,
     FF_EVERY_EPOCHS,
     FF_EVERY_STEPS,
@@ -25,8 +25,8 @@ typedef struct ff_every {
 FF_MUST_USE ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error);
 
 /* Whether the end of an epoch is worth a checkpoint, so many seconds after the last one was begun,
- * which took so many (0: there is none yet). Short epochs share one: checkpoints take at most a
- * twentieth of the time, but where one takes very long, one every 30 s is written. */
+ * which took so many (0: there is none yet): checkpoints take a hundredth of the time, or one is
+ * 30 s old. */
 bool ff_every_worthwhile(double seconds, double took);
 
 #endif

@@ -314,9 +314,9 @@ ff_status ff_settings_use(ff_settings *out,
          "run in runs, the one whose last checkpoint was written last; auto: with that in --out, "
          "where there is one, so that the same command begins a run and goes on with it."},
         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
-         "Write a checkpoint every N epochs, steps or minutes; default: after each epoch, of short "
-         "ones as many share one that checkpoints take a twentieth of the time, at most 30 s. "
-         "Written besides: after the best evaluation so far, and at the end."},
+         "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
+         "s after the last one, or 100 times what a checkpoint takes where that is less. Written "
+         "besides: after the best evaluation so far, and at the end."},
         {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
          "Newest checkpoints that stay, beside the best; default 3."},
         {"hash-every", 0, FF_OPTION_INTEGER, "N", &out->session.hash_every, NULL, 0, 1e9,
