@@ -5,8 +5,8 @@
 /* Neighbours at most so far from each other are read together: reading so much takes a disk less
  * time than another request. */
 #define GAP_BYTES (16u << 10)
-/* The largest request, unless a single sample, frame or block is larger. From about 1 MiB on, larger
- * sequential reads are no faster. */
+/* The largest request, unless a single sample, frame or block is larger. From about 1 MiB on,
+ * larger sequential reads are no faster. */
 #define REQUEST_BYTES (UINT64_C(2) << 20)
 
 /* ---- the samples of the rows ---------------------------------------------------------------- */
@@ -150,18 +150,18 @@ void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t fi
     if (stage->bytes < plan->limits.bytes / 2) plan->rows_now *= 2;
     if (plan->rows_now > plan->limits.rows) plan->rows_now = plan->limits.rows;
     stage->left = stage->end - first;
-    stage->pending = stage->request_count;
+    atomic_store(&stage->pending, stage->request_count);
 }
 
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
     uint64_t at = 0;
     stage->memory = memory;
-    stage->awaited = false;
+    atomic_store(&stage->awaited, false);
     for (size_t i = 0; i < stage->request_count; i++) {
         ff_request *request = &stage->request[i];
         request->to = memory + at;
         request->owner = stage;
-        request->awaited = false;
+        atomic_store(&request->awaited, false);
         atomic_store(&request->state, FF_REQUEST_WAITS);
         at += ff_align_u64(request->bytes, FF_READ_BLOCK);
     }

@@ -5,6 +5,8 @@
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/ahead_case.h"
 
+#include <dirent.h>
+
 enum { SAMPLES = 3000, BATCH = 50 };
 
 /* ---- ways and harms ------------------------------------------------------------------------- */
@@ -34,6 +36,29 @@ static set_spec spec_of(bool zstd, uint64_t seed) {
     set.zstd = zstd;
     set.seed = seed;
     return set;
+}
+
+/* Written once; a set that is harmed is a copy. */
+static set_spec written[2][2]; /* [zstd][which] */
+
+static set_spec copy_of(bool zstd, int which) {
+    set_spec copy = written[zstd][which];
+    assert_ok(packed_new_folder(&copy.folder, error));
+    DIR *folder = opendir(written[zstd][which].folder);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (entry->d_name[0] == '.') continue;
+        char *from = join(written[zstd][which].folder, entry->d_name);
+        char *to = join(copy.folder, entry->d_name);
+        size_t length;
+        uint8_t *bytes = read_whole(from, &length);
+        write_whole(to, bytes, length);
+        free(bytes);
+        free(from);
+        free(to);
+    }
+    closedir(folder);
+    return copy;
 }
 
 typedef void harm(const set_spec *set, ff_dataset *dataset);
@@ -70,7 +95,7 @@ static void fail_one(const set_spec *set, ff_dataset *dataset) {
     ff_shard_info shard;
     (void)set;
     assert_ok(ff_dataset_shard(dataset, 30, &shard, error));
-    snprintf(disk.name, sizeof disk.name, "/%s", shard.name);
+    memcpy(disk.name, shard.name, sizeof disk.name);
     disk.at = shard.file_bytes / 4;
     disk.fails = true;
 }
@@ -78,10 +103,9 @@ static void fail_one(const set_spec *set, ff_dataset *dataset) {
 /* As ffpack --force does: another set with the same names, of the same sizes where that is not
  * compressed, is exchanged for this one, which is removed. */
 static void replace_all(const set_spec *set, ff_dataset *dataset) {
-    set_spec other = spec_of(set->zstd, set->seed + 1);
+    set_spec other = copy_of(set->zstd, 1);
     char *path;
     (void)dataset;
-    assert_ok(set_make(&other, error));
     assert_ok(ff_format(&path, error, "%s.old", set->folder));
     assert_int_equal(rename(set->folder, path), 0);
     assert_int_equal(rename(other.folder, set->folder), 0);
@@ -92,10 +116,10 @@ static void replace_all(const set_spec *set, ff_dataset *dataset) {
 
 /* ---- loaders -------------------------------------------------------------------------------- */
 
-static ff_loader *create(ff_dataset *dataset, const way *way, ff_loader_access access) {
+static ff_loader *create(ff_dataset *dataset, const way *how, ff_loader_access access) {
     ff_loader *loader;
     ff_loader_options options = ff_loader_defaults();
-    options.batch = BATCH, options.order = way->order, options.threads = way->threads;
+    options.batch = BATCH, options.order = how->order, options.threads = how->threads;
     options.block = 40, options.group = 4, options.ahead_bytes = 1 << 20;
     options.access = access;
     assert_ok(ff_loader_create(&loader, dataset, &options, error));
@@ -104,11 +128,11 @@ static ff_loader *create(ff_dataset *dataset, const way *way, ff_loader_access a
 
 /* A set that is harmed after `before` batches; 200 batches later the loader has failed, or has not.
  * fails: it must, or it must not; -1: it may. */
-static void harmed(const way *way, bool zstd, harm *harms, int before, int fails) {
-    set_spec set = spec_of(zstd, 5), same = spec_of(zstd, 5);
-    ff_dataset *dataset = open_new_set(&set), *whole = open_new_set(&same);
-    ff_loader *loader = create(dataset, way, way->access);
-    ff_loader *right = create(whole, way, FF_ACCESS_MAPPED);
+static void harmed(const way *how, bool zstd, harm *harms, int before, int fails) {
+    set_spec set = copy_of(zstd, 0);
+    ff_dataset *dataset = open_set(&set), *whole = open_set(&written[zstd][0]);
+    ff_loader *loader = create(dataset, how, how->access);
+    ff_loader *right = create(whole, how, FF_ACCESS_MAPPED);
     check_batches(right, loader, before);
     harms(&set, dataset);
     ff_slot *a, *b;
@@ -123,12 +147,13 @@ static void harmed(const way *way, bool zstd, harm *harms, int before, int fails
         ff_loader_release(loader, b, NULL);
     }
     if (fails >= 0 && fails != (status != FF_OK))
-        fail_msg("%s, %s, after %d: %s '%s'", way->name, zstd ? "zstd" : "raw", before,
+        fail_msg("%s, %s, after %d: %s '%s'", how->name, zstd ? "zstd" : "raw", before,
                  fails ? "no failure" : "failed:", failure.message);
     if (status != FF_OK) {
-        const bool named = strstr(failure.message, set.folder) && strstr(failure.message, "/shard-");
+        const bool named =
+            strstr(failure.message, set.folder) && strstr(failure.message, "/shard-");
         if ((status != FF_IO && status != FF_BAD_DATA) || !named)
-            fail_msg("%s: status %d, '%s'", way->name, (int)status, failure.message);
+            fail_msg("%s: status %d, '%s'", how->name, (int)status, failure.message);
         assert_int_equal(ff_loader_acquire(loader, &b, &again), status);
         assert_string_equal(failure.message, again.message);
     }
@@ -138,17 +163,16 @@ static void harmed(const way *way, bool zstd, harm *harms, int before, int fails
     ff_dataset_close(&dataset);
     ff_dataset_close(&whole);
     set_remove(&set);
-    set_remove(&same);
 }
 
 /* After an epoch and a part, so that every shard was used; and before the first batch, so that some
  * are found as they are now. */
 static void in_each_way(harm *harms, int mapped_fails, int read_fails) {
     for (int i = 0; i < WAYS * 2; i++) {
-        const way *way = &ways[i / 2];
-        const bool mapped = way->access == FF_ACCESS_MAPPED;
-        harmed(way, i % 2, harms, 70, mapped ? mapped_fails : read_fails);
-        harmed(way, i % 2, harms, 0, mapped && !mapped_fails ? -1 : read_fails);
+        const way *how = &ways[i / 2];
+        const bool mapped = how->access == FF_ACCESS_MAPPED;
+        harmed(how, i % 2, harms, 70, mapped ? mapped_fails : read_fails);
+        harmed(how, i % 2, harms, 0, mapped && !mapped_fails ? -1 : read_fails);
     }
 }
 
@@ -180,8 +204,7 @@ static void the_disk_fails(void **state) {
 
 /* Of a set whose shards have all been used. Every sample is verified again. */
 static void upload(ff_loader_access access, bool zstd, int threads, harm *harms, bool fails) {
-    set_spec set = spec_of(zstd, 5);
-    assert_ok(set_make(&set, error));
+    set_spec set = copy_of(zstd, 0);
     ff_dataset *dataset;
     ff_device *device;
     ff_batches *batches;
@@ -232,11 +255,21 @@ static void uploads(void **state) {
     }
 }
 
-/* First, and as one test: cmocka installs its own SIGBUS handler at every test, and the guard
- * installs its own only once. */
+/* First, and as one test, which writes the sets, too: cmocka installs its own SIGBUS handler at
+ * every test, and the guard installs its own only once. */
 static void cut(void **state) {
+    for (int i = 0; i < 4; i++) {
+        written[i / 2][i % 2] = spec_of(i / 2, 5 + (uint64_t)(i % 2));
+        assert_ok(set_make(&written[i / 2][i % 2], error));
+    }
     shards_are_cut(state);
     uploads_of_cut_shards(state);
+}
+
+static int remove_sets(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) set_remove(&written[i / 2][i % 2]);
+    return 0;
 }
 
 int main(void) {
@@ -247,5 +280,5 @@ int main(void) {
         cmocka_unit_test(the_disk_fails),
         cmocka_unit_test(uploads),
     };
-    return cmocka_run_group_tests_name("loader_harm", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("loader_harm", tests, NULL, remove_sets);
 }
