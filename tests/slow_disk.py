@@ -106,17 +106,27 @@ def serve(device, disk):
         os.write(device, struct.pack("<IiQ", 16 + len(found), failed, unique) + found)
 
 
+class Ended(Exception):
+    """By SIGTERM."""
+
+
+def end(*_):
+    raise Ended
+
+
 def mount(source, folder, seek_ms, mb_s, fails=None):
     """Serves until SIGTERM."""
     device = os.open("/dev/fuse", os.O_RDWR)
     options = "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=%d" % (device, PAGES * 4096)
     if LIBC.mount(b"slow_disk", os.fsencode(folder), b"fuse", READ_ONLY, options.encode()):
         raise OSError(ctypes.get_errno(), "cannot mount", folder)
-    signal.signal(signal.SIGTERM, lambda *_: LIBC.umount2(os.fsencode(folder), DETACH))
     disk = Disk(source, seek_ms / 1e3, mb_s * 1e6, fails)
-    print("ready", flush=True)
     try:
+        signal.signal(signal.SIGTERM, end)
+        print("ready", flush=True)
         serve(device, disk)
+    except Ended: # files that are still in use fail from now on
+        pass
     finally:
         LIBC.umount2(os.fsencode(folder), DETACH)
     print(disk.reads, disk.seeks, disk.bytes)
