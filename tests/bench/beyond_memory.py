@@ -17,7 +17,6 @@ import time
 BUILD = os.environ.get("BUILD", "build")
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."), os.path.join(BUILD, "python")]
 import slow_disk  # noqa: E402
-import ffload  # noqa: E402
 PROGRAM = os.path.join(BUILD, "tests/bench_ahead")
 SAMPLES, ROUNDS = int(os.environ.get("SAMPLES", "200000")), int(os.environ.get("ROUNDS", "5"))
 SECONDS = os.environ.get("SECONDS", "1.5")
@@ -62,6 +61,7 @@ def table(where, folder, kind):
 
 def seeks(folder, side, count, memory, seconds):
     """A line for each order of a set on a disk with one arm."""
+    import ffload # the rest needs no package
     source, place = os.path.join(folder, "set"), os.path.join(folder, "disk")
     subprocess.run([os.path.join(BUILD, "tests/make_huge"), source, "--count", str(count), "--side", str(side)], check=True)
     rate = {}
