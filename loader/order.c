@@ -6,6 +6,10 @@ static const char *const names[FF_ORDER_KIND_COUNT] = {
     [FF_ORDER_SEQUENTIAL] = "sequential",
 };
 
+static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most) {
+    return value < least ? least : value > most ? most : value;
+}
+
 const char *ff_order_name(ff_order_kind kind) {
     return names[kind];
 }
@@ -17,9 +21,15 @@ uint64_t ff_order_default_block(uint64_t sample_bytes) {
 }
 
 uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes) {
-    const uint64_t group = bytes / (block_bytes ? block_bytes : 1);
-    if (group > FF_ORDER_GROUP) return FF_ORDER_GROUP;
-    return group < FF_ORDER_GROUP_LEAST ? FF_ORDER_GROUP_LEAST : group;
+    return clamp(bytes / (block_bytes ? block_bytes : 1), FF_ORDER_GROUP_LEAST, FF_ORDER_GROUP);
+}
+
+void ff_order_fit(uint64_t sample_bytes, uint64_t samples, uint64_t *block, uint64_t *group) {
+    const uint64_t bytes = sample_bytes ? sample_bytes : 1;
+    const uint64_t most = clamp(32, (1u << 20) / bytes, (4u << 20) / bytes);
+    *block = clamp(samples / FF_ORDER_GROUP_MIXED, (320u << 10) / bytes, most);
+    *block = clamp(*block, 1, clamp(samples / FF_ORDER_GROUP_LEAST, 1, UINT64_MAX));
+    *group = clamp(samples / *block, FF_ORDER_GROUP_LEAST, FF_ORDER_GROUP);
 }
 
 ff_status ff_order_check(const ff_order_spec *spec, ff_error *error) {

@@ -219,10 +219,10 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
 
-/* The largest and the smallest default group. With 2048 blocks of 1 MiB a batch of 256 from
- * class-sorted data with 1000 classes still holds over 90 % of the classes that random order gives
- * it. */
-enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_LEAST = 64 };
+/* The largest and the smallest default group, and the group from which on a batch of 256 from
+ * class-sorted data with 1000 classes holds over 90 % of the classes that random order gives it.
+ * For 100 classes 350 blocks do (tests/unit/test_order.c). */
+enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_MIXED = 1280, FF_ORDER_GROUP_LEAST = 64 };
 
 /* The default block for samples of `sample_bytes`: about 1 MiB, which a loader that reads ahead
  * (loader/ahead/) reads in one request if two groups fit its memory. */
@@ -231,6 +231,13 @@ uint64_t ff_order_default_block(uint64_t sample_bytes);
 /* The default group for blocks of `block_bytes`: the number of blocks that fit into `bytes`, at
  * least FF_ORDER_GROUP_LEAST and at most FF_ORDER_GROUP. */
 uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes);
+
+/* The default block and group of a set that memory cannot keep, where a group may have `samples`
+ * samples. First come FF_ORDER_GROUP_MIXED blocks. As far as memory allows, they are as large as
+ * the requests of a disk should be: 320 KiB at least, where a request takes 8 ms for some 20
+ * samples of 12 KiB in place of one, and 1 MiB at most, or 32 samples in up to 4 MiB. Then come at
+ * least FF_ORDER_GROUP_LEAST blocks, of any size. */
+void ff_order_fit(uint64_t sample_bytes, uint64_t samples, uint64_t *block, uint64_t *group);
 
 /* FF_USAGE where count, block or group is 0 or too large to multiply. */
 FF_MUST_USE ff_status ff_order_check(const ff_order_spec *spec, ff_error *error);

@@ -60,24 +60,34 @@ uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
     return settings->order.kind == FF_ORDER_BLOCK || part < AHEAD_MOST ? part : AHEAD_MOST;
 }
 
-/* A group is mixed while the next one is read, so it has half of the bytes, less a tenth for what
- * is read beside its samples. Blocks of a compressed set are whole frames, so that each frame is
- * needed by one block. */
+/* Blocks of a compressed set are whole frames, so that each frame is needed by one block. */
+static uint64_t whole_frames(const ff_metadata *metadata, uint64_t block) {
+    const uint64_t frame = metadata->items_per_block;
+    if (metadata->compression != FF_COMPRESSION_ZSTD) return block;
+    return block < frame ? frame : block - block % frame;
+}
+
+/* A group is mixed while the next one is read, so two of a set that memory cannot keep have to fit.
+ */
 void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options) {
     const ff_metadata *metadata = settings->metadata;
     const uint64_t sample = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
-    const uint64_t bytes = settings->beyond_memory_bytes
-                               ? ff_reading_ahead_bytes(settings, options) / 20 * 9
-                               : UINT64_MAX;
-    const uint64_t frame =
-        metadata->compression == FF_COMPRESSION_ZSTD ? metadata->items_per_block : 0;
+    const uint64_t given = ff_reading_ahead_bytes(settings, options);
+    const bool fits = !settings->beyond_memory_bytes;
     ff_order_spec *order = &settings->order;
-    if (order->block == 0) {
-        order->block = ff_order_default_block(sample);
-        if (frame)
-            order->block = order->block < frame ? frame : order->block - order->block % frame;
+    const bool both = !order->block && !order->group;
+    if (!order->block) order->block = whole_frames(metadata, ff_order_default_block(sample));
+    /* The smaller the blocks, the more is read beside their samples. */
+    for (int i = 0; both && !fits && i < 2; i++) {
+        uint64_t group;
+        ff_order_fit(sample, ff_ahead_group_samples(settings, order->block, given), &order->block,
+                     &group);
+        order->block = whole_frames(metadata, order->block);
     }
-    if (order->group == 0) order->group = ff_order_default_group(order->block * sample, bytes);
+    if (order->group) return;
+    const uint64_t samples =
+        fits ? UINT64_MAX : ff_ahead_group_samples(settings, order->block, given);
+    order->group = ff_order_default_group(order->block, samples);
 }
 
 /* Sets larger than what memory can keep of them are read: each fault of a mapping would read the

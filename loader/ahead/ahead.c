@@ -113,15 +113,19 @@ static void halt(ff_ahead *ahead) {
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
+/* Without the lock, but for somebody who waits and for the last request of a stage: once that is
+ * done, the stage may be another one. */
 static void request_done(void *context, ff_request *request) {
     ff_ahead *ahead = context;
     ff_ahead_stage *stage = request->owner;
+    if (stage->bytes > TOGETHER_BYTES && atomic_load(&request->awaited)) {
+        pthread_mutex_lock(&ahead->mutex);
+        pthread_cond_broadcast(&ahead->read);
+        pthread_mutex_unlock(&ahead->mutex);
+    }
+    if (atomic_fetch_sub(&stage->pending, 1) > 1) return;
     pthread_mutex_lock(&ahead->mutex);
-    stage->pending--;
-    stage->awaited |= request->awaited;
-    const bool now =
-        stage->bytes > TOGETHER_BYTES ? request->awaited : stage->awaited && !stage->pending;
-    if (now) pthread_cond_broadcast(&ahead->read);
+    if (atomic_load(&stage->awaited)) pthread_cond_broadcast(&ahead->read);
     retire(ahead);
     pthread_mutex_unlock(&ahead->mutex);
 }
@@ -244,8 +248,12 @@ ff_status ff_ahead_row(ff_ahead_cursor *cursor, uint64_t serial, ff_error *error
 static bool await(ff_ahead *ahead, ff_request *request) {
     int state = atomic_load(&request->state);
     if (state == FF_REQUEST_WAITS) {
+        ff_ahead_stage *stage = request->owner;
         pthread_mutex_lock(&ahead->mutex);
-        request->awaited = true;
+        /* Before the state is looked at: a request that is done is then seen as such, or else
+         * request_done sees who waits. */
+        atomic_store(&request->awaited, true);
+        atomic_store(&stage->awaited, true);
         while ((state = atomic_load(&request->state)) == FF_REQUEST_WAITS && ahead->abandoned)
             pthread_cond_wait(&ahead->read, &ahead->mutex);
         pthread_mutex_unlock(&ahead->mutex);

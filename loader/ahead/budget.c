@@ -22,22 +22,40 @@ static void row_bytes(const ff_loader_settings *settings, uint64_t *together, ui
     *alone += (uint64_t)((double)frame / (double)slot * (double)stored) + frame;
 }
 
-/* The rows of this share in a group of blocks, at most. */
-static uint64_t group_rows(const ff_loader_settings *settings) {
-    const ff_sequence *sequence = &settings->sequence;
-    const ff_order_spec *order = &settings->order;
-    uint64_t samples = order->group * order->block;
-    if (samples > settings->count) samples = settings->count;
-    return (samples / sequence->batch + 2) * sequence->rows * sequence->cuts;
+/* What a sample of a block takes, at most: blocks begin and end inside of the disk's, of shards and
+ * of frames. */
+static uint64_t block_row_bytes(const ff_loader_settings *settings, uint64_t block) {
+    const ff_metadata *metadata = settings->metadata;
+    uint64_t together, alone;
+    row_bytes(settings, &together, &alone);
+    if (metadata->compression == FF_COMPRESSION_ZSTD && block % metadata->items_per_block)
+        together += together * metadata->items_per_block / block;
+    return together + together / 32 + 3 * FF_READ_BLOCK / block + 1;
 }
 
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+static uint64_t group_samples(const ff_loader_settings *settings) {
+    return least(settings->order.group * settings->order.block, settings->count);
+}
+
+/* The rows of this share in a group, at most: it begins and ends inside of batches. */
+static uint64_t group_rows(const ff_loader_settings *settings) {
+    const ff_sequence *sequence = &settings->sequence;
+    return (group_samples(settings) / sequence->batch + 2) * sequence->rows * sequence->cuts;
+}
+
+uint64_t ff_ahead_group_samples(const ff_loader_settings *settings, uint64_t block,
+                                uint64_t given) {
+    const uint64_t each = 2 * block_row_bytes(settings, block) + sizeof(ff_extent);
+    return given < each ? 1 : given / each;
+}
+
 ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t given) {
     const ff_metadata *metadata = settings->metadata;
-    const bool blocks = settings->order.kind == FF_ORDER_BLOCK;
+    const ff_order_spec *order = &settings->order;
     ff_ahead_budget budget = {0};
     if (!settings->direct || !settings->threads || !settings->rows) return budget;
     /* Room for two stages of one row each. */
@@ -47,30 +65,31 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
     uint64_t together, alone;
     row_bytes(settings, &together, &alone);
     uint64_t rows, bytes; /* that are wanted */
-    if (blocks) {
+    if (order->kind == FF_ORDER_BLOCK) {
+        /* A share has rows in every block, and reads most of what is between them. */
+        together = block_row_bytes(settings, order->block);
         rows = group_rows(settings);
-        /* Blocks begin and end inside of the disk's, and inside of frames; and what is planned is
-         * an estimate. */
-        const uint64_t block = settings->order.block;
-        if (metadata->compression == FF_COMPRESSION_ZSTD && block % metadata->items_per_block)
-            together += together * metadata->items_per_block / block;
-        together += together / 32 + 2 * FF_READ_BLOCK / block + 1;
-        bytes = 2 * (rows * together + MIB);
-    } else if (settings->order.kind == FF_ORDER_RANDOM) {
+        bytes = 2 * ff_align_u64(group_samples(settings) * together, FF_READ_BLOCK);
+    } else if (order->kind == FF_ORDER_RANDOM) {
         rows = RANDOM_ROWS;
         bytes = FF_ENGINE_QUEUE * rows * alone;
     } else {
         rows = SEQUENTIAL_BYTES / together + 1;
         bytes = FF_ENGINE_QUEUE * (rows * together + MIB);
     }
-    budget.plan_bytes = least(rows, given / (2 * together + sizeof(ff_extent))) * sizeof(ff_extent);
+    const uint64_t stage_rows = order->kind == FF_ORDER_BLOCK ? group_samples(settings) : rows;
+    budget.plan_bytes =
+        least(stage_rows, given / (2 * together + sizeof(ff_extent))) * sizeof(ff_extent);
     budget.bytes =
         least(bytes, given - budget.plan_bytes) / (2 * FF_READ_BLOCK) * (2 * FF_READ_BLOCK);
-    budget.rows = rows;
-    if (rows > budget.bytes / 2 / together + 1) budget.rows = budget.bytes / 2 / together + 1;
-    if (blocks && budget.rows < rows) {
-        const uint64_t all = (settings->count - 1) / settings->order.block + 1;
-        budget.blocks = least(settings->order.group, all) * budget.rows / rows + 1;
+    budget.rows = least(rows, budget.bytes / 2 / together + 1);
+    if (order->kind != FF_ORDER_BLOCK) return budget;
+    if (budget.bytes == bytes) {
+        budget.rows = rows;
+    } else {
+        const uint64_t all = (settings->count - 1) / order->block + 1;
+        budget.blocks =
+            (uint64_t)((double)least(order->group, all) * (double)budget.bytes / (double)bytes) + 1;
     }
     return budget;
 }

@@ -17,4 +17,9 @@ typedef struct ff_ahead_budget {
  * reading ahead may take; if two samples need more, the budget is what two samples need. */
 ff_ahead_budget ff_ahead_budget_of(const struct ff_loader_settings *settings, uint64_t given);
 
+/* The samples of the largest group of blocks of `block` samples that is read whole while the group
+ * before it is used, into `given` bytes; at least 1. */
+uint64_t ff_ahead_group_samples(const struct ff_loader_settings *settings, uint64_t block,
+                                uint64_t given);
+
 #endif

@@ -19,7 +19,7 @@ typedef struct ff_request {
     void *owner;
     uint32_t shard;
     atomic_int state;
-    bool awaited; /* the owner's */
+    atomic_bool awaited; /* the owner's */
 } ff_request;
 
 /* Called by a thread of the engine once state is READ or FAILED. */

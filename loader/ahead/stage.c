@@ -5,8 +5,8 @@
 /* Neighbours at most so far from each other are read together: reading so much takes a disk less
  * time than another request. */
 #define GAP_BYTES (16u << 10)
-/* The largest request, unless a single sample or frame is larger. From about 1 MiB on, larger
- * sequential reads are no faster. */
+/* The largest request, unless a single sample, frame or block is larger. From about 1 MiB on,
+ * larger sequential reads are no faster. */
 #define REQUEST_BYTES (UINT64_C(2) << 20)
 
 /* ---- the samples of the rows ---------------------------------------------------------------- */
@@ -83,20 +83,29 @@ static void sort(ff_ahead_plan *plan) {
     plan->extent_count = count;
 }
 
-static bool joins(const ff_request *request, const ff_extent *extent) {
+static uint64_t request_limit(const ff_loader_settings *settings) {
+    const ff_metadata *metadata = settings->metadata;
+    const uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    const uint64_t block = settings->order.block * slot + FF_READ_BLOCK;
+    const bool larger = settings->order.kind == FF_ORDER_BLOCK && block > REQUEST_BYTES;
+    return larger ? block : REQUEST_BYTES;
+}
+
+static bool joins(const ff_request *request, const ff_extent *extent, uint64_t limit) {
     const uint64_t end = request->offset + request->bytes;
     return request->shard == extent->shard && extent->offset <= end + GAP_BYTES &&
-           extent->offset + extent->bytes <= request->offset + REQUEST_BYTES;
+           extent->offset + extent->bytes <= request->offset + limit;
 }
 
 /* From the extents to requests and frames, and the memory they take. */
 static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_error *error) {
     const bool packed = plan->rows.settings->metadata->compression == FF_COMPRESSION_ZSTD;
+    const uint64_t limit = request_limit(plan->rows.settings);
     ff_request *last = NULL;
     stage->request_count = stage->frame_count = 0;
     for (size_t i = 0; i < plan->extent_count; i++) {
         const ff_extent *extent = &plan->extent[i];
-        if (!last || !joins(last, extent)) {
+        if (!last || !joins(last, extent, limit)) {
             FF_TRY(ff_reserve(&stage->request, &stage->request_capacity, stage->request_count + 1,
                               sizeof *stage->request, "requests", error));
             last = &stage->request[stage->request_count++];
@@ -141,18 +150,18 @@ void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t fi
     if (stage->bytes < plan->limits.bytes / 2) plan->rows_now *= 2;
     if (plan->rows_now > plan->limits.rows) plan->rows_now = plan->limits.rows;
     stage->left = stage->end - first;
-    stage->pending = stage->request_count;
+    atomic_store(&stage->pending, stage->request_count);
 }
 
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
     uint64_t at = 0;
     stage->memory = memory;
-    stage->awaited = false;
+    atomic_store(&stage->awaited, false);
     for (size_t i = 0; i < stage->request_count; i++) {
         ff_request *request = &stage->request[i];
         request->to = memory + at;
         request->owner = stage;
-        request->awaited = false;
+        atomic_store(&request->awaited, false);
         atomic_store(&request->state, FF_REQUEST_WAITS);
         at += ff_align_u64(request->bytes, FF_READ_BLOCK);
     }

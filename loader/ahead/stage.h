@@ -22,11 +22,11 @@ typedef struct ff_ahead_frame {
 } ff_ahead_frame;
 
 typedef struct ff_ahead_stage {
-    uint64_t first, end; /* rows, by their serial number */
-    uint64_t left;       /* of them, not yet gathered */
-    uint64_t pending;    /* requests not yet done */
-    bool awaited;        /* some request was */
-    ff_request *request; /* [request_count] by shard and offset; no two hold the same sample */
+    uint64_t first, end;   /* rows, by their serial number */
+    uint64_t left;         /* of them, not yet gathered */
+    atomic_size_t pending; /* requests not yet done */
+    atomic_bool awaited;   /* somebody waits for requests */
+    ff_request *request;   /* [request_count] by shard and offset; no two hold the same sample */
     size_t request_count, request_capacity;
     ff_ahead_frame *frame; /* [frame_count] by shard and offset; of compressed shards */
     size_t frame_count, frame_capacity;

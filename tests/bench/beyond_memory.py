@@ -1,6 +1,8 @@
 """Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, in a memory cgroup (v1) of a
 tenth of the set, by order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
 bytes read for each used. Compressed shards, whose speed is the decompressor's, have no goal but the last. With --loop also on a file system in a loop device whose read-ahead is 128 KiB.
+With --seeks, instead of all that, through ffload on a file system with one arm (tests/slow_disk.py): samples of 12 KiB and 150 KiB in a tenth of
+their memory; goal: block order at 20 times random's rate, where the disk's own rate allows it.
 Environment: BUILD, TMPDIR, SAMPLES (200,000 of 12 KiB), ROUNDS (5), SECONDS (1.5). Prints a table: the median of the rounds' ratios, and
 all of them, since the machine may do other work."""
 import json
@@ -10,8 +12,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = os.environ.get("BUILD", "build")
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."), os.path.join(BUILD, "python")]
+import slow_disk  # noqa: E402
 PROGRAM = os.path.join(BUILD, "tests/bench_ahead")
 SAMPLES, ROUNDS = int(os.environ.get("SAMPLES", "200000")), int(os.environ.get("ROUNDS", "5"))
 SECONDS = os.environ.get("SECONDS", "1.5")
@@ -54,7 +59,36 @@ def table(where, folder, kind):
     shutil.rmtree(data)
 
 
+def seeks(folder, side, count, memory, seconds):
+    """A line for each order of a set on a disk with one arm."""
+    import ffload # the rest needs no package
+    source, place = os.path.join(folder, "set"), os.path.join(folder, "disk")
+    subprocess.run([os.path.join(BUILD, "tests/make_huge"), source, "--count", str(count), "--side", str(side)], check=True)
+    rate = {}
+    for order in GOAL:
+        with slow_disk.Mounted(source, place, 8, 150) as disk:
+            loader = ffload.Loader(place, 256, order=order, memory=memory, workers=2, dtype="f16", as_="numpy", layout="contiguous", epochs=0)
+            blocks, samples, began = loader.state_dict(), 0, time.monotonic()
+            for images, _ in loader:
+                samples += len(images)
+                if time.monotonic() - began > seconds:
+                    break
+            rate[order] = samples / (time.monotonic() - began)
+            del loader, images
+        reads, _, read = disk.counted
+        print(f"| {side} | {order} | {blocks['group']} of {blocks['block']} | {rate[order]:.1f} | {rate[order] / rate['random']:.1f} | "
+              f"{read / reads / 1024:.0f} |", flush=True)
+    shutil.rmtree(source)
+
+
 def main():
+    if "--seeks" in sys.argv:
+        print("| side | order | blocks | samples/s | of random's | KiB a read |")
+        print("|---|---|---|---|---|---|")
+        with tempfile.TemporaryDirectory() as folder:
+            seeks(folder, 45, 200000, "240M", 25)
+            seeks(folder, 158, 200000, "3G", 40)
+        return 0
     if os.geteuid() or not os.path.exists(GROUPS + "/memory.limit_in_bytes"):
         print("not measured: needs root and memory cgroups (v1)")
         return 0

@@ -128,10 +128,10 @@ static ff_loader_options options_of(ff_dataset *dataset, const char *order) {
     options.batch = BATCH, options.threads = 2, options.dtype = FF_U8, options.epochs = 1;
     while (strcmp(ff_order_name(options.order), order)) options.order++;
     if (options.order != FF_ORDER_BLOCK) return options;
-    ff_loader *loader; /* groups that the memory can hold */
+    ff_loader *loader; /* blocks and groups that the memory can hold */
     MUST(ff_loader_create(&loader, dataset, &options, error));
     const ff_loader_info info = ff_loader_describe(loader);
-    options.group = info.ahead_blocks * 9 / 10;
+    options.block = info.block, options.group = info.group;
     options.ahead_bytes = info.memory.bytes / 4; /* by later rounds, too */
     ff_loader_destroy(&loader);
     return options;
@@ -157,7 +157,8 @@ int main(int count, char **argument) {
     ff_dataset *dataset;
     MUST(ff_dataset_open(&dataset, argument[1], FF_VERIFY_FIRST, error));
     ff_loader_options options = options_of(dataset, order);
-    printf("{\"group\": %" PRIu64 ", \"rounds\": [", options.group);
+    printf("{\"block\": %" PRIu64 ", \"group\": %" PRIu64 ", \"rounds\": [", options.block,
+           options.group);
     for (int round = 0; round < atoi(argument[4]); round++) {
         double ratio, best = 0, rate = 0;
         int best_threads = 0;

@@ -77,26 +77,27 @@ static void the_way_follows_memory(void **state) {
  * ranks on a machine has a part. */
 static void groups_follow_memory(void **state) {
     (void)state;
-    set_spec set = plain_set(2000);
-    set.height = set.width = 12;
+    set_spec set = plain_set(36000);
+    set.height = set.width = 16; /* 1536 bytes; a block of 20 is read in 36 to 40 KiB */
     ff_dataset *dataset = open_new_set(&set);
-    const uint64_t sample = ff_metadata_slot_bytes(ff_dataset_metadata(dataset), 12, 12);
+    const uint64_t block = 20, memory = 4 * 2 * 150 * (40 << 10);
     const struct {
-        uint64_t memory, group;
+        uint64_t memory, least, most;
         uint32_t ranks;
-    } cases[] = {{0, 2048, 1}, {1, 64, 0}, {8 * 100 * sample, 90, 1}, {8 * 200 * sample, 90, 2}};
+    } cases[] = {{0, 2048, 2048, 1}, {1, 64, 64, 0}, {memory, 130, 165, 1}, {memory, 65, 82, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_loader *loader;
         ff_loader_options options = ff_loader_defaults();
         options.order = FF_ORDER_BLOCK;
-        options.block = 1;
+        options.block = block;
         options.memory_bytes = cases[i].memory;
         options.memory_ranks = cases[i].ranks;
         assert_ok(ff_loader_create(&loader, dataset, &options, error));
         const ff_loader_info info = ff_loader_describe(loader);
         assert_int_equal(info.direct, cases[i].memory != 0);
-        assert_int_equal(info.block, 1);
-        assert_int_equal(info.group, cases[i].group);
+        assert_int_equal(info.block, block);
+        assert_in_range(info.group, cases[i].least, cases[i].most);
+        assert_int_equal(info.ahead_blocks != 0, cases[i].memory == 1);
         const char *text = ff_loader_say_reading(&info).text;
         assert_true(strncmp(text, info.direct ? "read directly: the set has " : "mapped: the set ",
                             12) == 0);

@@ -185,6 +185,37 @@ static void block_order_mixes_classes(void **state) {
     }
 }
 
+/* The blocks of a set that memory cannot keep, for class-sorted data: a group has one of 85 samples
+ * where the memory is a tenth of the set, of which reading ahead takes a quarter for two groups. */
+static void fitted_blocks_mix_classes(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t classes, a_class, sample_bytes;
+        double share; /* of the classes that random order gives */
+    } sets[] = {
+        {100, 10000, 12288, 0.9}, /* 12.3 GB */
+        {10, 5000, 3072, 0.9},    /* CIFAR-10's shape */
+        {1000, 1281, 150528, 0.9} /* ImageNet's: at 224 px u8, f16, and at 64 px */,
+        {1000, 1281, 301056, 0.9},
+        {1000, 1281, 12288, 0.8},
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        const uint64_t count = sets[i].classes * sets[i].a_class;
+        uint64_t block, group;
+        ff_order_fit(sets[i].sample_bytes, count / 85, &block, &group);
+        assert_true(block * group <= count / 85);
+        ff_order random = order_of(FF_ORDER_RANDOM, count, 1, 0, 0, 0);
+        ff_order blocks = order_of(FF_ORDER_BLOCK, count, 1, 0, block, group);
+        const double share = classes_of_batches(&blocks, sets[i].a_class) /
+                             classes_of_batches(&random, sets[i].a_class);
+        print_message("%d classes: %d blocks of %d: %.3f\n", (int)sets[i].classes, (int)group,
+                      (int)block, share);
+        if (share < sets[i].share)
+            fail_msg("%d classes, %d blocks of %d: %.3f", (int)sets[i].classes, (int)group,
+                     (int)block, share);
+    }
+}
+
 /* Consecutive positions stay within the blocks of one group. */
 static void block_order_is_local(void **state) {
     (void)state;
@@ -220,6 +251,34 @@ static void default_blocks(void **state) {
         assert_int_equal(ff_order_default_group(groups[i][0], groups[i][1]), groups[i][2]);
 }
 
+/* As many blocks as mix well, then as large ones as a disk needs, then 64 of any size. */
+static void blocks_that_fit(void **state) {
+    (void)state;
+    static const uint64_t wanted[][4] = {/* sample bytes, samples; block, group */
+                                         {12288, 0, 1, 64},
+                                         {12288, 63, 1, 64},
+                                         {12288, 640, 10, 64},
+                                         {12288, 26 * 64 - 1, 25, 66},
+                                         {12288, 26 * 64, 26, 64},
+                                         {12288, 26 * 1280, 26, 1280},
+                                         {12288, 50 * 1280, 50, 1280},
+                                         {12288, 85 * 1280, 85, 1280},
+                                         {12288, 85 * 2000, 85, 2000},
+                                         {12288, UINT64_MAX, 85, 2048},
+                                         {150528, 64 * 2, 2, 64},
+                                         {150528, 1280 * 27, 27, 1280},
+                                         {150528, UINT64_MAX, 27, 2048},
+                                         {64, UINT64_MAX, 16384, 2048},
+                                         {UINT64_C(1) << 40, UINT64_MAX, 1, 2048},
+                                         {0, UINT64_MAX, 1 << 20, 2048}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        uint64_t block, group;
+        ff_order_fit(wanted[i][0], wanted[i][1], &block, &group);
+        if (block != wanted[i][2] || group != wanted[i][3])
+            fail_msg("case %d: %d blocks of %d", (int)i, (int)group, (int)block);
+    }
+}
+
 static void names_and_checks(void **state) {
     (void)state;
     ff_error failure;
@@ -252,6 +311,8 @@ int main(void) {
         cmocka_unit_test(block_order_mixes_classes),
         cmocka_unit_test(block_order_is_local),
         cmocka_unit_test(default_blocks),
+        cmocka_unit_test(fitted_blocks_mix_classes),
+        cmocka_unit_test(blocks_that_fit),
         cmocka_unit_test(names_and_checks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

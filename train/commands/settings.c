@@ -133,7 +133,9 @@ ff_status ff_settings_use(ff_settings *out,
         {"order", 0, FF_OPTION_CHOICE, NULL, &out->order, "random|block|sequential", 0, 0,
          "Order of an epoch; block suits data larger than memory; default random."},
         {"block", 0, FF_OPTION_INTEGER, "N", &trainer->block, NULL, 1, most_seeds,
-         "With --order block: samples that are stored together; default: about 1 MiB of them."},
+         "With --order block: samples that are stored together; default: about 1 MiB of them, of a "
+         "set larger than memory 320 KiB to 4 MiB or, where memory is too little for 64 such blocks, "
+         "less; a run that goes on keeps its own."},
         {"group", 0, FF_OPTION_INTEGER, "N", &trainer->group, NULL, 1, most_seeds,
          "With --order block: blocks that are mixed with each other; default 2048, of a set larger "
          "than memory as many as memory can keep, from 64 on; a run that goes on keeps its own."},

@@ -104,7 +104,9 @@ FFLOAD_API const char *ffload_version(void);
  *               keep: it is smaller | pad: it has rows of zeros, with class -1 and weight 0
  *
  *   order       random (default) | block: for sets larger than memory | sequential
- *   block       N (auto): with order block, samples that are stored together
+ *   block       N (auto): with order block, samples that are stored together. auto: about 1 MiB;
+ *               where memory cannot keep the set 320 KiB to 4 MiB, or less where it is too little
+ *               for 64 such blocks
  *   group       N (auto): with order block, blocks that are mixed with each other. auto: 2048;
  *               fewer, but at least 64, where memory cannot keep so many
  *   seed        N (0): of order and augmentation, up to 2^53
