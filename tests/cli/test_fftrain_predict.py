@@ -349,7 +349,8 @@ refused("a split of a set without splits", 74, ["whole/train: no such folder; wh
         "whole/train")
 refused("an archive that is not packed", 65, ["photos.tar: is not a folder; a packed set is a folder that ffpack wrote"], "--data", "photos.tar",
         "--model", "smallnet")
-refused("no set to evaluate on", 2, ["no packed set is named to evaluate on"], "evaluate", "-c", "net-f16")
+refused("no set to evaluate on", 2, ["no packed set is named to evaluate on"], "evaluate", "-c",
+        "net-f16/checkpoints/last/model.safetensors")
 
 # ---- ffpack
 

@@ -269,6 +269,125 @@ with zipfile.ZipFile("script.pth", "w") as other:
     other.writestr("net/constants.pkl", pickle.dumps((), 2))
 refused("a program of TorchScript", 65, ["is a program of TorchScript", "torch.jit.load"], *COMMON, "--weights", "script.pth", "--out", "none")
 
+# ---- the form of the net follows the weights
+
+make("small", "--count", 24, "--splits", "train,test", "--height", 16, "--width", 16, "--statistics")
+NET = ["--data", "small", "--batch", 12, "--threads", 2]
+fftrain(*NET, "--model", "resnet18", "--stem", "imagenet", "--epochs", 1, "--lr", 0.01, "--out", "large")
+done = fftrain("export", "large", "large.pth")
+tap.ok(done.returncode == 0 and open("large.pth", "rb").read(2) == b"PK", "export RUN FILE.pth writes torch.save's form", done.stderr)
+
+
+def says(title, words, *arguments, code=0):
+    done = fftrain(*arguments)
+    said = " ".join((done.stdout + done.stderr).split())
+    tap.ok(done.returncode == code and all(word in said for word in words), title, said)
+
+
+says("--weights decides the stem", ["resnet18, imagenet stem as in the weights", "large.pth: 122 of 122 tensors loaded"], *NET, "--model", "resnet18",
+     "--weights", "large.pth", "--dry-run")
+says("a run's as well", ["imagenet stem as in the weights", "122 of 122"], *NET, "--model", "resnet18", "--weights", "large", "--dry-run")
+refused("another --stem is refused, and the one that fits is named", 65,
+        ["1 of its tensors has another shape (conv1.weight [64, 3, 7, 7] in place of [64, 3, 3, 3]); --stem imagenet fits them"], *NET, "--model", "resnet18",
+        "--stem", "cifar", "--weights", "large.pth", "--dry-run")
+refused("of another model the one that fits is named", 65, ["of its tensors are missing (", "; --model resnet18 fits them"], *NET, "--model", "resnet34",
+        "--weights", "large.pth", "--dry-run")
+fftrain(*NET, "--model", "resnet18", "--weights", "large.pth", "--epochs", 1, "--out", "tuned")
+tap.ok(runs.recipe("tuned").get("stem") == "imagenet", "the run's recipe has the stem")
+says("and a resumed run keeps it", ["goes on from"], "--resume", "tuned", "--epochs", 2)
+
+
+def evaluated(*arguments):
+    done = fftrain("evaluate", *arguments, "--json", "--threads", 2)
+    return json.loads(done.stdout)["loss"] if done.returncode == 0 else done.stderr
+
+
+tap.ok(evaluated("large.pth", "--model", "resnet18", "small") == evaluated("large", "small"), "evaluate sees the stem, too",
+       [evaluated("large.pth", "--model", "resnet18", "small"), evaluated("large", "small")])
+refused("and names it where another is asked for", 65, ["--stem imagenet fits them"], "evaluate", "large.pth", "--model", "resnet18", "--stem", "cifar", "small")
+refused("--pretrained says how to get them", 2, ["torchvision.models.resnet50(weights=\"DEFAULT\").state_dict(), \"resnet50.pth\")", "--weights resnet50.pth"],
+        *NET, "--model", "resnet50", "--pretrained")
+
+# timm's names, by a table of its own: blocks of MobileNetV2 in timm's order
+fftrain(*NET, "--model", "mobilenet_v2", "--epochs", 1, "--lr", 0.01, "--out", "mobile")
+fftrain("export", "mobile", "-o", "mobile.safetensors")
+table, block = {"features.0.0": "conv_stem", "features.0.1": "bn1", "features.18.0": "conv_head", "features.18.1": "bn2", "classifier.1": "classifier"}, 1
+for stage, blocks in enumerate((1, 2, 3, 4, 3, 3, 1)):
+    for i in range(blocks):
+        parts = ["conv_dw", "bn1", "conv_pw", "bn2"] if stage == 0 else ["conv_pw", "bn1", "conv_dw", "bn2", "conv_pwl", "bn3"]
+        places = ["0.0", "0.1", "1", "2"] if stage == 0 else ["0.0", "0.1", "1.0", "1.1", "2", "3"]
+        for part, at in zip(parts, places):
+            table["features.%d.conv.%s" % (block, at)] = "blocks.%d.%d.%s" % (stage, i, part)
+        block += 1
+
+
+def timm(name):
+    layer, kind = name.rsplit(".", 1)
+    return table[layer] + "." + kind
+
+
+torch_mobile = {timm(name): Tensor(Storage(data, KINDS[kind]), shape) for name, (kind, shape, data) in stored("mobile.safetensors")[0].items()}
+save("timm.pth", {"state_dict": {"module." + name: tensor for name, tensor in torch_mobile.items()}, "arch": "mobilenetv2_100"})
+says("timm's names", ["timm.pth (its 'state_dict', names without 'module.', timm's): 314 of 314 tensors loaded"], *NET, "--model", "mobilenet_v2", "--weights",
+     "timm.pth", "--dry-run")
+tap.ok(evaluated("timm.pth", "--model", "mobilenet_v2", "small") == evaluated("mobile", "small"), "and the numbers of torchvision's")
+del torch_mobile["conv_head.weight"]
+save("timm.pth", torch_mobile)
+refused("what is missing is named", 65, ["1 of its tensors is missing (features.18.0.weight)"], *NET, "--model", "mobilenet_v2", "--weights", "timm.pth", "--dry-run")
+
+# ---- which checkpoint of a run, and which set
+
+fftrain(*COMMON, "--epochs", 3, "--lr", 0.05, "--out", "three", "--keep", 9, "--checkpoint-every", "1")
+steps = sorted(int(name[5:]) for name in os.listdir("three/checkpoints") if name.startswith("step-"))
+first = "step-%d" % steps[0]
+os.remove("three/checkpoints/best")
+os.symlink(first, "three/checkpoints/best")
+own = evaluated("-c", "three/checkpoints/" + first, "set/test")
+tap.ok(len(steps) == 3 and own != evaluated("-c", "three/checkpoints/last", "set/test"), "the first checkpoint differs from the last", steps)
+for title, arguments in (("-c RUN", ["-c", "three", "set/test"]), ("evaluate RUN SET", ["three", "set/test"]), ("evaluate RUN", ["three"]),
+                         ("evaluate -c RUN", ["-c", "three"])):
+    done = fftrain("evaluate", *arguments, "--json", "--threads", 2)
+    tap.ok(done.returncode == 0 and json.loads(done.stdout)["loss"] == own and json.loads(done.stdout)["data"].endswith("set/test") and
+           done.stderr == "fftrain: three: takes its checkpoint best, %s\n" % first, title + " takes the best one, and says so", done.stdout + done.stderr)
+one, other = (fftrain("predict", *words).stdout for words in (["three", "set/test"], ["-c", "three/checkpoints/" + first, "set/test"]))
+tap.ok(one == other and one.count("\n") == 30, "predict RUN SET as well", one[:200])
+fftrain("export", "three", "three.safetensors")
+tap.ok(runs.stored_bytes("three.safetensors") == runs.stored_bytes("three/checkpoints/%s/model.safetensors" % first), "and export RUN FILE")
+says("and --weights RUN", ["three/checkpoints/best/model.safetensors: "], *COMMON, "--weights", "three", "--dry-run")
+os.remove("three/checkpoints/best")
+done = fftrain("evaluate", "three", "--json", "--threads", 2)
+tap.ok(done.returncode == 0 and json.loads(done.stdout)["loss"] == evaluated("-c", "three/checkpoints/last", "set/test") and
+       "takes its checkpoint last, step-%d" % steps[-1] in done.stderr, "a run without one: the last", done.stdout + done.stderr)
+tap.ok(fftrain("evaluate", "three/checkpoints/" + first, "--json").stderr == "", "a checkpoint that is named is taken without a word")
+refused("weights without a run have no set", 2, ["no packed set is named to evaluate on"], "evaluate", "three.safetensors")
+refused("nothing is named", 2, ["--checkpoint is missing, or a run first"], "evaluate")
+fftrain(*COMMON, "--epochs", 1, "--val", "none", "--out", "alone")
+refused("a run without validation has no set", 2, ["the run of alone/checkpoints/last had none for validation"], "evaluate", "alone")
+shutil.rmtree("set")
+make("set", "--count", 60, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--seed", 5)
+says("a set that was packed again", ["set/test: holds other samples than when the run evaluated on it"], "evaluate", "three", "--any-normalization")
+
+# ---- export by the file's ending
+
+fftrain("export", "three", "-o", "three.onnx")
+fftrain("export", "three", "--onnx", "wanted.onnx")
+tap.ok(open("three.onnx", "rb").read() == open("wanted.onnx", "rb").read(), "-o x.onnx is --onnx x.onnx")
+fftrain("export", "run", "-o", "again.pth")
+with zipfile.ZipFile("again.pth") as file:
+    tap.ok(file.testzip() is None and file.read("archive/byteorder") == b"little" and
+           all(one.compress_type == 0 for one in file.infolist()), "-o x.pth is a zip with right checksums")
+make("set2", "--count", 60, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics")
+COMMON[1] = "set2"
+loaded("which --weights reads", "again.pth", "again.pth: ")
+refused("two ONNX files", 2, ["one ONNX file is written"], "export", "three", "-o", "a.onnx", "--onnx", "b.onnx")
+
+# ---- classes without names: the head has their number
+
+make("numbers", "--count", 40, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--fields", "id")
+done = fftrain("evaluate", "w.pth", "--model", "smallnet", "numbers", "--json")
+tap.ok(done.returncode == 0 or "label" in done.stderr, "a set without class names takes the head's number", done.stdout + done.stderr)
+refused("no head, no number", 2, ["has no head of smallnet that would say their number"], "evaluate", "headless.pth", "--model", "smallnet", "numbers")
+
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()
