@@ -114,6 +114,23 @@ def save(path, value, protocol=2, name="archive", byteorder="little", compressio
         file.writestr(name + "/version", "3\n")
 
 
+def widen(path):
+    """Rewrites a zip of save() with zip64's records, as PyTorch writes one of more than 4 GiB: all sizes and offsets stand there."""
+    with zipfile.ZipFile(path) as file, open(path, "rb") as whole:
+        members, body, directory = file.infolist(), whole.read()[:file.start_dir], b""
+    for one in members:
+        name, none = one.filename.encode(), 0xffffffff
+        extra = struct.pack("<HH", 0x1234, 2) + b"xx" + struct.pack("<HHQQQ", 1, 24, one.file_size, one.compress_size, one.header_offset)
+        directory += struct.pack("<4s6H3L5H2L", b"PK\1\2", 45, 45, 0, 0, 0, 0x21, one.CRC, none, none, len(name), len(extra), 0, 0, 0, 0, none)
+        directory += name + extra
+    at = len(body) + len(directory)
+    with open(path, "wb") as file:
+        file.write(body + directory)
+        file.write(struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, len(members), len(members), len(directory), len(body)))
+        file.write(struct.pack("<4sLQL", b"PK\6\7", 0, at, 1))
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xffff, 0xffff, 0xffffffff, 0xffffffff, 3) + b"end")
+
+
 def save_old(path, value, protocol=2, little=True):
     """As PyTorch before 1.6, and with _use_new_zipfile_serialization=False."""
     pickle_bytes, storages = pickled(value, protocol, True)

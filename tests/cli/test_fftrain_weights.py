@@ -52,6 +52,9 @@ def loaded(name, path, *words, wanted=None, options=()):
 
 save("w.pth", tensors())
 loaded("a state_dict of torch.save", "w.pth", "w.pth: 60 of 60" if len(ours) == 60 else "w.pth: %d of %d tensors loaded" % (len(ours), len(ours)))
+save("wide.pth", tensors())
+torch_files.widen("wide.pth")
+loaded("a zip with zip64's records and a comment", "wide.pth")
 save_old("old.pt", tensors())
 loaded("and in the form before 1.6", "old.pt")
 for protocol in (3, 4, 5):

@@ -22,6 +22,7 @@ typedef struct given {
     const char **arguments;
     const char **images; /* of these: files and folders, which are no packed set */
     int image_count;
+    const char *run;        /* or checkpoint, or file of weights */
     char *checkpoint, *val; /* of a run; NULL = not given, not needed */
     char content[33];       /* content id of the set that the run evaluated on */
     int stem, views, verify;
@@ -149,6 +150,7 @@ static ff_status take_run(given *out, ff_error *error) {
     ff_inference_options *own = &out->inference;
     if (!own->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing, or a run first");
     FF_TRY(ff_run_given_checkpoint(own->weights, &out->checkpoint, error));
+    out->run = own->weights;
     if (out->checkpoint) own->weights = out->checkpoint;
     if (own->data || own->predicts) return FF_OK;
     FF_TRY(ff_run_given_val(out->checkpoint, &out->val, out->content, error));
@@ -200,6 +202,7 @@ static ff_status evaluate(given *out, ff_error *error) {
     ff_evaluation found;
     ff_status status;
     FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
+    ff_run_given_tell(out->run, out->checkpoint);
     compare_set(out, own);
     FF_TRY_DONE(ff_evaluate(own->plan, own->feed, own->tally, NULL, &found, error));
     if (out->json)
@@ -362,6 +365,7 @@ static ff_status predict(given *out, ff_error *error) {
     predicting p = {.images = &images, .top = out->top};
     if (!images.count || images.broken < images.count) {
         FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
+        ff_run_given_tell(out->run, out->checkpoint);
         p.own = own;
         FF_TRY_DONE(print_samples(&p, error));
     }

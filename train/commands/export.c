@@ -199,9 +199,9 @@ static ff_status export(const char *given, const outputs *to, ff_error *error) {
     char *folder = NULL, *weights = NULL;
     uint64_t bytes;
     ff_status status;
-    FF_TRY_DONE(ff_run_given_checkpoint(given, &folder, error));
-    if (!folder) FF_TRY_DONE(ff_checkpoint_find(given, &folder, error)); /* says why not */
-    FF_TRY_DONE(ff_checkpoint_open(&checkpoint, folder, error));         /* checks every byte */
+    FF_TRY_DONE(ff_checkpoint_find(given, &folder, error));
+    FF_TRY_DONE(ff_checkpoint_open(&checkpoint, folder, error)); /* checks every byte */
+    ff_run_given_tell(given, folder);
     FF_TRY_DONE(ff_path_join(&weights, folder, FF_WEIGHTS_FILE, error));
     if (to->onnx || to->average || to->torch)
         FF_TRY_DONE(open_model(&model, &net, folder, to->average, error));

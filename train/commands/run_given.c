@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FF_OK, and *path = NULL, where it is neither a run nor a checkpoint. */
-static ff_status find(const char *given, char **path, ff_error *error) {
+ff_status ff_run_given_checkpoint(const char *given, char **path, ff_error *error) {
     const ff_status status = ff_checkpoint_find(given, path, error);
     if (status == FF_USAGE) *path = NULL;
     return status == FF_USAGE ? FF_OK : status;
@@ -24,20 +23,17 @@ bool ff_run_given_is(const char *path) {
         const size_t end = strlen(ends[i]);
         if (length > end && !strcmp(path + length - end, ends[i])) return true;
     }
-    const bool is = find(path, &folder, NULL) == FF_OK && folder;
+    const bool is = ff_run_given_checkpoint(path, &folder, NULL) == FF_OK && folder;
     free(folder);
     return is;
 }
 
-ff_status ff_run_given_checkpoint(const char *given, char **path, ff_error *error) {
-    FF_TRY(find(given, path, error));
-    if (!*path || !strcmp(*path, given)) return FF_OK;
-    /* best and last are links. */
-    char *real = realpath(*path, NULL);
-    fprintf(stderr, "fftrain: %s: takes its checkpoint %s%s%s\n", given, ff_path_base(*path),
+void ff_run_given_tell(const char *given, const char *checkpoint) {
+    if (!checkpoint || !strcmp(checkpoint, given)) return;
+    char *real = realpath(checkpoint, NULL); /* best and last are links */
+    fprintf(stderr, "fftrain: %s: takes its checkpoint %s%s%s\n", given, ff_path_base(checkpoint),
             real ? ", " : "", real ? ff_path_base(real) : "");
     free(real);
-    return FF_OK;
 }
 
 /* What the run's recipe says. */
