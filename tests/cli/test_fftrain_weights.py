@@ -186,7 +186,8 @@ bad("two that could be meant", {"student": tensors(), "teacher": tensors()}, "no
 bad("a list", [1, 2], "holds a list; a state_dict is wanted")
 bad("nothing", {}, "no state_dict is found in it; it has nothing")
 for title, offset, shape, stride in (("a side too long", 0, (5, 2), (2, 1)), ("an offset too large", 7, (2, 1), (1, 1)), ("a stride too large", 0, (2, 2), (7, 1)),
-                                     ("a product beyond 2^64", 0, (2**40, 2**40), (0, 0)), ("a stride that wraps", 0, (3, 2), (2**63 - 1, 1)),
+                                     ("a product beyond 2^64", 0, (2**40, 2**40), (0, 0)), ("a stride whose product wraps", 0, (5, 2), (2**62, 1)),
+                                     ("strides whose sum wraps", 0, (3, 2), (2**63 - 1, 2)),
                                      ("an offset that wraps", 2**63 - 1, (2,), (2,))):
     for old in (False, True):
         bad("a tensor beyond its storage: " + title, {"a": Tensor(Storage(range(8)), shape, offset=offset, stride=stride)},

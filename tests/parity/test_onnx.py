@@ -138,7 +138,7 @@ tap.ok(os.path.getsize("weights.safetensors") > 1000 and open("both.onnx", "rb")
        "with -o both are written", text)
 for name, code, words, arguments in (
         ("neither -o nor --onnx", 2, "wanted fftrain export RUN -o FILE, or --onnx FILE", ["smallnet-small"]),
-        ("--ema of a run without", 2, "--ema: smallnet-small/checkpoints/last has no average of the parameters",
+        ("--ema of a run without", 2, "--ema: smallnet-small/checkpoints/best has no average of the parameters",
          ["smallnet-small", "--ema", "--onnx", "bad.onnx"]),
         ("a folder that is not there", 74, "nowhere/net.onnx", ["smallnet-small", "--onnx", "nowhere/net.onnx"]),
         ("a full disk", 74, "/dev/full: ", ["smallnet-small", "--onnx", "/dev/full"])):

@@ -68,8 +68,11 @@ static ff_status check_bytes(const ff_torch *file, uint64_t offset, uint64_t byt
     }
     free(chunk);
     if (status != FF_OK || crc == wanted) return status;
-    return ff_fail(error, FF_BAD_DATA, "%s: is damaged: the bytes of '%s' differ from their CRC-32",
-                   file->path, name);
+    return ff_fail(
+        error, FF_BAD_DATA,
+        "%s: is damaged: the bytes of '%s' differ from their CRC-32 (or torch.save wrote "
+        "none, as torch.serialization.set_crc32_options says)",
+        file->path, name);
 }
 
 /* "archive" of "archive/data.pkl". */
