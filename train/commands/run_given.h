@@ -13,7 +13,8 @@ bool ff_run_given_is(const char *path);
 /* The checkpoint's folder: of a run its best one, else its last. NULL where `given` is neither. The
  * caller frees *path. */
 FF_MUST_USE ff_status ff_run_given_checkpoint(const char *given, char **path, ff_error *error);
-/* Prints to stderr which checkpoint of a run is taken, once it is open: an error stays one sentence.
+/* Prints to stderr which checkpoint of a run is taken, once it is open: an error stays one
+ * sentence.
  */
 void ff_run_given_tell(const char *given, const char *checkpoint);
 
