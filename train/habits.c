@@ -14,8 +14,8 @@ static const struct {
      "here it is --resume DIR, the folder of a run; without DIR the newest run goes on"},
     {"checkpoint-dir save save-dir output output-dir", "here it is --out DIR, the folder of a run"},
     {"save-every save-freq", "here it is --checkpoint-every N epochs, steps or minutes"},
-    {"pretrained finetune init-checkpoint",
-     "here it is --weights FILE, a safetensors file or a checkpoint"},
+    {"finetune init-checkpoint",
+     "here it is --weights FILE, a file of torch.save or safetensors, or a run"},
     {"test-only evaluate eval eval-only",
      "here it is fftrain evaluate --checkpoint RUN DIR; a run evaluates on --val while it trains"},
     {"no-val no-eval no-evaluate no-validation skip-val skip-eval skip-validation no-test",
@@ -70,11 +70,34 @@ static bool holds(const char *names, const char *name, size_t length) {
     return false;
 }
 
+/* The value of --model or -m; NULL where it is not given. */
+static const char *model_of(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (!strncmp(argv[i], "--model=", 8)) return argv[i] + 8;
+        if (i + 1 < argc && (!strcmp(argv[i], "--model") || !strcmp(argv[i], "-m")))
+            return argv[i + 1];
+    }
+    return NULL;
+}
+
+/* Nothing is downloaded here: the commands that do. */
+static ff_status tell_pretrained(int argc, char **argv, ff_error *error) {
+    const char *model = model_of(argc, argv);
+    if (!model) model = "resnet18";
+    return ff_fail(error, FF_USAGE,
+                   "unknown option --pretrained: here it is --weights FILE; these two commands get "
+                   "torchvision's and start from them: python3 -c 'import torch, torchvision; "
+                   "torch.save(torchvision.models.%s(weights=\"DEFAULT\").state_dict(), "
+                   "\"%s.pth\")' and fftrain ... --weights %s.pth",
+                   model, model, model);
+}
+
 ff_status ff_habits_check(int argc, char **argv, ff_error *error) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strncmp(argv[i], "--", 2) != 0) continue;
         const char *name = argv[i] + 2;
         const size_t length = strcspn(name, "=");
+        if (holds("pretrained", name, length)) return tell_pretrained(argc, argv, error);
         for (size_t h = 0; h < sizeof habits / sizeof *habits; h++)
             if (holds(habits[h].names, name, length))
                 return ff_fail(error, FF_USAGE, "unknown option --%.*s: %s", (int)length, name,

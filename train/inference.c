@@ -111,14 +111,24 @@ static ff_status check_set(const ff_inference *own, const ff_inference_options *
                               error);
 }
 
-/* The classes of the head in the file. */
-static ff_status count_classes(ff_inference *own, const ff_inference_options *options,
+/* What PyTorch's files do not say is seen from their tensors: the stem, and where the set's classes
+ * have no names, the classes of the head. */
+static ff_status complete_form(ff_inference *own, const ff_inference_options *options,
                                ff_error *error) {
-    if (!own->net.classes) own->net.classes = own->names->class_count;
-    if (own->net.classes) return FF_OK;
+    ff_weights_net *net = &own->net;
+    ff_weights_form form;
+    if (!net->classes) net->classes = own->names->class_count;
+    if (net->classes && (net->stem != FF_STEM_AUTO || own->trained.channels)) return FF_OK;
+    ff_model_options model = ff_weights_net_model(net);
+    if (!net->classes) model.classes = 1;
+    FF_TRY(ff_weights_read_form(&form, options->weights, &model, error));
+    if (net->stem == FF_STEM_AUTO) net->stem = form.stem;
+    if (!net->classes) net->classes = form.classes;
+    if (net->classes) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "%s: the classes of '%s' have no names, so their number is not known",
-                   options->data, own->names->name);
+                   "%s: the classes of '%s' have no names, and %s has no head of %s that would say "
+                   "their number",
+                   options->data, own->names->name, options->weights, net->model);
 }
 
 static ff_status build_model(ff_inference *own, const ff_inference_options *options,
@@ -134,12 +144,16 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
     if (!model.device && options->precision && own->net.precision != FF_PRECISION_F32)
         return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
                        options->precision, ff_machine_text(own->machine));
-    const ff_weights_options how = {
-        .path = options->weights,
-        .average = options->average,
-        .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
+    ff_weights_net built = own->net;
     ff_weights *weights;
     FF_TRY(ff_model_create(&own->model, &model, error));
+    built.stem = ff_model_stem(own->model);
+    const ff_model_options net = ff_weights_net_model(&built);
+    const ff_weights_options how = {
+        .path = options->weights,
+        .net = &net,
+        .average = options->average,
+        .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
     FF_TRY(ff_weights_open(&weights, &how, own->model, error));
     ff_status status = ff_copy_string(&own->text, ff_weights_text(weights), error);
     if (status == FF_OK) status = ff_weights_load(weights, error);
@@ -168,14 +182,12 @@ ff_status ff_inference_open(ff_inference **out, const ff_inference_options *opti
     ff_inference *own;
     ff_status status;
     *out = NULL;
-    if (!options->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing");
-    if (!options->data) return ff_fail(error, FF_USAGE, "no packed set is named to evaluate on");
     FF_TRY(ff_alloc(&own, 1, sizeof *own, "an evaluation", error));
     FF_TRY_DONE(read_facts(own, options->weights, error));
     FF_TRY_DONE(open_set(own, options, error));
     FF_TRY_DONE(complete(own, options, error));
     FF_TRY_DONE(check_set(own, options, error));
-    FF_TRY_DONE(count_classes(own, options, error));
+    FF_TRY_DONE(complete_form(own, options, error));
     FF_TRY_DONE(build_model(own, options, error));
     FF_TRY_DONE(build_feed(own, options, error));
     *out = own;

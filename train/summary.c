@@ -35,9 +35,10 @@ static void print_model(FILE *out, const ff_trainer *trainer) {
     if (trainer->recipe_name && strcmp(trainer->recipe_name, trainer->model_name) != 0)
         fprintf(out, "recipe         %s\n", trainer->recipe_name);
     fprintf(out,
-            "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %s, %" PRIu64
+            "model          %s%s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %s, %" PRIu64
             " parameters, %.4g million multiply-accumulates a sample\n",
-            trainer->model_name, stem, splits->channels, splits->height, splits->width,
+            trainer->model_name, stem, trainer->stem_of_weights ? " as in the weights" : "",
+            splits->channels, splits->height, splits->width,
             ff_say_count(splits->classes, "class", "classes").text, ff_summary_parameters(model),
             ff_model_macs(model) * 1e-6);
     if (trainer->weights_text) fprintf(out, "weights        %s\n", trainer->weights_text);

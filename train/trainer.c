@@ -2,12 +2,14 @@
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
+#include "train/checkpoint/weights.h"
 #include "train/class_weights.h"
 #include "train/trainer_batches.h"
 #include "train/trainer_parts.h"
 #include "train/trainer_updates.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,6 +232,26 @@ static void resolve_loss_scale(ff_trainer *trainer, const ff_trainer_options *op
                                                : options->loss_scale;
 }
 
+/* Weights decide the form of the net where the user does not. A checkpoint's recipe says it. */
+static ff_status resolve_stem(ff_trainer *trainer, const ff_trainer_options *options,
+                              ff_error *error) {
+    const ff_splits *splits = &trainer->splits;
+    ff_weights_net net = {.channels = splits->channels,
+                          .height = splits->height,
+                          .width = splits->width,
+                          .classes = splits->classes};
+    ff_weights_form form;
+    trainer->stem = options->stem;
+    if (options->stem != FF_STEM_AUTO || !options->weights || options->first_step) return FF_OK;
+    snprintf(net.model, sizeof net.model, "%s", trainer->model_name);
+    const ff_model_options model = ff_weights_net_model(&net);
+    const ff_status status = ff_weights_read_form(&form, options->weights, &model, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "--weights");
+    trainer->stem = form.stem;
+    trainer->stem_of_weights = form.stem != FF_STEM_AUTO;
+    return FF_OK;
+}
+
 static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, ff_error *error) {
     FF_TRY(check_options(options, error));
     const ff_recipe *recipe =
@@ -260,6 +282,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     FF_TRY(ff_trainer_resolve_batches(trainer, options, recipe, error));
     FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
     FF_TRY(resolve_sizes(trainer, options, error));
+    FF_TRY(resolve_stem(trainer, options, error));
     if (options->first_step > ff_trainer_total_steps(trainer))
         return ff_fail(error, FF_USAGE,
                        "%" PRIu64 " steps are done already, more than the %" PRIu64 " of %" PRIu32

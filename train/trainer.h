@@ -134,6 +134,8 @@ typedef struct ff_trainer {
     uint64_t train_count, val_count; /* samples; 0 without validation */
 
     const char *model_name;
+    ff_stem stem; /* as asked for; AUTO: of the weights, where these say it (stem_of_weights) */
+    bool stem_of_weights;
     const ff_model_device *device; /* NULL = the CPU; owned by the machine or by a planned device */
     ff_model *model;
     ff_plan *train_plan;             /* of `micro` samples of the largest size */

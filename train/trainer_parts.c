@@ -8,6 +8,7 @@
 #include "train/trainer_updates.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +93,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
     ff_model_options model = {
         .name = trainer->model_name,
-        .stem = options->stem,
+        .stem = trainer->stem,
         .channels = (int)splits->channels,
         .height = (int)splits->height,
         .width = (int)splits->width,
@@ -136,12 +137,21 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
 /* Matches the file with the model, and loads its values where there is memory for them. */
 static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
+    const ff_splits *splits = &trainer->splits;
+    ff_weights_net net = {.stem = ff_model_stem(trainer->model),
+                          .channels = splits->channels,
+                          .height = splits->height,
+                          .width = splits->width,
+                          .classes = splits->classes};
     ff_weights *weights;
     size_t field;
     if (!options->weights || options->first_step) return FF_OK; /* a checkpoint has them then */
     FF_TRY(ff_dataset_field(trainer->splits.train, trainer->splits.label, &field, error));
+    snprintf(net.model, sizeof net.model, "%s", trainer->model_name);
+    const ff_model_options model = ff_weights_net_model(&net);
     const ff_weights_options how = {
         .path = options->weights,
+        .net = &model,
         .classes = &ff_dataset_metadata(trainer->splits.train)->field[field],
         .data = options->any_normalization ? NULL : ff_dataset_metadata(trainer->splits.train)};
     const ff_status opened = ff_weights_open(&weights, &how, trainer->model, error);

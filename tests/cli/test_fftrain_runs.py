@@ -309,7 +309,7 @@ done = fftrain("--data", "classes", "--model", "smallnet", "--batch", 20, "--epo
 tap.ok(done.returncode == 0 and "the head keeps its initial values: " in done.stdout, "other classes: a new head", done.stdout + done.stderr)
 refused("weights of another model", 65, ["these are no weights of this model but of smallnet"], *COMMON, "--model", "resnet18", "--weights", "whole/checkpoints/best")
 refused("weights that are not there", 74, ["--weights: nothing: "], *COMMON, "--weights", "nothing")
-refused("weights that are no safetensors file", 65, ["is no safetensors file"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
+refused("weights that are no safetensors file", 65, ["is neither a safetensors file nor one that torch.save writes"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
 make("plain", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12)
 done = fftrain("--data", "plain", "--model", "smallnet", "--batch", 20, "--weights", "whole/checkpoints/best", "-n")
 tap.ok(done.returncode == 65 and "images normalized with mean" in done.stderr, "images normalized otherwise", done.stderr)

@@ -1,7 +1,7 @@
 /* The pickle reader on any bytes: no crash, no read or write out of bounds, and results are where
  * it says. */
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/source/cifar/pickle.h"
+#include "tools/ffpack/source/cifar/numpy.h"
 
 #include <sys/mman.h>
 
@@ -25,7 +25,7 @@ static void look_at(ff_pickle *pickle, ff_pickle_value value, size_t length, ff_
         free(text);
         break;
     case FF_PICKLE_ARRAY: {
-        ff_array array = ff_pickle_array(pickle, value, &decoded);
+        ff_array array = ff_numpy_array(pickle, value, &decoded);
         uint64_t size;
         if (!array.dimensions) break;
         CHECK(ff_array_bytes(&array, &size));
@@ -40,7 +40,7 @@ static void look_at(ff_pickle *pickle, ff_pickle_value value, size_t length, ff_
 static void look_around(ff_pickle *pickle, size_t length, ff_error *error) {
     ff_pickle_value root = ff_pickle_root(pickle), value;
     bool found;
-    CHECK(ff_pickle_kind_name(ff_pickle_kind_of(pickle, root)) != NULL);
+    CHECK(ff_pickle_kind_name(pickle, ff_pickle_kind_of(pickle, root)) != NULL);
     look_at(pickle, root, length, error);
     static const char *const keys[] = {"data", "labels", "label_names", "fine_labels"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -56,9 +56,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
     static int fd = -1;
     if (fd < 0) fd = memfd_create("pickle", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, 0) < 0 || pwrite(fd, bytes, length, 0) != (ssize_t)length) return 0;
+    const ff_pickle_file at = {fd, "input", 0, length, "/tmp"};
     ff_error error = {0};
     ff_pickle *pickle;
-    ff_status status = ff_pickle_read(&pickle, fd, "input", 0, length, "/tmp", &error);
+    ff_status status = ff_numpy_read(&pickle, &at, &error);
     if (status == FF_OK) {
         look_around(pickle, length, &error);
     } else {

@@ -137,8 +137,8 @@ text = run(FFTRAIN, "export", "smallnet-small", "-o", "weights.safetensors", "--
 tap.ok(os.path.getsize("weights.safetensors") > 1000 and open("both.onnx", "rb").read(2) == b"\x08\x08" and len(text.splitlines()) == 2,
        "with -o both are written", text)
 for name, code, words, arguments in (
-        ("neither -o nor --onnx", 2, "wanted fftrain export CHECKPOINT -o FILE, or --onnx FILE", ["smallnet-small"]),
-        ("--ema of a run without", 2, "--ema: smallnet-small/checkpoints/last has no average of the parameters",
+        ("neither -o nor --onnx", 2, "wanted fftrain export RUN -o FILE, or --onnx FILE", ["smallnet-small"]),
+        ("--ema of a run without", 2, "--ema: smallnet-small/checkpoints/best has no average of the parameters",
          ["smallnet-small", "--ema", "--onnx", "bad.onnx"]),
         ("a folder that is not there", 74, "nowhere/net.onnx", ["smallnet-small", "--onnx", "nowhere/net.onnx"]),
         ("a full disk", 74, "/dev/full: ", ["smallnet-small", "--onnx", "/dev/full"])):

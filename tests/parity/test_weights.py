@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Weights to PyTorch and back: a checkpoint loads into torchvision's net with strict=True and gives the
-same loss there; torchvision's weights give the same loss here; a head for other classes learns. With
+same loss there; torchvision's weights give the same loss here, from safetensors and from torch.save; a head for other classes learns. With
 the package safetensors from PyPI, in an environment of the test's own. Prints TAP. Environment: BUILD."""
+import argparse
 import json
 import os
 import shutil
@@ -81,6 +82,11 @@ for name in ("resnet18", "mobilenet_v2"):
     run(FFTRAIN, "--data", "set", "--model", name, "--stem", "imagenet", "--batch", 40, "--epochs", 1, "--lr", 0.01, "--out", name, "--quiet")
     run(FFTRAIN, "export", name, "-o", name + ".safetensors")
     state = load_file(name + ".safetensors")
+    run(FFTRAIN, "export", name, name + "-ours.pth")
+    ours = torch.load(name + "-ours.pth")
+    tap.ok(list(ours) == list(net_of(name).state_dict()) and set(ours) == set(state) and all(torch.equal(ours[key], state[key]) and
+           ours[key].dtype == state[key].dtype and ours[key].shape == state[key].shape for key in state),
+           "%s: torch.load reads FILE.pth, the same bits in torchvision's order" % name)
     net = net_of(name)
     wanted = net.state_dict()
     result = net.load_state_dict(state, strict=True)
@@ -119,6 +125,16 @@ for name, stem in (("resnet18", "imagenet"), ("mobilenet_v2", "imagenet")):
     loss, accuracy, _ = torch_says(net)
     ours = evaluated("-c", name + "-torch.safetensors", "--model", name, "--stem", stem, "set")
     tap.ok(abs(ours["loss"] - loss) < 1e-4 * max(1, loss), "%s: torch's weights have the same loss here" % name, (ours, loss))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    net.train()(samples[:4].to(next(net.parameters()).dtype)).sum().backward()
+    optimizer.step()
+    saved = {"model": net_of(name, 6).state_dict(), "optimizer": optimizer.state_dict(), "args": argparse.Namespace(lr=0.1), "epoch": 1,
+             "acc": torch.tensor(0.5), "best": numpy.float64(0.25)}
+    saved["model"].update(load_file(name + "-torch.safetensors"))
+    for title, how in (("", {}), (" in the form before 1.6", {"_use_new_zipfile_serialization": False})):
+        torch.save(saved, name + ".pth", **how)
+        same = evaluated(name + ".pth", "--model", name, "--stem", stem, "set")
+        tap.ok(same["loss"] == ours["loss"], "%s: and from a checkpoint of torch.save%s, the same bits" % (name, title), (same, ours))
 done = subprocess.run([FFTRAIN, "evaluate", "-c", "resnet18-torch.safetensors", "set"], capture_output=True, text=True)
 tap.ok(done.returncode == 2 and "--model does" in done.stderr, "weights that do not say their model need --model", done.stderr)
 state = {key: value.half() if value.dtype == torch.float32 else value for key, value in net_of("resnet18").state_dict().items()}

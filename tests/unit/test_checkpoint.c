@@ -445,7 +445,7 @@ static void elements_are_converted(void **state) {
     const double f64[] = {0.1, 1e300};
     char path[96], data[32];
     float values[2];
-    ff_safetensors *file;
+    ff_tensors *file;
     memcpy(data, f16, 4), memcpy(data + 4, bf16, 4), memcpy(data + 8, f64, 16);
     memset(data + 24, 1, 2);
     snprintf(path, sizeof path, "%s/types", place);
@@ -455,16 +455,16 @@ static void elements_are_converted(void **state) {
                "\"d\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[8,24]},"
                "\"i\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[24,26]}}",
                data, 26);
-    assert_ok(ff_safetensors_open(&file, path, error));
+    assert_ok(ff_tensors_open(&file, path, false, error));
     static const float wanted[][2] = {{1, -2}, {1, 2}, {0.1f, INFINITY}};
     for (int i = 0; i < 3; i++) {
-        assert_ok(ff_safetensors_read_f32(file, ff_safetensors_at(file, (size_t)i), values, error));
+        assert_ok(ff_tensors_read_f32(file, ff_tensors_at(file, (size_t)i), values, error));
         assert_memory_equal(values, wanted[i], sizeof values);
     }
-    assert_fails(ff_safetensors_read_f32(file, ff_safetensors_at(file, 3), values, error),
-                 FF_BAD_DATA, "'i' is I8");
-    assert_null(ff_safetensors_at(file, 4));
-    ff_safetensors_close(&file);
+    assert_fails(ff_tensors_read_f32(file, ff_tensors_at(file, 3), values, error), FF_BAD_DATA,
+                 "'i' is I8");
+    assert_null(ff_tensors_at(file, 4));
+    ff_tensors_close(&file);
 }
 
 /* Files that lie: each with the words of its message. */

@@ -70,8 +70,8 @@ void ff_checkpoint_discard(const char *path);
 
 typedef struct ff_checkpoint ff_checkpoint;
 
-/* The folder of a checkpoint: `given` itself, or of a run its last one. FF_USAGE where it is
- * neither. The caller frees *path. */
+/* The folder of a checkpoint: `given` itself, or of a run its best one where there is one, else its
+ * last. FF_USAGE where it is neither. The caller frees *path. */
 FF_MUST_USE ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error);
 /* Compares the bytes of a file of ff_checkpoint_files with the checksum beside it. FF_BAD_DATA,
  * FF_IO. */

@@ -233,27 +233,6 @@ ff_status ff_safetensors_read(const ff_safetensors *file, const ff_safetensor *t
     return ff_read_at(file->fd, file->path, to, tensor->bytes, tensor->offset, error);
 }
 
-ff_status ff_safetensors_read_f32(const ff_safetensors *file, const ff_safetensor *tensor,
-                                  float *to, ff_error *error) {
-    const bool wide = !strcmp(tensor->type, "F64");
-    void *raw;
-    if (tensor->dtype == FF_F32) return ff_safetensors_read(file, tensor, to, error);
-    if (!wide && tensor->dtype != FF_F16 && tensor->dtype != FF_BF16)
-        return ff_fail(error, FF_BAD_DATA, "%s: '%s' is %s, not F32, F16, BF16 or F64", file->path,
-                       tensor->name, tensor->type);
-    FF_TRY(ff_alloc(&raw, tensor->bytes, 1, "a tensor", error));
-    const ff_status status = ff_safetensors_read(file, tensor, raw, error);
-    if (status == FF_OK && !wide) ff_convert(to, FF_F32, raw, tensor->dtype, tensor->count);
-    for (uint64_t i = 0; status == FF_OK && wide && i < tensor->count; i++) {
-        const uint64_t bits = ff_load_u64((const char *)raw + 8 * i);
-        double value;
-        memcpy(&value, &bits, sizeof value);
-        to[i] = (float)value;
-    }
-    free(raw);
-    return status;
-}
-
 /* ---- writing ---- */
 
 static const char *type_name(ff_dtype dtype) {

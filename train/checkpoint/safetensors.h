@@ -42,13 +42,9 @@ const ff_safetensor *ff_safetensors_find(const ff_safetensors *file, const char 
 const char *ff_safetensors_text(const ff_safetensors *file, const char *key);
 const char *ff_safetensors_path(const ff_safetensors *file);
 
-/* Reads a tensor's bytes as they are, [tensor->bytes]; or its elements as f32, from F32, F16, BF16
- * and F64 (rounded to nearest even). FF_BAD_DATA where the file ends before, or for other types. */
+/* Reads a tensor's bytes as they are, [tensor->bytes]. FF_BAD_DATA where the file ends before. */
 FF_MUST_USE ff_status ff_safetensors_read(const ff_safetensors *file, const ff_safetensor *tensor,
                                           void *to, ff_error *error);
-FF_MUST_USE ff_status ff_safetensors_read_f32(const ff_safetensors *file,
-                                              const ff_safetensor *tensor, float *to,
-                                              ff_error *error);
 
 /* ---- writing ---- */
 

@@ -2,6 +2,7 @@
 
 #include "format/base/path.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/naming.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,12 @@
 enum { NAMED = 3 }; /* tensors that an error message names */
 
 struct ff_weights {
-    ff_safetensors *file;
-    ff_safetensors
-        *average; /* its state.safetensors, with "ema.NAME" of every one in f32; or NULL */
+    ff_tensors *file;
+    ff_tensors *average; /* its state.safetensors, with "ema.NAME" of every one in f32; or NULL */
+    ff_naming naming;    /* of the file's tensors */
     ff_model *model;
+    const ff_model_options *net; /* the options' */
+    bool learns;                 /* the head may be learned: it need not be in the file */
     char *other_classes; /* how the file's differ from those to be learned; NULL = they do not */
     const ff_safetensor **of; /* [parameters]; NULL = keeps its initial value */
     char *text;
@@ -51,9 +54,9 @@ ff_status ff_weights_normalization(const ff_metadata *data, char **mean, char **
 
 static ff_status check_normalization(const ff_weights *weights, const ff_metadata *data,
                                      ff_error *error) {
-    const char *path = ff_safetensors_path(weights->file);
-    const char *mean = ff_safetensors_text(weights->file, FF_WEIGHTS_MEAN);
-    const char *std = ff_safetensors_text(weights->file, FF_WEIGHTS_STD);
+    const char *path = ff_tensors_path(weights->file);
+    const char *mean = ff_tensors_text(weights->file, FF_WEIGHTS_MEAN);
+    const char *std = ff_tensors_text(weights->file, FF_WEIGHTS_STD);
     char *own_mean, *own_std;
     ff_status status = FF_OK;
     if (!mean || !std) return FF_OK;
@@ -71,20 +74,11 @@ static ff_status check_normalization(const ff_weights *weights, const ff_metadat
 
 /* ---- matching ---- */
 
-static bool same_shape(const ff_parameter *p, const ff_safetensor *tensor, int from) {
-    if (tensor->rank != p->rank) return false;
-    for (int i = from; i < p->rank; i++)
-        if (tensor->shape[i] != (uint64_t)p->shape[i]) return false;
-    return true;
-}
-
 /* Whether the parameter is the head's and the tensor that of a head for other classes. */
 static bool other_head(const ff_weights *weights, const ff_parameter *p,
                        const ff_safetensor *tensor) {
-    const char *head = ff_model_head(weights->model);
-    const size_t length = strlen(head);
-    return !strncmp(p->name, head, length) && p->name[length] == '.' && same_shape(p, tensor, 1) &&
-           (weights->other_classes || !same_shape(p, tensor, 0));
+    return ff_naming_is_head(weights->model, p) && ff_naming_fits(p, tensor, true) &&
+           (weights->other_classes || !ff_naming_fits(p, tensor, false));
 }
 
 static ff_status add_shape(ff_buffer *text, int rank, const uint64_t *shape, ff_error *error) {
@@ -110,31 +104,37 @@ static ff_status add_wrong(ff_buffer *text, int *count, const ff_parameter *p,
 }
 
 typedef struct matching {
-    int loaded, missing, mismatched, kept;
+    int loaded, missing, mismatched, kept, absent; /* kept: of the head; absent: of these */
     ff_buffer missing_text, mismatched_text, kept_text;
 } matching;
 
 /* The file with the values of a parameter. */
-static const ff_safetensors *file_of(const ff_weights *weights, const ff_parameter *p) {
+static ff_tensors *file_of(const ff_weights *weights, const ff_parameter *p) {
     return weights->average && p->dtype == FF_F32 ? weights->average : weights->file;
+}
+
+static const ff_safetensor *find_tensor(const ff_weights *weights, const ff_parameter *p) {
+    static const ff_naming averages = {.prefix = FF_CHECKPOINT_AVERAGE "."};
+    const ff_tensors *file = file_of(weights, p);
+    char name[2 * FF_NAMING_BYTES];
+    return ff_tensors_find(
+        file, ff_naming_of(file == weights->file ? &weights->naming : &averages, p->name, name));
 }
 
 static ff_status match_one(ff_weights *weights, int index, matching *m, ff_error *error) {
     const ff_parameter *p = ff_model_parameter(weights->model, index);
-    const ff_safetensors *file = file_of(weights, p);
-    char *name;
-    FF_TRY(ff_format(&name, error, "%s%s", file == weights->file ? "" : FF_CHECKPOINT_AVERAGE ".",
-                     p->name));
-    const ff_safetensor *tensor = ff_safetensors_find(file, name);
-    free(name);
-    if (!tensor)
-        return p->dtype == FF_I64 ? FF_OK
-                                  : add_wrong(&m->missing_text, &m->missing, p, NULL, error);
+    const ff_safetensor *tensor = find_tensor(weights, p);
+    if (!tensor && p->dtype == FF_I64) return FF_OK;
+    if (!tensor && weights->learns && ff_naming_is_head(weights->model, p)) {
+        m->absent++;
+        return add_wrong(&m->kept_text, &m->kept, p, NULL, error);
+    }
+    if (!tensor) return add_wrong(&m->missing_text, &m->missing, p, NULL, error);
     if (other_head(weights, p, tensor)) return add_wrong(&m->kept_text, &m->kept, p, tensor, error);
-    if (same_shape(p, tensor, 0)) {
+    if (ff_naming_fits(p, tensor, false)) {
         if (p->dtype == FF_I64 && tensor->dtype != FF_I64)
             return ff_fail(error, FF_BAD_DATA, "%s: '%s' is %s, not I64",
-                           ff_safetensors_path(weights->file), p->name, tensor->type);
+                           ff_tensors_path(weights->file), p->name, tensor->type);
         weights->of[index] = tensor;
         m->loaded++;
         return FF_OK;
@@ -142,46 +142,90 @@ static ff_status match_one(ff_weights *weights, int index, matching *m, ff_error
     return add_wrong(&m->mismatched_text, &m->mismatched, p, tensor, error);
 }
 
-static ff_status refuse(const ff_weights *weights, const matching *m, ff_error *error) {
-    const char *model = ff_safetensors_text(weights->file, FF_WEIGHTS_MODEL);
-    const bool missing = m->missing > 0;
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: these are no weights of this model%s%s: %d of its tensors are missing, %d "
-                   "have another shape: %s%s%s%s",
-                   ff_safetensors_path(weights->file), model ? " but of " : "", model ? model : "",
-                   m->missing, m->mismatched, missing ? m->missing_text.bytes : "",
-                   missing && m->mismatched ? ", " : "",
-                   m->mismatched ? m->mismatched_text.bytes : "",
-                   m->missing > NAMED || m->mismatched > NAMED ? ", ..." : "");
+/* "2 of its tensors are missing (a, b)". */
+static ff_status add_count(ff_buffer *text, int count, const char *one, const char *several,
+                           const ff_buffer *names, ff_error *error) {
+    if (!count) return FF_OK;
+    return ff_buffer_printf(text, error, "%s %d of its tensors %s (%s%s)", text->length ? "," : "",
+                            count, count == 1 ? one : several, names->bytes,
+                            count > NAMED ? ", ..." : "");
 }
 
-/* Tensors of the file that the model does not have. */
+static ff_status refuse(const ff_weights *weights, const matching *m, ff_error *error) {
+    const char *model = ff_tensors_text(weights->file, FF_WEIGHTS_MODEL);
+    const ff_safetensor *first = ff_tensors_at(weights->file, 0);
+    ff_buffer text = {0};
+    char advice[96] = "";
+    ff_status status;
+    if (weights->net) ff_weights_advice(weights->file, weights->net, advice, sizeof advice);
+    FF_TRY_DONE(add_count(&text, m->missing, "is missing", "are missing", &m->missing_text, error));
+    FF_TRY_DONE(add_count(&text, m->mismatched, "has another shape", "have another shape",
+                          &m->mismatched_text, error));
+    if (m->missing && first)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "; its first tensor is %s", first->name));
+    status = ff_fail(error, FF_BAD_DATA, "%s: these are no weights of this model%s%s:%s%s",
+                     ff_tensors_path(weights->file), model ? " but of " : "", model ? model : "",
+                     text.bytes, advice);
+done:
+    ff_buffer_free(&text);
+    return status;
+}
+
+/* Tensors of the file that are not loaded, and not of a head for other classes. */
 static ff_status unused_text(const ff_weights *weights, ff_buffer *text, ff_error *error) {
+    const int parameters = ff_model_parameter_count(weights->model);
     int count = 0;
-    for (size_t i = 0; ff_safetensors_at(weights->file, i); i++) {
-        const ff_safetensor *tensor = ff_safetensors_at(weights->file, i);
-        if (ff_model_find(weights->model, tensor->name) >= 0) continue;
-        if (count++ < NAMED)
-            FF_TRY(ff_buffer_printf(text, error, "%s%s",
-                                    count > 1 ? ", " : "; not used: ", tensor->name));
+    bool *used;
+    ff_status status = FF_OK;
+    size_t tensors = 0;
+    while (ff_tensors_at(weights->file, tensors)) tensors++;
+    FF_TRY(ff_alloc(&used, tensors, sizeof *used, "the list of tensors", error));
+    for (int i = 0; i < parameters; i++) {
+        const ff_parameter *p = ff_model_parameter(weights->model, i);
+        char name[2 * FF_NAMING_BYTES];
+        const ff_safetensor *tensor =
+            ff_tensors_find(weights->file, ff_naming_of(&weights->naming, p->name, name));
+        if (tensor) used[tensor - ff_tensors_at(weights->file, 0)] = true;
     }
+    for (size_t i = 0; i < tensors && status == FF_OK; i++)
+        if (!used[i] && count++ < NAMED)
+            status = ff_buffer_printf(text, error, "%s%s", count > 1 ? ", " : "; not used: ",
+                                      ff_tensors_at(weights->file, i)->name);
+    free(used);
+    FF_TRY(status);
     return count > NAMED ? ff_buffer_printf(text, error, " and %d more", count - NAMED) : FF_OK;
+}
+
+/* Where in the file the tensors are, and under which names: " (its 'model', without 'module.')". */
+static ff_status found_text(const ff_weights *weights, ff_buffer *text, ff_error *error) {
+    const char *part = ff_tensors_part(weights->file), *prefix = weights->naming.prefix;
+    const bool timm = weights->naming.timm;
+    if (!*part && !*prefix && !timm) return FF_OK;
+    return ff_buffer_printf(
+        text, error, " (%s%s%s%s%s%s%s%s)", *part ? "its '" : "", part, *part ? "'" : "",
+        *part && (*prefix || timm) ? ", " : "", *prefix ? "names without '" : "", prefix,
+        *prefix ? timm ? "', timm's" : "'" : "", timm && !*prefix ? "timm's names" : "");
 }
 
 static ff_status describe(ff_weights *weights, const matching *m, ff_error *error) {
     const int parameters = ff_model_parameter_count(weights->model);
     ff_buffer text = {0};
     ff_status status;
-    FF_TRY_DONE(ff_buffer_printf(&text, error, "%s: %d of %d tensors loaded",
-                                 ff_safetensors_path(weights->file), m->loaded, parameters));
-    if (m->kept && weights->other_classes)
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "%s", ff_tensors_path(weights->file)));
+    FF_TRY_DONE(found_text(weights, &text, error));
+    FF_TRY_DONE(ff_buffer_printf(&text, error, ": %d of %d tensors loaded", m->loaded, parameters));
+    if (m->absent)
+        FF_TRY_DONE(ff_buffer_printf(
+            &text, error, "; %s is not in the file, so the head keeps its initial values",
+            m->kept_text.bytes));
+    else if (m->kept && weights->other_classes)
         FF_TRY_DONE(ff_buffer_printf(&text, error, "; %s, so the head keeps its initial values",
                                      weights->other_classes));
     else if (m->kept)
         FF_TRY_DONE(ff_buffer_printf(&text, error, "; the head keeps its initial values: %s",
                                      m->kept_text.bytes));
     FF_TRY_DONE(unused_text(weights, &text, error));
-    if (!ff_safetensors_text(weights->file, FF_WEIGHTS_MEAN))
+    if (!ff_tensors_text(weights->file, FF_WEIGHTS_MEAN))
         FF_TRY_DONE(ff_buffer_printf(
             &text, error,
             "; the file does not record how its images were normalized, make sure that it is as "
@@ -195,8 +239,8 @@ done:
 
 /* The classes of the file's label, where it names as many as those to be learned. */
 static ff_status compare_classes(ff_weights *weights, const ff_field *classes, ff_error *error) {
-    const char *net = ff_safetensors_text(weights->file, FF_WEIGHTS_NET);
-    const char *text = ff_safetensors_text(weights->file, FF_WEIGHTS_METADATA);
+    const char *net = ff_tensors_text(weights->file, FF_WEIGHTS_NET);
+    const char *text = ff_tensors_text(weights->file, FF_WEIGHTS_METADATA);
     ff_metadata trained = {0};
     ff_weights_net form;
     ff_status status = FF_OK;
@@ -224,6 +268,7 @@ static ff_status match(ff_weights *weights, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(ff_alloc(&weights->of, (uint64_t)parameters, sizeof *weights->of,
                          "the list of tensors", error));
+    FF_TRY_DONE(ff_naming_find(&weights->naming, weights->file, weights->model, error));
     for (int i = 0; i < parameters; i++) FF_TRY_DONE(match_one(weights, i, &m, error));
     if (m.missing || m.mismatched) FF_TRY_DONE(refuse(weights, &m, error));
     status = describe(weights, &m, error);
@@ -248,43 +293,46 @@ static ff_status check_file(const char *path, ff_error *error) {
     return status;
 }
 
-/* A file, or that of this name in a checkpoint. */
-static ff_status open_file(ff_safetensors **file, const char *path, const char *name, bool check,
-                           ff_error *error) {
+/* A file, or that of this name in a checkpoint. average: of a file of PyTorch's. */
+static ff_status open_file(ff_tensors **file, const char *path, const char *name, bool check,
+                           bool average, ff_error *error) {
     struct stat info;
     char *folder, *inside = NULL;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
         if (check) FF_TRY(check_file(path, error));
-        return ff_safetensors_open(file, path, error);
+        return ff_tensors_open(file, path, average, error);
     }
     FF_TRY(ff_checkpoint_find(path, &folder, error));
     ff_status status = ff_path_join(&inside, folder, name, error);
     if (status == FF_OK && check) status = check_file(inside, error);
-    if (status == FF_OK) status = ff_safetensors_open(file, inside, error);
+    if (status == FF_OK) status = ff_tensors_open(file, inside, average, error);
     free(inside);
     free(folder);
     return status;
 }
 
 static ff_status open_average(ff_weights *weights, const char *path, ff_error *error) {
-    FF_TRY(open_file(&weights->average, path, FF_CHECKPOINT_STATE_FILE, true, error));
+    FF_TRY(open_file(&weights->average, path, FF_CHECKPOINT_STATE_FILE, true, false, error));
     const size_t length = strlen(FF_CHECKPOINT_AVERAGE ".");
-    for (size_t i = 0; ff_safetensors_at(weights->average, i); i++)
-        if (!strncmp(ff_safetensors_at(weights->average, i)->name, FF_CHECKPOINT_AVERAGE ".",
-                     length))
+    for (size_t i = 0; ff_tensors_at(weights->average, i); i++)
+        if (!strncmp(ff_tensors_at(weights->average, i)->name, FF_CHECKPOINT_AVERAGE ".", length))
             return FF_OK;
     return ff_fail(
         error, FF_USAGE,
         "--ema: %s has no average of the parameters; checkpoints of runs with --ema have", path);
 }
 
+ff_status ff_weights_open_file(ff_tensors **file, const char *path, ff_error *error) {
+    return open_file(file, path, FF_WEIGHTS_FILE, false, false, error);
+}
+
 ff_status ff_weights_read_fact(const char *path, const char *key, char **text, ff_error *error) {
-    ff_safetensors *file;
+    ff_tensors *file;
     *text = NULL;
-    FF_TRY(open_file(&file, path, FF_WEIGHTS_FILE, false, error));
-    const char *found = ff_safetensors_text(file, key);
+    FF_TRY(ff_weights_open_file(&file, path, error));
+    const char *found = ff_tensors_text(file, key);
     const ff_status status = found ? ff_copy_string(text, found, error) : FF_OK;
-    ff_safetensors_close(&file);
+    ff_tensors_close(&file);
     return status;
 }
 
@@ -295,8 +343,12 @@ ff_status ff_weights_open(ff_weights **out, const ff_weights_options *options, f
     *out = NULL;
     FF_TRY(ff_alloc(&weights, 1, sizeof *weights, "weights", error));
     weights->model = model;
-    FF_TRY_DONE(open_file(&weights->file, options->path, FF_WEIGHTS_FILE, true, error));
-    if (options->average) FF_TRY_DONE(open_average(weights, options->path, error));
+    weights->learns = options->classes != NULL;
+    weights->net = options->net;
+    FF_TRY_DONE(
+        open_file(&weights->file, options->path, FF_WEIGHTS_FILE, true, options->average, error));
+    if (options->average && !ff_tensors_of_torch(weights->file))
+        FF_TRY_DONE(open_average(weights, options->path, error));
     if (options->classes) FF_TRY_DONE(compare_classes(weights, options->classes, error));
     FF_TRY_DONE(match(weights, error));
     if (options->data) FF_TRY_DONE(check_normalization(weights, options->data, error));
@@ -310,8 +362,8 @@ done:
 void ff_weights_close(ff_weights **pointer) {
     ff_weights *weights = *pointer;
     if (!weights) return;
-    ff_safetensors_close(&weights->file);
-    ff_safetensors_close(&weights->average);
+    ff_tensors_close(&weights->file);
+    ff_tensors_close(&weights->average);
     free(weights->of);
     free(weights->other_classes);
     free(weights->text);
@@ -335,11 +387,11 @@ ff_status ff_weights_load(const ff_weights *weights, ff_error *error) {
     for (int i = 0; i < ff_model_parameter_count(weights->model); i++) {
         const ff_safetensor *tensor = weights->of[i];
         if (!tensor) continue;
-        const ff_safetensors *file = file_of(weights, ff_model_parameter(weights->model, i));
+        ff_tensors *file = file_of(weights, ff_model_parameter(weights->model, i));
         if (tensor->dtype == FF_I64)
-            FF_TRY_DONE(ff_safetensors_read(file, tensor, values, error));
+            FF_TRY_DONE(ff_tensors_read(file, tensor, values, error));
         else
-            FF_TRY_DONE(ff_safetensors_read_f32(file, tensor, values, error));
+            FF_TRY_DONE(ff_tensors_read_f32(file, tensor, values, error));
         ff_model_set(weights->model, i, FF_PART_VALUE, values);
     }
     status = ff_model_check(weights->model, error);

@@ -1,10 +1,12 @@
 /* A trained model on a set: its accuracy, or its predictions. */
+#include "format/base/bytes.h"
 #include "format/base/interrupt.h"
 #include "format/base/json.h"
 #include "format/base/say.h"
 #include "format/set.h"
 #include "train/commands/command.h"
 #include "train/commands/images.h"
+#include "train/commands/run_given.h"
 #include "train/inference.h"
 #include "train/plan.h"
 
@@ -17,8 +19,12 @@
 /* The options of both commands. */
 typedef struct given {
     ff_inference_options inference;
-    const char **images; /* files and folders, which are no packed set; NULL = none */
+    const char **arguments;
+    const char **images; /* of these: files and folders, which are no packed set */
     int image_count;
+    const char *run;        /* or checkpoint, or file of weights */
+    char *checkpoint, *val; /* of a run; NULL = not given, not needed */
+    char content[33];       /* content id of the set that the run evaluated on */
     int stem, views, verify;
     int64_t top;
     bool json;
@@ -43,10 +49,15 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
     const bool predicts = own->predicts;
     const ff_option table[] = {
         {"checkpoint", 'c', FF_OPTION_STRING, "PATH", &own->weights, NULL, 0, 0,
-         "A checkpoint's folder, or a safetensors file."},
+         "A run, of which the best checkpoint is taken where there is one, else the last; a "
+         "checkpoint's folder; or a file of weights, safetensors or torch.save's. It may also be "
+         "given first, without -c."},
         {"data", 'd', FF_OPTION_STRING, "DIR", &own->data, NULL, 0, 0,
-         "Packed set, or a folder of splits with val, valid or test, or of a single one; it may also "
-         "be given without --data."},
+         predicts ? "Packed set, or a folder of splits with val, valid or test, or of a single "
+                    "one; it may also be given without --data."
+                  : "Packed set, or a folder of splits with val, valid or test, or of a single "
+                    "one; it may also be given without --data. Default: the set on which the run "
+                    "evaluated."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &own->model, NULL, 0, 0,
          "Model of weights that do not say it, as PyTorch's files."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
@@ -83,8 +94,8 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
     };
     const ff_command command = {
         .program = predicts ? "fftrain predict" : "fftrain evaluate",
-        .usage = predicts ? "fftrain predict --checkpoint PATH DIR|IMAGES... [options]"
-                          : "fftrain evaluate --checkpoint PATH DIR [options]",
+        .usage = predicts ? "fftrain predict RUN DIR|IMAGES... [options]"
+                          : "fftrain evaluate RUN [DIR] [options]",
         .summary =
             predicts
                 ? "Prints a JSON line for each sample of a packed set, or for each image "
@@ -101,19 +112,24 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
     const char **positional;
     int count;
     FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
-    out->images = positional;
+    out->arguments = positional;
     ff_status status =
         ff_options_parse(&command, argc, argv, positional, &count, &out->result, error);
     if (status == FF_OK && out->result == FF_OPTIONS_RUN) {
         int used = 0;
-        if (count && !own->data && (!predicts || (count == 1 && is_set(positional[0]))))
+        if (count && !own->weights && ff_run_given_is(positional[0]))
+            own->weights = positional[used++];
+        const int left = count - used;
+        if (left && !own->data && (!predicts || (left == 1 && is_set(positional[used]))))
             own->data = positional[used++];
-        if (predicts && !own->data)
-            out->image_count = count;
-        else if (used < count)
+        if (predicts && !own->data) {
+            out->images = positional + used;
+            out->image_count = left;
+        } else if (used < count) {
             status = ff_fail(error, FF_USAGE, "unexpected argument '%s'; one set is wanted",
                              positional[used]);
-        if (status == FF_OK && predicts && !own->data && !count)
+        }
+        if (status == FF_OK && predicts && !own->data && !left)
             status = ff_fail(error, FF_USAGE,
                              "nothing to predict is named: a packed set, image files or folders");
     }
@@ -129,7 +145,31 @@ static given default_given(void) {
         .inference = ff_inference_default_options(), .verify = FF_VERIFY_FIRST, .top = 5};
 }
 
+/* A run's checkpoint, and what it evaluated on where no set is named. */
+static ff_status take_run(given *out, ff_error *error) {
+    ff_inference_options *own = &out->inference;
+    if (!own->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing, or a run first");
+    FF_TRY(ff_run_given_checkpoint(own->weights, &out->checkpoint, error));
+    out->run = own->weights;
+    if (out->checkpoint) own->weights = out->checkpoint;
+    if (own->data || own->predicts) return FF_OK;
+    FF_TRY(ff_run_given_val(out->checkpoint, &out->val, out->content, error));
+    own->data = out->val;
+    return FF_OK;
+}
+
 /* ---- evaluate ---- */
+
+/* The run's own set may have been packed again since, or appended to. */
+static void compare_set(const given *out, const ff_inference *own) {
+    char is[33];
+    ff_hex(is, ff_dataset_id(own->set)->content, 16);
+    if (out->val && strcmp(is, out->content) != 0)
+        fprintf(stderr,
+                "fftrain: %s: holds other samples than when the run evaluated on it (content id "
+                "%s, it was %s)\n",
+                ff_dataset_path(own->set), is, out->content);
+}
 
 static ff_status print_json(const ff_inference *own, const ff_evaluation *found, ff_error *error) {
     const double top5 = ff_tally_top(own->tally);
@@ -162,6 +202,8 @@ static ff_status evaluate(given *out, ff_error *error) {
     ff_evaluation found;
     ff_status status;
     FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
+    ff_run_given_tell(out->run, out->checkpoint);
+    compare_set(out, own);
     FF_TRY_DONE(ff_evaluate(own->plan, own->feed, own->tally, NULL, &found, error));
     if (out->json)
         status = print_json(own, &found, error);
@@ -306,7 +348,6 @@ done:
 static ff_status pack_images(ff_images *images, given *out, ff_error *error) {
     ff_inference_options *options = &out->inference;
     ff_metadata trained;
-    if (!options->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing");
     FF_TRY(ff_inference_trained(&trained, options->weights, error));
     const ff_status status =
         ff_images_pack(images, out->images, out->image_count, &trained, options->weights, error);
@@ -324,6 +365,7 @@ static ff_status predict(given *out, ff_error *error) {
     predicting p = {.images = &images, .top = out->top};
     if (!images.count || images.broken < images.count) {
         FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
+        ff_run_given_tell(out->run, out->checkpoint);
         p.own = own;
         FF_TRY_DONE(print_samples(&p, error));
     }
@@ -353,9 +395,12 @@ static ff_status run(bool predicts, int argc, char **argv, ff_error *error) {
     if (status == FF_OK && out.result == FF_OPTIONS_RUN) {
         /* A terminal that is closed leaves no temporary folder. */
         ff_interrupt_install(SIGHUP);
-        status = predicts ? predict(&out, error) : evaluate(&out, error);
+        status = take_run(&out, error);
+        if (status == FF_OK) status = predicts ? predict(&out, error) : evaluate(&out, error);
     }
-    free(out.images);
+    free(out.arguments);
+    free(out.checkpoint);
+    free(out.val);
     return status;
 }
 

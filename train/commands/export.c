@@ -6,8 +6,10 @@
 #include "format/base/say.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/onnx.h"
+#include "train/checkpoint/torch/write.h"
 #include "train/checkpoint/weights.h"
 #include "train/commands/command.h"
+#include "train/commands/run_given.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,10 +20,6 @@ static const char epilogue[] =
     "The file is read by PyTorch, with torchvision's names:\n"
     "  from safetensors.torch import load_file\n"
     "  model.load_state_dict(load_file(\"weights.safetensors\"), strict=True)\n"
-    "\n"
-    "And a .pth file becomes one that --weights reads:\n"
-    "  from safetensors.torch import save_file\n"
-    "  save_file(torch.load(\"weights.pth\"), \"weights.safetensors\")\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 bad data, 74 input or output error.";
 
@@ -43,8 +41,14 @@ done:
 /* What is exported, and where to; NULL = not. */
 typedef struct outputs {
     const char *weights, *onnx;
+    bool torch; /* the weights as torch.save writes them, else safetensors */
     bool average;
 } outputs;
+
+static bool ends_in(const char *path, const char *ending) {
+    const size_t length = strlen(path), end = strlen(ending);
+    return length > end && !strcmp(path + length - end, ending);
+}
 
 /* ---- the values of a model ---- */
 
@@ -73,7 +77,7 @@ static const char *const fact_keys[] = {"format",        FF_WEIGHTS_MODEL, FF_WE
                                         FF_WEIGHTS_MEAN, FF_WEIGHTS_STD,   FF_WEIGHTS_METADATA};
 enum { FACTS = sizeof fact_keys / sizeof *fact_keys };
 
-static ff_status write_weights(ff_file *file, ff_model *model, const char *folder,
+static ff_status write_weights(ff_file *file, ff_model *model, const char *folder, bool torch,
                                ff_error *error) {
     const int count = ff_model_parameter_count(model);
     ff_safetensors_fact facts[FACTS] = {{NULL, NULL}};
@@ -95,7 +99,9 @@ static ff_status write_weights(ff_file *file, ff_model *model, const char *folde
         facts[i] = (ff_safetensors_fact){fact_keys[i], text};
     }
     FF_TRY_DONE(ff_model_check(model, error));
-    FF_TRY_DONE(ff_safetensors_write(file, entries, (size_t)count, facts, FACTS, NULL, error));
+    FF_TRY_DONE(
+        torch ? ff_torch_write(file, entries, (size_t)count, error)
+              : ff_safetensors_write(file, entries, (size_t)count, facts, FACTS, NULL, error));
 done:
     for (int i = 0; entries && i < count; i++) free((void *)(uintptr_t)entries[i].values);
     for (int i = 0; i < FACTS; i++) free((void *)(uintptr_t)facts[i].text);
@@ -164,14 +170,14 @@ done:
 
 /* Writes one file of the model's values. */
 static ff_status write_model(ff_model *model, const ff_weights_net *net, const char *folder,
-                             const char *path, bool onnx, uint64_t *bytes, ff_error *error) {
+                             const outputs *to, bool onnx, uint64_t *bytes, ff_error *error) {
     ff_file *file = NULL;
     ff_status status;
-    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_replace(&file, onnx ? to->onnx : to->weights, error));
     if (onnx)
         FF_TRY_DONE(write_onnx(file, model, net, folder, error));
     else
-        FF_TRY_DONE(write_weights(file, model, folder, error));
+        FF_TRY_DONE(write_weights(file, model, folder, to->torch, error));
     *bytes = ff_file_offset(file);
     FF_TRY_DONE(ff_file_commit(&file, error));
 done:
@@ -195,15 +201,17 @@ static ff_status export(const char *given, const outputs *to, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(ff_checkpoint_find(given, &folder, error));
     FF_TRY_DONE(ff_checkpoint_open(&checkpoint, folder, error)); /* checks every byte */
+    ff_run_given_tell(given, folder);
     FF_TRY_DONE(ff_path_join(&weights, folder, FF_WEIGHTS_FILE, error));
-    if (to->onnx || to->average) FF_TRY_DONE(open_model(&model, &net, folder, to->average, error));
+    if (to->onnx || to->average || to->torch)
+        FF_TRY_DONE(open_model(&model, &net, folder, to->average, error));
     if (to->weights && model)
-        FF_TRY_DONE(write_model(model, &net, folder, to->weights, false, &bytes, error));
+        FF_TRY_DONE(write_model(model, &net, folder, to, false, &bytes, error));
     else if (to->weights)
         FF_TRY_DONE(copy_file(weights, to->weights, &bytes, error));
     if (to->weights) tell(to, to->weights, bytes);
     if (to->onnx) {
-        FF_TRY_DONE(write_model(model, &net, folder, to->onnx, true, &bytes, error));
+        FF_TRY_DONE(write_model(model, &net, folder, to, true, &bytes, error));
         tell(to, to->onnx, bytes);
     }
 done:
@@ -214,12 +222,31 @@ done:
     return status;
 }
 
+/* The ending of a file's name says what is written. */
+static ff_status complete(outputs *to, const char *const *positional, int count, ff_error *error) {
+    if (count == 2 && !to->weights) to->weights = positional[--count];
+    if (count != 1 || !(to->weights || to->onnx))
+        return ff_fail(error, FF_USAGE, "wanted fftrain export RUN -o FILE, or --onnx FILE");
+    if (!to->weights) return FF_OK;
+    to->torch =
+        ends_in(to->weights, ".pth") || ends_in(to->weights, ".pt") || ends_in(to->weights, ".bin");
+    if (!ends_in(to->weights, ".onnx")) return FF_OK;
+    if (to->onnx)
+        return ff_fail(error, FF_USAGE, "-o %s and --onnx %s: one ONNX file is written",
+                       to->weights, to->onnx);
+    to->onnx = to->weights;
+    to->weights = NULL;
+    return FF_OK;
+}
+
 ff_status ff_command_export(int argc, char **argv, ff_error *error) {
     outputs to = {0};
     const char **positional;
     const ff_option table[] = {
         {"output", 'o', FF_OPTION_STRING, "FILE", &to.weights, NULL, 0, 0,
-         "The weights as a safetensors file; - is the standard output."},
+         "Its ending says what is written: .safetensors the weights; .pth, .pt or .bin the weights "
+         "as torch.save writes them, which do not record the net's form and normalization; .onnx "
+         "as --onnx. - is the standard output, with safetensors. It may also be given without -o."},
         {"onnx", 0, FF_OPTION_STRING, "FILE", &to.onnx, NULL, 0, 0,
          "The net with its weights as an ONNX file, for batches of any size: from normalized images "
          "to logits; its metadata_props say how images are normalized, resized and cropped, and "
@@ -230,11 +257,12 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
     };
     const ff_command command = {
         .program = "fftrain export",
-        .usage = "fftrain export CHECKPOINT [-o FILE] [--onnx FILE] [--ema]",
-        .summary = "Writes the weights of a checkpoint, or of the last one of a run, as one "
-                   "safetensors file, as an ONNX file, or both, after every byte of the checkpoint "
-                   "is checked. The file also records the net's form and how its images were "
-                   "normalized.",
+        .usage = "fftrain export RUN [-o FILE] [--onnx FILE] [--ema]",
+        .summary =
+            "Writes the weights of a checkpoint, or of the best one of a run (where there is "
+            "none, of its last), as one file of safetensors or torch.save, as an ONNX file, "
+            "or both, after every byte of the checkpoint is checked. The file also records the net's form and how its images were "
+            "normalized.",
         .options = table,
         .epilogue = epilogue,
     };
@@ -242,11 +270,10 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
     int count;
     FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
     ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN)
-        status = count == 1 && (to.weights || to.onnx)
-                     ? export(positional[0], &to, error)
-                     : ff_fail(error, FF_USAGE,
-                               "wanted fftrain export CHECKPOINT -o FILE, or --onnx FILE");
+    if (status == FF_OK && result == FF_OPTIONS_RUN) {
+        status = complete(&to, positional, count, error);
+        if (status == FF_OK) status = export(positional[0], &to, error);
+    }
     free(positional);
     return status;
 }

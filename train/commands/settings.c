@@ -156,13 +156,14 @@ ff_status ff_settings_use(ff_settings *out,
          "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
          "mobilenet_v2."},
         {"weights", 0, FF_OPTION_STRING, "FILE", &trainer->weights, NULL, 0, 0,
-         "Start from these weights: a safetensors file with torchvision's names, or a checkpoint; a "
-         "head for other classes keeps its initial values."},
+         "Start from these weights: a run or a checkpoint, a safetensors file, or a file of "
+         "torch.save (.pth), with torchvision's or timm's names; a head for other classes keeps its "
+         "initial values."},
         {"any-normalization", 0, FF_OPTION_FLAG, NULL, &trainer->any_normalization, NULL, 0, 0,
          "Take --weights even where their images were normalized with other numbers."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
-         "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: cifar up to "
-         "64 pixels."},
+         "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: those of "
+         "--weights, else cifar up to 64 pixels."},
         {"dropout", 0, FF_OPTION_REAL, "P", &trainer->dropout, NULL, 0, 0.99,
          "Dropout of nets that have it; default: the model's."},
 

@@ -155,6 +155,7 @@ void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
     ff_trainer_options *options = &settings->trainer;
     const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
     options->model = trainer->model_name;
+    if (trainer->stem_of_weights) settings->stem = trainer->stem;
     options->epochs = trainer->epochs;
     options->batch = trainer->batch_asked;
     if (options->reproducible) { /* it may go on on more or fewer ranks */

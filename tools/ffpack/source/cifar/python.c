@@ -8,7 +8,7 @@
  * Python 3. */
 #include "format/base/path.h"
 #include "tools/ffpack/source/cifar/files.h"
-#include "tools/ffpack/source/cifar/pickle.h"
+#include "tools/ffpack/source/cifar/numpy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,8 +28,9 @@ bool ff_cifar_is_pickle(const unsigned char *head, size_t head_bytes) {
 static ff_status open_pickle(const ff_source *source, const ff_cifar_batch *batch,
                              ff_pickle **pickle, ff_error *error) {
     const ff_source_part *part = &source->part[batch->part];
-    ff_status status = ff_pickle_read(pickle, part->fd, part->path, batch->offset, batch->bytes,
-                                      source->temporary, error);
+    const ff_pickle_file at = {part->fd, part->path, batch->offset, batch->bytes,
+                               source->temporary};
+    ff_status status = ff_numpy_read(pickle, &at, error);
     /* For an archive, the part holds everything unpacked. */
     if (status == FF_BAD_DATA && strcmp(ff_path_base(part->path), batch->name) != 0 && *batch->name)
         ff_fail_within(error, status, "%s", batch->name);
@@ -73,7 +74,7 @@ static ff_status add_name(const ff_cifar *found, const ff_cifar_batch *meta, ff_
     ff_pickle_kind kind = ff_pickle_kind_of(pickle, value);
     if (kind != FF_PICKLE_TEXT && kind != FF_PICKLE_BYTES)
         return ff_fail(error, FF_BAD_DATA, "%s: %s: %s among the class names, wanted a string",
-                       found->place, meta->name, ff_pickle_kind_name(kind));
+                       found->place, meta->name, ff_pickle_kind_name(pickle, kind));
     char *name;
     size_t length;
     FF_TRY(ff_pickle_text(pickle, value, NAME_LIMIT_BYTES, &name, &length, error));
@@ -101,7 +102,7 @@ ff_status ff_cifar_python_names(const ff_cifar *found, const ff_source *source, 
     if (ff_pickle_kind_of(pickle, list) != FF_PICKLE_LIST) {
         status = ff_fail(error, FF_BAD_DATA, "%s: %s: '%s' is %s, wanted a list", found->place,
                          meta->name, found->kind->name_key[which],
-                         ff_pickle_kind_name(ff_pickle_kind_of(pickle, list)));
+                         ff_pickle_kind_name(pickle, ff_pickle_kind_of(pickle, list)));
         goto done;
     }
     for (uint32_t i = 0; i < ff_pickle_count(pickle, list); i++)
@@ -125,9 +126,9 @@ static ff_status find_data(const ff_cifar *found, ff_source *source, const ff_ci
     ff_pickle_kind kind = ff_pickle_kind_of(pickle, value);
     if (kind != FF_PICKLE_ARRAY)
         return ff_fail(error, FF_BAD_DATA, "%s: %s: 'data' is %s, wanted an array", found->place,
-                       batch->name, ff_pickle_kind_name(kind));
+                       batch->name, ff_pickle_kind_name(pickle, kind));
     bool decoded;
-    *data = ff_pickle_array(pickle, value, &decoded);
+    *data = ff_numpy_array(pickle, value, &decoded);
     if (data->element != FF_ELEMENT_U8 || data->dimensions != 2 ||
         data->size[1] != FF_CIFAR_PIXEL_BYTES) {
         char shape[256];
@@ -152,7 +153,7 @@ static ff_status find_labels(const ff_cifar *found, const ff_cifar_batch *batch,
     ff_pickle_kind kind = ff_pickle_kind_of(pickle, *list);
     if (kind != FF_PICKLE_LIST)
         return ff_fail(error, FF_BAD_DATA, "%s: %s: '%s' is %s, wanted a list", found->place,
-                       batch->name, key, ff_pickle_kind_name(kind));
+                       batch->name, key, ff_pickle_kind_name(pickle, kind));
     if (ff_pickle_count(pickle, *list) == count) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
                    "%s: %s: '%s' has %" PRIu32 " labels, but 'data' %" PRIu64 " rows", found->place,
@@ -171,7 +172,8 @@ static ff_status label_at(const ff_cifar *found, const ff_source *source,
     if (type != FF_PICKLE_INTEGER)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: %s: label %" PRIu32 " of '%s' is %s, wanted a number", found->place,
-                       batch->name, index, kind->label_key[which], ff_pickle_kind_name(type));
+                       batch->name, index, kind->label_key[which],
+                       ff_pickle_kind_name(pickle, type));
     int64_t number = ff_pickle_integer(pickle, value);
     if (number < 0 || number >= limit)
         return ff_fail(error, FF_BAD_DATA,

@@ -1,10 +1,9 @@
-/* The pickle reader's internals, for pickle*.c only: file access (pickle_bytes.c), stack and memo
- * (pickle_stack.c), opcodes (pickle.c), the calls of NumPy arrays (pickle_numpy.c), and the
- * resulting values (pickle_values.c). */
-#ifndef FF_FFPACK_SOURCE_PICKLE_MACHINE_H
-#define FF_FFPACK_SOURCE_PICKLE_MACHINE_H
+/* The stack machine's internals, for this room and for readers (ff_pickle_reader): file access
+ * (bytes.c), stack and memo (stack.c), opcodes (pickle.c), and the resulting values (values.c). */
+#ifndef FF_FORMAT_PICKLE_MACHINE_H
+#define FF_FORMAT_PICKLE_MACHINE_H
 
-#include "tools/ffpack/source/cifar/pickle.h"
+#include "format/pickle/pickle.h"
 
 /* Where a string's bytes are. Texts are UTF-8. */
 typedef struct ff_pickle_place {
@@ -13,37 +12,24 @@ typedef struct ff_pickle_place {
     uint64_t bytes;
 } ff_pickle_place;
 
-/* The only allowed imports. */
-typedef enum ff_pickle_import {
-    FF_IMPORT_RECONSTRUCT, /* numpy.core.multiarray._reconstruct */
-    FF_IMPORT_FROMBUFFER,  /* numpy.core.numeric._frombuffer, of protocol 5 */
-    FF_IMPORT_NDARRAY,     /* numpy.ndarray */
-    FF_IMPORT_DTYPE,       /* numpy.dtype */
-    FF_IMPORT_ENCODE,      /* _codecs.encode, for bytes written as text */
-    FF_IMPORT_COUNT
-} ff_pickle_import;
-
 typedef struct ff_pickle_node {
     ff_pickle_kind kind;
-    bool big_endian; /* of a type */
+    bool flag; /* the reader's */
     union {
-        int64_t integer; /* bool, integer, import; a type's ff_element_type */
+        int64_t integer; /* bool, integer; of a name, a type, or what was skipped: the reader's */
         double real;
         ff_pickle_place place;
         struct {
             uint32_t *item; /* a dict: key and value in turn */
             uint32_t count, capacity;
         } list;
-        uint32_t array; /* an array: index into ff_pickle.array */
+        uint32_t made; /* an array: index into ff_pickle.made */
     };
 } ff_pickle_node;
 
-typedef struct ff_pickle_matrix {
-    ff_array array;
-    bool decoded;
-} ff_pickle_matrix;
-
 struct ff_pickle {
+    const ff_pickle_reader *reader;
+    void *context; /* the reader's */
     int fd;
     const char *path, *temporary;
     uint64_t begin, end; /* in the file */
@@ -67,8 +53,8 @@ struct ff_pickle {
     size_t mark_count;
     ff_pickle_value *memo; /* value + 1; 0 = none */
     size_t memo_capacity, memo_count;
-    ff_pickle_matrix *array;
-    size_t array_count, array_capacity;
+    void *made; /* the reader's, by ff_reserve; freed with the pickle */
+    size_t made_count, made_capacity;
     uint64_t opcode_at; /* offset of the current opcode in the pickle */
 };
 
@@ -76,7 +62,7 @@ struct ff_pickle {
 ff_status ff_pickle_fail(const ff_pickle *pickle, ff_error *error, const char *format, ...)
     FF_PRINTF(3, 4);
 
-/* ---- pickle_bytes.c ------------------------------------------------------------------------- */
+/* ---- bytes.c -------------------------------------------------------------------------------- */
 
 /* The next `size` <= 256 bytes, valid until the next call. */
 FF_MUST_USE ff_status ff_pickle_take(ff_pickle *pickle, size_t size, const unsigned char **bytes,
@@ -96,7 +82,7 @@ FF_MUST_USE ff_status ff_pickle_latin1(ff_pickle *pickle, ff_pickle_place text,
 FF_MUST_USE ff_status ff_pickle_fetch(ff_pickle *pickle, ff_pickle_place place, void *to,
                                       size_t size, ff_error *error);
 
-/* ---- pickle_stack.c ------------------------------------------------------------------------- */
+/* ---- stack.c -------------------------------------------------------------------------------- */
 
 FF_MUST_USE ff_status ff_pickle_add(ff_pickle *pickle, ff_pickle_node node, ff_pickle_value *value,
                                     ff_error *error);
@@ -128,16 +114,5 @@ FF_MUST_USE ff_status ff_pickle_get(ff_pickle *pickle, uint64_t index, ff_error 
 /* Copies the string `value` to `text`: FF_BAD_DATA where it is no string or longer. */
 FF_MUST_USE ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[256],
                                       ff_error *error);
-
-/* ---- pickle_numpy.c ------------------------------------------------------------------------- */
-
-FF_MUST_USE ff_status ff_pickle_import_name(ff_pickle *pickle, const char *module, const char *name,
-                                            ff_pickle_value *value, ff_error *error);
-/* callable(*arguments), and object.__setstate__(state). */
-FF_MUST_USE ff_status ff_pickle_call(ff_pickle *pickle, ff_pickle_value callable,
-                                     ff_pickle_value arguments, ff_pickle_value *result,
-                                     ff_error *error);
-FF_MUST_USE ff_status ff_pickle_build(ff_pickle *pickle, ff_pickle_value object,
-                                      ff_pickle_value state, ff_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* Access to the values read. */
-#include "tools/ffpack/source/cifar/pickle_machine.h"
+#include "format/pickle/machine.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,15 +10,21 @@ ff_pickle_value ff_pickle_root(const ff_pickle *pickle) {
     return pickle->stack[0];
 }
 
+uint64_t ff_pickle_end(const ff_pickle *pickle) {
+    return pickle->at;
+}
+
 ff_pickle_kind ff_pickle_kind_of(const ff_pickle *pickle, ff_pickle_value value) {
     return pickle->node[value].kind;
 }
 
-const char *ff_pickle_kind_name(ff_pickle_kind kind) {
-    static const char *const names[] = {"None",     "a truth value", "a whole number",  "a number",
-                                        "a string", "bytes",         "a list",          "a dict",
-                                        "an array", "a NumPy type",  "an imported name"};
-    return names[kind];
+const char *ff_pickle_kind_name(const ff_pickle *pickle, ff_pickle_kind kind) {
+    static const char *const names[] = {"None",     "a truth value",    "a whole number",
+                                        "a number", "a string",         "bytes",
+                                        "a list",   "a dict",           "",
+                                        "",         "an imported name", "an object"};
+    if (kind == FF_PICKLE_ARRAY) return pickle->reader->array;
+    return kind == FF_PICKLE_TYPE ? pickle->reader->type : names[kind];
 }
 
 ff_status ff_pickle_find(ff_pickle *pickle, ff_pickle_value dict, const char *key, bool *found,
@@ -65,12 +71,6 @@ ff_status ff_pickle_text(ff_pickle *pickle, ff_pickle_value value, size_t limit,
     free(*text);
     *text = NULL;
     return status;
-}
-
-ff_array ff_pickle_array(const ff_pickle *pickle, ff_pickle_value value, bool *decoded) {
-    const ff_pickle_matrix *matrix = &pickle->array[pickle->node[value].array];
-    *decoded = matrix->decoded;
-    return matrix->array;
 }
 
 ff_status ff_pickle_decoded(const ff_pickle *pickle, int *fd, ff_error *error) {

@@ -1,8 +1,8 @@
-/* The stack machine: every opcode except those for NumPy arrays. */
-#include "tools/ffpack/source/cifar/pickle.h"
+/* The stack machine: every opcode. */
+#include "format/pickle/pickle.h"
 
 #include "format/base/read.h"
-#include "tools/ffpack/source/cifar/pickle_machine.h"
+#include "format/pickle/machine.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -69,6 +69,11 @@ static ff_status push_line_integer(ff_pickle *pickle, ff_error *error) {
 static ff_status push_long(ff_pickle *pickle, size_t length_bytes, ff_error *error) {
     uint64_t length, value = 0;
     FF_TRY(take_number(pickle, length_bytes, &length, error));
+    if (length > 8 && pickle->reader->skips) {
+        ff_pickle_place place;
+        FF_TRY(ff_pickle_skip(pickle, length, &place, error));
+        return push_integer(pickle, FF_PICKLE_OTHER, -1, error);
+    }
     if (length > 8)
         return ff_pickle_fail(pickle, error, "a number of %" PRIu64 " bytes, wanted at most 8",
                               length);
@@ -108,7 +113,7 @@ ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[25
     const ff_pickle_node *node = &pickle->node[value];
     if (node->kind != FF_PICKLE_TEXT && node->kind != FF_PICKLE_BYTES)
         return ff_pickle_fail(pickle, error, "%s, wanted a string",
-                              ff_pickle_kind_name(node->kind));
+                              ff_pickle_kind_name(pickle, node->kind));
     if (node->place.bytes > 255)
         return ff_pickle_fail(pickle, error, "a string of %" PRIu64 " bytes, wanted at most 255",
                               (uint64_t)node->place.bytes);
@@ -134,7 +139,7 @@ static ff_status import(ff_pickle *pickle, bool from_stack, ff_error *error) {
         FF_TRY(ff_pickle_line(pickle, name, error));
     }
     ff_pickle_value value = 0;
-    FF_TRY(ff_pickle_import_name(pickle, module, name, &value, error));
+    FF_TRY(pickle->reader->import(pickle, module, name, &value, error));
     return ff_pickle_push(pickle, value, error);
 }
 
@@ -142,8 +147,16 @@ static ff_status call(ff_pickle *pickle, bool build, ff_error *error) {
     const ff_pickle_value *two = NULL;
     FF_TRY(ff_pickle_pop(pickle, 2, &two, error));
     ff_pickle_value first = two[0], second = two[1], result = first;
-    FF_TRY(build ? ff_pickle_build(pickle, first, second, error)
-                 : ff_pickle_call(pickle, first, second, &result, error));
+    FF_TRY(build ? pickle->reader->build(pickle, first, second, error)
+                 : pickle->reader->call(pickle, first, second, &result, error));
+    return ff_pickle_push(pickle, result, error);
+}
+
+static ff_status run_persistent(ff_pickle *pickle, ff_error *error) {
+    const ff_pickle_value *id = NULL;
+    ff_pickle_value result = 0;
+    FF_TRY(ff_pickle_pop(pickle, 1, &id, error));
+    FF_TRY(pickle->reader->persistent(pickle, *id, &result, error));
     return ff_pickle_push(pickle, result, error);
 }
 
@@ -271,6 +284,27 @@ static ff_status run_value(ff_pickle *pickle, unsigned char opcode, bool *known,
     }
 }
 
+/* Opcodes of sets and objects, for a reader that skips them. */
+static ff_status run_object(ff_pickle *pickle, unsigned char opcode, bool *known, ff_error *error) {
+    const ff_pickle_value *values = NULL;
+    uint32_t count = 0;
+    *known = true;
+    switch (opcode) {
+    case 0x8f: return push_integer(pickle, FF_PICKLE_OTHER, -1, error);
+    case 0x90:
+        FF_TRY(ff_pickle_pop_mark(pickle, &values, &count, error));
+        return ff_pickle_extend(pickle, FF_PICKLE_OTHER, values, count, error);
+    case 0x91:
+        FF_TRY(ff_pickle_pop_mark(pickle, &values, &count, error));
+        return push_integer(pickle, FF_PICKLE_OTHER, -1, error);
+    case 0x92: /* with arguments by name, which are dropped */
+        FF_TRY(ff_pickle_pop(pickle, 1, &values, error));
+        return call(pickle, false, error);
+    case 0x81: return call(pickle, false, error);
+    default: *known = false; return FF_OK;
+    }
+}
+
 /* Opcodes that are refused. */
 static ff_status refuse(ff_pickle *pickle, unsigned char opcode, ff_error *error) {
     static const struct {
@@ -291,10 +325,8 @@ static ff_status refuse(ff_pickle *pickle, unsigned char opcode, ff_error *error
                  {0x98, "a buffer outside of it"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (opcode == known[i].opcode)
-            return ff_pickle_fail(pickle, error,
-                                  "holds %s; only numbers, strings, lists, dicts and "
-                                  "NumPy's arrays are read",
-                                  known[i].what);
+            return ff_pickle_fail(pickle, error, "holds %s; only %s are read", known[i].what,
+                                  pickle->reader->holds);
     return ff_pickle_fail(pickle, error, "0x%02x is no opcode of a pickle", opcode);
 }
 
@@ -308,6 +340,7 @@ static ff_status step(ff_pickle *pickle, bool *stopped, ff_error *error) {
     FF_TRY(run_stack(pickle, opcode, &known, error));
     if (!known) FF_TRY(run_memo(pickle, opcode, &known, error));
     if (!known) FF_TRY(run_value(pickle, opcode, &known, error));
+    if (!known && pickle->reader->skips) FF_TRY(run_object(pickle, opcode, &known, error));
     if (known) return FF_OK;
     char module[256], name[256];
     ff_pickle_value value = 0;
@@ -326,8 +359,11 @@ static ff_status step(ff_pickle *pickle, bool *stopped, ff_error *error) {
         /* An object of a class: refused by that name. */
         FF_TRY(ff_pickle_line(pickle, module, error));
         FF_TRY(ff_pickle_line(pickle, name, error));
-        FF_TRY(ff_pickle_import_name(pickle, module, name, &value, error));
+        FF_TRY(pickle->reader->import(pickle, module, name, &value, error));
         return refuse(pickle, 'o', error);
+    case 'Q':
+        if (!pickle->reader->persistent) return refuse(pickle, opcode, error);
+        return run_persistent(pickle, error);
     case 'R':
     case 'b': return call(pickle, opcode == 'b', error);
     case '.':
@@ -340,16 +376,18 @@ static ff_status step(ff_pickle *pickle, bool *stopped, ff_error *error) {
     }
 }
 
-ff_status ff_pickle_read(ff_pickle **out, int fd, const char *path, uint64_t offset, uint64_t bytes,
-                         const char *temporary, ff_error *error) {
+ff_status ff_pickle_read(ff_pickle **out, const ff_pickle_reader *reader, void *context,
+                         const ff_pickle_file *at, ff_error *error) {
     *out = NULL;
     ff_pickle *pickle;
     FF_TRY(ff_alloc(&pickle, 1, sizeof *pickle, "a pickle", error));
-    pickle->fd = fd;
-    pickle->path = path;
-    pickle->temporary = temporary;
-    pickle->begin = pickle->at = offset;
-    pickle->end = offset + bytes;
+    pickle->reader = reader;
+    pickle->context = context;
+    pickle->fd = at->fd;
+    pickle->path = at->path;
+    pickle->temporary = at->temporary;
+    pickle->begin = pickle->at = at->offset;
+    pickle->end = at->offset + at->bytes;
     pickle->decoded_fd = -1;
     ff_status status = ff_alloc(&pickle->window, WINDOW_BYTES, 1, "a pickle", error);
     for (bool stopped = false; status == FF_OK && !stopped;) status = step(pickle, &stopped, error);
@@ -372,7 +410,7 @@ void ff_pickle_destroy(ff_pickle **out) {
     free(pickle->node);
     free(pickle->stack);
     free(pickle->memo);
-    free(pickle->array);
+    free(pickle->made);
     free(pickle);
     *out = NULL;
 }

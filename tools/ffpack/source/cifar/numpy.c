@@ -6,27 +6,48 @@
  *   _frombuffer(bytes, dtype, shape, "C" or "F")                    (protocol 5)
  *   dtype("u1", False, True).__setstate__((3, "|", None, None, None, -1, -1, 0))
  *   encode(text, "latin1")                                          (bytes in protocols 0 to 2) */
-#include "tools/ffpack/source/cifar/pickle_machine.h"
+#include "tools/ffpack/source/cifar/numpy.h"
+
+#include "format/pickle/machine.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The only allowed imports. */
+typedef enum import_kind {
+    IMPORT_RECONSTRUCT, /* numpy.core.multiarray._reconstruct */
+    IMPORT_FROMBUFFER,  /* numpy.core.numeric._frombuffer, of protocol 5 */
+    IMPORT_NDARRAY,     /* numpy.ndarray */
+    IMPORT_DTYPE,       /* numpy.dtype */
+    IMPORT_ENCODE,      /* _codecs.encode, for bytes written as text */
+    IMPORT_COUNT
+} import_kind;
+
+typedef struct matrix {
+    ff_array array;
+    bool decoded;
+} matrix;
+
+static matrix *matrix_at(const ff_pickle *pickle, ff_pickle_value value) {
+    return (matrix *)pickle->made + pickle->node[value].made;
+}
+
 static const struct {
     const char *module, *name;
-    ff_pickle_import import;
+    import_kind import;
 } imports[] = {
-    {"numpy.core.multiarray", "_reconstruct", FF_IMPORT_RECONSTRUCT},
-    {"numpy._core.multiarray", "_reconstruct", FF_IMPORT_RECONSTRUCT},
-    {"numpy.core.numeric", "_frombuffer", FF_IMPORT_FROMBUFFER},
-    {"numpy._core.numeric", "_frombuffer", FF_IMPORT_FROMBUFFER},
-    {"numpy", "ndarray", FF_IMPORT_NDARRAY},
-    {"numpy", "dtype", FF_IMPORT_DTYPE},
-    {"_codecs", "encode", FF_IMPORT_ENCODE},
+    {"numpy.core.multiarray", "_reconstruct", IMPORT_RECONSTRUCT},
+    {"numpy._core.multiarray", "_reconstruct", IMPORT_RECONSTRUCT},
+    {"numpy.core.numeric", "_frombuffer", IMPORT_FROMBUFFER},
+    {"numpy._core.numeric", "_frombuffer", IMPORT_FROMBUFFER},
+    {"numpy", "ndarray", IMPORT_NDARRAY},
+    {"numpy", "dtype", IMPORT_DTYPE},
+    {"_codecs", "encode", IMPORT_ENCODE},
 };
 
-ff_status ff_pickle_import_name(ff_pickle *pickle, const char *module, const char *name,
-                                ff_pickle_value *value, ff_error *error) {
+static ff_status import(ff_pickle *pickle, const char *module, const char *name,
+                        ff_pickle_value *value, ff_error *error) {
     for (size_t i = 0; i < sizeof imports / sizeof imports[0]; i++)
         if (!strcmp(module, imports[i].module) && !strcmp(name, imports[i].name))
             return ff_pickle_add(
@@ -78,8 +99,7 @@ static ff_status make_type(ff_pickle *pickle, const ff_pickle_value *arguments,
                               "an array of type %s; only arrays of numbers are read%s", text,
                               *text == 'O' ? ", Python's objects never" : "");
     return ff_pickle_add(
-        pickle,
-        (ff_pickle_node){.kind = FF_PICKLE_TYPE, .integer = element, .big_endian = big_endian},
+        pickle, (ff_pickle_node){.kind = FF_PICKLE_TYPE, .integer = element, .flag = big_endian},
         result, error);
 }
 
@@ -94,18 +114,19 @@ static ff_status build_type(ff_pickle *pickle, ff_pickle_value type, ff_pickle_v
         if (pickle->node[items[i]].kind != FF_PICKLE_NONE)
             return ff_pickle_fail(
                 pickle, error, "an array of a type with fields; only arrays of numbers are read");
-    pickle->node[type].big_endian = *order == '>';
+    pickle->node[type].flag = *order == '>';
     return FF_OK;
 }
 
 /* ---- arrays -------------------------------------------------------------------------------- */
 
 static ff_status make_array(ff_pickle *pickle, ff_pickle_value *result, ff_error *error) {
-    FF_TRY(ff_reserve(&pickle->array, &pickle->array_capacity, pickle->array_count + 1,
-                      sizeof *pickle->array, "a pickle's arrays", error));
-    ff_pickle_node node = {.kind = FF_PICKLE_ARRAY, .array = (uint32_t)pickle->array_count};
+    FF_TRY(ff_reserve(&pickle->made, &pickle->made_capacity, pickle->made_count + 1, sizeof(matrix),
+                      "a pickle's arrays", error));
+    ff_pickle_node node = {.kind = FF_PICKLE_ARRAY, .made = (uint32_t)pickle->made_count};
     FF_TRY(ff_pickle_add(pickle, node, result, error));
-    pickle->array[pickle->array_count++] = (ff_pickle_matrix){0};
+    pickle->made_count++;
+    *matrix_at(pickle, *result) = (matrix){0};
     return FF_OK;
 }
 
@@ -118,16 +139,16 @@ static ff_status fill_array(ff_pickle *pickle, ff_pickle_value value, ff_pickle_
     if (pickle->node[type].kind != FF_PICKLE_TYPE) return wrong(pickle, "an array's type", error);
     if (pickle->node[data].kind != FF_PICKLE_BYTES)
         return ff_pickle_fail(pickle, error, "an array of %s, wanted bytes",
-                              ff_pickle_kind_name(pickle->node[data].kind));
-    ff_pickle_matrix matrix = {0};
-    ff_array *array = &matrix.array;
+                              ff_pickle_kind_name(pickle, pickle->node[data].kind));
+    matrix filled = {0};
+    ff_array *array = &filled.array;
     ff_pickle_place place = pickle->node[data].place;
     array->element = (ff_element_type)pickle->node[type].integer;
-    array->big_endian = pickle->node[type].big_endian;
+    array->big_endian = pickle->node[type].flag;
     array->dimensions = pickle->node[shape].list.count;
     array->fortran = fortran && array->dimensions > 1;
     array->offset = place.offset;
-    matrix.decoded = place.decoded;
+    filled.decoded = place.decoded;
     for (unsigned i = 0; i < array->dimensions; i++) {
         if (!is_number(pickle, sides[i]) || pickle->node[sides[i]].integer < 0)
             return wrong(pickle, "a shape", error);
@@ -138,7 +159,7 @@ static ff_status fill_array(ff_pickle *pickle, ff_pickle_value value, ff_pickle_
     if (!ff_array_bytes(array, &bytes) || bytes != place.bytes)
         return ff_pickle_fail(pickle, error, "an array of %s in %" PRIu64 " bytes",
                               ff_array_shape(array, text, sizeof text), (uint64_t)place.bytes);
-    pickle->array[pickle->node[value].array] = matrix;
+    *matrix_at(pickle, value) = filled;
     return FF_OK;
 }
 
@@ -177,35 +198,53 @@ static ff_status from_buffer(ff_pickle *pickle, const ff_pickle_value *arguments
                       error);
 }
 
-ff_status ff_pickle_call(ff_pickle *pickle, ff_pickle_value callable, ff_pickle_value list,
-                         ff_pickle_value *result, ff_error *error) {
-    static const uint32_t counts[FF_IMPORT_COUNT] = {3, 4, 0, 3, 2};
+static ff_status call(ff_pickle *pickle, ff_pickle_value callable, ff_pickle_value list,
+                      ff_pickle_value *result, ff_error *error) {
+    static const uint32_t counts[IMPORT_COUNT] = {3, 4, 0, 3, 2};
     const ff_pickle_node *node = &pickle->node[callable];
     if (node->kind != FF_PICKLE_NAME)
-        return ff_pickle_fail(pickle, error, "calls %s", ff_pickle_kind_name(node->kind));
-    int64_t import = node->integer;
+        return ff_pickle_fail(pickle, error, "calls %s", ff_pickle_kind_name(pickle, node->kind));
+    int64_t called = node->integer;
     const ff_pickle_value *arguments = NULL;
-    FF_TRY(arguments_of(pickle, list, counts[import], counts[import], "a call", &arguments, error));
-    switch (import) {
-    case FF_IMPORT_RECONSTRUCT:
+    FF_TRY(arguments_of(pickle, list, counts[called], counts[called], "a call", &arguments, error));
+    switch (called) {
+    case IMPORT_RECONSTRUCT:
         node = &pickle->node[arguments[0]];
-        if (node->kind != FF_PICKLE_NAME || node->integer != FF_IMPORT_NDARRAY)
+        if (node->kind != FF_PICKLE_NAME || node->integer != IMPORT_NDARRAY)
             return wrong(pickle, "a call", error);
         return make_array(pickle, result, error);
-    case FF_IMPORT_FROMBUFFER: return from_buffer(pickle, arguments, result, error);
-    case FF_IMPORT_DTYPE: return make_type(pickle, arguments, result, error);
-    case FF_IMPORT_ENCODE: return encode(pickle, arguments, result, error);
+    case IMPORT_FROMBUFFER: return from_buffer(pickle, arguments, result, error);
+    case IMPORT_DTYPE: return make_type(pickle, arguments, result, error);
+    case IMPORT_ENCODE: return encode(pickle, arguments, result, error);
     default: return wrong(pickle, "a call", error);
     }
 }
 
-ff_status ff_pickle_build(ff_pickle *pickle, ff_pickle_value object, ff_pickle_value state,
-                          ff_error *error) {
+static ff_status build(ff_pickle *pickle, ff_pickle_value object, ff_pickle_value state,
+                       ff_error *error) {
     switch (pickle->node[object].kind) {
     case FF_PICKLE_ARRAY: return build_array(pickle, object, state, error);
     case FF_PICKLE_TYPE: return build_type(pickle, object, state, error);
     default:
         return ff_pickle_fail(pickle, error, "sets the state of %s",
-                              ff_pickle_kind_name(pickle->node[object].kind));
+                              ff_pickle_kind_name(pickle, pickle->node[object].kind));
     }
+}
+
+/* ---- the reader ---------------------------------------------------------------------------- */
+
+ff_status ff_numpy_read(ff_pickle **pickle, const ff_pickle_file *at, ff_error *error) {
+    static const ff_pickle_reader reader = {.holds =
+                                                "numbers, strings, lists, dicts and NumPy's arrays",
+                                            .array = "an array",
+                                            .type = "a NumPy type",
+                                            .import = import,
+                                            .call = call,
+                                            .build = build};
+    return ff_pickle_read(pickle, &reader, NULL, at, error);
+}
+
+ff_array ff_numpy_array(const ff_pickle *pickle, ff_pickle_value value, bool *decoded) {
+    *decoded = matrix_at(pickle, value)->decoded;
+    return matrix_at(pickle, value)->array;
 }

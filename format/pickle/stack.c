@@ -1,5 +1,5 @@
 /* The values of a pickle, the stack that opcodes work on, and the memo. */
-#include "tools/ffpack/source/cifar/pickle_machine.h"
+#include "format/pickle/machine.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -90,9 +90,10 @@ ff_status ff_pickle_extend(ff_pickle *pickle, ff_pickle_kind kind, const ff_pick
         return ff_pickle_fail(pickle, error, "takes more from its stack than there is");
     ff_pickle_value top = pickle->stack[pickle->stack_count - 1];
     ff_pickle_kind found = pickle->node[top].kind;
+    if (found == FF_PICKLE_OTHER) return FF_OK;
     if (found != kind || (kind == FF_PICKLE_DICT && count % 2))
         return ff_pickle_fail(pickle, error, "adds %" PRIu32 " items to %s", count,
-                              ff_pickle_kind_name(found));
+                              ff_pickle_kind_name(pickle, found));
     return append(pickle, top, values, count, error);
 }
 

@@ -2,7 +2,7 @@
  * decoded into temporary space. */
 #include "format/base/file.h"
 #include "format/base/read.h"
-#include "tools/ffpack/source/cifar/pickle_machine.h"
+#include "format/pickle/machine.h"
 
 #include <ctype.h>
 #include <inttypes.h>
