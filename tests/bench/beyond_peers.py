@@ -5,7 +5,7 @@ batch of each is compared with the images of its labels. Nothing of a set is in 
 between two measurements of ours. Goals: 3 times each peer, and the plain reader's 0.95 (random) and 0.9.
 
 The images are 100 that look like photographs, again and again: the sets are as large as those of as many images, and no loader looks
-for equal ones. Needs root and three times GB of disk; takes about 13 minutes. FFCV and Streaming come from PyPI (environments.py).
+for equal ones. Needs root and three times GB of disk. FFCV and Streaming come from PyPI (environments.py).
 Environment: BUILD, GB (12), LIMIT_MB (1000, of other sizes in proportion), SECONDS (15) of each, PATIENCE (180) until a loader's first
 batches, PEERS_DIR, BENCH_DIR."""
 import json

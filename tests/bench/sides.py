@@ -126,8 +126,8 @@ def ffcv_batches(options):
     if options["dtype"] == "f32":
         image.append(NormalizeImage(255 * numpy.array(MEAN), 255 * numpy.array(STD), numpy.float32))
     pipelines = {"image": [*image, ToTensor(), ToTorchImage()], "label": [IntDecoder(), ToTensor(), Squeeze()]}
-    return endless(Loader(options["data"], options["batch"], num_workers=options["workers"], order=OrderOption[options.get("order", "RANDOM")],
-                          os_cache=options.get("cached", True), drop_last=True, pipelines=pipelines))
+    return endless(Loader(options["data"], options["batch"], num_workers=options["workers"], drop_last=True, pipelines=pipelines,
+                          order=OrderOption[options.get("order", "RANDOM")], os_cache=options.get("cached", True)))
 
 
 def ffcv_write(folder, out):

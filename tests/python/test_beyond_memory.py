@@ -60,8 +60,8 @@ mapped = {}
 # Of the zstd set, which has the same samples, the ways that decompress each frame once.
 for kind, options, ways in (("raw", (), [(order, workers) for order in ORDERS for workers in (2, 0)]),
                             ("zstd", ("--compress", 1, "--filter", "table"), [("block", 2), ("sequential", 2), ("sequential", 0)])):
-    path = make_set(kind, "--count", SAMPLES, "--height", SIDE, "--width", SIDE, "--dtype", "u8", "--shard-size", "256M", *options)
-    size = sum(map(os.path.getsize, glob.glob(path + "/*.ffs")))
+    path = make_set(kind, "--count", SAMPLES, "--height", SIDE, "--width", SIDE, "--dtype", "u8", "--shard-size", "1G", *options)
+    size = sum(map(os.path.getsize, glob.glob(path + "/*.ff[sx]")))
     memory_group.sync(path)
     for order in ORDERS if kind == "raw" else ():
         mapped[order] = epoch(path, dict(ORDERS[order], workers=2))
