@@ -1,10 +1,11 @@
-"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, in a memory cgroup (v1) of a
-tenth of the set, by order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
-bytes read for each used. Compressed shards, whose speed is the decompressor's, have no goal but the last. With --loop also on a file system in a loop device whose read-ahead is 128 KiB.
-With --seeks, instead of all that, through ffload on a file system with one arm (tests/slow_disk.py): samples of 12 KiB and 150 KiB in a tenth of
-their memory; goal: block order at 20 times random's rate, where the disk's own rate allows it.
-Environment: BUILD, TMPDIR, SAMPLES (200,000 of 12 KiB), ROUNDS (5), SECONDS (1.5). Prints a table: the median of the rounds' ratios, and
-all of them, since the machine may do other work."""
+"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, in a memory cgroup (v1 or v2) of
+a tenth of the set, by order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
+bytes read for each used. Compressed shards, whose speed is the decompressor's, have no goal but the last. With --limits also in a third
+of the set, and in more than the set, where the loader maps it: its first epoch, of which the page cache has nothing. With --loop also on
+file systems in loop devices whose read-ahead is 128 and 8192 KiB. With --seeks, instead of all that, through ffload on a file system with
+one arm (tests/slow_disk.py): samples of 12 KiB and 150 KiB in a tenth of their memory; goal: block order at 20 times random's rate, where
+the disk's own rate allows it. Environment: BUILD, TMPDIR, SAMPLES (200,000 of 12 KiB), ROUNDS (5), SECONDS (1.5). Prints a table: the
+median of the rounds' ratios, and all of them, since the machine may do other work."""
 import json
 import os
 import shutil
@@ -16,47 +17,59 @@ import time
 
 BUILD = os.environ.get("BUILD", "build")
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."), os.path.join(BUILD, "python")]
+from memory_group import MemoryGroup, sync  # noqa: E402
 import slow_disk  # noqa: E402
 PROGRAM = os.path.join(BUILD, "tests/bench_ahead")
 SAMPLES, ROUNDS = int(os.environ.get("SAMPLES", "200000")), int(os.environ.get("ROUNDS", "5"))
 SECONDS = os.environ.get("SECONDS", "1.5")
-GROUPS = "/sys/fs/cgroup/memory"
 GOAL = {"random": 0.95, "block": 0.9, "sequential": 0.9}
+LIMITS = {"a tenth": 0.1, "a third": 1 / 3, "all": 1.5}
 
 
 def limited(command, limit):
     """What a command prints, in a memory cgroup of its own."""
-    group = tempfile.mkdtemp(prefix="ff_bench_", dir=GROUPS)
-
-    def enter():
-        with open(group + "/cgroup.procs", "w", encoding="ascii") as file:
-            file.write("0")
-
-    try:
-        with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as file:
-            file.write(str(limit))
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, preexec_fn=enter).stdout
-    finally:
-        os.rmdir(group)
+    with MemoryGroup(limit) as group:
+        return subprocess.run(group.inside(command), check=True, stdout=subprocess.PIPE).stdout
 
 
 def table(where, folder, kind):
-    """A line for each order."""
+    """A line for each limit and order."""
     data = os.path.join(folder, kind)
     subprocess.run([PROGRAM, "make", data, str(SAMPLES), kind], check=True)
-    limit = SAMPLES * 12288 // 10
-    for order, goal in GOAL.items():
+    sync(data)
+    shares = LIMITS if "--limits" in sys.argv and kind == "raw" else ("a tenth",)
+    for share, order in ((share, order) for share in shares for order in GOAL):
         if kind == "zstd" and order == "random": # for each sample a frame of some twenty
             continue
         # A process for each round: each has the same memory.
+        limit = int(SAMPLES * 12288 * LIMITS[share])
         rounds = [json.loads(limited([PROGRAM, data, order, SECONDS, "1"], limit))["rounds"][0] for _ in range(ROUNDS)]
         plain = [max(rate for name, rate in one.items() if name not in ("loader", "read")) for one in rounds]
         ratios = [one["loader"] / best for one, best in zip(rounds, plain)]
-        print(f"| {where} | {kind} | {order} | {statistics.median(plain) / 1e6:,.0f} | "
+        print(f"| {where} | {kind} | {share} | {order} | {statistics.median(plain) / 1e6:,.0f} | "
               f"{statistics.median(one['loader'] for one in rounds) / 1e6:,.0f} | {statistics.median(ratios):.2f} "
-              f"({' '.join(f'{ratio:.2f}' for ratio in sorted(ratios))}) | {goal if kind == 'raw' else ''} | "
+              f"({' '.join(f'{ratio:.2f}' for ratio in sorted(ratios))}) | {GOAL[order] if kind == 'raw' else ''} | "
               f"{max(one['read'] for one in rounds):.2f} |", flush=True)
     shutil.rmtree(data)
+
+
+def in_loop_device(folder, kib):
+    image, mount = os.path.join(folder, "image"), os.path.join(folder, "mount")
+    os.makedirs(mount, exist_ok=True)
+    subprocess.run(["truncate", "-s", str(SAMPLES * 12288 * 5 // 4), image], check=True)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    device = subprocess.run(["losetup", "-f", "--show", "--direct-io=on", image], check=True, stdout=subprocess.PIPE,
+                            text=True).stdout.strip()
+    try:
+        subprocess.run(["blockdev", "--setra", str(2 * kib), device], check=True) # of 512 bytes
+        subprocess.run(["mount", device, mount], check=True)
+        try:
+            table(f"loop device, read-ahead {kib} KiB", mount, "raw")
+        finally:
+            subprocess.run(["umount", mount], check=True)
+    finally:
+        subprocess.run(["losetup", "-d", device], check=True)
+        os.unlink(image)
 
 
 def seeks(folder, side, count, memory, seconds):
@@ -89,30 +102,19 @@ def main():
             seeks(folder, 45, 200000, "240M", 25)
             seeks(folder, 158, 200000, "3G", 40)
         return 0
-    if os.geteuid() or not os.path.exists(GROUPS + "/memory.limit_in_bytes"):
-        print("not measured: needs root and memory cgroups (v1)")
+    try:
+        MemoryGroup(1 << 30).remove()
+    except OSError as error:
+        print(f"not measured: needs root and memory cgroups ({error})")
         return 0
-    print("| disk | shards | order | plain reader, MB/s | loader, MB/s of samples | of it (each round) | goal | bytes read for each used |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| disk | shards | memory, of the set | order | plain reader, MB/s | loader, MB/s of samples | of it (each round) | goal | "
+          "bytes read for each used |")
+    print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         table("as it is", folder, "raw")
         table("as it is", folder, "zstd")
-        if "--loop" not in sys.argv:
-            return 0
-        image, mount = os.path.join(folder, "image"), os.path.join(folder, "mount")
-        os.mkdir(mount)
-        subprocess.run(["truncate", "-s", str(SAMPLES * 12288 * 5 // 4), image], check=True)
-        subprocess.run(["mkfs.ext4", "-q", image], check=True)
-        device = subprocess.run(["losetup", "-f", "--show", "--direct-io=on", image], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-        try:
-            subprocess.run(["blockdev", "--setra", "256", device], check=True) # of 512 bytes
-            subprocess.run(["mount", device, mount], check=True)
-            try:
-                table("loop device, read-ahead 128 KiB", mount, "raw")
-            finally:
-                subprocess.run(["umount", mount], check=True)
-        finally:
-            subprocess.run(["losetup", "-d", device], check=True)
+        for kib in (128, 8192) if "--loop" in sys.argv else ():
+            in_loop_device(folder, kib)
     return 0
 
 

@@ -1,10 +1,14 @@
 """The loaders that python_loader.py compares, each a process of its own: sides.py JSON, an object with
 
-  side     ffload | torchvision | ffcv | streaming
-  data     ffload: a packed split; torchvision: a folder of images.npy [N,H,W,3] u8 and labels.npy; ffcv, streaming: its own set
-  augment  crop: random crops after a border of 4, and flips; rrc: random resized crops of 224, and flips
+  side     ffload | torchvision | files | ffcv | streaming
+  data     ffload: a packed split; torchvision: a folder of images.npy [N,H,W,3] u8 and labels.npy; files: a folder of class folders; ffcv,
+           streaming: its own set
+  augment  crop: random crops after a border of 4, and flips; rrc: random resized crops of 224, and flips; none: u8 images as stored
   dtype    f32: normalized; u8: as stored
   batch, workers
+  order    ffload: as its Loader's, default random; ffcv: RANDOM (default), QUASI_RANDOM or SEQUENTIAL
+  cached   ffcv: whether its set is mapped (os_cache), the default, or read by its own threads, for sets larger than memory
+  classes  a file of [C,H,W,3] u8: the image of each label, with which the first batch is compared
 
 and, to write the set of a peer, write: the folder of arrays. For each line of standard input, a number of seconds, it prints samples
 a second of batches in random order, of epochs without end, after as many as may have been made before."""
@@ -18,9 +22,9 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
 def ffload_batches(options):
     import torch  # noqa: F401  batches are its tensors
     import ffload
-    augment = {"crop": "crop=4,flip", "rrc": "rrc=224,flip"}[options["augment"]]
+    augment = {"crop": "crop=4,flip", "rrc": "rrc=224,flip", "none": None}[options["augment"]]
     return ffload.Loader(options["data"], options["batch"], augment=augment, dtype=options["dtype"], workers=options["workers"], epochs=0,
-                         layout=options.get("layout"))
+                         layout=options.get("layout"), order=options.get("order", "random"))
 
 
 class Arrays:
@@ -47,6 +51,8 @@ def usual_transforms(augment):
     from PIL import Image
     from torchvision import transforms
     torch.set_num_threads(1)
+    if augment == "none":
+        return lambda image: torch.from_numpy(image.copy())
     normalize = transforms.Normalize(MEAN, STD)
     if augment == "rrc":
         return transforms.Compose([
@@ -74,12 +80,18 @@ def files_batches(options):
     import torch
     from torchvision import datasets, transforms
     torch.set_num_threads(1)
-    return data_loader(datasets.ImageFolder(options["data"], transforms.Compose([
-        transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])), options, True)
+    usual = transforms.PILToTensor() if options["augment"] == "none" else transforms.Compose([
+        transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    return data_loader(datasets.ImageFolder(options["data"], usual), options, True)
+
+
+def channels_first(batches, options):
+    """[N,H,W,3] as [N,3,H,W] without a copy, where images are given as stored."""
+    return ((batch[0].permute(0, 3, 1, 2), *batch[1:]) for batch in batches) if options["augment"] == "none" else batches
 
 
 def torchvision_batches(options):
-    return data_loader(Arrays(options["data"], usual_transforms(options["augment"])), options, True)
+    return channels_first(data_loader(Arrays(options["data"], usual_transforms(options["augment"])), options, True), options)
 
 
 def streaming_batches(options):
@@ -90,7 +102,7 @@ def streaming_batches(options):
         def __getitem__(self, index):
             sample = super().__getitem__(index)
             return transform(sample["image"]), sample["label"]
-    return data_loader(Images(local=options["data"], shuffle=True, batch_size=options["batch"]), options, False)
+    return channels_first(data_loader(Images(local=options["data"], shuffle=True, batch_size=options["batch"]), options, False), options)
 
 
 def streaming_write(folder, out):
@@ -110,18 +122,25 @@ def ffcv_batches(options):
     if options["augment"] == "rrc":
         image = [RandomResizedCropRGBImageDecoder((224, 224)), RandomHorizontalFlip()]
     else:
-        image = [SimpleRGBImageDecoder(), RandomHorizontalFlip(), RandomTranslate(padding=4)]
+        image = [SimpleRGBImageDecoder(), *([RandomHorizontalFlip(), RandomTranslate(padding=4)] if options["augment"] == "crop" else [])]
     if options["dtype"] == "f32":
         image.append(NormalizeImage(255 * numpy.array(MEAN), 255 * numpy.array(STD), numpy.float32))
     pipelines = {"image": [*image, ToTensor(), ToTorchImage()], "label": [IntDecoder(), ToTensor(), Squeeze()]}
-    return endless(Loader(options["data"], options["batch"], num_workers=options["workers"], order=OrderOption.RANDOM, os_cache=True,
-                          drop_last=True, pipelines=pipelines))
+    return endless(Loader(options["data"], options["batch"], num_workers=options["workers"], drop_last=True, pipelines=pipelines,
+                          order=OrderOption[options.get("order", "RANDOM")], os_cache=options.get("cached", True)))
 
 
 def ffcv_write(folder, out):
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
-    DatasetWriter(out, {"image": RGBImageField(write_mode="raw"), "label": IntField()}, num_workers=1).from_indexed_dataset(Arrays(folder))
+    DatasetWriter(out, {"image": RGBImageField(write_mode="raw"), "label": IntField()}, num_workers=-1).from_indexed_dataset(Arrays(folder))
+
+
+def compare(batch, classes):
+    import numpy
+    images, labels = (numpy.asarray(part) for part in batch[:2])
+    if not (images.transpose(0, 2, 3, 1) == numpy.load(classes, mmap_mode="r")[labels]).all():
+        sys.exit("the images are not those of their labels")
 
 
 def main():
@@ -130,6 +149,8 @@ def main():
         globals()[options["side"] + "_write"](options["write"], options["data"])
         return
     batches = iter(globals()[options["side"] + "_batches"](options))
+    if "classes" in options:
+        compare(next(batches), options["classes"])
     for line in sys.stdin:
         for _ in range(options["ahead"]):
             next(batches)

@@ -4,11 +4,12 @@
  *   bench_ahead DIR random|block|sequential SECONDS ROUNDS
  *
  * Each round reads for SECONDS with each number of threads of a plain reader, which has that many
- * requests at the disk, and then an epoch with the loader (batch 256, 2 threads, u8 as stored). The
- * plain reader reads whole samples at random places, or with the other orders parts of 1 MiB one
- * after another, with O_DIRECT and through the page cache. Prints a JSON object: the group of block
- * order, and of each round the rates in bytes of samples a second, and the bytes that the loader
- * read for each it used (/proc/self/io). */
+ * requests at the disk, and then an epoch with the loader (batch 256, 2 threads, u8 as stored), of
+ * which the page cache has nothing. The plain reader reads whole samples at random places, or with
+ * the other orders parts of 1 MiB one after another, with O_DIRECT and through the page cache. With
+ * ROUNDS 0 it reads alone, once. Prints a JSON object: the group of block order, and of each round
+ * the rates in bytes of samples a second, and the bytes that the loader read for each it used
+ * (/proc/self/io). */
 #include "tests/programs/bench_loader.h"
 
 #include <fcntl.h>
@@ -66,19 +67,24 @@ static void plain_body(void *context, size_t thread) {
     free(memory);
 }
 
+/* The file of a shard, none of which the page cache has. */
+static int open_shard(const ff_dataset *dataset, uint32_t shard, int flags) {
+    char path[4096];
+    ff_shard_info info;
+    MUST(ff_dataset_shard(dataset, shard, &info, error));
+    snprintf(path, sizeof path, "%s/%s", ff_dataset_path(dataset), info.name);
+    const int file = open(path, O_RDONLY | flags);
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    return file;
+}
+
 static double plain_rate(ff_dataset *dataset, bool random, bool direct, int threads,
                          double seconds) {
     plain job = {.dataset = dataset, .random = random};
     const uint32_t shards = ff_dataset_shard_count(dataset);
     job.file = calloc(shards, sizeof *job.file);
-    for (uint32_t i = 0; i < shards; i++) {
-        char path[4096];
-        ff_shard_info info;
-        MUST(ff_dataset_shard(dataset, i, &info, error));
-        snprintf(path, sizeof path, "%s/%s", ff_dataset_path(dataset), info.name);
-        job.file[i] = open(path, O_RDONLY | (direct ? O_DIRECT : 0));
-        if (!direct) posix_fadvise(job.file[i], 0, 0, POSIX_FADV_DONTNEED);
-    }
+    for (uint32_t i = 0; i < shards; i++)
+        job.file[i] = open_shard(dataset, i, direct ? O_DIRECT : 0);
     const uint64_t began = ff_now_ns();
     job.until_ns = began + (uint64_t)(seconds * 1e9);
     MUST(ff_parallel_for(threads, (size_t)threads, plain_body, &job, error));
@@ -108,6 +114,7 @@ static double loader_rate(ff_dataset *dataset, const ff_loader_options *options,
         ff_shard_info info;
         MUST(ff_dataset_shard(dataset, i, &info, error));
         stored += info.file_bytes;
+        close(open_shard(dataset, i, 0));
     }
     const uint64_t before = bytes_read(), began = ff_now_ns();
     MUST(ff_loader_create(&loader, dataset, options, error));
@@ -154,12 +161,14 @@ int main(int count, char **argument) {
     const char *order = argument[2];
     const double seconds = atof(argument[3]);
     const bool random = !strcmp(order, "random");
+    const int rounds = atoi(argument[4]);
     ff_dataset *dataset;
     MUST(ff_dataset_open(&dataset, argument[1], FF_VERIFY_FIRST, error));
-    ff_loader_options options = options_of(dataset, order);
+    ff_loader_options options = {0};
+    if (rounds) options = options_of(dataset, order);
     printf("{\"block\": %" PRIu64 ", \"group\": %" PRIu64 ", \"rounds\": [", options.block,
            options.group);
-    for (int round = 0; round < atoi(argument[4]); round++) {
+    for (int round = 0; round < (rounds ? rounds : 1); round++) {
         double ratio, best = 0, rate = 0;
         int best_threads = 0;
         printf("%s{", round ? ", " : "");
@@ -171,9 +180,11 @@ int main(int count, char **argument) {
         if (!random)
             printf("\"page cache\": %.0f, ", plain_rate(dataset, false, false, 1, seconds));
         options.seed = (uint64_t)round;
-        rate = loader_rate(dataset, &options, &ratio);
+        if (rounds) {
+            rate = loader_rate(dataset, &options, &ratio);
+            printf("\"loader\": %.0f, \"read\": %.3f, ", rate, ratio);
+        }
         /* The best of the others again, so that the loader is between two measurements of it. */
-        printf("\"loader\": %.0f, \"read\": %.3f, ", rate, ratio);
         printf("\"again\": %.0f}", plain_rate(dataset, random, true, best_threads, seconds));
     }
     puts("]}");
