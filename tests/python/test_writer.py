@@ -165,6 +165,22 @@ for name, classes, labels in [
         ("of a file", "names.txt", CLASSES),
         ("as labels", ("cat", "dog", "bird"), [["cat", "dog", "bird"][one] for one in CLASSES])]:
     same("names of classes " + name, write(U8, labels, classes=classes), wanted)
+NUMBERS = ["2", "0", "1"]  # classes that are called by numbers, in another order
+open("numbers.txt", "w").write("".join(one + "\n" for one in NUMBERS))
+write(U8[:3], [0, 1, 2], classes=NUMBERS)
+os.rename("out%d" % (next(names) - 1), "known")
+for name, labels, more in [
+        ("whole numbers", [0, 1, 2, -1, None], dict(classes=NUMBERS)),
+        ("lists of one", [[0], [1], [2]], dict(classes=NUMBERS)),
+        ("names", ["2", "0", "1"], dict(classes=NUMBERS)),
+        ("whole numbers, of a file", [0, 1, 2], dict(classes="numbers.txt")),
+        ("whole numbers, of a set", [0, 1, 2], dict(classes_from="known")),
+        ("whole numbers, of images that are resized", [0, 1, 2, -1, None], dict(classes=NUMBERS, resize=6, center_crop=6)),
+        ("whole numbers that are names, where this is said", [2, 0, 1], dict(classes="numbers.txt", label_kind="names"))]:
+    dataset = ffload.Dataset(write(U8, labels, **more), as_="numpy")
+    found = [int(dataset[i][1]["label"]) for i in range(len(dataset))]
+    tap.ok(found == [0, 1, 2, -1, -1][:len(labels)] and dataset.classes == NUMBERS, "classes called by numbers: " + name, found)
+write(U8, hot, classes=["a", "0", "1", "2"])  # several classes of each sample: no number of one
 
 # ---- sizes
 sizes = [(5 + i % 4, 9 - i % 3) for i in range(20)]
@@ -219,6 +235,7 @@ refused("more than before", [(U8[0], [1, 0]), (U8[0], [1, 0, 0])], "3 whole numb
 refused("none where several were", [(U8[0], [1., 0]), (U8[0], None)], "sample 1 has no label")
 refused("several where none was", [(U8[0], None), (U8[0], [1., 0])], "sample 0 has no label")
 refused("several of images that are resized", [(U8[0], [1, 0])], "a class", resize=6, center_crop=6)
+refused("a class after none, of images that are resized", [(U8[0], None), (U8[0], 1)], "sample 1 has a class", "-1", resize=6, center_crop=6)
 refused("a name with a line end", [], "'a\\nb'", classes=["a\nb"])
 refused("names twice", good, "'a' is named twice", classes=["a", "a"])
 refused("no sample at all", [], "no sample was added")

@@ -76,6 +76,9 @@ class Label:
         if self.shape == () and not -1 <= self.value < limit:
             raise UsageError("label %d; wanted a class from 0 to %d, or -1 or None for none" % (self.value, limit - 1))
 
+    def is_class(self) -> bool:
+        return self.kind == "<i8" and self.shape in ((), (1,))
+
     def __str__(self) -> str:
         words = {"<i8": "whole numbers", "<f8": "floats"}
         return "a class" if self.shape == () else "%d %s" % (self.shape[0], words[self.kind])

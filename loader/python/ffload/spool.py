@@ -103,6 +103,7 @@ class ImageSpool:
         self.path = os.path.join(folder, "images.tar")
         self.file = Growing(self.path)
         self.channels, self.layout, self.count = sample.channels(layout), layout, 0
+        self.labeled = False  # a sample has a class, so all have one, or -1
 
     def member(self, name: str, parts: List[bytes]) -> None:
         size = sum(map(len, parts))
@@ -122,6 +123,10 @@ class ImageSpool:
         if label is not None and label.shape != ():
             raise UsageError("sample %d: images whose size ffpack changes have a class as their label, or none"
                              % self.count)
+        if label is not None and self.count and not self.labeled:
+            raise UsageError("sample %d has a class, and those before have none: of images whose size ffpack changes "
+                             "the first has one, or -1 for none" % self.count)
+        self.labeled = label is not None or self.labeled
         height, width = sample.size(self.layout)
         data = sample.data
         if channels == 3 and self.layout == "chw":
@@ -132,8 +137,8 @@ class ImageSpool:
         name = "%010d" % self.count
         head = b"P%d %d %d 255\n" % (6 if channels == 3 else 5, width, height)
         self.member(name + (".ppm" if channels == 3 else ".pgm"), [head, data])
-        if label is not None:
-            self.member(name + ".cls", [b"%d" % label.value])
+        if self.labeled:
+            self.member(name + ".cls", [b"%d" % (-1 if label is None else label.value)])
         self.count += 1
 
     def finish(self) -> List[str]:

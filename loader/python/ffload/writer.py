@@ -45,6 +45,7 @@ class Writer:
         self.out, self.progress, self.layout = os.fspath(out), progress, array_layout
         self.options = packing.command_line(options)
         self.changes = any(options.get(name) for name in CHANGES)
+        self.named = (classes is not None or bool(options.get("classes_from"))) and not options.get("label_kind")
         if os.path.lexists(self.out) and not options.get("force"):
             raise UsageError("%s exists; force=True replaces it" % self.out)
         self.samples = 0
@@ -75,8 +76,9 @@ class Writer:
         buffer, __array_interface__ or DLPack; height x width, or with the channels first or last, of u8, u16, f16,
         f32 or another type of numbers (u8 from 0 to 255, floats as they are, other integers with range=(low, high)).
 
-        label: a class (a whole number, -1 or None for none, a name with classes=); or several numbers: whole ones
-            or floats that are all 0 or 1 (multi-hot), floats whose sums are 1 (soft), others (a vector).
+        label: a class (a whole number, which counts the classes from 0, also those that are called by numbers; -1 or
+            None for none; a name with classes=); or several numbers: whole ones or floats that are all 0 or 1
+            (multi-hot), floats whose sums are 1 (soft), others (a vector).
 
         The values are copied. UsageError where the sample is not like those before; the writer stays as it was."""
         self._check_open()
@@ -117,10 +119,13 @@ class Writer:
         with tempfile.TemporaryDirectory(dir=self.spool.path) as folder:
             files = kind(folder, sample, layout)
             files.add(sample, label)
-            self._run(files, ["--dry-run"], False)
+            self._run(files, label, ["--dry-run"], False)
 
-    def _run(self, files: Files, more: List[str], progress: packing.Progress) -> Dict[str, Any]:
+    def _run(self, files: Files, label: Optional[Label], more: List[str], progress: packing.Progress) -> Dict[str, Any]:
+        """label: one of the samples', for its kind."""
         source, *how = files.finish()
+        if self.named and label is not None and label.is_class():  # also where a class is called by a number
+            how.append("--label-kind=numbers")
         try:
             summary = packing.run([*how, *more, *self.options, "--output=" + self.out, "--", source], progress,
                                   (self.spool.lock,), continues=False)
@@ -138,7 +143,7 @@ class Writer:
                 if self.files is None:
                     raise UsageError("%s: no sample was added" % self.out)
                 self.spool.begin_packing()
-                self.summary = self._run(self.files, [], self.progress)
+                self.summary = self._run(self.files, self.labels.first, [], self.progress)
             finally:
                 self.spool.remove()
             return self.summary
