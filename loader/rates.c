@@ -42,6 +42,7 @@ typedef struct bench {
     bool repeats; /* the same samples, which stay in the cache */
     uint64_t until_ns;
     atomic_uint_fast64_t next, samples;
+    atomic_uint_fast64_t pages; /* that were awaited */
     int count;
     worker *worker; /* [count] */
 } bench;
@@ -71,6 +72,7 @@ static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *bat
 static void work(void *context, size_t index) {
     bench *job = context;
     worker *self = &job->worker[index];
+    const uint64_t pages = ff_pages_awaited();
     do {
         uint64_t number = atomic_fetch_add(&job->next, 1);
         if (job->repeats) number = index % job->settings.sequence.epoch_batches;
@@ -83,6 +85,7 @@ static void work(void *context, size_t index) {
                                      self->params, 0, batch.count, &failed_row, &self->error);
         atomic_fetch_add(&job->samples, batch.count);
     } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
+    atomic_fetch_add(&job->pages, ff_pages_awaited() - pages);
 }
 
 static ff_status create_worker(bench *job, worker *self, ff_error *error) {
@@ -126,10 +129,8 @@ static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *err
     return status;
 }
 
-/* Measures one of the host's stages, with as many threads as the loader would use; with `reads`
- * only the reading within that stage. */
-static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
-                            bool reads, uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+/* For short batches of the whole set, from its start. */
+static ff_loader_options short_batches(ff_dataset *dataset, const ff_loader_options *given) {
     ff_loader_options options = *given;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     uint64_t bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
@@ -140,8 +141,20 @@ static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given,
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.epoch = 0, options.epochs = 0, options.position = 0;
     options.share_total = 0;
-    options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER};
-    bench job = {.stage = reads ? FF_STAGE_STORAGE : stage, .repeats = stage == FF_STAGE_AUGMENT};
+    options.feed = (ff_loader_feed){0};
+    return options;
+}
+
+/* Measures one of the host's stages, with as many threads as the loader would use; with `reads`
+ * only the reading within that stage. */
+static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
+                            bool reads, uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+    ff_loader_options options = short_batches(dataset, given);
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    options.feed.raw = stage == FF_STAGE_GATHER;
+    bench job = {.stage = reads ? FF_STAGE_STORAGE : stage,
+                 .repeats = stage == FF_STAGE_AUGMENT || rates->cold};
+    ff_disk_rate disk = {0};
     FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
     const bool ahead = job.settings.ahead.bytes && metadata->compression == FF_COMPRESSION_NONE;
     if (ahead && job.stage != FF_STAGE_STORAGE && !job.settings.unmappable) {
@@ -153,9 +166,37 @@ static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given,
     }
     job.count = rates->threads = job.settings.threads ? job.settings.threads : 1;
     if (stage == FF_STAGE_AUGMENT) rates->host_augments = true;
-    ff_status status = ahead && job.stage == FF_STAGE_STORAGE
-                           ? ff_ahead_measure(&job.settings, budget_ns, &rates->rate[stage], error)
-                           : run(&job, budget_ns, &rates->rate[stage], error);
+    const bool measures = ahead && job.stage == FF_STAGE_STORAGE;
+    const ff_status status = measures ? ff_ahead_measure(&job.settings, budget_ns, &disk, error)
+                                      : run(&job, budget_ns, &rates->rate[stage], error);
+    if (measures) rates->rate[stage] = disk.samples;
+    if (stage == FF_STAGE_STORAGE && !job.settings.direct) rates->cold = atomic_load(&job.pages);
+    ff_loader_settings_free(&job.settings);
+    return status;
+}
+
+ff_status ff_rates_of_mapping(ff_dataset *dataset, const ff_loader_options *given,
+                              uint64_t budget_ns, ff_disk_rate *disk, ff_error *error) {
+    enum { LOOK_PARTS = 16 };
+    *disk = (ff_disk_rate){0};
+    ff_loader_options options = short_batches(dataset, given);
+    ff_status status = FF_OK;
+    if (ff_dataset_metadata(dataset)->compression != FF_COMPRESSION_NONE) return FF_OK;
+    options.order = FF_ORDER_SEQUENTIAL;
+    options.block = options.group = 0;
+    options.access = FF_ACCESS_MAPPED;
+    bench job = {.stage = FF_STAGE_STORAGE};
+    FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
+    job.count = job.settings.threads ? job.settings.threads : 1;
+    atomic_store(&job.next, ff_now_ns() / 1000 % job.settings.sequence.epoch_batches);
+    /* First a short look whether there is anything to read. */
+    for (int i = 0; i < 2 && status == FF_OK && (!i || atomic_load(&job.pages)); i++) {
+        atomic_store(&job.samples, 0);
+        status = run(&job, i ? budget_ns : budget_ns / LOOK_PARTS, &disk->samples, error);
+    }
+    if (!atomic_load(&job.pages)) disk->samples = 0;
+    disk->read = 1;
+    disk->once = !job.settings.beyond_memory_bytes;
     ff_loader_settings_free(&job.settings);
     return status;
 }
@@ -187,7 +228,7 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
 }
 
 ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *given,
-                             uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
+                             uint64_t budget_ns, ff_disk_rate rate[FF_ORDER_KIND_COUNT],
                              ff_error *error) {
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) {
         ff_loader_options options = *given;
@@ -195,7 +236,7 @@ ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *given
         options.order = (ff_order_kind)kind;
         if (given->order != options.order) options.block = options.group = 0;
         FF_TRY(ff_loader_settings_init(&settings, dataset, &options, error));
-        rate[kind] = 0;
+        rate[kind] = (ff_disk_rate){0};
         const ff_status status = settings.ahead.bytes
                                      ? ff_ahead_measure(&settings, budget_ns, &rate[kind], error)
                                      : FF_OK;

@@ -2,7 +2,9 @@
 
 #include "format/base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct ff_feed {
     ff_compute *compute;
@@ -13,6 +15,7 @@ struct ff_feed {
     ff_batches_options batches_options;
     ff_outcome *outcomes;
     ff_feed_info info;
+    char note[sizeof(ff_loader_reading)];
 };
 
 ff_loader_options ff_feed_in_order(const ff_model *model, const char *const *label, uint64_t batch,
@@ -59,6 +62,7 @@ static ff_status create_batches(ff_feed *feed, ff_dataset *dataset, const ff_fee
     feed->info.device_bytes = info.device_bytes;
     feed->info.pinned_bytes = info.pinned_bytes;
     feed->info.placement = info.reason;
+    feed->info.resident = info.placement == FF_PLACEMENT_RESIDENT;
     return FF_OK;
 }
 
@@ -160,6 +164,11 @@ void ff_feed_set_size(ff_feed *feed, int size) {
     if (feed->batches) ff_batches_set_size(feed->batches, size);
 }
 
+static ff_loader_info describe(const ff_feed *feed) {
+    return feed->loader ? ff_loader_describe(feed->loader)
+                        : ff_batches_describe(feed->batches).loader;
+}
+
 ff_feed_info ff_feed_describe(const ff_feed *feed) {
     return feed->info;
 }
@@ -172,11 +181,23 @@ ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns, 
                             error);
 }
 
-ff_status ff_feed_order_rates(const ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
-                              double rate[FF_ORDER_KIND_COUNT], ff_error *error) {
+ff_status ff_feed_disk_rates(const ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
+                             ff_disk_rate rate[FF_ORDER_KIND_COUNT], ff_error *error) {
     const ff_loader_options *options =
         feed->loader ? &feed->loader_options : &feed->batches_options.loader;
-    return ff_rates_of_orders(dataset, options, budget_ns, rate, error);
+    const ff_loader_info *info = &feed->info.loader;
+    memset(rate, 0, FF_ORDER_KIND_COUNT * sizeof *rate);
+    if (info->ahead_bytes) return ff_rates_of_orders(dataset, options, budget_ns, rate, error);
+    if (info->direct || feed->info.resident) return FF_OK;
+    return ff_rates_of_mapping(dataset, options, budget_ns, &rate[options->order], error);
+}
+
+const char *ff_feed_take_note(ff_feed *feed) {
+    const ff_loader_info now = describe(feed);
+    if (now.direct == feed->info.loader.direct) return NULL;
+    feed->info.loader = now;
+    snprintf(feed->note, sizeof feed->note, "%s", ff_loader_say_reading(&now).text);
+    return feed->note;
 }
 
 ff_loader_stats ff_feed_measure(ff_feed *feed) {

@@ -11,6 +11,7 @@
 #include "train/model.h"
 #include "train/needs.h"
 #include "train/planned_device.h"
+#include "train/promise.h"
 #include "train/recipe_table.h"
 #include "train/schedule.h"
 #include "train/sizes.h"
@@ -149,6 +150,7 @@ typedef struct ff_trainer {
     ff_device *counted;
     ff_planned_device *stand_in;
     ff_needs needs;
+    ff_promise promise; /* nothing until it is measured */
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input;        /* of train_feed */
     ff_loader_size input_sizes[FF_SIZES]; /* its sizes: those of `sizes` */

@@ -144,7 +144,7 @@ done:
     return status;
 }
 
-ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader,
+ff_status ff_library_plan_create(ff_library_plan **plan, ff_loader *loader,
                                  ff_dataset *dataset, const ff_library_settings *settings,
                                  ff_error *error) {
     const ff_slot slot = ff_loader_first_slot(loader, 0);

@@ -298,6 +298,9 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         FF_TRY_DONE(print_json(given, trainer, planned, error));
         goto done;
     }
+    if (!planned && (!job || job->rank == 0))
+        ff_promise_measure(&trainer->promise, trainer->train_feed, trainer->splits.train,
+                           trainer->order, job ? job->size / ff_job_sharing(job, 0, true) : 1);
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
     if (given->dry_run) ff_summary_print_layers(stdout, trainer);
     if (planned) {
