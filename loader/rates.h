@@ -50,19 +50,14 @@ FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_opt
                                         ff_stage stage, uint64_t budget_ns, ff_rates *rates,
                                         ff_error *error);
 
-/* What the disk does in each order, for a loader of these options; 0 where its set is not read
- * ahead (ff_loader_info.ahead_bytes). Takes about 3 * budget_ns, and two requests in each order at
- * least. */
-FF_MUST_USE ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *options,
-                                         uint64_t budget_ns, ff_disk_rate rate[FF_ORDER_KIND_COUNT],
-                                         ff_error *error);
-
-/* The same for a mapped set of which pages have to be read; 0 where none has. It is read in the
- * order of its samples, from somewhere on: then all that is read with a page is used, as it is in
- * the course of an epoch in any order. Compressed sets are not measured: their decompression takes
- * longer. */
-FF_MUST_USE ff_status ff_rates_of_mapping(ff_dataset *dataset, const ff_loader_options *options,
-                                          uint64_t budget_ns, ff_disk_rate *rate, ff_error *error);
+/* What the disk does for a loader of these options: of a set that is read ahead
+ * (ff_loader_info.ahead_bytes) in each order, of a mapped one in the loader's own, where pages have
+ * to be read (compressed sets are not measured: their decompression takes longer); elsewhere 0.
+ * Takes about budget_ns for each order, and twice that for the loader's; of a slow disk some times
+ * as long. No loader should read beside it. */
+FF_MUST_USE ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *options,
+                                       uint64_t budget_ns, ff_disk_rate rate[FF_ORDER_KIND_COUNT],
+                                       ff_error *error);
 
 /* Copies of `bytes` from pinned to device memory, a second. */
 FF_MUST_USE ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns,

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct ff_feed {
     ff_compute *compute;
@@ -179,17 +178,6 @@ ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns, 
         return ff_rates_of_loader(dataset, &feed->loader_options, budget_ns, rates, error);
     return ff_batches_rates(feed->batches, dataset, &feed->batches_options, budget_ns, rates,
                             error);
-}
-
-ff_status ff_feed_disk_rates(const ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
-                             ff_disk_rate rate[FF_ORDER_KIND_COUNT], ff_error *error) {
-    const ff_loader_options *options =
-        feed->loader ? &feed->loader_options : &feed->batches_options.loader;
-    const ff_loader_info *info = &feed->info.loader;
-    memset(rate, 0, FF_ORDER_KIND_COUNT * sizeof *rate);
-    if (info->ahead_bytes) return ff_rates_of_orders(dataset, options, budget_ns, rate, error);
-    if (info->direct || feed->info.resident) return FF_OK;
-    return ff_rates_of_mapping(dataset, options, budget_ns, &rate[options->order], error);
 }
 
 const char *ff_feed_take_note(ff_feed *feed) {

@@ -63,11 +63,6 @@ ff_feed_info ff_feed_describe(const ff_feed *feed);
 /* Measures the stages that make its batches (loader/rates.h); before the first batch. */
 FF_MUST_USE ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
                                     ff_rates *rates, ff_error *error);
-/* What the disk does for its loader: of a set that is read ahead in each order, of a mapped one in
- * its own. */
-FF_MUST_USE ff_status ff_feed_disk_rates(const ff_feed *feed, ff_dataset *dataset,
-                                         uint64_t budget_ns, ff_disk_rate rate[FF_ORDER_KIND_COUNT],
-                                         ff_error *error);
 /* How samples are read, where that has changed since the last call; else NULL. */
 const char *ff_feed_take_note(ff_feed *feed);
 /* Since creation. */

@@ -11,10 +11,10 @@ enum { MEASURE_NS = 250000000 };
 /* Times the own order's rate from which on another order is recommended. */
 #define WORTH_CHANGING 1.2
 
-void ff_promise_measure(ff_promise *promise, const ff_feed *feed, ff_dataset *dataset,
-                        ff_order_kind order, int disks) {
-    *promise = (ff_promise){.order = order, .samples = ff_dataset_count(dataset)};
-    if (ff_feed_disk_rates(feed, dataset, MEASURE_NS, promise->rate, NULL) != FF_OK)
+void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
+                        int disks) {
+    *promise = (ff_promise){.order = options->order, .samples = ff_dataset_count(dataset)};
+    if (ff_rates_of_disk(dataset, options, MEASURE_NS, promise->rate, NULL) != FF_OK)
         memset(promise->rate, 0, sizeof promise->rate);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) promise->rate[kind].samples *= disks;
 }

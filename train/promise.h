@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_PROMISE_H
 #define FF_TRAIN_PROMISE_H
 
-#include "train/feed.h"
+#include "loader/rates.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -13,10 +13,11 @@ typedef struct ff_promise {
     uint64_t samples;                       /* of an epoch */
 } ff_promise;
 
-/* Measures for about a second at most, but for slow disks. disks: of the run's hosts, each of which
- * has one of its own. What cannot be read promises nothing: the run says why. */
-void ff_promise_measure(ff_promise *promise, const ff_feed *feed, ff_dataset *dataset,
-                        ff_order_kind order, int disks);
+/* Measures for a loader of these options, which does not read yet: for about a second, with a slow
+ * disk for some. disks: of the run's hosts, each of which has one of its own. What cannot be read
+ * promises nothing: the run says why. */
+void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
+                        int disks);
 
 /* That of the run's order; samples 0 = none. */
 const ff_disk_rate *ff_promise_own(const ff_promise *promise);

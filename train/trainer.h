@@ -43,6 +43,7 @@ typedef struct ff_trainer_options {
     const ff_model_device *planned; /* for --dry-run: an absent device; must outlive the trainer */
     const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
     bool counts;         /* memory is counted, not allocated: nothing can run */
+    bool measures_disk;  /* before batches are made: ff_trainer.promise */
     bool checkpoints;    /* the run keeps some: their copy counts as host memory */
     uint64_t first_step; /* of a run that goes on: the steps done */
     const char *weights; /* file or folder (weights.h); NULL = initial values */
@@ -150,7 +151,7 @@ typedef struct ff_trainer {
     ff_device *counted;
     ff_planned_device *stand_in;
     ff_needs needs;
-    ff_promise promise; /* nothing until it is measured */
+    ff_promise promise; /* with measures_disk; else nothing */
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input;        /* of train_feed */
     ff_loader_size input_sizes[FF_SIZES]; /* its sizes: those of `sizes` */

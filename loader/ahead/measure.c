@@ -24,6 +24,7 @@ typedef struct turn {
     uint8_t *memory;
     uint64_t bytes; /* of memory */
     amount amount;
+    uint64_t done_ns; /* when the last one was */
 } turn;
 
 typedef struct measurement {
@@ -47,7 +48,10 @@ static void request_done(void *context, ff_request *request) {
     turn *own = request->owner;
     pthread_mutex_lock(&m->mutex);
     m->failed |= atomic_load(&request->state) == FF_REQUEST_FAILED;
-    if (!--own->left) pthread_cond_signal(&m->done);
+    if (!--own->left) {
+        own->done_ns = ff_now_ns();
+        pthread_cond_signal(&m->done);
+    }
     pthread_mutex_unlock(&m->mutex);
 }
 
@@ -117,52 +121,62 @@ static void await(measurement *m, const turn *own) {
     pthread_mutex_unlock(&m->mutex);
 }
 
-static void add(amount *sum, const amount *more) {
-    sum->rows += more->rows;
-    sum->read += more->read;
-    sum->used += more->used;
-}
-
 /* What turns have read since a time. */
 typedef struct count {
     amount amount;
+    unsigned turns;
     uint64_t since_ns;
 } count;
 
-/* Until the epoch or the time is over, two turns at a time are at the disk. When a turn has become
- * larger, the count begins anew, once the smaller one that is at the disk has come. */
+static void take(count *sum, const amount *more) {
+    sum->amount.rows += more->rows;
+    sum->amount.read += more->read;
+    sum->amount.used += more->used;
+    sum->turns++;
+}
+
+/* Of a slow disk some turns, if they come in a few times the budget. */
+static bool is_enough(const count *sum, uint64_t took_ns, uint64_t budget_ns) {
+    enum { TURNS_WANTED = 12, BUDGETS = 4 };
+    return took_ns >= budget_ns && (sum->turns >= TURNS_WANTED || took_ns / BUDGETS >= budget_ns);
+}
+
+/* Two turns at a time are at the disk. The count begins when the first turn has come, and again
+ * when the turns have become larger, with the next one that comes. */
 static ff_status read_for(measurement *m, uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
     const uint64_t began = ff_now_ns();
     count all = {.since_ns = began}, now = all;
-    uint64_t last = began, at = began;
-    bool grown = false, ended = false;
+    uint64_t last = began;
+    bool anew = true, ended = false;
     ff_status status = FF_OK;
     for (unsigned i = 0; status == FF_OK && !m->failed; i++) {
         turn *own = &m->turn[i % TURNS];
         await(m, own);
-        at = ff_now_ns();
-        add(&all.amount, &own->amount);
-        add(&now.amount, &own->amount);
-        own->amount = (amount){0};
-        if (at - began >= budget_ns) break;
-        if (grown) now = (count){.since_ns = at};
-        grown =
-            !grown && own->count && m->doublings < DOUBLINGS && at - last < budget_ns / TIME_PARTS;
-        m->doublings += grown;
+        const uint64_t at = i < TURNS ? ff_now_ns() : own->done_ns;
+        if (i >= TURNS) {
+            take(&all, &own->amount);
+            take(&now, &own->amount);
+            own->amount = (amount){0};
+            if (is_enough(&now, at - began, budget_ns)) break;
+            if (anew) now = (count){.since_ns = at};
+            anew = !anew && m->doublings < DOUBLINGS && at - last < budget_ns / TIME_PARTS;
+            m->doublings += anew;
+        }
         last = at;
         status = fill(m, own, error);
         ended = status == FF_OK && !own->count;
         if (status != FF_OK || ended) break;
         ff_engine_submit(m->engine, own->request, own->count);
     }
+    uint64_t end = began;
     for (int i = 0; i < TURNS; i++) {
         await(m, &m->turn[i]);
-        add(&all.amount, &m->turn[i].amount);
-        add(&now.amount, &m->turn[i].amount);
+        take(&all, &m->turn[i].amount);
+        take(&now, &m->turn[i].amount);
+        if (m->turn[i].done_ns > end) end = m->turn[i].done_ns;
     }
-    const count *counted = ended || grown ? &all : &now;
-    at = ff_now_ns();
-    rate->samples = counted->amount.rows * 1e9 / (double)(at - counted->since_ns + 1);
+    const count *counted = ended || anew ? &all : &now;
+    rate->samples = counted->amount.rows * 1e9 / (double)(end - counted->since_ns + 1);
     rate->read = all.amount.read / fmax(all.amount.used, 1);
     return status;
 }
