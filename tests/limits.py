@@ -1,7 +1,8 @@
 """Processes that have less memory, or a slower disk, than the machine: in control groups (v1) of their own. Needs root."""
 import os
+import subprocess
+import sys
 import tempfile
-import time
 
 FOLDERS = {"memory": "/sys/fs/cgroup/memory", "blkio": "/sys/fs/cgroup/blkio"}
 
@@ -10,12 +11,12 @@ class Limits:
     """With it, subprocess.Popen(..., preexec_fn=limits.enter). memory: bytes; read: bytes a second of the disk that `folder` is on."""
 
     def __init__(self, memory=None, read=None, folder="."):
-        self.groups = {}
+        self.groups, self.takers = {}, []
         device = os.stat(folder).st_dev
         self.disk = "%d:%d" % (os.major(device), os.minor(device))
         try:
             if memory:
-                self.set_memory(memory)
+                self.write("memory", "memory.limit_in_bytes", str(memory))
             if read:
                 self.write("blkio", "blkio.throttle.read_bps_device", "%s %d" % (self.disk, read))
         except OSError:
@@ -28,16 +29,12 @@ class Limits:
         with open(os.path.join(self.groups[kind], name), "w", encoding="ascii") as file:
             file.write(value)
 
-    def set_memory(self, limit):
-        """While the group has more, its page cache goes."""
-        for left in reversed(range(100)):
-            try:
-                self.write("memory", "memory.limit_in_bytes", str(limit))
-                return
-            except OSError:
-                if not left:
-                    raise
-                time.sleep(0.1)
+    def take(self, size):
+        """Starts a process of the group that takes so many bytes of its memory; returns when it has them."""
+        taker = subprocess.Popen([sys.executable, "-c", "import sys; taken = bytearray(int(sys.argv[1])); print(flush=True); sys.stdin.read()", str(size)],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=self.enter)
+        taker.stdout.readline()
+        self.takers.append(taker)
 
     def enter(self):
         for group in self.groups.values():
@@ -45,6 +42,8 @@ class Limits:
                 file.write("0")
 
     def close(self):
+        for taker in self.takers:
+            taker.communicate()
         for group in self.groups.values():
             os.rmdir(group)
         self.groups = {}

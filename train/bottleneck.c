@@ -36,6 +36,13 @@ static void unpacked_text(const ff_trainer *trainer, char *text, size_t size) {
     snprintf(text, size, "pack without --compress%s%s", *workers ? ", or " : "", workers);
 }
 
+/* As it was measured before the run, or where the set has left memory since then, by its order. */
+static ff_promise_advice advise(const ff_trainer *trainer) {
+    const ff_promise unknown = {.order = trainer->order};
+    const bool evicted = ff_feed_describe(trainer->train_feed).loader.read_again > 0;
+    return ff_promise_advise(evicted ? &unknown : &trainer->promise);
+}
+
 /* Whose rate is the run's, but where later epochs have the set in memory. */
 static void storage_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                          size_t size) {
@@ -48,7 +55,7 @@ static void storage_text(const ff_trainer *trainer, const ff_run_result *result,
                      .text,
                  promised->samples);
     snprintf(text, size, "the workers spent %.0f %% of their time waiting for the storage%s: %s",
-             100 * result->storage_share, rate, ff_promise_advise(&trainer->promise).text);
+             100 * result->storage_share, rate, advise(trainer).text);
 }
 
 static void data_text(const ff_trainer *trainer, const ff_run_result *result, double wait,

@@ -83,6 +83,41 @@ else:
     for order in ("random", "block", "sequential"):
         agrees(order, order, ["--memory", "8M"], 8 * MB)
 
+# ---- memory that goes in the course of a run ----
+MIB = 1 << 20
+LARGE = ["--data", "large", "--val", "none", "--model", "smallnet", "--batch", 20, "--epochs", 25, "--threads", 1, "--workers", 2, "--crop", 8, "--augment", "none", "--order"]
+
+
+def evicted(order):
+    """From the second epoch on a neighbour has most of the memory: samples are read then, and the weights are the same."""
+    name = "evicted-" + order
+    drop("large") # so that its pages are the group's
+    with Limits(memory=300 * MIB) as limits:
+        run = subprocess.Popen([runs.FFTRAIN, *map(str, LARGE), order, "--out", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               preexec_fn=limits.enter, env={**os.environ, **runs.ENVIRONMENT})
+        until = time.time() + 60
+        while run.poll() is None and time.time() < until and not (os.path.exists(name + "/log.jsonl") and events(name, "epoch")):
+            time.sleep(0.02)
+        limits.take(230 * MIB)
+        told = run.communicate()[0]
+    notes = [event["text"] for event in events(name, "note") if event["text"].startswith("read directly since its mapping read ")]
+    tap.ok(run.returncode == 0 and len(notes) == 1 and events(name, "start")[0]["reading"].startswith("mapped: ") and notes[0].endswith("left of its cgroup's limit"),
+           "order %s, set evicted: a note says that it is read directly, once" % order, told)
+    calm = fftrain(*LARGE, order, "--out", "calm-" + order)
+    tap.ok(calm.returncode == 0 and not [event for event in events("calm-" + order, "note") if "read directly" in event["text"]],
+           "order %s: a set that stays in memory is mapped to the end" % order, calm.stdout + calm.stderr)
+    weights = [stored_bytes(folder + "/checkpoints/last/model.safetensors") for folder in (name, "calm-" + order)]
+    tap.ok(weights[0] == weights[1], "order %s: the same weights" % order)
+
+
+why = missing(memory=400 * MIB)
+if why:
+    tap.skip("sets that leave memory in the course of a run", why)
+else:
+    make("large", "--count", 3400, "--height", 128, "--width", 128, "--channels", 3, "--dtype", "u8", "--statistics", "--shard-size", "16M")
+    for order in ("random", "block"):
+        evicted(order)
+
 # ---- nothing is said where there is nothing to wait for ----
 with open("set/index.ffx", "rb") as file:
     file.read()
