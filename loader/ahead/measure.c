@@ -141,13 +141,13 @@ static bool is_enough(const count *sum, uint64_t took_ns, uint64_t budget_ns) {
     return took_ns >= budget_ns && (sum->turns >= TURNS_WANTED || took_ns / BUDGETS >= budget_ns);
 }
 
-/* Two turns at a time are at the disk. The count begins when the first turn has come, and again
- * when the turns have become larger, with the next one that comes. */
+/* Two turns at a time are at the disk, which may serve both at once. The count begins with the
+ * first one, and again when turns have become larger, once the smaller one at the disk has come. */
 static ff_status read_for(measurement *m, uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
     const uint64_t began = ff_now_ns();
     count all = {.since_ns = began}, now = all;
     uint64_t last = began;
-    bool anew = true, ended = false;
+    bool anew = false, ended = false;
     ff_status status = FF_OK;
     for (unsigned i = 0; status == FF_OK && !m->failed; i++) {
         turn *own = &m->turn[i % TURNS];
@@ -166,6 +166,7 @@ static ff_status read_for(measurement *m, uint64_t budget_ns, ff_disk_rate *rate
         status = fill(m, own, error);
         ended = status == FF_OK && !own->count;
         if (status != FF_OK || ended) break;
+        if (!i) now.since_ns = all.since_ns = ff_now_ns(); /* a stage was planned */
         ff_engine_submit(m->engine, own->request, own->count);
     }
     uint64_t end = began;
