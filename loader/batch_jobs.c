@@ -156,7 +156,7 @@ static void set_table(ff_cuda_move *move, const ff_loader_settings *settings, co
 ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
                                const ff_batch_parts *parts, ff_error *error) {
     const ff_resident *resident = parts->resident;
-    const ff_loader *loader = parts->loader;
+    ff_loader *loader = parts->loader;
     const ff_batch_buffers *buffers = parts->buffers;
     ff_loader_info info = {.slots = 1};
     ff_slot first = {0}, *slot = loader ? &first : NULL;

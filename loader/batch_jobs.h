@@ -32,7 +32,7 @@ typedef struct ff_batch_parts {
     const ff_loader_kernels *kernels;
     ff_device *device;
     const ff_resident *resident;
-    const ff_loader *loader;
+    ff_loader *loader;
     const ff_batch_buffers *buffers;
     uint32_t channels;    /* per pixel in `buffers` */
     void *values;         /* device: ff_batch_values_bytes of the largest */

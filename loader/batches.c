@@ -387,7 +387,12 @@ ff_batches_info ff_batches_describe(const ff_batches *batches) {
     ff_loader_info ring = ff_loader_describe(batches->loader);
     info.loader.slots = ring.slots;
     info.loader.threads = ring.threads;
+    info.loader.direct = ring.direct;
+    info.loader.beyond_memory_bytes = ring.beyond_memory_bytes;
+    info.loader.memory = ring.memory;
+    info.loader.read_again = ring.read_again;
     info.loader.ahead_bytes = ring.ahead_bytes;
+    info.loader.ahead_blocks = ring.ahead_blocks;
     info.loader.slot_bytes = ring.slot_bytes;
     info.loader.row_bytes = ring.row_bytes;
     info.device_bytes += ring.slots * ring.slot_bytes;

@@ -101,6 +101,44 @@ static size_t gatherer_count(const ff_loader_settings *settings) {
     return (settings->threads ? (size_t)settings->threads : 1) * (settings->later_count + 1);
 }
 
+/* With what is read ahead of them, from the next batch to open on. */
+static ff_status create_gatherers(ff_loader *loader, ff_error *error) {
+    const ff_loader_settings *settings = &loader->settings;
+    const size_t sizes = settings->later_count + 1, gatherers = gatherer_count(settings);
+    if (settings->ahead.bytes && !ff_device_is_absent(loader->device))
+        FF_TRY(ff_ahead_create(&loader->ahead, settings, loader->next_open, error));
+    FF_TRY(ff_alloc(&loader->gatherer, gatherers, sizeof *loader->gatherer, "threads", error));
+    for (size_t i = 0; i < gatherers; i++)
+        FF_TRY(ff_gatherer_create(&loader->gatherer[i], ff_loader_settings_of(settings, i % sizes),
+                                  loader->ahead, error));
+    return FF_OK;
+}
+
+static void destroy_gatherers(ff_loader *loader) {
+    for (size_t i = 0; loader->gatherer && i < gatherer_count(&loader->settings); i++)
+        ff_gatherer_destroy(&loader->gatherer[i]);
+    free(loader->gatherer);
+    loader->gatherer = NULL;
+    ff_ahead_destroy(&loader->ahead);
+}
+
+void ff_loader_turn(ff_loader *loader) {
+    ff_gatherer **mapped = loader->gatherer;
+    ff_reading_turn(&loader->settings, &loader->watch);
+    loader->gatherer = NULL;
+    if (create_gatherers(loader, NULL) != FF_OK) {
+        destroy_gatherers(loader);
+        loader->gatherer = mapped;
+        ff_reading_turn_back(&loader->settings);
+    } else {
+        for (size_t i = 0; i < gatherer_count(&loader->settings); i++)
+            ff_gatherer_destroy(&mapped[i]);
+        free(mapped);
+    }
+    loader->evicted = false;
+    loader->watch = (ff_reading_watch){0};
+}
+
 static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
                             const ff_loader_options *options, ff_error *error) {
     ff_loader_settings *settings = &loader->settings;
@@ -123,13 +161,7 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     if (loader->run_rows < 8) loader->run_rows = 8;
     loader->runs = settings->rows / loader->run_rows + (settings->rows % loader->run_rows != 0);
     if (loader->runs == 0) loader->runs = 1; /* an empty share still has one empty ticket */
-    if (settings->ahead.bytes && !ff_device_is_absent(loader->device))
-        FF_TRY(ff_ahead_create(&loader->ahead, settings, error));
-    const size_t sizes = settings->later_count + 1, gatherers = gatherer_count(settings);
-    FF_TRY(ff_alloc(&loader->gatherer, gatherers, sizeof *loader->gatherer, "threads", error));
-    for (size_t i = 0; i < gatherers; i++)
-        FF_TRY(ff_gatherer_create(&loader->gatherer[i], ff_loader_settings_of(settings, i % sizes),
-                                  loader->ahead, error));
+    FF_TRY(create_gatherers(loader, error));
     if (settings->threads && !ff_device_is_absent(loader->device))
         FF_TRY(ff_threads_start(&loader->threads, settings->threads, "loader", ff_ring_thread,
                                 loader, error));
@@ -176,10 +208,7 @@ void ff_loader_destroy(ff_loader **out) {
     pthread_mutex_unlock(&loader->mutex);
     if (loader->ahead) ff_ahead_abandon(loader->ahead, 0);
     ff_threads_join(&loader->threads);
-    for (size_t i = 0; loader->gatherer && i < gatherer_count(&loader->settings); i++)
-        ff_gatherer_destroy(&loader->gatherer[i]);
-    free(loader->gatherer);
-    ff_ahead_destroy(&loader->ahead);
+    destroy_gatherers(loader);
     /* Copies in flight end before their memory is freed. */
     if (loader->device) loader->device->table->stream_destroy(loader->device, loader->stream);
     for (uint32_t i = 0; loader->ring && i < loader->settings.slots; i++)
@@ -308,8 +337,11 @@ void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed) {
     pthread_mutex_unlock(&loader->mutex);
 }
 
-ff_loader_info ff_loader_describe(const ff_loader *loader) {
-    return ff_loader_settings_describe(&loader->settings);
+ff_loader_info ff_loader_describe(ff_loader *loader) {
+    pthread_mutex_lock(&loader->mutex); /* a thread may turn to another way of reading */
+    const ff_loader_info info = ff_loader_settings_describe(&loader->settings);
+    pthread_mutex_unlock(&loader->mutex);
+    return info;
 }
 
 ff_slot ff_loader_first_slot(const ff_loader *loader, uint32_t epoch) {

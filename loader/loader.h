@@ -61,8 +61,8 @@ typedef struct ff_loader_feed {
 
 /* How samples are read. */
 typedef enum ff_loader_access {
-    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where memory cannot keep them, else mapped; with order
-                         sequential and no threads mapped */
+    FF_ACCESS_AUTO, /* FF_ACCESS_READ where memory cannot keep them, or does not (read_again), else
+                       mapped; with order sequential and no threads mapped */
     FF_ACCESS_MAPPED, /* in place, through the page cache */
     FF_ACCESS_READ,   /* bypassing the page cache where possible: with threads ahead of their use
                          (ahead_bytes), many at a time and neighbours together, each compressed frame
@@ -263,7 +263,10 @@ typedef struct ff_loader_info {
     uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
     ff_host_memory memory;        /* that there was for them */
     bool unmappable;              /* the process may not map all of them, so they are read */
-    uint64_t ahead_bytes;         /* of memory, for what is read ahead; 0 = nothing is */
+    /* Of a set that was mapped at first, as memory seemed to keep it, until pages were read again
+     * and again: the bytes read for each one used. 0 = it is read as at first. */
+    double read_again;
+    uint64_t ahead_bytes; /* of memory, for what is read ahead; 0 = nothing is */
     /* Blocks of a group that could be read whole, where the memory is too little for all of them:
      * each block is then read in parts. 0 = groups fit. */
     uint64_t ahead_blocks;
@@ -272,11 +275,12 @@ typedef struct ff_loader_info {
 /* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".
  */
 typedef struct ff_loader_reading {
-    char text[256];
+    char text[320];
 } ff_loader_reading;
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
 
-ff_loader_info ff_loader_describe(const ff_loader *loader);
+/* How samples are read may change in the course of a loader: the rest stays. */
+ff_loader_info ff_loader_describe(ff_loader *loader);
 
 /* The dtype of a label field's values in a batch. */
 ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64);

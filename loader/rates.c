@@ -9,11 +9,14 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PAGE_BYTES 4096u
 /* Of samples as stored, handled together: they fit a core's cache. */
 #define RUN_BYTES (256u << 10)
 #define RUN_ROWS  64u
+/* Where samples are to be read from the disk first, once. */
+#define COLD_ROWS 8u
 
 #define PAUSE_SECONDS 4e-3
 
@@ -41,7 +44,9 @@ typedef struct bench {
     ff_stage stage;
     bool repeats; /* the same samples, which stay in the cache */
     uint64_t until_ns;
+    uint32_t look_rows; /* after so many the storage's threads look at the clock */
     atomic_uint_fast64_t next, samples;
+    atomic_uint_fast64_t pages, bytes; /* awaited, and read from the disk */
     int count;
     worker *worker; /* [count] */
 } bench;
@@ -54,11 +59,15 @@ static void touch(void *context) {
     (void)bytes[view->tensor_bytes - 1];
 }
 
-static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *batch,
+/* Until the time is over: where a device reads some MiB for each fault, a batch can take minutes.
+ * *done: rows. */
+static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *batch, uint32_t *done,
                           ff_error *error) {
     ff_rows rows = {.settings = &job->settings};
     ff_rows_begin(&rows, batch);
     for (uint32_t row = 0; row < batch->count; row++) {
+        if (row && row % job->look_rows == 0 && ff_now_ns() >= job->until_ns) return FF_OK;
+        *done = row + 1;
         ff_view view;
         const uint64_t number = ff_rows_sample(&rows, batch, row);
         FF_TRY(ff_reader_sample(self->reader, number, &view, error));
@@ -71,18 +80,21 @@ static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *bat
 static void work(void *context, size_t index) {
     bench *job = context;
     worker *self = &job->worker[index];
+    const uint64_t pages = ff_pages_awaited(), bytes = ff_bytes_read();
     do {
         uint64_t number = atomic_fetch_add(&job->next, 1);
         if (job->repeats) number = index % job->settings.sequence.epoch_batches;
         ff_sequence_batch batch = ff_sequence_at(&job->settings.sequence, number);
-        uint32_t failed_row;
+        uint32_t failed_row, done = batch.count;
         if (job->stage == FF_STAGE_STORAGE)
-            self->status = read_run(job, self, &batch, &self->error);
+            self->status = read_run(job, self, &batch, &done, &self->error);
         else
             self->status = ff_gather(self->gatherer, number, &batch, self->memory, self->source,
                                      self->params, 0, batch.count, &failed_row, &self->error);
-        atomic_fetch_add(&job->samples, batch.count);
+        atomic_fetch_add(&job->samples, done);
     } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
+    atomic_fetch_add(&job->pages, ff_pages_awaited() - pages);
+    atomic_fetch_add(&job->bytes, ff_bytes_read() - bytes);
 }
 
 static ff_status create_worker(bench *job, worker *self, ff_error *error) {
@@ -126,10 +138,8 @@ static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *err
     return status;
 }
 
-/* Measures one of the host's stages, with as many threads as the loader would use; with `reads`
- * only the reading within that stage. */
-static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
-                            bool reads, uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+/* For short batches of the whole set, from its start. */
+static ff_loader_options short_batches(ff_dataset *dataset, const ff_loader_options *given) {
     ff_loader_options options = *given;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     uint64_t bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
@@ -140,8 +150,22 @@ static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given,
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.epoch = 0, options.epochs = 0, options.position = 0;
     options.share_total = 0;
-    options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER};
-    bench job = {.stage = reads ? FF_STAGE_STORAGE : stage, .repeats = stage == FF_STAGE_AUGMENT};
+    options.feed = (ff_loader_feed){0};
+    return options;
+}
+
+/* Measures one of the host's stages, with as many threads as the loader would use; with `reads`
+ * only the reading within that stage. */
+static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
+                            bool reads, uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+    ff_loader_options options = short_batches(dataset, given);
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    options.feed.raw = stage == FF_STAGE_GATHER;
+    if (rates->cold && options.batch > COLD_ROWS) options.batch = COLD_ROWS;
+    bench job = {.look_rows = 8,
+                 .stage = reads ? FF_STAGE_STORAGE : stage,
+                 .repeats = stage == FF_STAGE_AUGMENT || rates->cold};
+    ff_disk_rate disk = {0};
     FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
     const bool ahead = job.settings.ahead.bytes && metadata->compression == FF_COMPRESSION_NONE;
     if (ahead && job.stage != FF_STAGE_STORAGE && !job.settings.unmappable) {
@@ -153,9 +177,11 @@ static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given,
     }
     job.count = rates->threads = job.settings.threads ? job.settings.threads : 1;
     if (stage == FF_STAGE_AUGMENT) rates->host_augments = true;
-    ff_status status = ahead && job.stage == FF_STAGE_STORAGE
-                           ? ff_ahead_measure(&job.settings, budget_ns, &rates->rate[stage], error)
-                           : run(&job, budget_ns, &rates->rate[stage], error);
+    const bool measures = ahead && job.stage == FF_STAGE_STORAGE;
+    const ff_status status = measures ? ff_ahead_measure(&job.settings, budget_ns, &disk, error)
+                                      : run(&job, budget_ns, &rates->rate[stage], error);
+    if (measures) rates->rate[stage] = disk.samples;
+    if (stage == FF_STAGE_STORAGE && !job.settings.direct) rates->cold = atomic_load(&job.pages);
     ff_loader_settings_free(&job.settings);
     return status;
 }
@@ -186,21 +212,80 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
     return rate_alone(dataset, options, FF_STAGE_AUGMENT, budget_ns, rates, error);
 }
 
-ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *given,
-                             uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
-                             ff_error *error) {
-    for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) {
-        ff_loader_options options = *given;
-        ff_loader_settings settings;
-        options.order = (ff_order_kind)kind;
-        if (given->order != options.order) options.block = options.group = 0;
-        FF_TRY(ff_loader_settings_init(&settings, dataset, &options, error));
-        rate[kind] = 0;
-        const ff_status status = settings.ahead.bytes
-                                     ? ff_ahead_measure(&settings, budget_ns, &rate[kind], error)
-                                     : FF_OK;
-        ff_loader_settings_free(&settings);
-        FF_TRY(status);
+/* ---- the disk's ----------------------------------------------------------------------------- */
+
+/* In the other order, with its own default blocks. */
+static ff_loader_options in_order(const ff_loader_options *given, ff_order_kind kind) {
+    ff_loader_options options = *given;
+    options.order = kind;
+    if (given->order != kind) options.block = options.group = 0;
+    return options;
+}
+
+static ff_status measure_ahead(ff_dataset *dataset, const ff_loader_options *options,
+                               uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
+    ff_loader_settings settings;
+    FF_TRY(ff_loader_settings_init(&settings, dataset, options, error));
+    const ff_status status =
+        settings.ahead.bytes ? ff_ahead_measure(&settings, budget_ns, rate, error) : FF_OK;
+    ff_loader_settings_free(&settings);
+    return status;
+}
+
+/* Where faults are many, what they have had read is what counts: in the course of an epoch all of
+ * it is used. A slow disk that reads some MiB for each fault is measured with requests of such a
+ * size. */
+static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *given,
+                                uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
+    enum { MANY = 16, LOOK_PARTS = 16 };
+    ff_loader_options options = short_batches(dataset, given);
+    bench job = {.stage = FF_STAGE_STORAGE, .look_rows = 1};
+    double touched;
+    if (ff_dataset_metadata(dataset)->compression != FF_COMPRESSION_NONE) return FF_OK;
+    FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
+    job.count = job.settings.threads ? job.settings.threads : 1;
+    const double sample = (double)job.settings.shard_bytes / (double)job.settings.count;
+    const bool once = !job.settings.beyond_memory_bytes;
+    uint64_t began = ff_now_ns();
+    ff_status status = run(&job, budget_ns / LOOK_PARTS, &touched, error);
+    if (status == FF_OK && atomic_load(&job.pages)) { /* not all is in memory */
+        atomic_store(&job.pages, 0);
+        atomic_store(&job.bytes, 0);
+        began = ff_now_ns();
+        status = run(&job, budget_ns, &touched, error);
+    }
+    const double took = (double)(ff_now_ns() - began);
+    ff_loader_settings_free(&job.settings);
+    FF_TRY(status);
+    const double pages = (double)atomic_load(&job.pages), bytes = (double)atomic_load(&job.bytes);
+    if (pages == 0) return FF_OK;
+    options = in_order(given, FF_ORDER_SEQUENTIAL);
+    options.access = FF_ACCESS_READ;
+    if (!options.threads) options.threads = 1;
+    if (pages >= MANY && bytes > 0)
+        rate->samples = bytes / sample * 1e9 / took;
+    else
+        FF_TRY(measure_ahead(dataset, &options, budget_ns, rate, error));
+    rate->read = 1;
+    rate->once = once;
+    return FF_OK;
+}
+
+ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *given, uint64_t budget_ns,
+                           ff_disk_rate rate[FF_ORDER_KIND_COUNT], ff_error *error) {
+    /* Of block order the way of reading is that of random order, which needs no table. */
+    const bool blocks = given->order == FF_ORDER_BLOCK;
+    ff_loader_options options = in_order(given, blocks ? FF_ORDER_RANDOM : given->order);
+    ff_loader_settings settings;
+    memset(rate, 0, FF_ORDER_KIND_COUNT * sizeof *rate);
+    FF_TRY(ff_loader_settings_init(&settings, dataset, &options, error));
+    const bool ahead = settings.ahead.bytes, mapped = !settings.direct;
+    ff_loader_settings_free(&settings);
+    if (mapped) return measure_mapped(dataset, given, budget_ns, &rate[given->order], error);
+    for (int kind = 0; kind < FF_ORDER_KIND_COUNT && ahead; kind++) {
+        const bool own = (ff_order_kind)kind == given->order; /* matters most */
+        options = in_order(given, (ff_order_kind)kind);
+        FF_TRY(measure_ahead(dataset, &options, (own + 1) * budget_ns, &rate[kind], error));
     }
     return FF_OK;
 }

@@ -29,7 +29,15 @@ typedef struct ff_rates {
     double rate[FF_STAGE_COUNT];
     int threads; /* of storage, gather and the host's augmentation; 0 = none of these */
     bool host_augments;
+    bool cold; /* the storage read pages of a mapped set: other stages are measured without */
 } ff_rates;
+
+/* What the disk does for a loader. */
+typedef struct ff_disk_rate {
+    double samples; /* a second; 0 = nothing was read: the set is in memory */
+    double read;    /* bytes for each one that is used */
+    bool once;      /* in the first epoch alone: memory keeps the set */
+} ff_disk_rate;
 
 /* For a loader of these options on the host, in about 3 * budget_ns, or 5 where samples are
  * compressed: the others are then without the decompression. FF_USAGE, FF_BAD_DATA and
@@ -42,11 +50,14 @@ FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_opt
                                         ff_stage stage, uint64_t budget_ns, ff_rates *rates,
                                         ff_error *error);
 
-/* rate: samples a second that the disk reads in each order, for a loader of these options; 0 where
- * its set is not read ahead (ff_loader_info.ahead_bytes). Takes 3 * budget_ns at most. */
-FF_MUST_USE ff_status ff_rates_of_orders(ff_dataset *dataset, const ff_loader_options *options,
-                                         uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
-                                         ff_error *error);
+/* What the disk does for a loader of these options: of a set that is read ahead
+ * (ff_loader_info.ahead_bytes) in each order, of a mapped one in the loader's own, where pages have
+ * to be read (compressed sets are not measured: their decompression takes longer); elsewhere 0.
+ * Takes about budget_ns for each order, and twice that for the loader's; of a slow disk some times
+ * as long. No loader should read beside it. */
+FF_MUST_USE ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *options,
+                                       uint64_t budget_ns, ff_disk_rate rate[FF_ORDER_KIND_COUNT],
+                                       ff_error *error);
 
 /* Copies of `bytes` from pinned to device memory, a second. */
 FF_MUST_USE ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns,

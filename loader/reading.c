@@ -9,6 +9,8 @@
 enum { AHEAD_PART = 4 };
 /* With other orders than block, whose group is in memory, more has no use. */
 #define AHEAD_MOST (UINT64_C(128) << 20)
+/* What a loader's threads read beside the set: their program. */
+#define OTHER_BYTES (UINT64_C(16) << 20)
 
 /* The files that a loader would map beside those that are mapped already. */
 typedef struct files {
@@ -36,10 +38,17 @@ static ff_status check_maps(ff_loader_settings *settings, const ff_loader_option
                    path, ff_say_bytes(wanted->bytes).text, ff_say_bytes(left.bytes).text);
 }
 
+/* At the memory that there is now. */
+static ff_status look(ff_loader_settings *settings, ff_error *error) {
+    FF_TRY(ff_host_memory_for_files("", settings->given.memory_bytes, &settings->memory, error));
+    settings->beyond_memory_bytes =
+        settings->shard_bytes > settings->memory.bytes ? settings->shard_bytes : 0;
+    return FF_OK;
+}
+
 ff_status ff_reading_measure(ff_loader_settings *settings, const ff_loader_options *options,
                              ff_error *error) {
     files wanted = {0};
-    FF_TRY(ff_host_memory_for_files("", options->memory_bytes, &settings->memory, error));
     for (uint32_t i = 0; i < ff_dataset_shard_count(settings->dataset); i++) {
         ff_shard_info shard;
         FF_TRY(ff_dataset_shard(settings->dataset, i, &shard, error));
@@ -47,8 +56,7 @@ ff_status ff_reading_measure(ff_loader_settings *settings, const ff_loader_optio
         wanted.bytes += shard.mapped ? 0 : shard.file_bytes;
         wanted.count += !shard.mapped;
     }
-    if (settings->shard_bytes > settings->memory.bytes)
-        settings->beyond_memory_bytes = settings->shard_bytes;
+    FF_TRY(look(settings, error));
     return check_maps(settings, options, &wanted, error);
 }
 
@@ -90,19 +98,62 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
     order->group = ff_order_default_group(order->block, samples);
 }
 
+/* Sequential order uses all that a fault reads: without threads, which read ahead, it stays mapped
+ * where that is possible. */
+static bool may_choose(const ff_loader_settings *settings) {
+    return settings->given.access == FF_ACCESS_AUTO &&
+           (settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL);
+}
+
 /* Sets larger than what memory can keep of them are read: each fault of a mapping would read the
- * device's whole read-ahead, and its pages are gone before they are used. Sequential order uses all
- * of them: without threads, which read ahead, it stays mapped where that is possible. */
+ * device's whole read-ahead, and its pages are gone before they are used. */
 void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
-    const bool beyond = settings->beyond_memory_bytes != 0;
-    const bool chosen = options->access == FF_ACCESS_AUTO && beyond &&
-                        (settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL);
+    const bool chosen = settings->beyond_memory_bytes && may_choose(settings);
     settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable;
+}
+
+bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
+                           uint64_t rows, uint64_t read) {
+    if (settings->direct || !may_choose(settings)) return false;
+    const uint64_t others = OTHER_BYTES + ff_dataset_index_bytes(settings->dataset);
+    watch->read += read;
+    watch->used +=
+        (uint64_t)((double)rows * (double)settings->shard_bytes / (double)settings->count);
+    const uint64_t once = watch->used / 4 * 5 + others;
+    if (watch->read > once + 2 * settings->shard_bytes) return true;
+    if (watch->used < settings->shard_bytes) return false;
+    const bool again = watch->read > once, evicted = again && watch->again;
+    if (!evicted) *watch = (ff_reading_watch){.again = again};
+    return evicted;
+}
+
+static void set_direct(ff_loader_settings *settings, bool direct) {
+    settings->direct = direct;
+    settings->ahead =
+        ff_ahead_budget_of(settings, ff_reading_ahead_bytes(settings, &settings->given));
+    for (size_t i = 0; i < settings->later_count; i++) settings->later[i].direct = direct;
+}
+
+void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch) {
+    /* What was counted decides: memory that other files take counts as free. */
+    (void)!look(settings, NULL);
+    settings->read_again = (double)watch->read / (double)(watch->used + 1);
+    set_direct(settings, true);
+}
+
+void ff_reading_turn_back(ff_loader_settings *settings) {
+    settings->read_again = 0;
+    set_direct(settings, false);
 }
 
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {
     ff_loader_reading said;
-    const char *way = info->direct ? "read directly" : "mapped";
+    char way[96];
+    snprintf(way, sizeof way, info->direct ? "read directly" : "mapped");
+    if (info->read_again > 0)
+        snprintf(way, sizeof way,
+                 "read directly since its mapping read %.3g bytes for each one used",
+                 info->read_again);
     if (info->unmappable && !info->beyond_memory_bytes)
         snprintf(said.text, sizeof said.text,
                  "%s: the set has %s in more shards than the process may map (vm.max_map_count)",

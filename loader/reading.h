@@ -20,4 +20,25 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
 /* Sets settings->direct; after the order is resolved. */
 void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options);
 
+/* What a loader's threads had the disk read of a mapped set, and what they used of it. While memory
+ * keeps the set, each page is read once. Where something else takes the memory, pages are read
+ * again, each time with all that the device reads ahead. */
+typedef struct ff_reading_watch {
+    uint64_t read, used; /* bytes, until the whole set's are used */
+    bool again;          /* and before, more was read than used */
+} ff_reading_watch;
+
+/* Adds `rows` rows, for which a thread had the disk read `read` bytes. True where more than 1.25
+ * bytes were read for each one used, twice in turn for a set's bytes, or for fewer in which the
+ * whole set was read twice: reading past the page cache reads about 1. A set that leaves memory
+ * once and comes back is no such case. */
+bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
+                           uint64_t rows, uint64_t read);
+
+/* Samples are read, not mapped, from now on: sets settings->direct, ahead and read_again, and looks
+ * at the memory that there is now. */
+void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch);
+/* They stay mapped. */
+void ff_reading_turn_back(ff_loader_settings *settings);
+
 #endif

@@ -54,14 +54,16 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     uint32_t end = rows - begin < loader->run_rows ? rows : begin + loader->run_rows;
     pthread_mutex_unlock(&loader->mutex);
     const uint64_t began = ff_now_ns(), busy = ff_busy_ns(), pages = ff_pages_awaited();
+    const uint64_t read = ff_bytes_read();
     ff_status status = ff_gather(gatherer, slot->sequence, &slot->batch, slot->pinned, slot->source,
                                  slot->params, begin, end, &failed_row, &error);
     const uint64_t took = ff_now_ns() - began, worked = ff_busy_ns() - busy;
-    const uint64_t awaited = ff_pages_awaited() - pages;
+    const uint64_t awaited = ff_pages_awaited() - pages, got = ff_bytes_read() - read;
     pthread_mutex_lock(&loader->mutex);
     loader->stats.fill_ns += took;
     loader->stats.busy_ns += worked;
     loader->stats.pages_awaited += awaited;
+    loader->evicted |= ff_reading_is_evicted(&loader->watch, &loader->settings, end - begin, got);
     if (status != FF_OK) note_failure(loader, slot, failed_row, status, &error);
     if (--slot->runs_left) return;
     if (slot->status == FF_OK) {
@@ -123,6 +125,10 @@ static bool work_once(ff_loader *loader, int index) {
     uint32_t run = 0;
     ff_ring_slot *slot = take_run(loader, &run), *next = NULL;
     if (!slot && !loader->open && may_open(loader)) next = free_slot(loader);
+    if (next && loader->evicted) {
+        if (loader->busy) return false; /* the last thread that is turns */
+        ff_loader_turn(loader);
+    }
     if (!slot && !next) return false;
     loader->busy++;
     if (slot)
@@ -164,6 +170,7 @@ void ff_ring_fill(ff_loader *loader, uint64_t end_ns) {
     if (!loader->open) {
         ff_ring_slot *slot = free_slot(loader);
         if (!slot || !may_open(loader)) return;
+        if (loader->evicted) ff_loader_turn(loader);
         open_batch(loader, slot);
     }
     ff_ring_slot *slot;

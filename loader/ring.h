@@ -10,6 +10,7 @@
 
 #include "format/base/thread.h"
 #include "loader/gather.h"
+#include "loader/reading.h"
 
 typedef enum ff_ring_state {
     FF_RING_FREE,
@@ -58,6 +59,8 @@ struct ff_loader {
     bool seeking;  /* and they begin nothing */
     bool stop;     /* the loader is being destroyed */
     bool failed;   /* a batch failed: open no other */
+    bool evicted;  /* the next batch that is opened is read, not mapped */
+    ff_reading_watch watch;
     ff_loader_stats stats;
 
     ff_status status; /* the error that acquire returned, to be returned again */
@@ -68,6 +71,11 @@ struct ff_loader {
     ff_ahead *ahead; /* NULL = samples are mapped, or read as they are needed */
     ff_threads *threads;
 };
+
+/* From the next batch to open on, samples are read: memory does not keep the mapped set. Batches
+ * are the same. Where there is no memory for it, the set stays mapped. Called with the lock held,
+ * while no thread is at a slot. */
+void ff_loader_turn(ff_loader *loader);
 
 /* The body of thread number `index`, until the loader stops. */
 void ff_ring_thread(void *loader, int index);

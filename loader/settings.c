@@ -221,8 +221,11 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                      .count = ff_dataset_count(dataset),
                                      .seed = options->seed,
                                      .classes_i64 = options->classes_i64,
-                                     .kept_bytes = options->kept_bytes};
+                                     .kept_bytes = options->kept_bytes,
+                                     .given = *options};
     ff_status status;
+    settings->given.label = NULL;
+    settings->given.sizes = NULL;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
     settings->rows = settings->sequence.rows;
     FF_TRY_DONE(resolve_shape(settings, options, error));
@@ -286,6 +289,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .beyond_memory_bytes = settings->beyond_memory_bytes,
         .memory = settings->memory,
         .unmappable = settings->unmappable,
+        .read_again = settings->read_again,
         .ahead_bytes = settings->ahead.bytes + settings->ahead.plan_bytes,
         .ahead_blocks = settings->ahead.blocks,
     };

@@ -1,5 +1,5 @@
 /* A loader's options, checked and resolved once, before anything is started. Private to loader/.
- * Thread rule: read-only after ff_loader_settings_init. */
+ * Thread rule: read-only after ff_loader_settings_init, but for ff_reading_turn. */
 #ifndef FF_LOADER_SETTINGS_H
 #define FF_LOADER_SETTINGS_H
 
@@ -46,8 +46,10 @@ struct ff_loader_settings {
     bool direct; /* as in ff_loader_info */
     uint64_t shard_bytes, beyond_memory_bytes;
     ff_host_memory memory;
-    bool unmappable;       /* as in ff_loader_info */
-    ff_ahead_budget ahead; /* what is read ahead */
+    bool unmappable;         /* as in ff_loader_info */
+    double read_again;       /* likewise */
+    ff_ahead_budget ahead;   /* what is read ahead */
+    ff_loader_options given; /* without what they point to */
 
     /* Those from later epochs on: all as here but for augment, host, finish, height, width and
      * row_bytes; slots are the same. */

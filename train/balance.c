@@ -66,7 +66,7 @@ static ff_status measure(const ff_trainer_options *options, int64_t batch, doubl
     own.last_batch = FF_LAST_BATCH_DROP;
     own.weights = NULL;
     own.tuning = NULL;
-    own.checkpoints = own.scale_lr = own.reproducible = false;
+    own.checkpoints = own.measures_disk = own.scale_lr = own.reproducible = false;
     own.parts = 0;
     own.first_step = 0;
     FF_TRY(ff_trainer_create(&trainer, &own, error));
@@ -103,6 +103,7 @@ ff_status ff_balance_measure(const ff_trainer_options *options, int64_t *rows, c
     *text = NULL;
     counted.counts = true;
     counted.tuning = NULL;
+    counted.measures_disk = false;
     FF_TRY_DONE(ff_alloc(&room, count, sizeof *room, "shares", error));
     FF_TRY_DONE(ff_alloc(&speed, count, sizeof *speed, "shares", error));
     FF_TRY_DONE(ff_alloc(&most, count, sizeof *most, "shares", error));

@@ -1,5 +1,6 @@
 #include "train/bottleneck.h"
 
+#include "format/base/say.h"
 #include "format/base/thread.h"
 
 #include <string.h>
@@ -8,8 +9,6 @@
 #define WORTH_CHANGING 0.1
 /* From this share of their time, what the workers wait for decides. */
 #define MOSTLY 0.5
-
-#define FASTER_STORAGE "keep the data in memory or on a faster disk, or use --order block"
 
 static void workers_text(const ff_trainer *trainer, const char *otherwise, char *text,
                          size_t size) {
@@ -37,13 +36,33 @@ static void unpacked_text(const ff_trainer *trainer, char *text, size_t size) {
     snprintf(text, size, "pack without --compress%s%s", *workers ? ", or " : "", workers);
 }
 
+/* As it was measured before the run, or where the set has left memory since then, by its order. */
+static ff_promise_advice advise(const ff_trainer *trainer) {
+    const ff_promise unknown = {.order = trainer->order};
+    const bool evicted = ff_feed_describe(trainer->train_feed).loader.read_again > 0;
+    return ff_promise_advise(evicted ? &unknown : &trainer->promise);
+}
+
+/* Whose rate is the run's, but where later epochs have the set in memory. */
+static void storage_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
+                         size_t size) {
+    const ff_disk_rate *promised = ff_promise_own(&trainer->promise);
+    char rate[128] = "";
+    if (promised->samples > 0 && !(promised->once && result->last.epoch > 1))
+        snprintf(rate, sizeof rate, ", which had %s of %.0f expected",
+                 ff_say_rate((double)result->totals.samples * 1e9 / (double)result->totals.train_ns,
+                             "samples")
+                     .text,
+                 promised->samples);
+    snprintf(text, size, "the workers spent %.0f %% of their time waiting for the storage%s: %s",
+             100 * result->storage_share, rate, advise(trainer).text);
+}
+
 static void data_text(const ff_trainer *trainer, const ff_run_result *result, double wait,
                       char *text, size_t size) {
-    char advice[256];
+    char advice[512];
     if (result->storage_share >= MOSTLY)
-        snprintf(advice, sizeof advice,
-                 "the workers spent %.0f %% of their time waiting for the storage: " FASTER_STORAGE,
-                 100 * result->storage_share);
+        storage_text(trainer, result, advice, sizeof advice);
     else if (trainer->verify == FF_VERIFY_ALWAYS)
         snprintf(advice, sizeof advice, "use --verify-data first, which checks each sample once");
     else if (compressed(trainer))
@@ -94,7 +113,7 @@ static void stage_text(const ff_trainer *trainer, const ff_rates *rates, int sta
                        size_t size) {
     switch (stage) {
     case FF_STAGE_STORAGE:
-        snprintf(text, size, "%s", FASTER_STORAGE);
+        snprintf(text, size, "%s", ff_promise_advise(&trainer->promise).text);
         if (compressed(trainer)) unpacked_text(trainer, text, size);
         return;
     case FF_STAGE_COPY:

@@ -61,6 +61,9 @@ ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
     double compute;
     char text[512], note[64];
     FF_TRY(ff_feed_rates(trainer->train_feed, dataset, STAGE_NS, &rates, error));
+    /* One measurement for all that is said. */
+    if (rates.rate[FF_STAGE_STORAGE] > 0 && ff_promise_own(&trainer->promise)->samples > 0)
+        rates.rate[FF_STAGE_STORAGE] = ff_promise_own(&trainer->promise)->samples;
     FF_TRY(compute_rate(trainer, COMPUTE_NS, &compute, error));
     double bytes = (double)ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     snprintf(note, sizeof note, ", %d thread%s", rates.threads, rates.threads == 1 ? "" : "s");

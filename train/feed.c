@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct ff_feed {
@@ -13,6 +14,7 @@ struct ff_feed {
     ff_batches_options batches_options;
     ff_outcome *outcomes;
     ff_feed_info info;
+    char note[sizeof(ff_loader_reading)];
 };
 
 ff_loader_options ff_feed_in_order(const ff_model *model, const char *const *label, uint64_t batch,
@@ -59,6 +61,7 @@ static ff_status create_batches(ff_feed *feed, ff_dataset *dataset, const ff_fee
     feed->info.device_bytes = info.device_bytes;
     feed->info.pinned_bytes = info.pinned_bytes;
     feed->info.placement = info.reason;
+    feed->info.resident = info.placement == FF_PLACEMENT_RESIDENT;
     return FF_OK;
 }
 
@@ -160,6 +163,11 @@ void ff_feed_set_size(ff_feed *feed, int size) {
     if (feed->batches) ff_batches_set_size(feed->batches, size);
 }
 
+static ff_loader_info describe(const ff_feed *feed) {
+    return feed->loader ? ff_loader_describe(feed->loader)
+                        : ff_batches_describe(feed->batches).loader;
+}
+
 ff_feed_info ff_feed_describe(const ff_feed *feed) {
     return feed->info;
 }
@@ -172,11 +180,12 @@ ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns, 
                             error);
 }
 
-ff_status ff_feed_order_rates(const ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
-                              double rate[FF_ORDER_KIND_COUNT], ff_error *error) {
-    const ff_loader_options *options =
-        feed->loader ? &feed->loader_options : &feed->batches_options.loader;
-    return ff_rates_of_orders(dataset, options, budget_ns, rate, error);
+const char *ff_feed_take_note(ff_feed *feed) {
+    const ff_loader_info now = describe(feed);
+    if (now.direct == feed->info.loader.direct) return NULL;
+    feed->info.loader = now;
+    snprintf(feed->note, sizeof feed->note, "%s", ff_loader_say_reading(&now).text);
+    return feed->note;
 }
 
 ff_loader_stats ff_feed_measure(ff_feed *feed) {

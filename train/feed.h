@@ -56,15 +56,15 @@ typedef struct ff_feed_info {
     ff_loader_info loader;
     uint64_t device_bytes, pinned_bytes; /* of a device that is not the host */
     const char *placement;               /* one sentence; NULL where a loader feeds the CPU */
+    bool resident;                       /* the set is on the device */
 } ff_feed_info;
+/* As of the creation or the last ff_feed_take_note. */
 ff_feed_info ff_feed_describe(const ff_feed *feed);
 /* Measures the stages that make its batches (loader/rates.h); before the first batch. */
 FF_MUST_USE ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
                                     ff_rates *rates, ff_error *error);
-/* ff_rates_of_orders for its loader. */
-FF_MUST_USE ff_status ff_feed_order_rates(const ff_feed *feed, ff_dataset *dataset,
-                                          uint64_t budget_ns, double rate[FF_ORDER_KIND_COUNT],
-                                          ff_error *error);
+/* How samples are read, where that has changed since the last call; else NULL. */
+const char *ff_feed_take_note(ff_feed *feed);
 /* Since creation. */
 ff_loader_stats ff_feed_measure(ff_feed *feed);
 

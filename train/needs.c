@@ -113,6 +113,7 @@ static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumul
     options.batch = batch;
     options.accumulate = accumulate;
     options.counts = true;
+    options.measures_disk = false;
     if (trainer->device &&
         ff_device_absent_create(&absent, trainer->needs.device_has, false, NULL) != FF_OK)
         return false;
@@ -226,6 +227,7 @@ ff_status ff_needs_choose_batch(const ff_trainer_options *options, int64_t usual
     counted.batch = usual;
     counted.counts = true;
     counted.tuning = NULL;
+    counted.measures_disk = false;
     FF_TRY(ff_trainer_create(&trainer, &counted, error));
     *batch = most_that_fits(trainer, false, CHOSEN_SHARE, most);
     ff_trainer_destroy(&trainer);

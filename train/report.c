@@ -145,14 +145,15 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s}", "recipe",
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:o}", "recipe",
         ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
         (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
         group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
         trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
         trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
         (json_int_t)trainer->accumulate, "block", (json_int_t)trainer->block, "group",
-        (json_int_t)trainer->group, "reading", ff_loader_say_reading(&feed.loader).text);
+        (json_int_t)trainer->group, "reading", ff_loader_say_reading(&feed.loader).text, "disk",
+        ff_promise_json(&trainer->promise));
     return joined(joined(joined(object, more), updates), ff_summary_ranks(trainer));
 }
 

@@ -5,7 +5,7 @@
  *
  *   {"event": "start", "version", "model", "data", "val", "first_step", ...}; first_step: the steps
  *    that the checkpoint has from which the run resumes; lines of later epochs before it do not
- * count
+ *    count; disk: ff_promise_json
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
  *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an
@@ -13,7 +13,8 @@
  * "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
  *
- *   {"event": "note", "text"}: something that the run does differently than requested
+ *   {"event": "note", "text"}: something that the run does differently than requested, or than was
+ *    expected
  *
  * Values that NVML does not report are left out; "end" has those of the last epoch. Its
  * timed_seconds are whitening, training and the last evaluation, after the warm-up: the time of a

@@ -31,9 +31,12 @@ typedef struct running {
     uint64_t began_ns; /* of the epoch's training in this process */
     uint64_t asked_ns; /* since: the host's waiting for batches */
     ff_saves saves;
-    ff_hashes *hashes;  /* NULL = none are kept */
-    ff_outcome outcome; /* the last one that has arrived */
-    bool goes_on;       /* from a checkpoint; of a job, rank 0's */
+    ff_hashes *hashes;   /* NULL = none are kept */
+    ff_outcome outcome;  /* the last one that has arrived */
+    bool goes_on;        /* from a checkpoint; of a job, rank 0's */
+    uint64_t steps;      /* of this process */
+    ff_epoch_sums begun; /* of the run, before the steps that are timed for a warning */
+    const char *told[2]; /* notes */
     ff_stop stop;
 } running;
 
@@ -84,6 +87,7 @@ static ff_status train_batch(running *run, ff_error *error) {
     run->state.epoch.samples += ff_trainer_samples(trainer, step);
     run->asked_ns += taken.asked_ns;
     run->state.totals.steps++;
+    run->steps++;
     if (!hashed) return FF_OK;
     FF_TRY(collect(run, true, error));
     (void)!ff_hashes_write(run->hashes, &run->outcome, NULL); /* its note is told */
@@ -109,10 +113,48 @@ static void take_times(running *run) {
 }
 
 /* Reports notes, each once. */
-static void tell_note(const running *run) {
+static void tell_note(running *run) {
     const char *notes[] = {ff_step_note(run->trainer->step), ff_hashes_note(run->hashes)};
-    for (int i = 0; i < 2; i++)
-        if (notes[i]) ff_report_note(run->report, notes[i]);
+    const char *reading = ff_feed_take_note(run->trainer->train_feed);
+    for (int i = 0; i < 2; i++) {
+        if (notes[i] && notes[i] != run->told[i]) ff_report_note(run->report, notes[i]);
+        run->told[i] = notes[i];
+    }
+    if (reading) ff_report_note(run->report, reading);
+}
+
+/* The run's times and samples so far. */
+static ff_epoch_sums all_of(const running *run) {
+    const ff_epoch_sums *sums = &run->state.epoch;
+    const ff_run_totals *totals = &run->state.totals;
+    return (ff_epoch_sums){.train_ns = totals->train_ns + sums->train_ns,
+                           .wait_ns = totals->wait_ns + sums->wait_ns,
+                           .samples = totals->samples + sums->samples};
+}
+
+/* Once some steps have shown how long they take alone: a note where the disk, as it was measured,
+ * will hold them back. The first ones take longer. */
+static ff_status expect_waits(running *run, ff_error *error) {
+    enum { FIRST = 2 };
+    const ff_trainer *trainer = run->trainer;
+    const uint64_t timed =
+        ff_machine_device(trainer->machine) ? 32 : 8; /* by events, one in some */
+    char text[512];
+    if (ff_promise_own(&trainer->promise)->samples <= 0) return FF_OK;
+    if (run->steps != FIRST && run->steps != FIRST + timed) return FF_OK;
+    FF_TRY(collect(run, true, error));
+    take_times(run);
+    const ff_epoch_sums now = all_of(run);
+    if (run->steps == FIRST) {
+        run->begun = now;
+        return FF_OK;
+    }
+    const double train_ns = (double)(now.train_ns - run->begun.train_ns);
+    const double alone_ns = train_ns - (double)(now.wait_ns - run->begun.wait_ns);
+    const double rate = (double)(now.samples - run->begun.samples) * 1e9 / fmax(alone_ns, 1);
+    if (ff_promise_warns(&trainer->promise, rate, text, sizeof text))
+        ff_report_note(run->report, text);
+    return FF_OK;
 }
 
 /* A checkpoint of the steps so far. */
@@ -137,6 +179,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(train_batch(run, error));
         tell_note(run);
         FF_TRY(collect(run, false, error));
+        FF_TRY(expect_waits(run, error));
         ff_report_step(run->report, run->state.totals.steps, sums, sums->wait_ns + run->asked_ns,
                        sums->train_ns + ff_now_ns() - run->began_ns);
         if (batch + 1 == trainer->batches ||

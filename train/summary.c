@@ -139,31 +139,6 @@ static void print_sizes(FILE *out, const ff_trainer *trainer) {
             trainer->splits.width);
 }
 
-/* "15452 samples/s in this order, an epoch in 65 s; with --order block 48210 samples/s", of a set
- * that is read ahead: measured, and left out where it cannot be. */
-static void print_disk(FILE *out, const ff_trainer *trainer) {
-    enum { BUDGET_NS = 250000000 };
-    double rate[FF_ORDER_KIND_COUNT];
-    ff_dataset *train = trainer->splits.train;
-    if (ff_feed_order_rates(trainer->train_feed, train, BUDGET_NS, rate, NULL) != FF_OK) return;
-    const double own = rate[trainer->order];
-    if (own <= 0) return;
-    const double seconds = (double)ff_dataset_count(train) / own;
-    fprintf(out, "disk           %s in this order, an epoch in %.3g %s",
-            ff_say_rate(own, "samples").text,
-            seconds < 120    ? seconds
-            : seconds < 7200 ? seconds / 60
-                             : seconds / 3600,
-            seconds < 120    ? "s"
-            : seconds < 7200 ? "minutes"
-                             : "hours");
-    const ff_order_kind other = trainer->order == FF_ORDER_BLOCK ? FF_ORDER_RANDOM : FF_ORDER_BLOCK;
-    if (rate[other] > 0)
-        fprintf(out, "; with --order %s %s", ff_order_name(other),
-                ff_say_rate(rate[other], "samples").text);
-    fputc('\n', out);
-}
-
 /* "order block (341 samples a block, 2048 blocks a group), seed 0, 1 worker, verify first, ..." */
 static void print_loader(FILE *out, const ff_trainer *trainer) {
     static const char *const verify[] = {"off", "first", "always"};
@@ -179,7 +154,7 @@ static void print_loader(FILE *out, const ff_trainer *trainer) {
             verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
     if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
     fprintf(out, "reading        %s\n", ff_loader_say_reading(&feed.loader).text);
-    if (feed.loader.ahead_bytes) print_disk(out, trainer);
+    ff_promise_print(out, &trainer->promise);
 }
 
 static void print_data(FILE *out, const ff_trainer *trainer) {

@@ -11,6 +11,7 @@
 #include "train/model.h"
 #include "train/needs.h"
 #include "train/planned_device.h"
+#include "train/promise.h"
 #include "train/recipe_table.h"
 #include "train/schedule.h"
 #include "train/sizes.h"
@@ -42,6 +43,7 @@ typedef struct ff_trainer_options {
     const ff_model_device *planned; /* for --dry-run: an absent device; must outlive the trainer */
     const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
     bool counts;         /* memory is counted, not allocated: nothing can run */
+    bool measures_disk;  /* before batches are made: ff_trainer.promise */
     bool checkpoints;    /* the run keeps some: their copy counts as host memory */
     uint64_t first_step; /* of a run that goes on: the steps done */
     const char *weights; /* file or folder (weights.h); NULL = initial values */
@@ -151,6 +153,7 @@ typedef struct ff_trainer {
     ff_device *counted;
     ff_planned_device *stand_in;
     ff_needs needs;
+    ff_promise promise; /* with measures_disk; else nothing */
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input;        /* of train_feed */
     ff_loader_size input_sizes[FF_SIZES]; /* its sizes: those of `sizes` */

@@ -221,6 +221,15 @@ ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step) {
     return input;
 }
 
+/* Before the loader's threads read ahead. */
+static void measure_disk(ff_trainer *trainer, const ff_trainer_options *options,
+                         const ff_loader_options *loader) {
+    const ff_job *job = options->job;
+    if (options->measures_disk && options->placement != FF_PLACEMENT_RESIDENT)
+        ff_promise_measure(&trainer->promise, trainer->splits.train, loader,
+                           job ? job->size / ff_job_sharing(job, job->rank, true) : 1);
+}
+
 static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *options,
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
@@ -246,7 +255,9 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.sizes = trainer->input_sizes + 1;
     train.size_count = (size_t)trainer->size_count - 1;
     trainer->train_input = train;
+    measure_disk(trainer, options, &train);
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));
+    if (ff_feed_describe(trainer->train_feed).resident) trainer->promise = (ff_promise){0};
     if (!splits->val) return FF_OK;
 
     const int ranks = options->job ? options->job->size : 1;

@@ -231,6 +231,7 @@ ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t r
     ff_trainer_options options = *trainer->options;
     ff_trainer *rank = NULL;
     ff_status status;
+    options.measures_disk = false;
     *world = (ff_world){.ranks = (int)ranks,
                         .batch = trainer->batch,
                         .estimated = card != NULL,

@@ -168,3 +168,8 @@ uint64_t ff_pages_awaited(void) {
     struct rusage usage;
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0;
 }
+
+uint64_t ff_bytes_read(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_inblock * 512 : 0;
+}

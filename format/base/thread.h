@@ -44,5 +44,8 @@ uint64_t ff_busy_ns(void);
 /* The pages that the calling thread waited for so far, as they had to be read: major
  * faults. */
 uint64_t ff_pages_awaited(void);
+/* The bytes that the calling thread had the storage read so far, also by faults and what they read
+ * ahead; 0 where the file system does not count them (FUSE). */
+uint64_t ff_bytes_read(void);
 
 #endif

@@ -130,7 +130,8 @@ static void request_done(void *context, ff_request *request) {
     pthread_mutex_unlock(&ahead->mutex);
 }
 
-ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ff_error *error) {
+ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, uint64_t first,
+                          ff_error *error) {
     ff_ahead *ahead;
     ff_status status;
     *out = NULL;
@@ -140,6 +141,7 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ff
     pthread_cond_init(&ahead->planned, NULL);
     pthread_cond_init(&ahead->read, NULL);
     ahead->abandoned = UINT64_MAX;
+    ahead->next = first * settings->rows;
     ahead->packed = settings->metadata->compression == FF_COMPRESSION_ZSTD;
     ahead->arena_bytes = settings->ahead.bytes;
     ahead->plan = (ff_ahead_plan){

@@ -29,9 +29,9 @@
 
 typedef struct ff_ahead ff_ahead;
 
-/* Begins to read for settings->sequence. The settings must outlive it. */
+/* Begins to read for settings->sequence, from batch `first` on. The settings must outlive it. */
 FF_MUST_USE ff_status ff_ahead_create(ff_ahead **ahead, const ff_loader_settings *settings,
-                                      ff_error *error);
+                                      uint64_t first, ff_error *error);
 /* NULL is accepted. */
 void ff_ahead_destroy(ff_ahead **ahead);
 

@@ -144,9 +144,8 @@ done:
     return status;
 }
 
-ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader,
-                                 ff_dataset *dataset, const ff_library_settings *settings,
-                                 ff_error *error) {
+ff_status ff_library_plan_create(ff_library_plan **plan, ff_loader *loader, ff_dataset *dataset,
+                                 const ff_library_settings *settings, ff_error *error) {
     const ff_slot slot = ff_loader_first_slot(loader, 0);
     const size_t most = most_tensors(slot.label_count, slot.mix != NULL);
     return create(plan, &slot, ff_loader_describe(loader).slot_bytes, ff_library_batch_bytes(most),

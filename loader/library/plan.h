@@ -50,7 +50,7 @@ FF_MUST_USE ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *d
 
 /* The plan of a loader that was created with them. Has one user. On a device `slot` has the
  * addresses of the buffers, of so many bytes, from which batches are copied. */
-FF_MUST_USE ff_status ff_library_plan_create(ff_library_plan **plan, const ff_loader *loader,
+FF_MUST_USE ff_status ff_library_plan_create(ff_library_plan **plan, ff_loader *loader,
                                              ff_dataset *dataset,
                                              const ff_library_settings *settings, ff_error *error);
 FF_MUST_USE ff_status ff_library_plan_create_device(ff_library_plan **plan, const ff_slot *slot,

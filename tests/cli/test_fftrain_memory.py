@@ -78,7 +78,8 @@ found = runs.recipe("small") if done.returncode == 0 else {}
 tap.ok((found.get("order"), found.get("block"), found.get("group"), found.get("memory")) == ("block", "2", "64", None),
        "the recipe has the block and the group", str(found) + done.stderr)
 done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--dry-run")
-measured = re.search(r"^disk           \d+ samples/s in this order, an epoch in [0-9.e+-]+ s; with --order random \d+ samples/s$", done.stdout, re.M)
+line = r"order %s: \d+ samples/s, [0-9.]+ bytes read for each used, an epoch in [0-9.e+-]+ s\n +"
+measured = re.search("^disk           " + "".join(line % order for order in ("random", "block", "sequential")) + "recommended: --order (block|random), ", done.stdout, re.M)
 tap.ok(measured, "the summary has the disk's rates", done.stdout)
 start = events("small", "start")[0]
 tap.ok((start["block"], start["group"]) == (2, 64) and start["reading"].startswith("read directly: the set has "), "and so has the log", start)

@@ -4,6 +4,8 @@
 #include "format/base/thread.h"
 #include "train/bottleneck.h"
 
+#include <stdlib.h>
+
 static ff_trainer *trainer_of(const char *folder, bool compressed, const char *augment) {
     set_spec spec = plain_set(60);
     spec.zstd = compressed;
@@ -65,6 +67,65 @@ static void each_cause_has_its_advice(void **state) {
     remove_folder(folder);
 }
 
+static void warns(ff_trainer *trainer, double steps, const char *wanted) {
+    char text[512] = "";
+    const bool found = ff_promise_warns(&trainer->promise, steps, text, sizeof text);
+    if (found != (wanted != NULL) || (wanted && !strstr(text, wanted)))
+        fail_msg("not '%s': %s", wanted ? wanted : "", text);
+}
+
+static void recommends(ff_trainer *trainer, const char *wanted) {
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    ff_promise_print(file, &trainer->promise);
+    fclose(file);
+    if (!strstr(text, wanted)) fail_msg("not '%s': %s", wanted, text);
+    free(text);
+}
+
+/* What was measured before the run is what is said of the disk, and advised. */
+static void a_promise_is_kept(void **state) {
+    (void)state;
+    char *folder = new_folder();
+    ff_trainer *trainer = trainer_of(folder, false, "flip");
+    ff_promise *promise = &trainer->promise;
+    const double slow[] = {10, 100, 0, 100};
+    warns(trainer, 1e9, NULL);
+    *promise = (ff_promise){.order = FF_ORDER_RANDOM, .samples = 360000};
+    promise->rate[FF_ORDER_RANDOM] = (ff_disk_rate){.samples = 10, .read = 1.5};
+    promise->rate[FF_ORDER_BLOCK] = (ff_disk_rate){.samples = 50, .read = 1};
+    says(trainer, 0.5, 0.9, "the storage, which had 1000000 samples/s of 10 expected: use --order");
+    says(trainer, 0.5, 0.9,
+         "use --order block, with 5.0 times as many samples/s, or keep the data");
+    rates_say(trainer, slow, 50, "use --order block, with 5.0 times as many samples/s");
+    recommends(trainer,
+               "disk           order random: 10.0 samples/s, 1.50 bytes read for each used, "
+               "an epoch in 10 hours\n               order block: 50.0 ");
+    recommends(trainer, "recommended: --order block, with 5.0 times as many samples/s\n");
+    warns(trainer, 12, NULL);
+    warns(trainer, 12.6,
+          "the steps will spend 21 % of their time waiting for data: the disk reads "
+          "10.0 samples/s, and the steps could use 12.6 samples/s; an epoch takes "
+          "10 hours; use --order block, with 5.0");
+    promise->rate[FF_ORDER_BLOCK].samples = 11;
+    says(trainer, 0.5, 0.9, "expected: keep the data in memory or on a faster disk.");
+    recommends(trainer, "recommended: --order random, as it is\n");
+    promise->order = FF_ORDER_BLOCK;
+    recommends(trainer,
+               "recommended: --order random, with 0.91 times as many samples/s, and better");
+    promise->rate[FF_ORDER_BLOCK].samples = 50;
+    recommends(trainer, "recommended: --order block, as it is\n");
+    rates_say(trainer, slow, 50, "as much; keep the data in memory or on a faster disk.");
+    promise->order = FF_ORDER_RANDOM;
+    promise->rate[FF_ORDER_RANDOM].once = true;
+    says(trainer, 0.5, 0.9, "expected: keep the data on a faster disk.");
+    warns(trainer, 20, "50 % of the first epoch waiting for data");
+    recommends(trainer, "10.0 samples/s in the first epoch, in 10 hours; memory keeps the set\n");
+    ff_trainer_destroy(&trainer);
+    remove_folder(folder);
+}
+
 /* Without augmentation the samples themselves are what can change. */
 static void samples_have_advice(bool compressed, double storage, const char *wanted) {
     char *folder = new_folder();
@@ -89,6 +150,7 @@ static void compressed_sets_say_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_cause_has_its_advice),
+        cmocka_unit_test(a_promise_is_kept),
         cmocka_unit_test(nothing_is_shortened_that_is_not_there),
         cmocka_unit_test(compressed_sets_say_so),
     };

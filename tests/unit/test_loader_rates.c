@@ -46,20 +46,24 @@ static void of_orders(void **state) {
     set_spec set = plain_set(150);
     ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = ff_loader_defaults();
-    double rate[FF_ORDER_KIND_COUNT];
+    ff_disk_rate rate[FF_ORDER_KIND_COUNT];
     options.threads = 2;
-    assert_ok(ff_rates_of_orders(dataset, &options, 1000000, rate, error));
-    for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) assert_true(rate[kind] == 0);
+    /* It was written just now, so it is in memory. */
+    assert_ok(ff_rates_of_disk(dataset, &options, 1000000, rate, error));
+    for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) assert_true(rate[kind].samples == 0);
     options.access = FF_ACCESS_READ;
     for (int given = 0; given < FF_ORDER_KIND_COUNT; given++) {
         options.order = (ff_order_kind)given;
         options.block = options.group = given == FF_ORDER_BLOCK ? 3 : 0;
         const uint64_t began = ff_now_ns();
-        assert_ok(ff_rates_of_orders(dataset, &options, UINT64_MAX, rate, error));
+        assert_ok(ff_rates_of_disk(dataset, &options, UINT64_MAX, rate, error));
         const double seconds = (double)(ff_now_ns() - began) * 1e-9;
         /* Each ends with its epoch: 150 rows, and the padding of the batch. */
         for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++)
-            assert_true(rate[kind] * seconds >= 149);
+            assert_true(rate[kind].samples * seconds >= 149);
+        /* Of neighbours whole blocks are read, at random those of each sample. */
+        assert_true(rate[FF_ORDER_SEQUENTIAL].read >= 1 && rate[FF_ORDER_SEQUENTIAL].read < 1.3);
+        assert_true(rate[FF_ORDER_RANDOM].read >= 1);
     }
     ff_dataset_close(&dataset);
     set_remove(&set);

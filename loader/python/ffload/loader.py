@@ -249,12 +249,12 @@ class Loader:
     def stats(self) -> Dict[str, Any]:
         """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
         fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them; and
-        reading: how the set's files are read, and why."""
+        reading: how the set's files are read now, and why."""
         wait, fill, samples, batches, blocks = self.own.stats()
         seconds = time.monotonic() - self._began if self._began is not None else 0.0
         return {"wait_seconds": wait / 1e9, "wait_share": wait / 1e9 / seconds if seconds > 0 else 0.0,
                 "fill_seconds": fill / 1e9, "samples": samples, "batches": batches, "blocks": blocks,
-                "reading": self._about["reading"]}
+                "reading": json.loads(self.own.describe())["reading"]}
 
     def describe(self) -> Dict[str, Any]:
         """batches, samples, rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement

@@ -232,7 +232,7 @@ FFLOAD_API void ffload_loader_destroy(ffload_loader **loader);
 
 /* What it gives, as JSON: an object with batches (of an epoch from its start), samples (of the
  * set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
- * and reason (a sentence: why this placement), reading (how the files are read, and why), and
+ * and reason (a sentence: why this placement), reading (how the files are read now, and why), and
  * tensors, an array of {name, dtype, shape, strides} of a full batch. Names are percent-escaped.
  * Valid until the next call of this function or the end of the loader. */
 FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,

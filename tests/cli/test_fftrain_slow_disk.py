@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Slow disks: what is promised before the first step is what --diagnose, the run's log and its last sentence say, within 15 %; and sets
+whose pages memory no longer keeps in the course of a run. Prints TAP."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+import runs  # noqa: E402
+from limits import Limits, drop, missing  # noqa: E402
+from runs import events, fftrain, make, stored_bytes  # noqa: E402
+
+os.chdir(tempfile.mkdtemp())
+MB = 10**6
+# Large samples in small crops: the disk is what a run waits for, also on a busy machine.
+COUNT, SAMPLE = 700, 3 * 128 * 128
+make("set", "--count", COUNT, "--height", 128, "--width", 128, "--channels", 3, "--dtype", "u8", "--statistics", "--shard-size", "8M")
+RUN = ["--data", "set", "--val", "none", "--model", "smallnet", "--batch", 20, "--epochs", 3, "--threads", 1, "--workers", 1, "--crop", 8, "--augment", "none"]
+RATE = r"([0-9.]+) samples/s"
+
+
+def near(*rates):
+    return min(rates) > 0 and max(rates) <= 1.15 * min(rates)
+
+
+def number(pattern, text):
+    found = re.search(pattern, text, re.M)
+    return float(found[1]) if found else 0
+
+
+def attempt(name, order, run, limits, once):
+    """A run and --diagnose: (what they print and log, the rates of the disk by each)"""
+    shutil.rmtree(name, ignore_errors=True)
+    if once:
+        drop("set")
+    done = fftrain(*RUN, *run, "--order", order, "--out", name, limit=limits.enter)
+    if once:
+        drop("set")
+    found = fftrain(*RUN, *run, "--order", order, "--diagnose", limit=limits.enter)
+    if done.returncode or found.returncode:
+        raise RuntimeError(done.stderr + found.stderr)
+    promised = number(r"^disk +" + RATE + " in the first epoch" if once else r"^ *(?:disk)? +order %s: %s," % (order, RATE), done.stdout)
+    # Before the first epoch begins some of its batches are ready.
+    epoch = events(name, "epoch")[0 if once else -1]["samples_per_second"]
+    last = number(r"waiting for the storage, which had " + RATE, done.stdout)
+    diagnosed = number(r"^storage +" + RATE, found.stdout)
+    return done, found, [promised, events(name, "start")[0]["disk"][order]["samples_per_second"], epoch, last, diagnosed]
+
+
+def agrees(name, order, run, read, once=False):
+    """A run and --diagnose say the same of a disk that reads so many bytes a second: in one of three attempts, since other work may
+    take the processors while the disk is measured."""
+    with Limits(read=read) as limits:
+        for _ in range(3):
+            done, found, rates = attempt(name, order, run, limits, once)
+            if near(*rates):
+                break
+    told = done.stdout + found.stdout
+    tap.ok(near(*rates), "%s: the same in all places" % name, "%s\n%s" % (rates, told))
+    disk = events(name, "start")[0]["disk"]
+    logged = disk[order]
+    tap.ok(abs(logged["epoch_seconds"] * logged["samples_per_second"] / COUNT - 1) < 1e-3 and logged["first_epoch_alone"] == once and
+           list(disk) == ([order] if once else ["random", "block", "sequential"]), "%s: in the log" % name, disk)
+    tap.ok(found.stdout.splitlines()[-1].startswith("Bottleneck: storage; "), "%s: --diagnose names the storage" % name, found.stdout)
+    notes = [event["text"] for event in events(name, "note")]
+    warning = re.compile(r"the steps will spend [0-9]+ %% of %s waiting for data: the disk reads " % ("the first epoch" if once else "their time"))
+    tap.ok(sum(warning.match(note) is not None for note in notes) == 1, "%s: a warning, once" % name, notes)
+    tap.ok(done.stdout.find("note: the steps will") < done.stdout.find("\n    1 "), "%s: before the first epoch's end" % name, told)
+    # What a block device's bytes allow.
+    used = logged["samples_per_second"] * SAMPLE * logged["read_per_used"]
+    tap.ok(0.8 * read < used < 1.2 * read, "%s: it is the disk's rate" % name, "%g of %g" % (used, read))
+
+
+why = missing(read=MB)
+if why:
+    tap.skip("what is promised of slow disks", why)
+else:
+    for order in ("random", "block", "sequential"):
+        agrees(order, order, ["--memory", "8M"], 8 * MB)
+
+# ---- memory that goes in the course of a run ----
+MIB = 1 << 20
+LARGE = ["--data", "large", "--val", "none", "--model", "smallnet", "--batch", 20, "--epochs", 25, "--threads", 1, "--workers", 2, "--crop", 8, "--augment", "none", "--order"]
+
+
+def evicted(order):
+    """From the second epoch on a neighbour has most of the memory: samples are read then, and the weights are the same."""
+    name = "evicted-" + order
+    drop("large") # so that its pages are the group's
+    with Limits(memory=300 * MIB) as limits:
+        run = subprocess.Popen([runs.FFTRAIN, *map(str, LARGE), order, "--out", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               preexec_fn=limits.enter, env={**os.environ, **runs.ENVIRONMENT})
+        until = time.time() + 60
+        while run.poll() is None and time.time() < until and not (os.path.exists(name + "/log.jsonl") and events(name, "epoch")):
+            time.sleep(0.02)
+        limits.take(230 * MIB)
+        told = run.communicate()[0]
+    notes = [event["text"] for event in events(name, "note") if event["text"].startswith("read directly since its mapping read ")]
+    tap.ok(run.returncode == 0 and len(notes) == 1 and events(name, "start")[0]["reading"].startswith("mapped: ") and notes[0].endswith("left of its cgroup's limit"),
+           "order %s, set evicted: a note says that it is read directly, once" % order, told)
+    calm = fftrain(*LARGE, order, "--out", "calm-" + order)
+    tap.ok(calm.returncode == 0 and not [event for event in events("calm-" + order, "note") if "read directly" in event["text"]],
+           "order %s: a set that stays in memory is mapped to the end" % order, calm.stdout + calm.stderr)
+    weights = [stored_bytes(folder + "/checkpoints/last/model.safetensors") for folder in (name, "calm-" + order)]
+    tap.ok(weights[0] == weights[1], "order %s: the same weights" % order)
+
+
+why = missing(memory=400 * MIB)
+if why:
+    tap.skip("sets that leave memory in the course of a run", why)
+else:
+    make("large", "--count", 3400, "--height", 128, "--width", 128, "--channels", 3, "--dtype", "u8", "--statistics", "--shard-size", "16M")
+    for order in ("random", "block"):
+        evicted(order)
+
+# ---- nothing is said where there is nothing to wait for ----
+with open("set/index.ffx", "rb") as file:
+    file.read()
+for name in os.listdir("set"):
+    with open("set/" + name, "rb") as file:
+        file.read()
+done = fftrain(*RUN, "--out", "warm")
+tap.ok(done.returncode == 0 and "\ndisk " not in done.stdout and events("warm", "start")[0]["disk"] is None and not events("warm", "note"),
+       "a set in memory: no word of the disk", done.stdout + done.stderr)
+
+tap.finish()
