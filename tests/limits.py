@@ -1,33 +1,28 @@
-"""Processes that have less memory, or a slower disk, than the machine: in control groups (v1) of their own. Needs root."""
+"""Processes that have less memory (memory_group.py), or a slower disk, than the machine; the disk by a control group of version 1. Needs root."""
 import os
 import subprocess
 import sys
 import tempfile
 
-FOLDERS = {"memory": "/sys/fs/cgroup/memory", "blkio": "/sys/fs/cgroup/blkio"}
+import memory_group
+
+DISKS = "/sys/fs/cgroup/blkio"
 
 
 class Limits:
     """With it, subprocess.Popen(..., preexec_fn=limits.enter). memory: bytes; read: bytes a second of the disk that `folder` is on."""
 
     def __init__(self, memory=None, read=None, folder="."):
-        self.groups, self.takers = {}, []
-        device = os.stat(folder).st_dev
-        self.disk = "%d:%d" % (os.major(device), os.minor(device))
+        self.memory, self.disk, self.takers = memory and memory_group.MemoryGroup(memory), None, []
+        if not read:
+            return
         try:
-            if memory:
-                self.write("memory", "memory.limit_in_bytes", str(memory))
-            if read:
-                self.write("blkio", "blkio.throttle.read_bps_device", "%s %d" % (self.disk, read))
+            self.disk = tempfile.mkdtemp(prefix="ff_test_", dir=DISKS)
+            device = os.stat(folder).st_dev
+            memory_group.put(self.disk, "blkio.throttle.read_bps_device", "%d:%d %d" % (os.major(device), os.minor(device), read))
         except OSError:
             self.close()
             raise
-
-    def write(self, kind, name, value):
-        if kind not in self.groups:
-            self.groups[kind] = tempfile.mkdtemp(prefix="ff_test_", dir=FOLDERS[kind])
-        with open(os.path.join(self.groups[kind], name), "w", encoding="ascii") as file:
-            file.write(value)
 
     def take(self, size):
         """Starts a process of the group that takes so many bytes of its memory; returns when it has them."""
@@ -37,16 +32,18 @@ class Limits:
         self.takers.append(taker)
 
     def enter(self):
-        for group in self.groups.values():
-            with open(group + "/cgroup.procs", "w", encoding="ascii") as file:
-                file.write("0")
+        if self.memory:
+            self.memory.enter()
+        if self.disk:
+            memory_group.put(self.disk, "cgroup.procs", 0)
 
     def close(self):
         for taker in self.takers:
             taker.communicate()
-        for group in self.groups.values():
-            os.rmdir(group)
-        self.groups = {}
+        if self.memory:
+            self.memory.remove()
+        if self.disk:
+            os.rmdir(self.disk)
 
     def __enter__(self):
         return self
@@ -62,14 +59,11 @@ def missing(folder=".", **limits):
     try:
         Limits(folder=folder, **limits).close()
     except OSError as error:
-        return "no control group (v1): %s" % error
+        return "no control group: %s" % error
     return None
 
 
 def drop(folder):
     """The files of a folder leave the page cache, where nothing maps them."""
-    for name in os.listdir(folder):
-        file = os.open(os.path.join(folder, name), os.O_RDONLY)
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(file)
+    memory_group.sync(folder)
+    memory_group.drop(folder)

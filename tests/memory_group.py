@@ -16,6 +16,11 @@ def text(*path):
         return ""
 
 
+def put(folder, name, value):
+    with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+        file.write(str(value))
+
+
 def number(lines, word):
     """The number after this word at the start of a line; 0 where there is none."""
     return next((int(line.split()[1]) for line in lines.splitlines() if line.split()[:1] == [word]), 0)
@@ -33,26 +38,21 @@ class MemoryGroup:
     def __init__(self, limit):
         self.v2 = not os.path.exists(VERSION_1 + "/memory.limit_in_bytes")
         if self.v2:
-            self.put(VERSION_2, "cgroup.subtree_control", "+memory")
+            put(VERSION_2, "cgroup.subtree_control", "+memory")
         self.path = tempfile.mkdtemp(prefix="ff_test_", dir=VERSION_2 if self.v2 else VERSION_1)
         self.peak, self.ends, self.watcher = 0, threading.Event(), None
         try:
-            self.put(self.path, "memory.max" if self.v2 else "memory.limit_in_bytes", limit)
+            put(self.path, "memory.max" if self.v2 else "memory.limit_in_bytes", limit)
             for name, value in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", limit)):
                 if os.path.exists(os.path.join(self.path, name)):
-                    self.put(self.path, name, value)
+                    put(self.path, name, value)
         except OSError:
             self.remove()
             raise
 
-    @staticmethod
-    def put(folder, name, value):
-        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
-            file.write(str(value))
-
     def enter(self):
         """For preexec_fn: the process and its children belong to the group."""
-        self.put(self.path, "cgroup.procs", 0)
+        put(self.path, "cgroup.procs", 0)
 
     def watch(self):
         """The peak of the memory that is not page cache: what its processes wrote, and what they share."""
