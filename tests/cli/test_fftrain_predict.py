@@ -288,7 +288,7 @@ numpy.save("x.npy", numpy.random.RandomState(1).rand(40, 5, 12, 12).astype("floa
 numpy.savez("arrays.npz", x_train=numpy.load("x.npy"), y_train=numpy.arange(40) % 3, x_test=numpy.load("x.npy"), y_test=numpy.arange(40) % 3)
 made("arrays.npz", "-o", "arrays", "--array-layout", "chw", program=FFPACK)
 made("--data", "arrays", "--model", "smallnet", *COMMON, "--out", "net-arrays")
-refused("a net for arrays", 65, ["net-arrays: was trained on arrays with 5 channels, not on image files"], "predict", "-c", "net-arrays", "photos/test")
+refused("a net for arrays", 65, ["net-arrays/checkpoints/best: was trained on arrays with 5 channels, not on image files"], "predict", "-c", "net-arrays", "photos/test")
 
 # ---- sets that record no size: images become as large; grey ones grey
 
