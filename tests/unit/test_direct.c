@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -15,6 +16,7 @@ static struct {
     bool refuse;      /* direct reads fail with EINVAL */
     bool at_end;      /* reads return 0 bytes */
     int calls, unaligned;
+    int opened; /* files for direct reads */
 } fake;
 
 ssize_t pread(int file, void *to, size_t length, off_t offset) {
@@ -39,6 +41,15 @@ ssize_t pread(int file, void *to, size_t length, off_t offset) {
         return (ssize_t)given;
     }
     return syscall(SYS_pread64, file, to, length, offset);
+}
+
+int open(const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    const unsigned mode = flags & O_CREAT ? va_arg(arguments, unsigned) : 0;
+    va_end(arguments);
+    fake.opened += (flags & O_DIRECT) != 0;
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 static const set_spec base = {.dtype = FF_F16,
@@ -106,6 +117,23 @@ static void interrupted_and_refused(void **state) {
     fake.refuse = true;
     check_all(folder);
     fake.refuse = false;
+}
+
+/* Shards stay open while others are read. */
+static void files_stay_open(void **state) {
+    const char *folder = *state;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
+    assert_ok(ff_reader_open_direct(&reader, dataset, error));
+    fake.opened = 0;
+    for (uint64_t i = 0; i < base.per_shard; i++)
+        for (uint64_t shard = 0; shard < base.items / base.per_shard; shard++)
+            set_check_sample(&base, dataset, reader, i + shard * base.per_shard,
+                             i + shard * base.per_shard);
+    assert_int_equal(fake.opened, base.items / base.per_shard);
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
 }
 
 /* More shards than files may be open at a time. */
@@ -210,6 +238,7 @@ int main(void) {
         cmocka_unit_test(interrupted_and_refused),
         cmocka_unit_test(a_file_that_shrinks),
         cmocka_unit_test(compressed_frames),
+        cmocka_unit_test(files_stay_open),
         cmocka_unit_test(many_shards),
         cmocka_unit_test(few_descriptors),
         cmocka_unit_test(a_file_that_is_replaced), /* the last one: the set is broken now */
