@@ -252,7 +252,7 @@ for data, crop in (("sizes", 16), ("sizes", 24), ("larger", 24), ("larger", 36))
     for run, val in (("without", ["--val", "none"]), ("with", ["--val", data + "/train"])):
         shutil.rmtree(run, ignore_errors=True)
         done = fftrain("--data", data + "/train", *val, "--model", "smallnet", "--augment", "rrc=%d,flip" % crop, *REST[2:], "--epochs", 2, "--out", run)
-    found = [numbers(data + "/train", "-c", run) for run in ("without", "with")]
+    found = [numbers(data + "/train", "-c", run + "/checkpoints/last") for run in ("without", "with")]
     resize = [starts(run)[0]["val_resize"] for run in ("without", "with")]
     tap.ok(found[0] == found[1] and found[0][1] == epochs("with")[-1]["val_accuracy"] and resize == [crop * 8 // 7] * 2,
            "rrc=%d of %s: evaluated alike, with a validation set or without" % (crop, data), (found, resize, done.stderr))

@@ -143,7 +143,8 @@ for name, code, words, arguments in (
         ("a folder that is not there", 74, "nowhere/net.onnx", ["smallnet-small", "--onnx", "nowhere/net.onnx"]),
         ("a full disk", 74, "/dev/full: ", ["smallnet-small", "--onnx", "/dev/full"])):
     done = subprocess.run([FFTRAIN, "export", *arguments], capture_output=True, text=True)
-    tap.ok(done.returncode == code and words in done.stderr and done.stderr.count("\n") == 1 and not os.path.exists("bad.onnx"), name,
+    said = [line for line in done.stderr.splitlines() if ": takes its checkpoint " not in line]
+    tap.ok(done.returncode == code and words in done.stderr and len(said) == 1 and not os.path.exists("bad.onnx"), name,
            (done.returncode, done.stderr))
 
 os.chdir("/")
