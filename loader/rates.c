@@ -242,6 +242,8 @@ static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *gi
     bench job = {.stage = FF_STAGE_STORAGE, .look_rows = 1};
     double touched;
     if (ff_dataset_metadata(dataset)->compression != FF_COMPRESSION_NONE) return FF_OK;
+    /* What is mapped here would be missing for the choice of how to read. */
+    if (ff_host_maps_left("").bytes != UINT64_MAX) return FF_OK;
     FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
     job.count = job.settings.threads ? job.settings.threads : 1;
     const double sample = (double)job.settings.shard_bytes / (double)job.settings.count;
