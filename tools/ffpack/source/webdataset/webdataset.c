@@ -9,7 +9,7 @@
  * "cls" and "class" that exists. The first sample with a label decides for all. Whole numbers are
  * class numbers; strings are class names, numbered in the order of --classes, else of their bytes.
  * A set has labels for every sample, or for none. Refused: links and devices (their bytes are
- * elsewhere), samples without an image. Other members (captions, arrays) are left out and counted. A
+ * elsewhere), samples without an image. Other members (captions, arrays) are counted as left out. A
  * leading "./" of members' names is not part of the key. */
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
@@ -207,8 +207,7 @@ static ff_status leave_rest(web *state, ff_error *error) {
             continue;
         name.length = 0;
         status = ff_buffer_printf(&name, error, "%s.%s", sample->key.bytes, extension);
-        if (status == FF_OK)
-            status = ff_left_out_file(&state->source->left_out, name.bytes, error);
+        if (status == FF_OK) status = ff_left_out_file(&state->source->left_out, name.bytes, error);
     }
     ff_buffer_free(&name);
     return status;
