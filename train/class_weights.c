@@ -52,7 +52,7 @@ done:
     return status;
 }
 
-/* A class by its name, else by its number. */
+/* A class by its name, else by its number. 00 is no number: a class may be called 0. */
 static ff_status find_class(const ff_splits *splits, const ff_field *field, const char *name,
                             uint32_t *class, ff_error *error) {
     ff_nearest nearest = {.wanted = name, .length = strlen(name)};
@@ -63,7 +63,8 @@ static ff_status find_class(const ff_splits *splits, const ff_field *field, cons
     }
     const unsigned long number = strtoul(name, &end, 10);
     *class = (uint32_t)number;
-    if (*name >= '0' && *name <= '9' && !*end && number < splits->classes) return FF_OK;
+    const bool padded = *name == '0' && name[1];
+    if (*name >= '0' && *name <= '9' && !padded && !*end && number < splits->classes) return FF_OK;
     return ff_fail(error, FF_USAGE, "'%s' is none of the %" PRIu32 " classes of '%s'%s%s%s", name,
                    splits->classes, splits->label, nearest.name ? "; did you mean " : "",
                    nearest.name ? nearest.name : "", nearest.name ? "?" : "");

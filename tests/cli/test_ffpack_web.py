@@ -164,6 +164,18 @@ for i, source in enumerate(["names", "folders", "{val-0,train-{0.tar.zst,1}}.tar
 fresh()
 
 # ---- left out ------------------------------------------------------------------------------------
+write_tar("rest.tar", [("a.png", pictures[0]), ("a.cls", b"1"), ("a.json", b'{"label": 2}'), ("a.txt", b"a caption"),
+                       ("a.seg.png", b"a mask"), (".b.png", pictures[1]), (".b.cls", b"3"), ("__meta__", b"x"),
+                       ("c.seg.png", b"a mask"), ("c.png", pictures[2]), ("c.cls", b"4")])
+for options in (("--dry-run",), ()):
+    done = ffpack("rest.tar", "-o", out, *options, *packing.FIXED)
+    said = done.stdout.decode()
+    wanted = ["1 file in .json (a.json)\n", "1 file in .txt (a.txt)\n", "2 files in .png (a.seg.png, ...)\n",
+              "3 members whose names have no key (.b.png, ...)\n"]
+    tap.ok(done.returncode == 0 and all(piece in said for piece in wanted) and said.count("left out: ") == 4,
+           "members that nobody reads are counted %s" % " ".join(options), said + done.stderr.decode())
+tap.ok(packing.Packed(out).keys == ["a", "c"] and packing.Packed(out).labels["label"] == [1, 4], "and the rest is packed")
+fresh()
 for compress in ("", "gz"):
     write_tar("bad.tar", [("a.jpg", pictures[0]), ("a.cls", b"1"), ("b.jpg", b"no image at all"), ("b.cls", b"2"),
                           ("c.jpg", pictures[1][:60]), ("c.cls", b"3"), ("d.jpg", pictures[2]), ("d.cls", b"4")], compress)

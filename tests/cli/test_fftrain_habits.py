@@ -160,6 +160,7 @@ tap.ok("class-weights = %s/fives.csv" % os.path.realpath(place) in recipe, "a ru
 for name, words, text in (
         ("an unknown class", ["bad.csv: line 2: 'rings' is none of the 3 classes of 'label'; did you mean ring?"], "disk,1\nrings,1\n"),
         ("a number that is no class", ["line 1: '3' is none of the 3 classes"], "3,1\n"),
+        ("a number with a 0 before it, which may be a name", ["line 2: '01' is none of the 3 classes"], "0,1\n01,3\n2,2\n"),
         ("a class twice", ["line 3: class '0' has a weight already"], "disk,1\nring,1\n0,1\n"),
         ("a class without", ["class 'square' has no weight"], "disk,1\nring,1\n"),
         ("a line without a comma", ["line 1: 'disk 1' is no CLASS,WEIGHT"], "disk 1\n"),

@@ -9,8 +9,8 @@
  * "cls" and "class" that exists. The first sample with a label decides for all. Whole numbers are
  * class numbers; strings are class names, numbered in the order of --classes, else of their bytes.
  * A set has labels for every sample, or for none. Refused: links and devices (their bytes are
- * elsewhere), samples without an image. Other members (captions, arrays) are left out. A leading
- * "./" of members' names is not part of the key. */
+ * elsewhere), samples without an image. Other members (captions, arrays) are counted as left out. A
+ * leading "./" of members' names is not part of the key. */
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/class_set.h"
@@ -195,6 +195,24 @@ static ff_status take_sample(web *state, int32_t *label, ff_error *error) {
                                             : number_label(state, label, error);
 }
 
+/* Counts what nobody reads: captions, arrays, second images, a .json beside the .cls. */
+static ff_status leave_rest(web *state, ff_error *error) {
+    const ff_web_sample *sample = &state->sample;
+    ff_buffer name = {0};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < sample->extensions.count && status == FF_OK; i++) {
+        const char *extension = ff_names_at(&sample->extensions, i);
+        if (i == sample->image || (!strcmp(extension, "cls") && state->origin != LABEL_JSON) ||
+            (!strcmp(extension, "json") && state->origin != LABEL_CLS))
+            continue;
+        name.length = 0;
+        status = ff_buffer_printf(&name, error, "%s.%s", sample->key.bytes, extension);
+        if (status == FF_OK) status = ff_left_out_file(&state->source->left_out, name.bytes, error);
+    }
+    ff_buffer_free(&name);
+    return status;
+}
+
 /* The sample is complete and becomes an item. Its label is a number, or a name's in order of
  * appearance. */
 static ff_status finish_sample(web *state, ff_error *error) {
@@ -202,6 +220,7 @@ static ff_status finish_sample(web *state, ff_error *error) {
     if (!sample->extensions.count) return FF_OK;
     int32_t label = -1;
     FF_TRY(in_sample(state, take_sample(state, &label, error), error));
+    FF_TRY(leave_rest(state, error));
     if (state->label.kind == FF_WEB_NONE) {
         FF_TRY(note_unlabeled(state, error));
     } else {
@@ -251,7 +270,11 @@ static ff_status keep_json(web *state, uint64_t bytes, ff_error *error) {
 static ff_status take_member(web *state, const ff_archive_member *member, ff_error *error) {
     size_t key_bytes;
     ff_web_sample *sample = &state->sample;
-    if (member->kind == FF_ARCHIVE_FOLDER || !ff_web_split(member->name, &key_bytes)) return FF_OK;
+    if (member->kind == FF_ARCHIVE_FOLDER) return FF_OK;
+    if (!ff_web_split(member->name, &key_bytes))
+        return ff_left_out_add(&state->source->left_out, "member whose name has no key",
+                               "members whose names have no key", "", member->name,
+                               strlen(member->name), error);
     if (member->kind != FF_ARCHIVE_FILE)
         return ff_fail(error, FF_BAD_DATA, "%s: member %.200s is a %s, wanted a regular file",
                        state->path, member->name,
