@@ -68,7 +68,7 @@ static void plain_body(void *context, size_t thread) {
 }
 
 /* The file of a shard, none of which the page cache has. */
-static int open_shard(const ff_dataset *dataset, uint32_t shard, int flags) {
+static int open_shard(ff_dataset *dataset, uint32_t shard, int flags) {
     char path[4096];
     ff_shard_info info;
     MUST(ff_dataset_shard(dataset, shard, &info, error));

@@ -15,7 +15,8 @@ ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
     FF_TRY(
         ff_options_parse(command, argc, argv, operands->operand, &operands->count, &result, error));
     operands->done = result == FF_OPTIONS_DONE;
-    return FF_OK;
+    if (!operands->done || (fflush(stdout) == 0 && !ferror(stdout))) return FF_OK;
+    return ff_fail_errno(error, "stdout: cannot write");
 }
 
 int ff_positionals_free(ff_positionals *operands) {
