@@ -40,7 +40,12 @@ def version(text):
 
 
 wheel, said = make(HERE + "/one")
-if not tap.ok(wheel is not None, "make wheel-file", said):
+if (tap.SHORT or not wheel) and not tap.ok(wheel is not None, "make wheel-file", said):
+    tap.finish()
+if tap.LONG:
+    again, said = make(HERE + "/two")
+    tap.ok(again and open(again, "rb").read() == open(wheel, "rb").read(), "made again it has the same bytes", said)
+if not tap.SHORT:
     tap.finish()
 name = os.path.basename(wheel)
 archive = zipfile.ZipFile(wheel)
@@ -51,8 +56,6 @@ info = "ffload-%s.dist-info/" % number
 # ---- its files
 tap.ok(name.startswith("ffload-%s-cp39-abi3-manylinux_" % number) and name.endswith("_x86_64.whl"), "its name", name)
 tap.ok(os.path.getsize(wheel) < 100e6, "less than 100 MB", os.path.getsize(wheel))
-again, said = make(HERE + "/two")
-tap.ok(again and open(again, "rb").read() == open(wheel, "rb").read(), "made again it has the same bytes", said)
 rows = [line.rsplit(",", 2) for line in files[info + "RECORD"].decode().splitlines()]
 wrong = [row for row in rows if row[0] != info + "RECORD" and row[1:] != [
     "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(files.get(row[0], b"")).digest()).rstrip(b"=").decode(), str(len(files.get(row[0], b"")))]]
