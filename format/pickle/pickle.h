@@ -82,11 +82,11 @@ const char *ff_pickle_kind_name(const ff_pickle *pickle, ff_pickle_kind kind);
 FF_MUST_USE ff_status ff_pickle_find(ff_pickle *pickle, ff_pickle_value dict, const char *key,
                                      bool *found, ff_pickle_value *value, ff_error *error);
 
-/* Of a list: how many, and one of them. Of a dict: keys and values in turn. */
+/* The number of a list's items, and one item. A dict's items are keys and values in turn. */
 uint32_t ff_pickle_count(const ff_pickle *pickle, ff_pickle_value list);
 ff_pickle_value ff_pickle_item(const ff_pickle *pickle, ff_pickle_value list, uint32_t index);
 
-/* Of an integer or truth value. */
+/* The value of an integer or a bool. */
 int64_t ff_pickle_integer(const ff_pickle *pickle, ff_pickle_value value);
 
 /* Of a text or bytes of at most `limit` bytes: *text is allocated and ends with a zero byte,

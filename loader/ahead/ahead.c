@@ -113,8 +113,8 @@ static void halt(ff_ahead *ahead) {
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
-/* Without the lock, but for somebody who waits and for the last request of a stage: once that is
- * done, the stage may be another one. */
+/* Takes the lock only where a thread waits, and for the last request of a stage: after it the stage
+ * may be another one. */
 static void request_done(void *context, ff_request *request) {
     ff_ahead *ahead = context;
     ff_ahead_stage *stage = request->owner;

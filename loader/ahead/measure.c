@@ -135,7 +135,7 @@ static void take(count *sum, const amount *more) {
     sum->turns++;
 }
 
-/* Of a slow disk some turns, if they come in a few times the budget. */
+/* On a slow disk fewer turns are enough, after a few times the budget. */
 static bool is_enough(const count *sum, uint64_t took_ns, uint64_t budget_ns) {
     enum { TURNS_WANTED = 12, BUDGETS = 4 };
     return took_ns >= budget_ns && (sum->turns >= TURNS_WANTED || took_ns / BUDGETS >= budget_ns);
