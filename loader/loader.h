@@ -263,8 +263,8 @@ typedef struct ff_loader_info {
     uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
     ff_host_memory memory;        /* that there was for them */
     bool unmappable;              /* the process may not map all of them, so they are read */
-    /* The set was mapped at first, and memory did not keep it: the bytes read for each one used when
-     * that was noticed. 0 = the set is read as at first. */
+    /* The set was mapped at first, and memory did not keep it: the bytes read for each one used
+     * when that was noticed. 0 = the set is read as at first. */
     double read_again;
     uint64_t ahead_bytes; /* of memory, for what is read ahead; 0 = nothing is */
     /* Blocks of a group that could be read whole, where the memory is too little for all of them:
