@@ -2,6 +2,7 @@
 second reader, and the values from Pillow and torchvision."""
 import io
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -35,6 +36,16 @@ def image(random, form="PNG", mode="RGB", size=None):
 
 STEPS = transforms.Compose([transforms.Resize((9, 11)), transforms.ToTensor(),
                             transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.25))])
+
+
+def photos(rng):
+    """The folder photos, of two splits with three classes, in which some images are broken; and photos.tar.gz."""
+    for split, count in (("train", 40), ("val", 9)):
+        for i in range(count):
+            os.makedirs("photos/%s/%s" % (split, "abc"[i % 3]), exist_ok=True)
+            with open("photos/%s/%s/%d.png" % (split, "abc"[i % 3], i), "wb") as file:
+                file.write(image(rng) if i % 13 != 5 else b"broken")
+    subprocess.run(["tar", "czf", "photos.tar.gz", "photos"], check=True)
 
 
 def expected(data):

@@ -60,12 +60,7 @@ def position():
 def counted():
     # ---- while packing, and before it: a part of a set takes a pass --------------------------------
 
-    for split, count in (("train", 40), ("val", 9)):
-        for i in range(count):
-            os.makedirs("photos/%s/%s" % (split, "abc"[i % 3]), exist_ok=True)
-            with open("photos/%s/%s/%d.png" % (split, "abc"[i % 3], i), "wb") as file:
-                file.write(image(rng) if i % 13 != 5 else b"broken")
-    subprocess.run(["tar", "czf", "photos.tar.gz", "photos"], check=True)
+    packing.photos(rng)
     numpy.save("grey.npy", numpy.random.RandomState(3).randint(0, 60000, (50, 9, 7), dtype=numpy.uint16))
     numpy.save("wide.npy", numpy.random.RandomState(4).randint(0, 256, (30, 5, 6, 7), dtype=numpy.uint8))
     SMALL = ["--resize", "16x16", "--shard-size", "4K", "--on-error", "skip", "--max-skip", "100%"]
