@@ -58,11 +58,23 @@ static ff_status cuda_memory(ff_device *device, uint64_t *free_bytes, uint64_t *
     return FF_OK;
 }
 
+/* CUDA refuses potentially unsafe calls, which allocate, free, wait or ask, to a thread that captures
+ * (pool.c allocates a batch for a stream that a consumer captures), and to all threads while one
+ * captures in global mode, as others than this project do; a refused call loses the capture. CUDA
+ * allows them in relaxed mode, from here on to the call with what was returned ("CUDA Runtime API",
+ * cudaThreadExchangeStreamCaptureMode). */
+static enum cudaStreamCaptureMode stand_apart(enum cudaStreamCaptureMode mode) {
+    ignore(cudaThreadExchangeStreamCaptureMode(&mode));
+    return mode;
+}
+
 static ff_status cuda_allocate(ff_device *device, void **memory, uint64_t bytes, const char *what,
                                ff_error *error) {
     *memory = NULL;
     CUDA_TRY(device->ordinal, cudaSetDevice, device->ordinal);
-    cudaError_t code = cudaMalloc(memory, bytes ? bytes : 1);
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
+    const cudaError_t code = cudaMalloc(memory, bytes ? bytes : 1);
+    (void)stand_apart(before);
     if (code == cudaSuccess) return FF_OK;
     *memory = NULL;
     uint64_t unused = 0, total = 0;
@@ -73,14 +85,6 @@ static ff_status cuda_allocate(ff_device *device, void **memory, uint64_t bytes,
                    "cuda:%d: %s needs %" PRIu64 " bytes of device memory; %" PRIu64 " of %" PRIu64
                    " are free",
                    device->ordinal, what, bytes, unused, total);
-}
-
-/* While a thread captures in CUDA's global mode, as others than this project do, all threads are
- * refused calls that wait, ask or free, though for other streams; this thread is not from here on
- * to the call with what was returned. */
-static enum cudaStreamCaptureMode stand_apart(enum cudaStreamCaptureMode mode) {
-    ignore(cudaThreadExchangeStreamCaptureMode(&mode));
-    return mode;
 }
 
 static void cuda_release(ff_device *device, void *memory) {
@@ -96,7 +100,9 @@ static ff_status cuda_allocate_pinned(ff_device *device, void **memory, uint64_t
     *memory = NULL;
     CUDA_TRY(device->ordinal, cudaSetDevice, device->ordinal);
     /* Portable: pinned for every device of the process, so that replicas may share it. */
-    cudaError_t code = cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable);
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
+    const cudaError_t code = cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable);
+    (void)stand_apart(before);
     if (code == cudaSuccess) return FF_OK;
     *memory = NULL;
     ff_status status = fail(device->ordinal, "cudaHostAlloc", code, error);
@@ -106,7 +112,9 @@ static ff_status cuda_allocate_pinned(ff_device *device, void **memory, uint64_t
 static void cuda_release_pinned(ff_device *device, void *memory) {
     if (!memory) return;
     ignore(cudaSetDevice(device->ordinal));
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
     ignore(cudaFreeHost(memory));
+    (void)stand_apart(before);
 }
 
 static ff_status cuda_stream_create(ff_device *device, ff_stream **stream, ff_error *error) {
@@ -120,13 +128,19 @@ static ff_status cuda_stream_create(ff_device *device, ff_stream **stream, ff_er
 static void cuda_stream_destroy(ff_device *device, ff_stream *stream) {
     if (!stream) return;
     ignore(cudaSetDevice(device->ordinal));
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
     ignore(cudaStreamSynchronize(stream_of(stream)));
     ignore(cudaStreamDestroy(stream_of(stream)));
+    (void)stand_apart(before);
 }
 
 static ff_status cuda_stream_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
-    CUDA_TRY_ON(device, cudaStreamSynchronize, stream_of(stream));
-    return FF_OK;
+    CUDA_TRY(device->ordinal, cudaSetDevice, device->ordinal);
+    const enum cudaStreamCaptureMode before = stand_apart(cudaStreamCaptureModeRelaxed);
+    const cudaError_t code = cudaStreamSynchronize(stream_of(stream));
+    (void)stand_apart(before);
+    return code == cudaSuccess ? FF_OK
+                               : fail(device->ordinal, "cudaStreamSynchronize", code, error);
 }
 
 static void *cuda_native_stream(ff_device *device, ff_stream *stream) {

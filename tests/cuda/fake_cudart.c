@@ -133,6 +133,13 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
     *total = 5000;
     return cudaSuccess;
 }
+/* What "potentially unsafe" calls come to while this thread captures, or another one in the global
+ * mode. A refused call loses this thread's captures. */
+static bool is_refused(void) {
+    const bool own = fake.captures && fake.mode != cudaStreamCaptureModeRelaxed;
+    fake.capture_lost |= own;
+    return own || (fake.global_capture && fake.mode == cudaStreamCaptureModeGlobal);
+}
 static void *hold(size_t bytes) {
     fake.held++;
     return aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -144,13 +151,10 @@ static void release(void *memory) {
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
     *memory = (void *)8; /* must not be used if the call fails */
     CALL("cudaMalloc");
+    if (is_refused()) return refuse(cudaErrorStreamCaptureUnsupported);
     if (bytes > 5000) return refuse(cudaErrorMemoryAllocation);
     *memory = hold(bytes);
     return cudaSuccess;
-}
-/* What "potentially unsafe" calls come to while another thread captures. */
-static bool is_refused(void) {
-    return fake.global_capture && fake.mode == cudaStreamCaptureModeGlobal;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     CALL_ANYWHERE("cudaThreadExchangeStreamCaptureMode");
@@ -168,12 +172,14 @@ cudaError_t cudaFree(void *memory) {
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
     *memory = (void *)8;
     CALL("cudaHostAlloc");
+    if (is_refused()) return refuse(cudaErrorStreamCaptureUnsupported);
     if (flags != cudaHostAllocPortable) return refuse(cudaErrorInvalidValue);
     *memory = hold(bytes);
     return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *memory) {
     CALL("cudaFreeHost");
+    if (is_refused()) return refuse(cudaErrorStreamCaptureUnsupported);
     release(memory);
     return cudaSuccess;
 }
@@ -193,7 +199,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     CALL("cudaStreamSynchronize");
-    return stream->capture ? refuse(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+    return stream->capture || is_refused() ? refuse(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     CALL("cudaStreamWaitEvent");
@@ -272,11 +278,13 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     if (mode != cudaStreamCaptureModeThreadLocal || stream->capture)
         return refuse(cudaErrorIllegalState);
     stream->capture = memset(hold(sizeof *stream->capture), 0, sizeof *stream->capture);
+    fake.captures++;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     *graph = NULL;
     cudaError_t code = call("cudaStreamEndCapture", true);
+    fake.captures--;
     if (code != cudaSuccess) /* an invalidated capture has also ended */
         release(stream->capture);
     else

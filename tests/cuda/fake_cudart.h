@@ -21,6 +21,7 @@ typedef struct fake_cudart {
     int strays;          /* calls for a device that was not the current one */
     int held;            /* allocations, streams, events, graphs that are not released */
     bool global_capture; /* another thread captures in the global mode */
+    int captures;        /* the calling thread's, in the thread-local mode */
     int mode;            /* the calling thread's, a cudaStreamCaptureMode: 0 is the global one */
     bool capture_lost;   /* an event was recorded in a capture as external, or outside as one */
 } fake_cudart;

@@ -76,7 +76,10 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
         .note_context = cuda->note_context,
         .tuning = cuda->tuning,
     };
-    base->fusions = FF_FUSE_CONV_STATISTICS | FF_FUSE_POOL_STATISTICS;
+    base->fusions = FF_FUSE_POOL_STATISTICS;
+    /* cuDNN's convolutions with statistics add up in an order that varies between runs (H100, cuDNN
+     * 9.14: other losses from the first step on), and no note of an engine says so. */
+    if (!options->deterministic) base->fusions |= FF_FUSE_CONV_STATISTICS;
     if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
     self->queue.stream = base->device->table->native_stream(base->device, base->stream);
     self->queue.multiprocessors = cuda->multiprocessors;

@@ -273,14 +273,15 @@ static void steps_match_the_cpus(void **state) {
 /* MobileNetV2, whose depthwise convolutions have kernels of their own, its ReLU6 fused into norms.
  * Through 52 norms in a row, the last over 6 values a channel, rounding turns some of ReLU6's
  * gradients on or off. In 16 bits the last features are a fifth off (a net in torch that rounds as
- * often, too), so only the loss is compared. */
+ * often, too), so only the loss is compared. In f32 the losses of oneDNN and of the plain loops are
+ * 5e-6 apart here, those of cuDNN and the plain loops 4e-6 (H100). */
 static void mobilenet_matches_the_cpus(void **state) {
     (void)state;
     if (NETS == 1) return;
     const struct {
         ff_precision precision;
         double loss_scale, loss, update; /* how far from the CPU's, as shares */
-    } all[] = {{FF_PRECISION_F32, 0, 1e-6, 0.03},
+    } all[] = {{FF_PRECISION_F32, 0, ON_CARD ? 2e-5 : 1e-6, 0.03},
                {FF_PRECISION_F16, 16, 0.002, INFINITY},
                {FF_PRECISION_BF16, 0, 0.03, INFINITY}};
     run cpu = {.model = "mobilenet_v2", .steps = 1, .rate = 0.004}, before = cpu;
