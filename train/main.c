@@ -2,6 +2,7 @@
  * and exits. */
 #include "train/commands/command.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,10 @@ static ff_status run(int argc, char **argv, ff_error *error) {
     return FF_OK;
 }
 
+/* A closed pipe, as in `fftrain report RUN | head`, is a failed write. */
 int main(int argc, char **argv) {
     limit_spinning(argv);
+    signal(SIGPIPE, SIG_IGN);
     ff_error error = {0};
     ff_status status = run(argc, argv, &error);
     if (status == FF_OK && (fflush(stdout) != 0 || ferror(stdout)))

@@ -40,6 +40,10 @@ ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *e
                             text);
 }
 
+bool ff_session_keeps(const ff_session_options *options) {
+    return !options->out || strcmp(options->out, "none") != 0;
+}
+
 static ff_status read_file(ff_session *session, const char *path, ff_error *error) {
     ff_buffer *text = &session->recipe;
     FF_TRY(ff_copy_string(&session->recipe_path, path, error));
@@ -112,7 +116,7 @@ static ff_status open_checkpoint(ff_session *session, const char *run, ff_error 
 /* The same command begins a run and goes on with it. */
 static ff_status open_automatic(ff_session *session, const char *recipe_file, ff_error *error) {
     const char *out = session->options->out;
-    if (!out || !strcmp(out, "none"))
+    if (!out || !ff_session_keeps(session->options))
         return ff_fail(error, FF_USAGE, "--resume auto needs --out, the folder of the run");
     if (!ff_path_exists("%s/" FF_RUN_RECIPE_FILE, out))
         return recipe_file ? read_recipe(session, recipe_file, error) : FF_OK;
@@ -229,7 +233,7 @@ ff_status ff_session_begin(ff_session *session, const char *name, ff_error *erro
     const ff_session_options *options = session->options;
     FF_TRY(ff_every_parse(&session->every, options->every, error));
     if (session->folder) return ff_run_folder_lock(session->folder, error);
-    if (options->out && !strcmp(options->out, "none")) return FF_OK;
+    if (!ff_session_keeps(options)) return FF_OK;
     FF_TRY(ff_run_folder_create(&session->folder, options->out, name, error));
     session->created = true;
     return FF_OK;

@@ -27,6 +27,9 @@ typedef struct ff_session_options {
     int64_t hash_every; /* as in ff_run_options */
 } ff_session_options;
 
+/* Whether a run has a folder: not with --out none. */
+bool ff_session_keeps(const ff_session_options *options);
+
 typedef struct ff_session ff_session;
 
 /* Reads the newest checkpoint of a run that goes on, or a recipe's file; either may be NULL.

@@ -110,4 +110,7 @@ refuses "a part" 65 'is part 1/2 of a set; ffpack merge' repair part/train
 refuses "nothing there" 74 'nowhere' repair nowhere
 check "while another writes" bash -c "exec 9<plain; flock 9; '$ffpack' repair plain 2>said; test \$? = 2"
 check "repair --help" "$ffpack" repair --help
+rm -rf lost; cp -r plain lost; rm lost/index.ffx
+{ "$ffpack" repair lost 2>said; echo $? >code; } | true
+check "a closed pipe is said, and the set is repaired" bash -c 'grep -qx 74 code && grep -q "summary: Broken pipe" said && diff -r lost plain'
 finish

@@ -168,6 +168,25 @@ tap.ok("epoch 3" in done.stderr and not any(one.returncode or "--sizes" in one.s
 done = fftrain("lr-find", *COMMON[:-1], "--sizes", "99:6", "--schedule", "step", "--checkpoint-every", "99 epochs", "--steps", 20)
 tap.ok("--" not in done.stderr, "a search for a rate is no run", done.stderr)
 
+# ---- what a run without a folder or without a validation set does not heed
+
+NOTHING_KEPT = "fftrain: --out none: nothing is kept, so these have no effect: %s\n"
+NO_VALIDATION = "fftrain: the run has no validation set, so these have no effect: %s\n"
+for options, said in (
+        (["--out", "none", "--hash-every", 2, "--checkpoint-every", "9 epochs", "--keep", 2], NOTHING_KEPT % "--checkpoint-every, --keep, --hash-every"),
+        (["--out", "none", "--keep", 3], ""),
+        (["--out", "none", "--val", "set/train", "--val-every", 2, "--best-by", "loss", "--top5"], ""),
+        (["--out", "none", "--val", "none", "--top5", "--best-by", "loss", "--val-every", 0], NO_VALIDATION % "--val-every, --best-by, --top5"),
+        (["--out", "none", "--val", "none", "--keep", 2, "--val-every", 2], NOTHING_KEPT % "--keep" + NO_VALIDATION % "--val-every"),
+        (["--out", "none", "--val", "none", "--views", 2], ""),
+        (["--out", "kept", "--val", "set/train", "--keep", 2, "--best-by", "loss"], ""),
+        (["--out", "none", "--val", "none", "--recipe", "once/recipe.txt"], "")):
+    model = [] if "--recipe" in options else ["--model", "smallnet"]
+    done = fftrain("--data", "set/train", *model, *REST, "--epochs", 1, *options)
+    tap.ok(done.returncode == 0 and done.stderr == said, " ".join(map(str, options)), done.stderr)
+done = fftrain("--resume", "kept", "--epochs", 2, "--keep", 1, "--quiet")
+tap.ok(done.returncode == 0 and not done.stderr.count("effect"), "a run with a folder heeds --keep when it goes on", done.stderr)
+
 # ---- a recipe with a zero byte
 
 for name, text in (("inside", b"model = smallnet\nepochs = 1\n\0lr = 7\nfoo = 3\n"), ("first", b"\0model = smallnet\n"), ("last", b"model = smallnet\nepochs = 1\n\0")):

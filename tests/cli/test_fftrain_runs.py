@@ -357,6 +357,15 @@ for line, words in (("epoch = 3", ["recipe.txt: line 9: unknown option --epoch",
     refused("a recipe with '%s'" % line, 2, ["bad.txt: line 9"] + words[1:], "--recipe", "bad.txt", "-n")
 refused("--set without a value", 2, ["--set: line 1: 'epochs' is no `name = value`"], *COMMON, "--set", "epochs")
 
+# ---- nobody reads what is said: a failed write, as on a full disk
+
+for words in (["--help"], ["report", "whole"], ["diff", "whole", "loss"], ["export", "whole", "-o", "-"], ["evaluate", "whole"], [*COMMON, "-n"]):
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run([FFTRAIN, *map(str, words)], stdout=writes, stderr=subprocess.PIPE, text=True, env=environment)
+    os.close(writes)
+    tap.ok(done.returncode == 74 and "Broken pipe" in done.stderr, "a closed pipe: %s" % words[0], (done.returncode, done.stderr))
+
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

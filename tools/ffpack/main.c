@@ -2,6 +2,7 @@
 #include "format/base/nearest.h"
 #include "tools/ffpack/command.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,7 +23,9 @@ static const char *meant(const char *word) {
     return nearest.name;
 }
 
+/* A closed pipe, as in `ffpack repair SET | head`, is a failed write. */
 int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN);
     for (int i = 0; argc > 1 && i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].word)) return commands[i].run(argc - 1, argv + 1);
     const char *near = argc > 1 ? meant(argv[1]) : NULL;

@@ -22,6 +22,9 @@ typedef struct ff_settings {
     bool lacks_weights; /* of --recipe finetune: nothing to start from */
     /* "lr 0.4, momentum 0.9": the recipe's numbers that another --optimizer left out; "" = none */
     char dropped[256];
+    /* "--keep, --hash-every": those of the command line that have an effect only in a run's folder,
+     * and only with a validation set; "" = none */
+    char for_folder[64], for_validation[64];
 } ff_settings;
 
 ff_settings ff_settings_default(void);
@@ -50,6 +53,10 @@ void ff_settings_leave_row(ff_settings *settings, const ff_recipe *row);
 FF_MUST_USE ff_status ff_settings_say_dropped(const ff_settings *settings,
                                               const ff_trainer *trainer, ff_buffer *text,
                                               ff_error *error);
+
+/* Names the options of `line`, the command line alone, that need a run's folder or a validation
+ * set. */
+void ff_settings_name_needy(ff_settings *settings, const ff_settings *line);
 
 /* Adds a line for each option that is not as by default: what ff_settings_read reads. */
 FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);

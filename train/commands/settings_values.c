@@ -207,3 +207,22 @@ bool ff_settings_looks(const ff_settings *settings) {
 bool ff_settings_trains(const ff_settings *settings) {
     return !ff_settings_looks(settings) && !settings->dry_run && !settings->show_batch;
 }
+
+static void name_given(char *names, size_t size, bool given, const char *name) {
+    const size_t used = strlen(names);
+    if (given) snprintf(names + used, size - used, "%s--%s", used ? ", " : "", name);
+}
+
+void ff_settings_name_needy(ff_settings *settings, const ff_settings *line) {
+    const ff_settings plain = ff_settings_default();
+    const ff_session_options *is = &line->session, *was = &plain.session;
+    char *folder = settings->for_folder, *validation = settings->for_validation;
+    const size_t size = sizeof settings->for_folder;
+    *folder = *validation = '\0';
+    name_given(folder, size, is->every, "checkpoint-every");
+    name_given(folder, size, is->keep != was->keep, "keep");
+    name_given(folder, size, is->hash_every != was->hash_every, "hash-every");
+    name_given(validation, size, line->trainer.val_every != plain.trainer.val_every, "val-every");
+    name_given(validation, size, is->best_by != was->best_by, "best-by");
+    name_given(validation, size, line->top5, "top5");
+}

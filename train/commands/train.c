@@ -103,6 +103,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     }
     if (first.trainer.recipe && !file)
         ff_settings_leave_row(out, ff_recipe_named(first.trainer.recipe));
+    ff_settings_name_needy(out, &first);
     status = ff_settings_complete(out, error);
     out->trainer.began_data = ff_session_data(*session);
     out->trainer.began_val = ff_session_val(*session);
@@ -262,8 +263,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     const bool finds = given->finds && !given->dry_run;
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
-    options.checkpoints =
-        !ff_settings_looks(given) && !(given->session.out && !strcmp(given->session.out, "none"));
+    options.checkpoints = !ff_settings_looks(given) && ff_session_keeps(&given->session);
     options.first_step = ff_session_step(session);
     options.job = job;
     if (device) options.device = device;

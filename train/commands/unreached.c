@@ -10,6 +10,7 @@
 static ff_status say_every(const ff_settings *given, const ff_trainer *trainer, char **text,
                            ff_error *error) {
     ff_every every;
+    if (!ff_session_keeps(&given->session)) return FF_OK;
     FF_TRY(ff_every_parse(&every, given->session.every, error));
     const uint64_t steps = ff_trainer_total_steps(trainer), epochs = trainer->epochs;
     const bool late = (every.unit == FF_EVERY_STEPS && every.amount > (double)steps) ||
@@ -60,11 +61,27 @@ static ff_status say_warm_up(const ff_settings *given, const ff_trainer *trainer
                      warmup, ff_say_count(trainer->epochs, "epoch", "epochs").text, schedule->text);
 }
 
+static ff_status say_folder(const ff_settings *given, const ff_trainer *trainer, char **text,
+                            ff_error *error) {
+    (void)trainer;
+    if (!*given->for_folder || ff_session_keeps(&given->session)) return FF_OK;
+    return ff_format(text, error, "--out none: nothing is kept, so these have no effect: %s",
+                     given->for_folder);
+}
+
+static ff_status say_validation(const ff_settings *given, const ff_trainer *trainer, char **text,
+                                ff_error *error) {
+    if (!*given->for_validation || trainer->splits.val) return FF_OK;
+    return ff_format(text, error,
+                     "the run has no validation set, so these have no effect: %s",
+                     given->for_validation);
+}
+
 ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer, ff_session *session,
                            ff_error *error) {
     static ff_status (*const parts[])(const ff_settings *given, const ff_trainer *trainer,
-                                      char **text, ff_error *error) = {say_every, say_sizes,
-                                                                       say_schedule, say_warm_up};
+                                      char **text, ff_error *error) = {
+        say_folder, say_validation, say_every, say_sizes, say_schedule, say_warm_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *text = NULL;
         ff_status status = parts[i](given, trainer, &text, error);

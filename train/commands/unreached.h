@@ -1,10 +1,10 @@
-/* Options that are for epochs or steps that a run does not come to. */
+/* Options that are for epochs, steps, checkpoints or evaluations that a run does not come to. */
 #ifndef FF_TRAIN_UNREACHED_H
 #define FF_TRAIN_UNREACHED_H
 
 #include "train/commands/settings.h"
 
-/* Adds a note for each of them: what the run's length leaves without effect. */
+/* Adds a note for each of them: what has no effect in this run, and why. */
 FF_MUST_USE ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer,
                                        ff_session *session, ff_error *error);
 

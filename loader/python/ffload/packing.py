@@ -198,7 +198,7 @@ def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **opti
     options: those of ffpack, with _ for -. True sets a flag; False and None are as not given; lists are joined:
         mean=(0.5, 0.5, 0.5), resize=256, center_crop=(224, 224), dtype="u8", shuffle=0, force=True.
         resize and center_crop take a side or (height, width); dtype also takes torch's and NumPy's;
-        classes may also be a list of names.
+        classes may also be a list of names; blanks at a name's ends are no part of the name.
 
     Returns a dict: "event" ("packed", "would_pack" or "kept"), "splits" with the samples, shapes, dtypes, shards and
     bytes of each, "mean", "std", "seconds" and more.

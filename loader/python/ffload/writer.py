@@ -23,7 +23,8 @@ class Writer:
 
     out: the folder to create. It appears, whole, when the block ends; where that raises, or the process is killed,
         nothing does. Until then the samples are in a folder OUT.spool-* beside it, uncompressed.
-    classes: the list of the classes' names, or a file with a line for each. Labels may then be names, too.
+    classes: the list of the classes' names, or a file with a line for each. Labels may then be names, too. Blanks at a name's
+        ends are no part of the name, as in every list of labels.
     array_layout: "hwc" or "chw", of arrays with 3 axes; None: the channels are the axis of at most 4.
     progress: of the packing at the end, as of ffload.pack.
     options: ffpack's own, as of ffload.pack: dtype, layout (of what is stored), mean, std, stats, stats_from, range,
