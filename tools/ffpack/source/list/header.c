@@ -9,6 +9,8 @@ static const char *const path_words[] = {"path",     "file",       "filename",  
                                          "filepath", "image_path", "image",     "image_name",
                                          "img",      "img_path",   "image_file"};
 static const char *const name_words[] = {"id", "image_id", "imageid", "name"};
+/* Of these, those that name an image in any column: in a table of classes the others are theirs. */
+static const char *const image_words[] = {"image_id", "imageid"};
 static const char *const label_words[] = {"label", "labels",     "class",      "target", "targets",
                                           "y",     "class_name", "label_name", "classid"};
 static const char *const number_words[] = {"index", "idx", "no", "number"};
@@ -44,6 +46,8 @@ ff_list_header ff_list_header_find(const ff_table_row *row, bool names) {
     for (size_t i = row->count; i-- > 0;)
         if (IS_WORD(ff_table_cell(row, i), path_words)) path = i;
     if (path == row->count && names && IS_WORD(first, name_words)) path = 0;
+    for (size_t i = row->count; names && path == row->count && i-- > 1;)
+        if (IS_WORD(ff_table_cell(row, i), image_words)) path = i;
     if (path == row->count) return header;
     header.index = path && (!*first || !strcmp(first, "Unnamed: 0"));
     header.path = path;
