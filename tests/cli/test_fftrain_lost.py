@@ -103,7 +103,7 @@ def lost(rank, process, how):
     return r"fftrain: rank %d \(host %s, process %d\) was lost: it %s|" % (rank, HOST, process, how) + \
         r"fftrain: ranks? (\d+, )*%d(, \d+)* of \d+ did not come|" % rank + \
         (r"fftrain: rank 0 does not answer|" if rank == 0 else "") + \
-        r"rank %d was ended by signal|process rank %d with PID .* on signal|" % (rank, rank) + \
+        r"rank %d was ended by signal|process rank %d with PID .* on\s+signal|" % (rank, rank) + \
         r"<NO_OTHER_FAILURES>\n(?:.*\n)+.*rank +: %d \(local_rank: \d+\)\n.*exitcode +: -9 " % rank
 
 
