@@ -124,6 +124,7 @@ static void destroy_gatherers(ff_loader *loader) {
 
 void ff_loader_turn(ff_loader *loader) {
     ff_gatherer **mapped = loader->gatherer;
+    ff_warm_destroy(&loader->warm); /* memory does not keep what it reads */
     ff_reading_turn(&loader->settings, &loader->watch);
     loader->gatherer = NULL;
     if (create_gatherers(loader, NULL) != FF_OK) {
@@ -162,7 +163,9 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     loader->runs = settings->rows / loader->run_rows + (settings->rows % loader->run_rows != 0);
     if (loader->runs == 0) loader->runs = 1; /* an empty share still has one empty ticket */
     FF_TRY(create_gatherers(loader, error));
-    if (settings->threads && !ff_device_is_absent(loader->device))
+    if (ff_device_is_absent(loader->device)) return FF_OK;
+    ff_warm_create(&loader->warm, settings);
+    if (settings->threads)
         FF_TRY(ff_threads_start(&loader->threads, settings->threads, "loader", ff_ring_thread,
                                 loader, error));
     return FF_OK;
@@ -208,6 +211,7 @@ void ff_loader_destroy(ff_loader **out) {
     pthread_mutex_unlock(&loader->mutex);
     if (loader->ahead) ff_ahead_abandon(loader->ahead, 0);
     ff_threads_join(&loader->threads);
+    ff_warm_destroy(&loader->warm);
     destroy_gatherers(loader);
     /* Copies in flight end before their memory is freed. */
     if (loader->device) loader->device->table->stream_destroy(loader->device, loader->stream);

@@ -234,7 +234,7 @@ static ff_status measure_ahead(ff_dataset *dataset, const ff_loader_options *opt
 
 /* Where faults are many, what they have had read is what counts: in the course of an epoch all of
  * it is used. A slow disk that reads some MiB for each fault is measured with requests of such a
- * size. */
+ * size; so is what a loader with threads reads into memory beside its faults (ahead/warm.h). */
 static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *given,
                                 uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
     enum { MANY = 16, LOOK_PARTS = 16 };
@@ -264,10 +264,10 @@ static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *gi
     options = in_order(given, FF_ORDER_SEQUENTIAL);
     options.access = FF_ACCESS_READ;
     if (!options.threads) options.threads = 1;
-    if (pages >= MANY && bytes > 0)
-        rate->samples = bytes / sample * 1e9 / took;
-    else
+    const double faults = pages >= MANY ? bytes / sample * 1e9 / took : 0;
+    if (given->threads || faults <= 0)
         FF_TRY(measure_ahead(dataset, &options, budget_ns, rate, error));
+    rate->samples = fmax(rate->samples, faults);
     rate->read = 1;
     rate->once = once;
     return FF_OK;

@@ -63,6 +63,7 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     loader->stats.fill_ns += took;
     loader->stats.busy_ns += worked;
     loader->stats.pages_awaited += awaited;
+    ff_warm_used(loader->warm, end - begin);
     loader->evicted |= ff_reading_is_evicted(&loader->watch, &loader->settings, end - begin, got);
     if (status != FF_OK) note_failure(loader, slot, failed_row, status, &error);
     if (--slot->runs_left) return;

@@ -9,6 +9,7 @@
 #define FF_LOADER_RING_H
 
 #include "format/base/thread.h"
+#include "loader/ahead/warm.h"
 #include "loader/gather.h"
 #include "loader/reading.h"
 
@@ -69,6 +70,7 @@ struct ff_loader {
     /* [threads][sizes], the first row the consumer's without threads. */
     ff_gatherer **gatherer;
     ff_ahead *ahead; /* NULL = samples are mapped, or read as they are needed */
+    ff_warm *warm;   /* NULL = the set is in memory, or not to be mapped */
     ff_threads *threads;
 };
 

@@ -10,8 +10,14 @@
 static _Thread_local sigjmp_buf *volatile guard_target;
 static _Thread_local const void *volatile guard_address;
 
+/* Other libraries install handlers, too, when they are loaded (UCX, which Debian 13's PyTorch
+ * brings): every thread looks again after so many guards. A look costs a system call. */
+enum { GUARDS_A_LOOK = 64 };
+static _Thread_local unsigned guards;
+static _Thread_local volatile sig_atomic_t passed_on;
+
+static pthread_mutex_t install_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction previous_action;
-static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 
 static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     if (guard_target) {
@@ -21,6 +27,11 @@ static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
         pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)machine_context)->uc_sigmask, NULL);
         siglongjmp(*guard_target, 1);
     }
+    if (passed_on) { /* the previous handler passed it back */
+        signal(number, SIG_DFL);
+        return;
+    }
+    passed_on = 1;
     if (previous_action.sa_flags & SA_SIGINFO) {
         previous_action.sa_sigaction(number, info, machine_context);
     } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
@@ -28,16 +39,24 @@ static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     } else {
         signal(number, SIG_DFL); /* the instruction faults again and ends the process */
     }
+    passed_on = 0;
 }
 
 static void install(void) {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    struct sigaction now;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &previous_action);
+    pthread_mutex_lock(&install_mutex);
+    if (sigaction(SIGBUS, NULL, &now) == 0 &&
+        !((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error)) {
+        previous_action = now;
+        sigaction(SIGBUS, &action, NULL);
+    }
+    pthread_mutex_unlock(&install_mutex);
 }
 
 const void *ff_guard_run(void (*body)(void *context), void *context) {
-    pthread_once(&install_once, install);
+    if (guards++ % GUARDS_A_LOOK == 0) install();
     sigjmp_buf target;
     sigjmp_buf *volatile outer = guard_target;
     const void *volatile fault = NULL;

@@ -1,8 +1,9 @@
 /* Guarded reading of mapped files: a file that shrinks, or a disk that fails, while its mapping is
  * read raises SIGBUS; inside a guard this becomes a return value and does not end the process.
  *
- * The handler is process-wide because signals are. It is installed once, on first use, acts only on
- * threads inside a guard, and passes every other fault to the previous handler. Thread rule: guards
+ * The handler is process-wide because signals are. It is installed on first use, and again where
+ * another library has replaced it; it acts only on threads inside a guard, and passes every other
+ * fault to the previous handler. Thread rule: guards
  * are per thread; they may nest (the innermost one takes the fault). */
 #ifndef FF_BASE_GUARD_H
 #define FF_BASE_GUARD_H

@@ -462,11 +462,43 @@ static void guard_passes_on(void) {
     assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
 }
 
-/* One test, because cmocka installs its own handlers before each test; the guard installs its
- * handler once. */
+static struct sigaction passes_to;
+static void pass_bus_error(int number, siginfo_t *info, void *context) {
+    passes_to.sa_sigaction(number, info, context);
+}
+
+/* Another library's handler replaces the guard's and passes on to it: soon guards catch again, and
+ * a fault outside of one still ends the process. */
+static void guard_comes_back(void) {
+    const uint8_t *map = map_and_truncate(MAPPED / 2);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct sigaction other = {.sa_sigaction = pass_bus_error, .sa_flags = SA_SIGINFO};
+        sum_job whole = {map, MAPPED, 0}, half = {map, MAPPED / 2, 0};
+        signal(SIGBUS, SIG_DFL);
+        for (int again = 0; again < 2; again++) {
+            for (int i = 0; i < 64; i++)
+                if (ff_guard_run(sum_body, &half)) _exit(1);
+            if (ff_guard_run(sum_body, &whole) != map + MAPPED / 2) _exit(1);
+            sigaction(SIGBUS, &other, again ? NULL : &passes_to);
+        }
+        for (int i = 0; i < 64; i++)
+            if (ff_guard_run(sum_body, &half)) _exit(1);
+        sum_body(&whole);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) > 1);
+    assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
+}
+
+/* One test, because cmocka installs its own handlers before each test, and the guard its own. */
 static void guard(void **state) {
     (void)state;
     guard_passes_on();
+    guard_comes_back();
     guard_catches();
     guard_catches_in_threads();
 }
