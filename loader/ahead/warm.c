@@ -110,8 +110,7 @@ static void warm_all(void *context, int index) {
             const uint64_t split = begin < before           ? 0
                                    : begin - before > bytes ? bytes
                                                             : begin - before;
-            const bool goes_on =
-                read_shard(warm, file, turn ? 0 : split, turn ? split : bytes);
+            const bool goes_on = read_shard(warm, file, turn ? 0 : split, turn ? split : bytes);
             close(file);
             before += bytes;
             if (!goes_on) return;
@@ -121,8 +120,8 @@ static void warm_all(void *context, int index) {
 void ff_warm_create(ff_warm **out, const ff_loader_settings *settings) {
     ff_warm *warm;
     *out = NULL;
-    if (settings->direct || !settings->threads || !settings->count ||
-        all_in_memory(settings) || ff_alloc(&warm, 1, sizeof *warm, "warming", NULL) != FF_OK)
+    if (settings->direct || !settings->threads || !settings->count || all_in_memory(settings) ||
+        ff_alloc(&warm, 1, sizeof *warm, "warming", NULL) != FF_OK)
         return;
     warm->settings = settings;
     warm->sample_bytes = (double)settings->shard_bytes / (double)settings->count;

@@ -199,7 +199,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     CALL("cudaStreamSynchronize");
-    return stream->capture || is_refused() ? refuse(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+    return stream->capture || is_refused() ? refuse(cudaErrorStreamCaptureUnsupported)
+                                           : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     CALL("cudaStreamWaitEvent");

@@ -165,8 +165,9 @@ static void every_call_that_fails_is_named(void **state) {
             assert_non_null(strstr(failure.message, "cuda:1: "));
         if (fake.held) fail_msg("%s left %d things", fake.failed, fake.held);
     }
-    /* event_done, twice four calls, capturing, twice two calls, the modes of captures that allocating
-     * twice and waiting twice exchange, and the graph that capture_end no longer needs. */
+    /* event_done, twice four calls, capturing, twice two calls, the modes of captures that
+     * allocating twice and waiting twice exchange, and the graph that capture_end no longer needs.
+     */
     assert_int_equal(unnamed, 21);
 }
 

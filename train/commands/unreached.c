@@ -72,8 +72,7 @@ static ff_status say_folder(const ff_settings *given, const ff_trainer *trainer,
 static ff_status say_validation(const ff_settings *given, const ff_trainer *trainer, char **text,
                                 ff_error *error) {
     if (!*given->for_validation || trainer->splits.val) return FF_OK;
-    return ff_format(text, error,
-                     "the run has no validation set, so these have no effect: %s",
+    return ff_format(text, error, "the run has no validation set, so these have no effect: %s",
                      given->for_validation);
 }
 
