@@ -281,7 +281,7 @@ static void mobilenet_matches_the_cpus(void **state) {
     const struct {
         ff_precision precision;
         double loss_scale, loss, update; /* how far from the CPU's, as shares */
-    } all[] = {{FF_PRECISION_F32, 0, ON_CARD ? 2e-5 : 1e-6, 0.03},
+    } all[] = {{FF_PRECISION_F32, 0, 2e-5, 0.03},
                {FF_PRECISION_F16, 16, 0.002, INFINITY},
                {FF_PRECISION_BF16, 0, 0.03, INFINITY}};
     run cpu = {.model = "mobilenet_v2", .steps = 1, .rate = 0.004}, before = cpu;
