@@ -134,6 +134,13 @@ FF_MUST_USE ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff
 FF_MUST_USE ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset,
                                       uint64_t bytes, uint8_t *to, ff_error *error);
 
+/* Of a shard, which is mapped first: whether the page at `offset` is in memory, where the system
+ * says so (to the files' owner; else true); begins to read `bytes` from `offset` on into the page
+ * cache; waits for the page at `offset`. What cannot be read is left to the shard's readers. */
+bool ff_dataset_has_page(ff_dataset *dataset, uint32_t shard, uint64_t offset);
+void ff_dataset_fetch(ff_dataset *dataset, uint32_t shard, uint64_t offset, uint64_t bytes);
+void ff_dataset_await_page(ff_dataset *dataset, uint32_t shard, uint64_t offset);
+
 /* Decompresses the frame that an extent names, from its `bytes` into `slots` (slots_bytes). */
 FF_MUST_USE ff_status ff_reader_unpack(ff_reader *reader, const ff_extent *extent,
                                        const uint8_t *bytes, uint8_t *slots, ff_error *error);

@@ -1,17 +1,9 @@
 #include "loader/ahead/warm.h"
 
-#include "format/base/path.h"
 #include "format/base/thread.h"
 
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-/* The kernel takes up to a device's read-ahead (128 KiB by default) of one advice. */
-#define ADVICE_BYTES (UINT64_C(128) << 10)
 /* At the disk at the same time: two of these. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 #define LEAD_BYTES  (UINT64_C(256) << 20)
@@ -27,23 +19,10 @@ struct ff_warm {
     ff_threads *thread;
 };
 
-static int open_shard(const ff_loader_settings *settings, uint32_t number, uint64_t *bytes) {
-    ff_shard_info shard;
-    char *path;
-    if (ff_dataset_shard(settings->dataset, number, &shard, NULL) != FF_OK ||
-        ff_path_join(&path, ff_dataset_path(settings->dataset), shard.name, NULL) != FF_OK)
-        return -1;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    free(path);
-    *bytes = shard.file_bytes;
-    return file;
-}
-
-/* Whether the byte at `offset` is in memory; false, too, where the file system does not say. */
-static bool is_in_memory(int file, uint64_t offset) {
-    char byte;
-    const struct iovec to = {&byte, 1};
-    return preadv2(file, &to, 1, (off_t)offset, RWF_NOWAIT) == 1;
+static uint64_t bytes_of(const ff_loader_settings *settings, uint32_t number) {
+    ff_shard_info shard = {0};
+    (void)!ff_dataset_shard(settings->dataset, number, &shard, NULL);
+    return shard.file_bytes;
 }
 
 /* At places that are spread over all shards. */
@@ -52,14 +31,9 @@ static bool all_in_memory(const ff_loader_settings *settings) {
     const uint32_t step = shards > LOOKS ? shards / LOOKS : 1;
     const uint32_t looks = shards < LOOKS ? LOOKS / shards : 1;
     for (uint32_t i = 0; i < shards; i += step) {
-        uint64_t bytes;
-        const int file = open_shard(settings, i, &bytes);
-        if (file < 0) continue;
-        bool all = true;
-        for (uint32_t k = 0; k < looks && all; k++)
-            all = is_in_memory(file, bytes / looks * k + bytes / looks / 2);
-        close(file);
-        if (!all) return false;
+        const uint64_t part = bytes_of(settings, i) / looks;
+        for (uint32_t k = 0; k < looks; k++)
+            if (!ff_dataset_has_page(settings->dataset, i, part * k + part / 2)) return false;
     }
     return true;
 }
@@ -76,20 +50,15 @@ static bool may_read(ff_warm *warm) {
     return goes_on;
 }
 
-static void ask_for(int file, uint64_t begin, uint64_t end) {
-    for (uint64_t at = begin; at < end; at += ADVICE_BYTES)
-        (void)!posix_fadvise(file, (off_t)at, (off_t)ADVICE_BYTES, POSIX_FADV_WILLNEED);
-}
-
 /* Of one shard from `begin` to `end`; waits for each chunk while the next one is at the disk. */
-static bool read_shard(ff_warm *warm, int file, uint64_t begin, uint64_t end) {
-    char byte;
+static bool read_shard(ff_warm *warm, uint32_t number, uint64_t begin, uint64_t end) {
+    ff_dataset *dataset = warm->settings->dataset;
     for (uint64_t at = begin; at < end; at += CHUNK_BYTES) {
         if (!may_read(warm)) return false;
-        ask_for(file, at, at + CHUNK_BYTES < end ? at + CHUNK_BYTES : end);
-        if (at > begin) (void)!pread(file, &byte, 1, (off_t)at - 1);
+        ff_dataset_fetch(dataset, number, at, end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES);
+        if (at > begin) ff_dataset_await_page(dataset, number, at - 1);
     }
-    if (end > begin) (void)!pread(file, &byte, 1, (off_t)end - 1);
+    if (end > begin) ff_dataset_await_page(dataset, number, end - 1);
     return true;
 }
 
@@ -101,19 +70,17 @@ static void warm_all(void *context, int index) {
     const uint32_t shards = ff_dataset_shard_count(settings->dataset);
     const double place =
         (double)sequence->share_begin / (double)sequence->batch * (double)settings->shard_bytes;
-    uint64_t before = 0, begin = (uint64_t)place, bytes;
+    uint64_t before = 0, begin = (uint64_t)place;
     (void)index;
+    if (all_in_memory(settings)) return;
     for (int turn = 0; turn < 2; turn++, before = 0)
         for (uint32_t i = 0; i < shards; i++) {
-            const int file = open_shard(settings, i, &bytes);
-            if (file < 0) continue;
+            const uint64_t bytes = bytes_of(settings, i);
             const uint64_t split = begin < before           ? 0
                                    : begin - before > bytes ? bytes
                                                             : begin - before;
-            const bool goes_on = read_shard(warm, file, turn ? 0 : split, turn ? split : bytes);
-            close(file);
             before += bytes;
-            if (!goes_on) return;
+            if (!read_shard(warm, i, turn ? 0 : split, turn ? split : bytes)) return;
         }
 }
 
