@@ -275,7 +275,7 @@ typedef struct ff_loader_info {
 /* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".
  */
 typedef struct ff_loader_reading {
-    char text[320];
+    char text[480];
 } ff_loader_reading;
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
 

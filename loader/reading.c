@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A loader reads ahead into this part of the memory for files: a quarter. */
 enum { AHEAD_PART = 4 };
@@ -165,5 +166,11 @@ ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {
         snprintf(said.text, sizeof said.text, "%s: the set has %s, memory for files is %s, %s", way,
                  ff_say_bytes(info->shard_bytes).text, ff_say_bytes(info->memory.bytes).text,
                  info->memory.limit);
+    const size_t used = strlen(said.text);
+    if (info->ahead_blocks)
+        snprintf(said.text + used, sizeof said.text - used,
+                 "; of a group's blocks %" PRIu64 " fit into the %s for reading ahead, so blocks "
+                 "are read in parts: smaller groups or blocks are read whole",
+                 info->ahead_blocks, ff_say_bytes(info->ahead_bytes).text);
     return said;
 }

@@ -212,6 +212,9 @@ static void a_group_that_is_too_large(void **state) {
     const ff_loader_info info = ff_loader_describe(loader);
     assert_true(info.ahead_bytes <= options.ahead_bytes);
     assert_in_range(info.ahead_blocks, 10, 17);
+    char said[64];
+    snprintf(said, sizeof said, "; of a group's blocks %d fit into the ", (int)info.ahead_blocks);
+    assert_non_null(strstr(ff_loader_say_reading(&info).text, said));
     ff_loader_destroy(&loader);
     compare(dataset, &options);
     options.group = 5000; /* of which there are 100 */
@@ -220,7 +223,9 @@ static void a_group_that_is_too_large(void **state) {
     ff_loader_destroy(&loader);
     options.group = info.ahead_blocks * 9 / 10;
     loader = open_loader(dataset, &options, FF_ACCESS_READ);
-    assert_int_equal(ff_loader_describe(loader).ahead_blocks, 0);
+    const ff_loader_info fits = ff_loader_describe(loader);
+    assert_int_equal(fits.ahead_blocks, 0);
+    assert_null(strstr(ff_loader_say_reading(&fits).text, "blocks"));
     ff_loader_destroy(&loader);
     ff_dataset_close(&dataset);
     set_remove(&set);
