@@ -134,11 +134,15 @@ FF_MUST_USE ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff
 FF_MUST_USE ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset,
                                       uint64_t bytes, uint8_t *to, ff_error *error);
 
-/* Of a shard, which is mapped first: whether the page at `offset` is in memory, where the system
- * says so (to the files' owner; else true); begins to read `bytes` from `offset` on into the page
- * cache; waits for the page at `offset`. What cannot be read is left to the shard's readers. */
+/* The next three functions map the shard first. They report no failure: the shard's readers meet
+ * the same one and report it.
+ *
+ * Whether memory has the page at `offset`. Linux tells this to the file's owner alone; true for
+ * everybody else. */
 bool ff_dataset_has_page(ff_dataset *dataset, uint32_t shard, uint64_t offset);
+/* Begins to read `bytes` from `offset` on into the page cache. */
 void ff_dataset_fetch(ff_dataset *dataset, uint32_t shard, uint64_t offset, uint64_t bytes);
+/* Waits until memory has the page at `offset`. */
 void ff_dataset_await_page(ff_dataset *dataset, uint32_t shard, uint64_t offset);
 
 /* Decompresses the frame that an extent names, from its `bytes` into `slots` (slots_bytes). */

@@ -10,9 +10,9 @@
 static _Thread_local sigjmp_buf *volatile guard_target;
 static _Thread_local const void *volatile guard_address;
 
-/* Other libraries install handlers, too, when they are loaded (UCX, which Debian 13's PyTorch
- * brings): every thread looks again after so many guards. A look costs a system call. */
-enum { GUARDS_A_LOOK = 64 };
+/* A thread checks the handler before every 64th guard, because libraries that are loaded later may
+ * install their own (UCX, which comes with Debian 13's PyTorch). A check costs a system call. */
+enum { GUARDS_A_CHECK = 64 };
 static _Thread_local unsigned guards;
 static _Thread_local volatile sig_atomic_t passed_on;
 
@@ -56,7 +56,7 @@ static void install(void) {
 }
 
 const void *ff_guard_run(void (*body)(void *context), void *context) {
-    if (guards++ % GUARDS_A_LOOK == 0) install();
+    if (guards++ % GUARDS_A_CHECK == 0) install();
     sigjmp_buf target;
     sigjmp_buf *volatile outer = guard_target;
     const void *volatile fault = NULL;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* At the disk at the same time: two of these. */
+/* The disk has two of these to read at the same time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 #define LEAD_BYTES  (UINT64_C(256) << 20)
 enum { LEAD_TIMES = 16, LOOKS = 64 };
@@ -50,7 +50,7 @@ static bool may_read(ff_warm *warm) {
     return goes_on;
 }
 
-/* Of one shard from `begin` to `end`; waits for each chunk while the next one is at the disk. */
+/* Reads one shard from `begin` to `end`, and waits for each chunk while the disk reads the next. */
 static bool read_shard(ff_warm *warm, uint32_t number, uint64_t begin, uint64_t end) {
     ff_dataset *dataset = warm->settings->dataset;
     for (uint64_t at = begin; at < end; at += CHUNK_BYTES) {

@@ -9,7 +9,7 @@ static const char *const path_words[] = {"path",     "file",       "filename",  
                                          "filepath", "image_path", "image",     "image_name",
                                          "img",      "img_path",   "image_file"};
 static const char *const name_words[] = {"id", "image_id", "imageid", "name"};
-/* Of these, those that name an image in any column: in a table of classes the others are theirs. */
+/* These words mean an image in any column; "id" and "name" may be those of a class. */
 static const char *const image_words[] = {"image_id", "imageid"};
 static const char *const label_words[] = {"label", "labels",     "class",      "target", "targets",
                                           "y",     "class_name", "label_name", "classid"};
