@@ -10,7 +10,8 @@
 enum { LEAD_TIMES = 16, LOOKS = 64 };
 
 struct ff_warm {
-    const ff_loader_settings *settings;
+    ff_dataset *dataset;
+    uint64_t begin; /* this share's place in the bytes of all shards */
     pthread_mutex_t mutex;
     pthread_cond_t used;
     double sample_bytes;
@@ -19,21 +20,21 @@ struct ff_warm {
     ff_threads *thread;
 };
 
-static uint64_t bytes_of(const ff_loader_settings *settings, uint32_t number) {
+static uint64_t bytes_of(ff_dataset *dataset, uint32_t number) {
     ff_shard_info shard = {0};
-    (void)!ff_dataset_shard(settings->dataset, number, &shard, NULL);
+    (void)!ff_dataset_shard(dataset, number, &shard, NULL);
     return shard.file_bytes;
 }
 
 /* At places that are spread over all shards. */
-static bool all_in_memory(const ff_loader_settings *settings) {
-    const uint32_t shards = ff_dataset_shard_count(settings->dataset);
+static bool all_in_memory(ff_dataset *dataset) {
+    const uint32_t shards = ff_dataset_shard_count(dataset);
     const uint32_t step = shards > LOOKS ? shards / LOOKS : 1;
     const uint32_t looks = shards < LOOKS ? LOOKS / shards : 1;
     for (uint32_t i = 0; i < shards; i += step) {
-        const uint64_t part = bytes_of(settings, i) / looks;
+        const uint64_t part = bytes_of(dataset, i) / looks;
         for (uint32_t k = 0; k < looks; k++)
-            if (!ff_dataset_has_page(settings->dataset, i, part * k + part / 2)) return false;
+            if (!ff_dataset_has_page(dataset, i, part * k + part / 2)) return false;
     }
     return true;
 }
@@ -52,7 +53,7 @@ static bool may_read(ff_warm *warm) {
 
 /* Reads one shard from `begin` to `end`, and waits for each chunk while the disk reads the next. */
 static bool read_shard(ff_warm *warm, uint32_t number, uint64_t begin, uint64_t end) {
-    ff_dataset *dataset = warm->settings->dataset;
+    ff_dataset *dataset = warm->dataset;
     for (uint64_t at = begin; at < end; at += CHUNK_BYTES) {
         if (!may_read(warm)) return false;
         ff_dataset_fetch(dataset, number, at, end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES);
@@ -65,17 +66,13 @@ static bool read_shard(ff_warm *warm, uint32_t number, uint64_t begin, uint64_t 
 /* From this share's place to the end of all shards, then from the first to that place. */
 static void warm_all(void *context, int index) {
     ff_warm *warm = context;
-    const ff_loader_settings *settings = warm->settings;
-    const ff_sequence *sequence = &settings->sequence;
-    const uint32_t shards = ff_dataset_shard_count(settings->dataset);
-    const double place =
-        (double)sequence->share_begin / (double)sequence->batch * (double)settings->shard_bytes;
-    uint64_t before = 0, begin = (uint64_t)place;
+    const uint32_t shards = ff_dataset_shard_count(warm->dataset);
+    uint64_t before = 0, begin = warm->begin;
     (void)index;
-    if (all_in_memory(settings)) return;
+    if (all_in_memory(warm->dataset)) return;
     for (int turn = 0; turn < 2; turn++, before = 0)
         for (uint32_t i = 0; i < shards; i++) {
-            const uint64_t bytes = bytes_of(settings, i);
+            const uint64_t bytes = bytes_of(warm->dataset, i);
             const uint64_t split = begin < before           ? 0
                                    : begin - before > bytes ? bytes
                                                             : begin - before;
@@ -87,10 +84,13 @@ static void warm_all(void *context, int index) {
 void ff_warm_create(ff_warm **out, const ff_loader_settings *settings) {
     ff_warm *warm;
     *out = NULL;
-    if (settings->direct || !settings->threads || !settings->count || all_in_memory(settings) ||
+    if (settings->direct || !settings->threads || !settings->count ||
         ff_alloc(&warm, 1, sizeof *warm, "warming", NULL) != FF_OK)
         return;
-    warm->settings = settings;
+    const ff_sequence *sequence = &settings->sequence;
+    warm->dataset = settings->dataset;
+    warm->begin = (uint64_t)((double)sequence->share_begin / (double)sequence->batch *
+                             (double)settings->shard_bytes);
     warm->sample_bytes = (double)settings->shard_bytes / (double)settings->count;
     pthread_mutex_init(&warm->mutex, NULL);
     pthread_cond_init(&warm->used, NULL);

@@ -24,7 +24,7 @@ typedef struct ff_warm ff_warm;
 
 /* *warm = NULL where the set is not mapped, the settings have no threads, or there is no memory for
  * the thread. Where the set is in memory, as far as a look at some places shows, the thread ends at
- * once. The settings must outlive it. */
+ * once. The dataset must outlive it. */
 void ff_warm_create(ff_warm **warm, const ff_loader_settings *settings);
 /* Stops; waits at most for the request at the disk. NULL is accepted. */
 void ff_warm_destroy(ff_warm **warm);
