@@ -14,7 +14,9 @@ static _Thread_local const void *volatile guard_address;
  * install their own (UCX, which comes with Debian 13's PyTorch). A check costs a system call. */
 enum { GUARDS_A_CHECK = 64 };
 static _Thread_local unsigned guards;
-static _Thread_local volatile sig_atomic_t passed_on;
+/* In the record of a signal that was passed on. A previous handler that passes the signal back
+ * gives the same record; the next signal has a new one, also where a handler left by siglongjmp. */
+enum { PASSED_ON = 0x66667061 };
 
 static pthread_mutex_t install_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction previous_action;
@@ -27,11 +29,11 @@ static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
         pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)machine_context)->uc_sigmask, NULL);
         siglongjmp(*guard_target, 1);
     }
-    if (passed_on) { /* the previous handler passed it back */
+    if (info->si_errno == PASSED_ON) {
         signal(number, SIG_DFL);
         return;
     }
-    passed_on = 1;
+    info->si_errno = PASSED_ON;
     if (previous_action.sa_flags & SA_SIGINFO) {
         previous_action.sa_sigaction(number, info, machine_context);
     } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
@@ -39,7 +41,6 @@ static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     } else {
         signal(number, SIG_DFL); /* the instruction faults again and ends the process */
     }
-    passed_on = 0;
 }
 
 static void install(void) {

@@ -82,7 +82,7 @@ line = epochs("every-4 epochs-accuracy")[link("every-4 epochs-accuracy", "best")
 tap.ok(abs(evaluated("every-4 epochs-accuracy/checkpoints/best").get("accuracy", -1) - line["val_accuracy"]) < 1e-9,
        "evaluate of best has the log's accuracy", (evaluated("every-4 epochs-accuracy/checkpoints/best"), line))
 for every, end in (("16 steps", "15 steps"), ("4 epochs", "3 epochs"), ("15 steps", None), ("3 epochs", None)):
-    done = fftrain(*COMMON, "--epochs", 3, "--out", "none", "--checkpoint-every", every, "--val", "none", "--quiet")
+    done = fftrain(*COMMON, "--epochs", 3, "--out", "late-" + every, "--checkpoint-every", every, "--val", "none", "--quiet")
     word = "--checkpoint-every %s: the run has %s, so a checkpoint is saved at its end alone" % (every, end)
     tap.ok(done.returncode == 0 and (word in done.stderr if end else not done.stderr), "--checkpoint-every %s of a run of 15 steps" % every, done.stderr)
 done = fftrain(*COMMON, "--epochs", 3, "--out", "steps", "--checkpoint-every", "5 steps", "--keep", 100, "--val", "none")
