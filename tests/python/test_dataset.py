@@ -150,23 +150,24 @@ threads = [threading.Thread(target=read_all) for _ in range(4)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 tap.ok(not errors, "four threads read one set", errors)
-closing = ffload.Dataset(plain.path)
 
 
-def read_until_closed():
+def read_until_closed(closing):
     try:
         while True:
             closing[7]
-    except ffload.UsageError as error:
-        errors.append(str(error))
+    except Exception as error:  # noqa: BLE001
+        errors.append("%s: %s" % (type(error).__name__, error))
 
 
-threads = [threading.Thread(target=read_until_closed) for _ in range(3)]
-[thread.start() for thread in threads]
-time.sleep(0.05)
-closing.close()
-[thread.join(60) for thread in threads]
-tap.ok(errors == ["the dataset is closed"] * 3, "closed while they read: each is told", errors)
+for number in range(100):
+    closing = ffload.Dataset(plain.path)
+    threads = [threading.Thread(target=read_until_closed, args=(closing,)) for _ in range(3)]
+    [thread.start() for thread in threads]
+    time.sleep(number * 1e-4)
+    closing.close()
+    [thread.join(60) for thread in threads]
+tap.ok(errors == ["UsageError: the dataset is closed"] * 300, "closed while they read, a hundred times: each is told", set(errors))
 
 # ---- processes ----
 again = pickle.loads(pickle.dumps(ffload.Dataset(plain.path, label="label", as_="numpy")))

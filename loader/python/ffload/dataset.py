@@ -71,18 +71,19 @@ class Dataset:
         if label is not None:
             self._check_field(label)
 
-    def _open(self) -> None:
-        self._handle: Optional[_ffload.Dataset] = _ffload.Dataset(self.path, {"verify": str(self._settings["verify"])})
+    def _open(self) -> _ffload.Dataset:
+        handle = _ffload.Dataset(self.path, {"verify": str(self._settings["verify"])})
+        self._handle: Optional[_ffload.Dataset] = handle
         self._process = os.getpid()
+        return handle
 
     @property
     def handle(self) -> _ffload.Dataset:
         """The library's; a process that was forked since opens its own."""
-        if self._handle is None:
+        handle = self._handle  # which another thread may set to None
+        if handle is None:
             raise UsageError("the dataset is closed")
-        if self._process != os.getpid():
-            self._open()
-        return self._handle
+        return handle if self._process == os.getpid() else self._open()
 
     def __getstate__(self) -> Dict[str, Any]:
         return {"path": self.path, "settings": self._settings}
@@ -92,9 +93,9 @@ class Dataset:
 
     def close(self) -> None:
         """Closes it; samples, views and loaders that there are stay as they are."""
-        if self._handle is not None:
-            self._handle.close()
-        self._handle = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()
 
     def __enter__(self) -> Dataset:
         return self
