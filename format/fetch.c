@@ -38,6 +38,8 @@ static void touch(void *byte) {
 
 void ff_dataset_await_page(ff_dataset *dataset, uint32_t number, uint64_t offset) {
     const ff_shard *shard;
-    if (ff_dataset_open_shard(dataset, number, &shard, NULL) == FF_OK && offset < shard->bytes)
+    if (ff_dataset_open_shard(dataset, number, &shard, NULL) == FF_OK && offset < shard->bytes) {
+        ff_guard_check();
         (void)!ff_guard_run(touch, (void *)(uintptr_t)(shard->map + offset));
+    }
 }

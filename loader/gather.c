@@ -273,6 +273,7 @@ ff_status ff_gather(ff_gatherer *gatherer, uint64_t number, const ff_sequence_ba
     const uint64_t serial = number * settings->rows; /* of row 0 */
     const uint32_t filled = end < batch->count ? end : batch->count;
     ff_status status = FF_OK;
+    if (!gatherer->ahead.ahead) ff_guard_check();
     ff_rows_begin(&gatherer->rows, batch);
     for (uint32_t row = begin; row < filled && status == FF_OK; row += gatherer->chunk_rows) {
         chunk c = {.gatherer = gatherer,

@@ -2,6 +2,7 @@
  * and exits. */
 #include "train/commands/command.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,10 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     ff_error error = {0};
     ff_status status = run(argc, argv, &error);
+    errno = 0; /* an earlier write may have failed, whose reason is not known any more */
     if (status == FF_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = ff_fail_errno(&error, "cannot write to the standard output");
+        status = errno ? ff_fail_errno(&error, "cannot write to the standard output")
+                       : ff_fail(&error, FF_IO, "cannot write to the standard output");
     if (status == FF_OK) return 0;
     fflush(stdout);
     fprintf(stderr, "fftrain: %s\n", error.message);

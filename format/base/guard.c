@@ -43,7 +43,7 @@ static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     }
 }
 
-static void install(void) {
+void ff_guard_check(void) {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction now;
     sigemptyset(&action.sa_mask);
@@ -57,7 +57,7 @@ static void install(void) {
 }
 
 const void *ff_guard_run(void (*body)(void *context), void *context) {
-    if (guards++ % GUARDS_A_CHECK == 0) install();
+    if (guards++ % GUARDS_A_CHECK == 0) ff_guard_check();
     sigjmp_buf target;
     sigjmp_buf *volatile outer = guard_target;
     const void *volatile fault = NULL;

@@ -12,6 +12,10 @@
 
 #include <stdbool.h>
 
+/* Installs the handler again where another library has replaced it, for a system call; ff_guard_run
+ * does so before every 64th guard of a thread. For the begin of a piece of work. */
+void ff_guard_check(void);
+
 /* Runs body(context). Returns NULL, or the faulting address where reading a mapping failed. body is
  * left at that point, so it must only read mappings and write memory that stays valid, and hold no
  * lock, allocation or descriptor. Costs about 10 ns. */

@@ -91,6 +91,8 @@ for name, text, wanted in [
         ("no 0", clean.replace("t00.ppm,0", "t00.ppm,11"), dict(true, **{"t00.ppm": "11"})),
         ("whole numbers with a point", clean.replace("\n", ".0\n"), true),
         ("a header", "filename,label\n" + clean, true),
+        ("an index first, by the header", "id,image_id,class\n" + "".join("%d,%s,%s\n" % (9 - i, *row) for i, row in enumerate(true.items())), true),
+        ("a word of its own first, by the header", "species,image_id\n" + "".join("%s,%s\n" % (label, name) for name, label in true.items()), true),
         ("the class first, by the header", "class,image_id\n" + "".join("%s,%s\n" % (label, name) for name, label in true.items()), true),
         ("CR line ends", clean.replace("\n", "\r"), true),
         ("CRLF and a byte order mark", "\ufeff" + clean.replace("\n", "\r\n"), true)]:

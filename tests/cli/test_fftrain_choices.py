@@ -174,7 +174,8 @@ NOTHING_KEPT = "fftrain: --out none: nothing is kept, so these have no effect: %
 NO_VALIDATION = "fftrain: the run has no validation set, so these have no effect: %s\n"
 for options, said in (
         (["--out", "none", "--hash-every", 2, "--checkpoint-every", "9 epochs", "--keep", 2], NOTHING_KEPT % "--checkpoint-every, --keep, --hash-every"),
-        (["--out", "none", "--keep", 3], ""),
+        (["--out", "none", "--keep", 3, "--hash-every", 0], ""),
+        (["--out", "none", "--val", "none", "--set", "keep=2", "--set", "val-every=2"], NOTHING_KEPT % "--keep" + NO_VALIDATION % "--val-every"),
         (["--out", "none", "--val", "set/train", "--val-every", 2, "--best-by", "loss", "--top5"], ""),
         (["--out", "none", "--val", "none", "--top5", "--best-by", "loss", "--val-every", 0], NO_VALIDATION % "--val-every, --best-by, --top5"),
         (["--out", "none", "--val", "none", "--keep", 2, "--val-every", 2], NOTHING_KEPT % "--keep" + NO_VALIDATION % "--val-every"),

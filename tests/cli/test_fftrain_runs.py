@@ -359,12 +359,15 @@ refused("--set without a value", 2, ["--set: line 1: 'epochs' is no `name = valu
 
 # ---- nobody reads what is said: a failed write, as on a full disk
 
-for words in (["--help"], ["report", "whole"], ["diff", "whole", "loss"], ["export", "whole", "-o", "-"], ["evaluate", "whole"], [*COMMON, "-n"]):
+for words in (["--help"], ["report", "whole"], ["diff", "whole", "loss"], ["export", "whole", "-o", "-"], ["evaluate", "whole"], [*COMMON, "-n"],
+              [*COMMON[:-1], "--epochs", 1, "--out", "unread"]):
     reads, writes = os.pipe()
     os.close(reads)
     done = subprocess.run([FFTRAIN, *map(str, words)], stdout=writes, stderr=subprocess.PIPE, text=True, env=environment)
     os.close(writes)
-    tap.ok(done.returncode == 74 and "Broken pipe" in done.stderr, "a closed pipe: %s" % words[0], (done.returncode, done.stderr))
+    tap.ok(done.returncode == 74 and done.stderr.splitlines()[-1].startswith("fftrain: ") and
+           "write" in done.stderr.splitlines()[-1] and "No such" not in done.stderr, "a closed pipe: %s" % words[0], (done.returncode, done.stderr))
+tap.ok(os.readlink("unread/checkpoints/last") == "step-10", "and a run whose table nobody reads is kept")
 
 os.chdir("/")
 shutil.rmtree(place)

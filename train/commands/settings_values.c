@@ -221,7 +221,7 @@ void ff_settings_name_needy(ff_settings *settings, const ff_settings *line) {
     *folder = *validation = '\0';
     name_given(folder, size, is->every, "checkpoint-every");
     name_given(folder, size, is->keep != was->keep, "keep");
-    name_given(folder, size, is->hash_every != was->hash_every, "hash-every");
+    name_given(folder, size, is->hash_every > 0, "hash-every");
     name_given(validation, size, line->trainer.val_every != plain.trainer.val_every, "val-every");
     name_given(validation, size, is->best_by != was->best_by, "best-by");
     name_given(validation, size, line->top5, "top5");

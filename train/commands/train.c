@@ -76,6 +76,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     *done = line.result == FF_OPTIONS_DONE;
     if (*done) return FF_OK;
     ff_settings first = *out;
+    ff_buffer given_sets = {0};
     char *file = NULL;
     ff_status status;
     if (first.trainer.recipe) FF_TRY(ff_recipe_find(&file, first.trainer.recipe, error));
@@ -103,13 +104,16 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     }
     if (first.trainer.recipe && !file)
         ff_settings_leave_row(out, ff_recipe_named(first.trainer.recipe));
-    ff_settings_name_needy(out, &first);
+    ff_settings given = first;
+    FF_TRY_DONE(read_sets(&first.set, &given, &given_sets, error));
+    ff_settings_name_needy(out, &given);
     status = ff_settings_complete(out, error);
     out->trainer.began_data = ff_session_data(*session);
     out->trainer.began_val = ff_session_val(*session);
     out->lacks_weights = first.trainer.recipe && !strcmp(first.trainer.recipe, "finetune") &&
                          !out->trainer.weights && !ff_session_step(*session);
 done:
+    ff_buffer_free(&given_sets);
     free(file);
     return status;
 }

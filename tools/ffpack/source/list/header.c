@@ -45,14 +45,15 @@ ff_list_header ff_list_header_find(const ff_table_row *row, bool names) {
     size_t path = row->count;
     for (size_t i = row->count; i-- > 0;)
         if (IS_WORD(ff_table_cell(row, i), path_words)) path = i;
-    if (path == row->count && names && IS_WORD(first, name_words)) path = 0;
-    for (size_t i = row->count; names && path == row->count && i-- > 1;)
+    for (size_t i = row->count; names && path == row->count && i-- > 0;)
         if (IS_WORD(ff_table_cell(row, i), image_words)) path = i;
+    if (path == row->count && names && IS_WORD(first, name_words)) path = 0;
     if (path == row->count) return header;
     header.index = path && (!*first || !strcmp(first, "Unnamed: 0"));
     header.path = path;
     header.present = !path || header.index || is_split(first) || IS_WORD(first, label_words) ||
-                     IS_WORD(first, number_words) || IS_WORD(first, name_words);
+                     IS_WORD(first, number_words) || IS_WORD(first, name_words) ||
+                     (names && IS_WORD(ff_table_cell(row, path), image_words));
     for (size_t i = 0; i < row->count && header.present; i++)
         if (i != path && is_split(ff_table_cell(row, i))) header.split = i;
     return header.present ? header : (ff_list_header){.split = SIZE_MAX};
