@@ -70,7 +70,7 @@ struct ff_loader {
     /* [threads][sizes], the first row the consumer's without threads. */
     ff_gatherer **gatherer;
     ff_ahead *ahead; /* NULL = samples are mapped, or read as they are needed */
-    ff_warm *warm;   /* NULL = the set is in memory, or not to be mapped */
+    ff_warm *warm;   /* NULL = the set is not mapped, or the loader has no threads */
     ff_threads *threads;
 };
 

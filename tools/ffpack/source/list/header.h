@@ -15,8 +15,8 @@ typedef struct ff_list_header {
     size_t split; /* the column of splits; SIZE_MAX = none */
 } ff_list_header;
 
-/* `names`: the first cell may also be a word for names without a path (id, image_id, name), any
- * other cell image_id alone. */
+/* `names`: any cell may also be image_id, the first one also another word for names without a path
+ * (id, name). */
 ff_list_header ff_list_header_find(const ff_table_row *row, bool names);
 /* Whether column `index` may hold labels: neither paths, splits nor an index. */
 bool ff_list_header_is_label(const ff_list_header *header, size_t index);
