@@ -2,6 +2,7 @@
 import atexit
 import concurrent.futures
 import os
+import random
 import re
 import shutil
 import signal
@@ -89,13 +90,21 @@ class Job:
         return "exit %s after %.2f s, left %s\n%s%s" % (self.code, self.seconds, self.left, self.out, self.err)
 
 
+def is_free(port):
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def free_port():
-    """A port that nobody waits at, another one each time: who is given one may be slow to take it."""
+    """A port at which nobody waits, nor at the next one, which ranks under torchrun take; another one each time, and none that the system
+    gives to connections of its own choice."""
     while True:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-        if port not in PORTS:
+        port = random.SystemRandom().randrange(20000, 32000, 2)
+        if port not in PORTS and is_free(port) and is_free(port + 1):
             PORTS.add(port)
             return port
 
