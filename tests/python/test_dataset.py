@@ -167,7 +167,7 @@ for number in range(100):
     time.sleep(number * 1e-4)
     closing.close()
     [thread.join(60) for thread in threads]
-tap.ok(errors == ["UsageError: the dataset is closed"] * 300, "closed while they read, a hundred times: each is told", set(errors))
+tap.ok(errors == ["UsageError: the dataset is closed"] * 300, "a set is closed while three threads read it, a hundred times: every reader gets UsageError", set(errors))
 
 # ---- processes ----
 again = pickle.loads(pickle.dumps(ffload.Dataset(plain.path, label="label", as_="numpy")))

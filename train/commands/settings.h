@@ -22,8 +22,8 @@ typedef struct ff_settings {
     bool lacks_weights; /* of --recipe finetune: nothing to start from */
     /* "lr 0.4, momentum 0.9": the recipe's numbers that another --optimizer left out; "" = none */
     char dropped[256];
-    /* Options of the command line that have an effect only in a run's folder, and only with a
-     * validation set, as "--keep, --hash-every"; "" = the line has none */
+    /* Names the options of the command line that need a run's folder, and those that need a
+     * validation set: "--keep, --hash-every"; empty without such options */
     char for_folder[64], for_validation[64];
 } ff_settings;
 
