@@ -99,6 +99,7 @@ static ff_status create(ffload_loader **out, ffload_dataset *dataset, const fflo
     FF_TRY(ff_alloc(&loader, 1, sizeof *loader, "a loader", error));
     loader->process = ff_library_process();
     const ff_status status = create_all(loader, dataset, options, error);
+    if (status == FF_OK) loader->length = ff_library_info(loader).batches_per_epoch;
     if (status != FF_OK) ffload_loader_destroy(&loader);
     *out = loader;
     return status;

@@ -18,6 +18,7 @@ struct ffload_loader {
     ffload_batch_info told; /* of the last batch on a GPU */
     ff_slot *slot;          /* acquired, but not given yet: there was no memory; else NULL */
     bool fresh;             /* no batch was given since it started at `next` */
+    uint64_t length;        /* batches per epoch: known without a lock, also in a forked process */
     ff_loader_position next;
     char *json, *state; /* texts given; NULL = none */
     ffload_loader *abandoned;

@@ -75,7 +75,7 @@ int ffload_loader_describe(ffload_loader *loader, const char **json, ffload_erro
 }
 
 uint64_t ffload_loader_length(const ffload_loader *loader) {
-    return ff_library_info(loader).batches_per_epoch;
+    return loader->length;
 }
 
 /* ---- where it is ---------------------------------------------------------------------------- */

@@ -101,7 +101,8 @@ def evicted(order):
         limits.take(230 * MIB)
         told = run.communicate()[0]
     notes = [event["text"] for event in events(name, "note") if event["text"].startswith("read directly since its mapping read ")]
-    tap.ok(run.returncode == 0 and len(notes) == 1 and events(name, "start")[0]["reading"].startswith("mapped: ") and notes[0].endswith("left of its cgroup's limit"),
+    tap.ok(run.returncode == 0 and len(notes) == 1 and events(name, "start")[0]["reading"].startswith("mapped: ") and
+           "left of its cgroup's limit" in notes[0],
            "order %s, set evicted: a note says that it is read directly, once" % order, told)
     calm = fftrain(*LARGE, order, "--out", "calm-" + order)
     tap.ok(calm.returncode == 0 and not [event for event in events("calm-" + order, "note") if "read directly" in event["text"]],

@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import random
+import signal
 import sys
 import threading
 import time
@@ -129,6 +130,7 @@ def fork():
         gc.collect()
     pid = os.fork()
     if pid == 0:
+        signal.alarm(60)  # a child that waits for a lock of its parent's threads ends badly
         try:
             look()
             for _ in range(20):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """ffload.Loader on the CPU: its batches beside the trainer's, epochs, ranks, resuming, mixed batches, what it refuses. TAP."""
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -293,6 +294,24 @@ if pid == 0:
         os._exit(0 if "fork" in str(error) else 2)
     os._exit(1)
 tap.ok(os.waitpid(pid, 0)[1] == 0 and next(steps), "a forked child is refused, its parent goes on")
+# Threads of the parent hold locks at the moment of the fork. A child waits for none of them.
+busy, ends = [ffload.Loader(SET, 1, workers=3, epochs=0, prefetch=5) for _ in range(6)], set()
+steps = [iter(loader) for loader in busy]
+for _ in range(300):
+    for step in steps:
+        next(step)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        lengths = [len(loader) for loader in busy]
+        for loader in busy:
+            loader.close()
+        os._exit(0 if lengths == [100] * 6 else 1)
+    ends.add(os.waitpid(pid, 0)[1])
+    if ends != {0}:
+        break
+tap.ok(ends == {0}, "children of a process with busy loaders know the loaders' lengths and close them", ends)
+del busy, steps, step
 threads = len(os.listdir("/proc/self/task"))
 for _ in range(30):
     early = ffload.Loader(SET, 16, workers=2)
