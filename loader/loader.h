@@ -129,13 +129,13 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_loader_access access;
-    /* The memory for files, as of ff_host_memory_for_files; 0 = no limit of the caller's own. Ranks
-     * of one job on this machine: they share the page cache, and each reads ahead in its part of
-     * the memory; 0 = 1. */
+    /* The memory for files, as of ff_host_memory_for_files, beside the slots; 0 = no limit of the
+     * caller's own. Ranks of one job on this machine: they share the page cache, and each reads
+     * ahead in its part of the memory; 0 = 1. */
     uint64_t memory_bytes;
     uint32_t memory_ranks;
     /* Memory for what is read before it is needed, where threads read samples and do not map them;
-     * 0 = a quarter of this rank's part of the memory for files, and with other orders than block
+     * 0 = half of this rank's part of the memory for files, and with other orders than block
      * at most 128 MiB. */
     uint64_t ahead_bytes;
     ff_device *device; /* NULL = the loader creates a host device */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A loader reads ahead into this part of the memory for files: a quarter. */
-enum { AHEAD_PART = 4 };
+/* A loader reads ahead into this part of the memory for files: half of it. */
+enum { AHEAD_PART = 2 };
 /* With other orders than block, whose group is in memory, more has no use. */
 #define AHEAD_MOST (UINT64_C(128) << 20)
 /* What a loader's threads read beside the set: their program. */
@@ -39,9 +39,14 @@ static ff_status check_maps(ff_loader_settings *settings, const ff_loader_option
                    path, ff_say_bytes(wanted->bytes).text, ff_say_bytes(left.bytes).text);
 }
 
-/* At the memory that there is now. */
-static ff_status look(ff_loader_settings *settings, ff_error *error) {
-    FF_TRY(ff_host_memory_for_files("", settings->given.memory_bytes, &settings->memory, error));
+static uint32_t memory_ranks(const ff_loader_options *options) {
+    return options->memory_ranks ? options->memory_ranks : 1;
+}
+
+/* At the memory that there is now, where the loaders of this machine still allocate `reserved`. */
+static ff_status look(ff_loader_settings *settings, uint64_t reserved, ff_error *error) {
+    FF_TRY(ff_host_memory_for_files("", settings->given.memory_bytes, reserved, &settings->memory,
+                                    error));
     settings->beyond_memory_bytes =
         settings->shard_bytes > settings->memory.bytes ? settings->shard_bytes : 0;
     return FF_OK;
@@ -57,14 +62,14 @@ ff_status ff_reading_measure(ff_loader_settings *settings, const ff_loader_optio
         wanted.bytes += shard.mapped ? 0 : shard.file_bytes;
         wanted.count += !shard.mapped;
     }
-    FF_TRY(look(settings, error));
+    const uint64_t slots = settings->slots * (settings->slot_bytes + settings->kept_bytes);
+    FF_TRY(look(settings, slots * memory_ranks(options), error));
     return check_maps(settings, options, &wanted, error);
 }
 
 uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
                                 const ff_loader_options *options) {
-    const uint32_t ranks = options->memory_ranks ? options->memory_ranks : 1;
-    const uint64_t part = settings->memory.bytes / ranks / AHEAD_PART;
+    const uint64_t part = settings->memory.bytes / memory_ranks(options) / AHEAD_PART;
     if (options->ahead_bytes) return options->ahead_bytes;
     return settings->order.kind == FF_ORDER_BLOCK || part < AHEAD_MOST ? part : AHEAD_MOST;
 }
@@ -137,7 +142,7 @@ static void set_direct(ff_loader_settings *settings, bool direct) {
 
 void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch) {
     /* What was counted decides: memory that other files take counts as free. */
-    (void)!look(settings, NULL);
+    (void)!look(settings, 0, NULL);
     settings->read_again = (double)watch->read / (double)(watch->used + 1);
     set_direct(settings, true);
 }

@@ -122,8 +122,8 @@ ff_host_memory ff_host_memory_left(const char *root) {
     return look(root, false);
 }
 
-ff_status ff_host_memory_for_files(const char *root, uint64_t most, ff_host_memory *memory,
-                                   ff_error *error) {
+ff_status ff_host_memory_for_files(const char *root, uint64_t most, uint64_t reserved,
+                                   ff_host_memory *memory, ff_error *error) {
     const char *given = most ? NULL : getenv("FFLOAD_MEMORY");
     uint64_t variable = UINT64_MAX;
     const ff_option option = {.name = "FFLOAD_MEMORY",
@@ -132,6 +132,8 @@ ff_status ff_host_memory_for_files(const char *root, uint64_t most, ff_host_memo
                               .target = &variable,
                               .maximum = 1e18};
     *memory = look(root, true);
+    if (memory->bytes != UINT64_MAX)
+        memory->bytes -= reserved < memory->bytes ? reserved : memory->bytes;
     if (given && *given) FF_TRY(ff_option_set(&option, given, error));
     lower(memory, variable, "by FFLOAD_MEMORY");
     if (most) lower(memory, most, "by the option memory");

@@ -25,11 +25,11 @@ typedef struct ff_host_maps {
 } ff_host_maps;
 ff_host_maps ff_host_maps_left(const char *root);
 
-/* The bytes of files that can stay in memory, beside what is allocated now: as above, but all page
- * cache of the groups counts as free, since it is such files; and at most `most`, the option
- * memory, or where that is 0 FFLOAD_MEMORY, an environment variable (4096, 64K, 128M, 1G). FF_USAGE
- * where FFLOAD_MEMORY is not such a size. */
-FF_MUST_USE ff_status ff_host_memory_for_files(const char *root, uint64_t most,
+/* The bytes of files that can stay in memory, beside what is allocated now and `reserved` bytes
+ * that will be: as above, but all page cache of the groups counts as free, since it is such files;
+ * and at most `most`, the option memory, or where that is 0 FFLOAD_MEMORY, an environment variable
+ * (4096, 64K, 128M, 1G). FF_USAGE where FFLOAD_MEMORY is not such a size. */
+FF_MUST_USE ff_status ff_host_memory_for_files(const char *root, uint64_t most, uint64_t reserved,
                                                ff_host_memory *memory, ff_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #include "tests/unit/format_set.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,7 +81,7 @@ static void groups_follow_memory(void **state) {
     set_spec set = plain_set(36000);
     set.height = set.width = 16; /* 1536 bytes; a block of 20 is read in 36 to 40 KiB */
     ff_dataset *dataset = open_new_set(&set);
-    const uint64_t block = 20, memory = 4 * 2 * 150 * (40 << 10);
+    const uint64_t block = 20, memory = 2 * 2 * 150 * (40 << 10);
     const struct {
         uint64_t memory, least, most;
         uint32_t ranks;
@@ -152,6 +153,45 @@ static void sets_beyond_the_address_space(void **state) {
     }
 }
 
+/* The memory for files of a loader with so many slots, in a process with so much address space more
+ * than it has now. */
+static uint64_t memory_beside_slots(const set_spec *set, uint32_t slots) {
+    ff_error failure = {0}, *error = &failure;
+    ff_dataset *dataset;
+    ff_loader *loader;
+    unsigned long pages = 0;
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = 16, options.threads = 0, options.slots = slots;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu", &pages) != 1 || fclose(file)) return 1;
+    const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (512u << 20);
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
+    if (ff_dataset_open(&dataset, set->folder, FF_VERIFY_FIRST, error) != FF_OK) return 3;
+    if (ff_loader_create(&loader, dataset, &options, error) != FF_OK) return 4;
+    return ff_loader_describe(loader).memory.bytes;
+}
+
+/* Batches that will be allocated are no memory for files. */
+static void slots_take_memory(void **state) {
+    (void)state;
+    set_spec set = plain_set(32);
+    uint64_t *left =
+        mmap(NULL, 2 * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(left != MAP_FAILED);
+    set.height = set.width = 256; /* a batch in f32 has 12 MiB */
+    assert_ok(set_make(&set, error));
+    for (int i = 0; i < 2; i++) {
+        int result;
+        const pid_t child = fork();
+        if (!child) _exit((left[i] = memory_beside_slots(&set, i ? 12 : 2)) < 5);
+        assert_int_equal(waitpid(child, &result, 0), child);
+        assert_int_equal(result, 0);
+    }
+    assert_in_range(left[0] - left[1], 10 * (12 << 20), 10 * (13 << 20));
+    munmap(left, 2 * sizeof *left);
+    set_remove(&set);
+}
+
 static void a_size_that_is_none(void **state) {
     (void)state;
     set_spec set = plain_set(SAMPLES);
@@ -170,9 +210,8 @@ static void a_size_that_is_none(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_way_follows_memory),
-        cmocka_unit_test(groups_follow_memory),
-        cmocka_unit_test(sets_beyond_the_address_space),
+        cmocka_unit_test(the_way_follows_memory),        cmocka_unit_test(groups_follow_memory),
+        cmocka_unit_test(sets_beyond_the_address_space), cmocka_unit_test(slots_take_memory),
         cmocka_unit_test(a_size_that_is_none),
     };
     return cmocka_run_group_tests_name("loader_access", tests, NULL, NULL);

@@ -203,16 +203,24 @@ static void the_least_limit_counts(void **state) {
     put(root, "sys/fs/cgroup/memory/memory.stat",
         "total_inactive_file 50000\ntotal_active_file 20000\n");
     assert_int_equal(ff_host_memory_left(root).bytes, 350000);
-    assert_ok(ff_host_memory_for_files(root, 0, &memory, error));
+    assert_ok(ff_host_memory_for_files(root, 0, 0, &memory, error));
     assert_int_equal(memory.bytes, 370000);
+    /* what will be allocated leaves less; the option's and the variable's bytes are for files alone
+     */
+    assert_ok(ff_host_memory_for_files(root, 0, 70000, &memory, error));
+    assert_int_equal(memory.bytes, 300000);
+    assert_ok(ff_host_memory_for_files(root, 2048, 70000, &memory, error));
+    assert_int_equal(memory.bytes, 2048);
+    assert_ok(ff_host_memory_for_files(root, 0, 400000, &memory, error));
+    assert_int_equal(memory.bytes, 0);
     setenv("FFLOAD_MEMORY", "1K", 1);
-    assert_ok(ff_host_memory_for_files(root, 0, &memory, error));
+    assert_ok(ff_host_memory_for_files(root, 0, 0, &memory, error));
     assert_int_equal(memory.bytes, 1024);
     /* the option comes before it, and the machine's limit before both */
-    assert_ok(ff_host_memory_for_files(root, 2048, &memory, error));
+    assert_ok(ff_host_memory_for_files(root, 2048, 0, &memory, error));
     assert_int_equal(memory.bytes, 2048);
     assert_string_equal(memory.limit, "by the option memory");
-    assert_ok(ff_host_memory_for_files(root, 1 << 30, &memory, error));
+    assert_ok(ff_host_memory_for_files(root, 1 << 30, 0, &memory, error));
     assert_int_equal(memory.bytes, 370000);
     unsetenv("FFLOAD_MEMORY");
     remove_folder(root);

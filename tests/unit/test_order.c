@@ -185,8 +185,8 @@ static void block_order_mixes_classes(void **state) {
     }
 }
 
-/* The blocks of a set that memory cannot keep, for class-sorted data: a group has one of 85 samples
- * where the memory is a tenth of the set, of which reading ahead takes a quarter for two groups. */
+/* The blocks of a set that memory cannot keep, for class-sorted data: a group has one of 43 samples
+ * where the memory is a tenth of the set, of which reading ahead takes half for two groups. */
 static void fitted_blocks_mix_classes(void **state) {
     (void)state;
     static const struct {
@@ -197,13 +197,13 @@ static void fitted_blocks_mix_classes(void **state) {
         {10, 5000, 3072, 0.9},    /* CIFAR-10's shape */
         {1000, 1281, 150528, 0.9} /* ImageNet's: at 224 px u8, f16, and at 64 px */,
         {1000, 1281, 301056, 0.9},
-        {1000, 1281, 12288, 0.8},
+        {1000, 1281, 12288, 0.9},
     };
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         const uint64_t count = sets[i].classes * sets[i].a_class;
         uint64_t block, group;
-        ff_order_fit(sets[i].sample_bytes, count / 85, &block, &group);
-        assert_true(block * group <= count / 85);
+        ff_order_fit(sets[i].sample_bytes, count / 43, &block, &group);
+        assert_true(block * group <= count / 43);
         ff_order random = order_of(FF_ORDER_RANDOM, count, 1, 0, 0, 0);
         ff_order blocks = order_of(FF_ORDER_BLOCK, count, 1, 0, block, group);
         const double share = classes_of_batches(&blocks, sets[i].a_class) /
