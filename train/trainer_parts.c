@@ -221,15 +221,6 @@ ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step) {
     return input;
 }
 
-/* Before the loader's threads read ahead. */
-static void measure_disk(ff_trainer *trainer, const ff_trainer_options *options,
-                         const ff_loader_options *loader) {
-    const ff_job *job = options->job;
-    if (options->measures_disk && options->placement != FF_PLACEMENT_RESIDENT)
-        ff_promise_measure(&trainer->promise, trainer->splits.train, loader,
-                           job ? job->size / ff_job_sharing(job, job->rank, true) : 1);
-}
-
 static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *options,
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
@@ -255,7 +246,6 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.sizes = trainer->input_sizes + 1;
     train.size_count = (size_t)trainer->size_count - 1;
     trainer->train_input = train;
-    measure_disk(trainer, options, &train);
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));
     if (ff_feed_describe(trainer->train_feed).resident) trainer->promise = (ff_promise){0};
     if (!splits->val) return FF_OK;
@@ -367,6 +357,15 @@ static ff_status begin_count(ff_trainer *trainer, ff_error *error) {
     return FF_OK;
 }
 
+/* After ff_job_meet, and before any rank's loader reads. */
+static void measure_disk(ff_trainer *trainer) {
+    const ff_trainer_options *options = trainer->options;
+    const ff_job *job = options->job;
+    if (!options->measures_disk || ff_feed_describe(trainer->train_feed).resident) return;
+    ff_promise_measure(&trainer->promise, trainer->splits.train, &trainer->train_input,
+                       job ? job->size / ff_job_sharing(job, job->rank, true) : 1);
+}
+
 /* Keeps the order's blocks, which a rank on a machine with other memory would choose otherwise. */
 static ff_status keep_blocks(ff_trainer *trainer, ff_error *error) {
     const ff_loader_info loader = ff_feed_describe(trainer->train_feed).loader;
@@ -387,7 +386,8 @@ ff_status ff_trainer_build_parts(ff_trainer *trainer, ff_error *error) {
     FF_TRY(begin_count(trainer, error));
     FF_TRY(build(trainer, error));
     FF_TRY(ff_job_meet(options->job, gpu.create ? &gpu : NULL, error));
-    FF_TRY(keep_blocks(trainer, error));
+    measure_disk(trainer);
+    FF_TRY(keep_blocks(trainer, error)); /* the other ranks wait for rank 0 */
     FF_TRY(ff_needs_of(&trainer->needs, trainer, error));
     if (options->counts || options->planned) return FF_OK;
     FF_TRY(ff_needs_check(trainer, error));
