@@ -1,5 +1,6 @@
-"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, in a memory cgroup (v1 or v2) of
-a tenth of the set, by order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
+"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, measured right before and right
+after the loader, since a disk may give more after a pause than it can for long; in a memory cgroup (v1 or v2) of a tenth of the set, by
+order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
 bytes read for each used. Compressed shards, whose speed is the decompressor's, have no goal but the last. With --limits also in a third
 of the set, and in more than the set, where the loader maps it: its first epoch, of which the page cache has nothing. With --loop also on
 file systems in loop devices whose read-ahead is 128 and 8192 KiB. With --seeks, instead of all that, through ffload on a file system with
@@ -45,7 +46,7 @@ def table(where, folder, kind):
         # A process for each round: each has the same memory.
         limit = int(SAMPLES * 12288 * LIMITS[share])
         rounds = [json.loads(limited([PROGRAM, data, order, SECONDS, "1"], limit))["rounds"][0] for _ in range(ROUNDS)]
-        plain = [max(rate for name, rate in one.items() if name not in ("loader", "read", "unchecked")) for one in rounds]
+        plain = [(one["before"] + one["between"]) / 2 for one in rounds]
         ratios = [one["loader"] / best for one, best in zip(rounds, plain)]
         unchecked = f"{statistics.median(one['loader'] / one['unchecked'] for one in rounds):.2f}"
         print(f"| {where} | {kind} | {share} | {order} | {statistics.median(plain) / 1e6:,.0f} | "
