@@ -1,8 +1,25 @@
 # ffpack: `make help` lists the targets.
 BUILD    ?= build
 # A path from here, so that the objects have one name each, in their dependencies too.
-override BUILD := $(patsubst $(CURDIR)/%,%,$(BUILD))
+ifneq ($(words $(BUILD)),1)
+$(error BUILD=$(BUILD): the folder for what is built needs a name without blanks)
+endif
+override BUILD := $(patsubst %/,%,$(patsubst ./%,%,$(patsubst $(CURDIR)/%,%,$(subst //,/,$(BUILD)))))
+ifeq ($(words $(CURDIR)),1)
 $(CURDIR)/%: % ; @:
+endif
+# -n or -q: nothing is installed, kept or recorded.
+DRY := $(strip $(foreach flag,n q,$(findstring $(flag),$(firstword -$(MAKEFLAGS)))))
+GOALS := $(or $(MAKECMDGOALS),all)
+# Of `make clean all`, all begins with nothing: before anything of BUILD is read.
+CLEANED := $(and $(filter clean,$(GOALS)),$(filter-out clean,$(GOALS)))
+ifneq ($(filter clean,$(GOALS)),)
+# Never / or a folder that this one is in.
+$(if $(and $(BUILD),$(filter-out /,$(abspath $(BUILD))),$(filter-out $(abspath $(BUILD))/%,$(CURDIR)/)),,$(error BUILD=$(BUILD): make clean does not remove this folder))
+endif
+ifeq ($(MAKE_RESTARTS)$(DRY)$(if $(CLEANED),,none),)
+$(shell rm -rf $(BUILD))
+endif
 # What make is started with; given values hold for later calls, too, until others are given or `make clean`.
 -include $(BUILD)/settings.mk
 SETTINGS := CC CXX PYTHON CPPFLAGS CFLAGS LDFLAGS DNNL DNNL_ROOT CUDA CUDA_HOME CUDA_ROOT CUDA_ARCHS MPI MPICC PKG_CONFIG_PATH
@@ -32,7 +49,6 @@ comma := ,
 
 # Targets that need no compiler or libraries, or make them look for these elsewhere.
 BARE  := help deps clean uninstall asan tsan fuzz bundle wheel test-gpu bench-gpu
-GOALS := $(or $(MAKECMDGOALS),all)
 # What is installed for a target (deps.sh), before anything is looked for: what is missing then ends make at once.
 NEEDS_quickstart := build quickstart
 NEEDS_test       := build quickstart test lint
@@ -40,15 +56,16 @@ NEEDS_test-long  := $(NEEDS_test)
 NEEDS_bench      := build quickstart test
 NEEDS_lint       := build lint
 NEEDS := $(sort $(foreach goal,$(GOALS),$(NEEDS_$(goal))))
-# -n or -q: nothing is installed, kept or recorded.
-DRY := $(strip $(foreach flag,n q,$(findstring $(flag),$(firstword -$(MAKEFLAGS)))))
 ifeq ($(MAKE_RESTARTS)$(DRY),)
 $(if $(NEEDS),$(shell tools/build/deps.sh $(NEEDS) >&2))
 endif
 quoted = '$(subst ','\'',$(1))'
+# Of a build of its own: the settings that this one was given.
+SAME_SETTINGS = $(foreach name,$(GIVEN),$(name)=$(call quoted,$($(name))))
 # What was found: looked for again where something may have changed. `make install` takes it as it was for the
 # build: root's environment may be another.
 ifneq ($(filter-out $(BARE),$(GOALS)),)
+$(if $(shell mkdir -p $(BUILD)/flags 2>/dev/null && test -w $(BUILD)/flags && echo yes),,$(error Not built: $(BUILD) cannot be written; make BUILD=dir builds elsewhere))
 ifneq ($(filter-out install,$(GOALS))$(if $(wildcard $(BUILD)/config.mk),,none),)
 $(shell $(foreach name,$(SETTINGS),$(name)=$(call quoted,$($(name)))) SETTINGS="$(SETTINGS)" GIVEN="$(GIVEN)" DRY="$(DRY)" tools/build/config.sh $(BUILD))
 refused := $(file <$(BUILD)/config.refused)
@@ -217,10 +234,10 @@ test-long: ## all tests that "make test" leaves out (all: make test LENGTH=all);
 	$(RUN_TESTS) long
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory test LENGTH=all BUILD=build/asan SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory test LENGTH=all $(SAME_SETTINGS) BUILD=build/asan SANITIZE=address,undefined
 
 tsan: ## every test under ThreadSanitizer
-	@$(MAKE) --no-print-directory test LENGTH=all BUILD=build/tsan SANITIZE=thread
+	@$(MAKE) --no-print-directory test LENGTH=all $(SAME_SETTINGS) BUILD=build/tsan SANITIZE=thread
 
 lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses, stale faults
 	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh
@@ -235,7 +252,7 @@ bench: ## measure against the goals; prints a table of ratios
 
 fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
 	@tools/build/deps.sh build test
-	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs BUILD=build/asan SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs $(SAME_SETTINGS) BUILD=build/asan SANITIZE=address,undefined
 	@BUILD=build/asan tests/fuzz/run
 
 include tools/build/flags.mk
@@ -244,6 +261,6 @@ include tools/build/bundle.mk
 include tools/build/wheel.mk
 
 clean: ## remove everything that was built
-	rm -rf build
+	$(if $(CLEANED),@:,rm -rf $(BUILD))
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

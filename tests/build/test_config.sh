@@ -71,6 +71,13 @@ compiles PKG_CONFIG_PATH="$scratch/own" && grep -q 'DBY_PKG_CONFIG' "$build/conf
 result $? "another PKG_CONFIG_PATH is looked at"
 compiles && grep -q 'DBY_PKG_CONFIG' "$build/config.mk" && [ "$(calls)" = 0 ]
 result $? "and kept without being given"
+sed -i 's/DBY_PKG_CONFIG/DEDITED/; s|^Libs: |&-L'"$scratch/own/lib"' |' "$scratch/own/spng.pc" && compiles && grep -q 'DEDITED' "$build/config.mk" && grep -q "^$scratch/own/lib$" "$build/config.folders"
+result $? "a file of pkg-config's that was edited is read again, and the folder that it names is watched"
+compiles && [ "$(calls)" = 0 ] && mkdir "$scratch/own/lib" && compiles && [ "$(calls)" -gt 10 ]
+result $? "and looked at when it comes"
+gives 0 PKG_CONFIG_PATH="$(realpath --relative-to=. "$scratch/own")" && grep -q "$scratch/own$\|$PWD/.*/own$" "$build/config.folders" && sed -i 's/DEDITED/DBY_PKG_CONFIG/' "$scratch/own/spng.pc" &&
+    gives 0 && grep -q 'DBY_PKG_CONFIG' "$build/config.mk"
+result $? "a PKG_CONFIG_PATH from here, too"
 compiles PKG_CONFIG_PATH= && ! grep -q 'DBY_PKG_CONFIG' "$build/config.mk"
 result $? "until it is given empty"
 cp "$scratch/cc" "$scratch/cc2"
@@ -80,6 +87,16 @@ touched && compiles && [ ! -s "$scratch/compiled" ]
 result $? "once"
 gives 0 CUDA=auto CUDA_HOME="$scratch/toolkit" && [ "$(calls)" -gt 10 ]
 result $? "another CUDA_HOME is looked at"
+touched && mkdir "$scratch/bin" && printf '#!/bin/sh\nexec %s "$@" | sed s/libspng.so.0/libspng.so.9/\n' "$(command -v objdump)" >"$scratch/bin/objdump" && chmod +x "$scratch/bin/objdump" && touch "$headers" &&
+    PATH="$scratch/bin:$PATH" compiles && [ "$(wc -l <"$scratch/compiled")" -gt 300 ] && rm -r "$scratch/bin"
+result $? "a library of another name (soname) compiles and links anew"
+printf '#!/bin/sh\n[ "$LC_ALL" = C ] || case "$*" in *print-search-dirs*) echo "Bibliotheken: =/x"; exit ;; esac\nexec %s "$@"\n' "$scratch/cc" >"$scratch/german" && chmod +x "$scratch/german" &&
+    LC_ALL='' LANG=de_DE.UTF-8 gives 0 CC="$scratch/german" && grep -q '^/usr/lib' "$build/config.folders" && gives 0 CC="$scratch/cc2"
+result $? "a compiler that speaks another language is understood"
+grep -q '^/etc/ld.so.cache$' "$build/config.folders" && grep -q '^/usr/local/lib$' "$build/config.folders"
+result $? "what ldconfig and the linker know by themselves is watched"
+TMPDIR=/nonexistent gives 0 MPI=0 CPPFLAGS=-DX && [ "$(calls)" -gt 10 ] && gives 0 CPPFLAGS=
+result $? "no other folder than BUILD is needed"
 compiles DNNL=0 && ! grep -q HAVE_DNNL "$build/config.mk" && compiles && ! grep -q HAVE_DNNL "$build/config.mk"
 result $? "an option holds for later calls"
 compiles DNNL=auto && grep -q HAVE_DNNL "$build/config.mk"
@@ -103,8 +120,24 @@ mkdir -p build/obj && makes 0 BUILD=build CFLAGS=-O0 -j2 build/libff_format.a &&
 rm format/removed.c && makes 0 BUILD=build build/libff_format.a && ! ar t build/libff_format.a | grep -q '^removed.o$'
 result $? "an archive has no object of a source that is gone"
 recompiles() { makes 0 -n "BUILD=$1" "${1%/}/libff_format.a" && grep -qE -- '-c format/base/options.c ' "$said"; }
-touch format/base/options.h && recompiles build && makes 0 BUILD=build/ build//libff_format.a && ! recompiles build && touch -d '1 minute' format/base/options.h && recompiles build
+touch format/base/options.h && recompiles build && makes 0 BUILD=build/ build/libff_format.a && ! recompiles build && touch -d '1 minute' format/base/options.h && recompiles build
 result $? "headers are known in build, where it was built as build/"
+touch format/base/options.h && makes 0 BUILD=./build build/libff_format.a && ! recompiles build && touch -d '1 minute' format/base/options.h && recompiles build
+result $? "and as ./build"
+makes 0 BUILD=out DNNL=0 out/flags/c && makes 0 BUILD=out clean && [ ! -e out ] && [ -e build/libff_format.a ]
+result $? "make clean removes BUILD, and nothing else"
+refused=0
+for folder in / . .. ./ "$PWD" "$(dirname "$PWD")"; do makes 2 -n "BUILD=$folder" clean && grep -q 'does not remove' "$said" || refused=1; done
+result $refused "and never this folder, or one around it"
+makes 0 BUILD=out DNNL=0 out/flags/c && makes 0 BUILD=out clean out/libff_format.a && [ -e out/libff_format.a ] && ! grep -q DNNL out/settings.mk
+result $? "make clean with another target begins anew"
+makes 2 BUILD=/proc/none programs && grep -q 'cannot be written; make BUILD=dir' "$said"
+result $? "a folder that cannot be written is named"
+makes 2 'BUILD=a b' programs && grep -q 'without blanks' "$said" && [ ! -e a ]
+result $? "a name with a blank is refused"
+makes 0 BUILD=out DNNL=0 CPPFLAGS=-DKEPT out/flags/c && make -n wheel BUILD=out 2>&1 | grep -q "CPPFLAGS='-DKEPT'.* DNNL='0'.* BUILD=out/wheel-all"
+result $? "a wheel is built with the settings that are kept"
+rm -rf out
 mv build moved && recompiles moved
 result $? "and where it was moved"
 cd - >/dev/null || exit 1

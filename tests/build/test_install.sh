@@ -145,6 +145,10 @@ makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] &&
 result $? "make uninstall leaves no file, and no folder of ours"
 makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
 result $? "DESTDIR stages"
+(umask 077; makes install DESTDIR="$scratch/closed" PREFIX=/opt/ff) && [ -z "$(find "$scratch/closed/opt/ff" -type d ! -perm 755)" ] && rm -r "$scratch/closed"
+result $? "folders are open to all, whatever the umask"
+(cd "$scratch" && mkdir -p rel) && makes install PREFIX="$(realpath --relative-to=. "$scratch/rel")" && grep -q "^prefix=$scratch/rel$" "$scratch/rel/lib/pkgconfig/ffload.pc" && rm -r "$scratch/rel"
+result $? "a PREFIX from here is one for every folder in ffload.pc"
 makes uninstall DESTDIR="$scratch/stage" PREFIX=/opt/ff && [ -z "$(find "$scratch/stage" -type f)" ]
 result $? "and is removed"
 if makes install PREFIX=/proc/nowhere; then result 1 "a PREFIX that cannot be written is refused"; else

@@ -189,6 +189,8 @@ tap.ok(done.returncode == 0 and done.stderr.startswith("fftrain: the newest run 
        "--resume alone goes on with the newest run, and says which", done.stderr)
 done = fftrain("--dry-run", "--resume")
 tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run says it, too", done.stderr)
+done = fftrain("--resume=")
+tap.ok(done.returncode == 2 and done.stderr == "fftrain: --resume= names no run; --resume alone takes the newest one in runs\n", "--resume= is no name", done.stderr)
 done = fftrain("--quiet", "--resume")
 tap.ok(done.returncode == 2 and "runs/smallnet-2" in done.stderr and "the run is complete" in done.stderr, "one that is complete is refused", done.stderr)
 shutil.rmtree("runs/smallnet-1/checkpoints")

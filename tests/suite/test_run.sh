@@ -36,6 +36,8 @@ script more.sh 'printf "1..1\nok 1 - a\nok 2 - b\n"'
 gives "more results than planned" 1 "2 passed, 1 failed, 0 skipped" more '1 results are planned, 2 came'
 script several.sh 'printf "1..2\nok 1 - a\nok 2 - b\n1..1\nok 1 - c\n"'
 gives "plans of several programs add up" 0 "3 passed, 0 failed, 0 skipped" several
+script slow.sh 'echo 1..1; sleep 30; echo ok 1 - a'
+TEST_SECONDS=1 gives "a test that takes too long" 1 "0 passed, 1 failed, 0 skipped" slow 'ended after 1 s'
 script nothing.sh 'echo 1..0'
 gives "no result" 1 "0 passed, 1 failed, 0 skipped" nothing 'no result'
 script dies.sh 'printf "ok 1 - a\n1..1\n"; kill -SEGV $$'

@@ -5,6 +5,7 @@
 # sentence with which make ends). Environment: the variables named in SETTINGS, with their values;
 # GIVEN names those that somebody set, which BUILD/settings.mk keeps for later calls of make; DRY: not of this one.
 set -u
+export LC_ALL=C # what compilers print is read
 build=$1 here=$(dirname "$0")
 mkdir -p "$build/flags"
 cc=${CC%% *}
@@ -21,30 +22,43 @@ tools() {
     local tool
     for tool in "$cc" "${CXX%% *}" pkg-config "${MPICC:-mpicc}" nvcc "$PYTHON"; do command -v "$tool"; done
 }
+# The folders of flags like -Idir, -isystem dir and -Ldir.
+named() {
+    printf '%s\n' "$@" | sed -nE 's/^(-I|-L|-isystem|-Wl,-rpath,)(.+)/\2/p; /^-(I|L|isystem)$/{n;p;}'
+}
 # Installing or removing a library changes a folder in which it, or its folder, lies.
 folders() {
     $CC -E -v -x c /dev/null 2>&1 | sed -n '/^#include </,/^End of search/ s/^ //p'
     $CC -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr : '\n'
     pkg-config --variable pc_path pkg-config 2>/dev/null | tr : '\n'
     # shellcheck disable=SC2086
-    printf '%s\n' ${CPPFLAGS:-} ${LDFLAGS:-} | sed -nE 's/^-[IL]//; /^\//p'
-    printf '%s\n' "${PKG_CONFIG_PATH:-}" "${PKG_CONFIG_LIBDIR:-}" "${CPATH:-}" "${LIBRARY_PATH:-}" | tr : '\n'
+    named ${CPPFLAGS:-} ${CFLAGS:-} ${LDFLAGS:-}
+    printf '%s\n' "${CPATH:-}" "${LIBRARY_PATH:-}" "${LD_LIBRARY_PATH:-}" | tr : '\n'
+    # Somebody's own descriptions of libraries may be edited in their place.
+    printf '%s\n' "${PKG_CONFIG_PATH:-}" "${PKG_CONFIG_LIBDIR:-}" | tr : '\n' | while read -r place; do
+        [ -n "$place" ] && { echo "$place"; compgen -G "$place/*.pc"; }
+    done
+    # The linker's own folders, and what a program that starts would find.
+    ld --verbose 2>/dev/null | grep -oE 'SEARCH_DIR\("=?[^"]+' | sed -E 's/.*"=?//'
+    echo /etc/ld.so.cache
     # cc1 lies beside its libraries; a compiler without it has only some of its languages.
     dirname "$("$cc" -print-prog-name=cc1plus 2>/dev/null)"
     "$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null
     echo /usr/local
-    local place more
-    for place in ${DNNL_ROOT:+"$DNNL_ROOT"} ${CUDA_HOME:+"$CUDA_HOME"} ${CUDA_ROOT:+"$CUDA_ROOT" "$CUDA_ROOT"/nvidia "$CUDA_ROOT"/nvidia/*} /usr/local/cuda*; do
-        for more in '' /bin /include /lib /lib64 /targets/*/include /targets/*/lib; do echo "$place$more"; done
+    local place more compiler
+    compiler=$(realpath "$(command -v nvcc)" 2>/dev/null)
+    for place in ${compiler:+"${compiler%/bin/nvcc}"} ${DNNL_ROOT:+"$DNNL_ROOT"} ${CUDA_HOME:+"$CUDA_HOME"} ${CUDA_ROOT:+"$CUDA_ROOT" "$CUDA_ROOT"/nvidia "$CUDA_ROOT"/nvidia/*} /usr/local/cuda*; do
+        for more in '' /bin /include /lib /lib64 /targets/*/include /targets/*/lib; do compgen -G "$place$more" || echo "$place$more"; done
     done
 }
 scripts=("$0" "$here/probe.sh" "$here/probe_cuda.sh")
 # stat leaves out what does not exist; that there is none is what is remembered then.
 current() {
     settings
-    local places=()
+    local programs=() places=()
+    mapfile -t programs < <(tools | sort -u)
     mapfile -t places <"$build/config.folders"
-    tools | sort -u | xargs stat -L -c '%n %y' "${scripts[@]}" "${places[@]}" 2>/dev/null
+    stat -L -c '%n %y' "${scripts[@]}" "${programs[@]}" "${places[@]}" 2>/dev/null
 }
 quiet=''
 if [ -e "$build/config.mk" ] && [ -e "$build/config.folders" ] && [ -e "$build/config.seen" ]; then
@@ -55,8 +69,9 @@ fi
 
 # ---- looking again ----
 new=$build/config.new.$$
-trap 'rm -f "$new" "$new".*' EXIT
-folders | grep '^/' | sort -u >"$new.folders"
+trap 'rm -rf "$new" "$new".*' EXIT
+# A path from here is one of this checkout.
+folders | sed -E '/^$/d; s|^([^/])|'"$PWD"'/\1|' | sort -u >"$new.folders"
 mv "$new.folders" "$build/config.folders"
 current >"$new.seen"
 if [ -z "$quiet" ]; then
@@ -83,6 +98,10 @@ done >"$new.settings"
 # A dry run keeps none; what it found with others is looked for again.
 if [ -z "${DRY:-}" ]; then mv "$new.settings" "$build/settings.mk"
 elif ! cmp -s "$new.settings" "$build/settings.mk"; then echo "a dry run" >>"$new.seen"; fi
+# And the folders and files that what was found names, as a .pc file does.
+grep -oE '( |-I|-L)/[^ ]+' "$new" | sed 's|^[^/]*||' | sort -u | grep -vxFf "$build/config.folders" >"$new.more"
+xargs stat -L -c '%n %y' <"$new.more" >>"$new.seen" 2>/dev/null
+cat "$new.more" >>"$build/config.folders"
 mv "$new.log" "$build/config.log"
 mv "$new" "$build/config.mk"
 mv "$new.seen" "$build/config.seen"

@@ -24,12 +24,13 @@ KINDS := train dnnl python mpi tests cuda headers
 $(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): ALL_CFLAGS += $$(FLAGS_$(kind)))$(eval $(OBJECTS_$(kind)): $(BUILD)/flags/$(kind)))
 
 # With the whole of these: plain objects, simulated kernels, kernels, and what is linked.
-FLAGS_c    := $(CC) $(ALL_CFLAGS)
+# The libraries' names: a library of another one has other headers, too.
+FLAGS_c    := $(CC) $(ALL_CFLAGS) $(SONAMES)
 FLAGS_cxx  := $(CXX) $(CUDASIM_CXXFLAGS)
 FLAGS_nvcc := $(NVCC) $(NVCC_FLAGS) $(NVCC_EXACT)
 # Tests on a card have a few lines in place of cmocka, found before any cmocka.
 FLAGS_gpu  := -Itests/gpu/tiny -DFF_TESTS_ON_CARD
-FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN)
+FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) $(SONAMES)
 LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) \
     $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
 $(LINKED): $(BUILD)/flags/link

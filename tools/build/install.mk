@@ -7,6 +7,7 @@ LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))
 # The same paths below BUILD as below PREFIX.
 SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
              $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%) $(RECIPES) $(LAUNCH)
+override PREFIX := $(if $(filter 1,$(words $(PREFIX))),$(abspath $(PREFIX)),$(PREFIX))
 TO        := $(DESTDIR)$(PREFIX)
 # The library: beside it the name that programs link, and what compiles them.
 HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffload/*.h))
@@ -42,7 +43,7 @@ $(BUILD)/share/doc/ffpack/%: %
 .PHONY: shared install uninstall
 shared: $(SHARED:%=$(BUILD)/%)
 install: programs shared ## programs, library, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
-	@mkdir -p "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
+	@install -d -m 755 "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
 	    echo "install: $(TO) cannot be written: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
 	@for file in $(NAMES:%=bin/%) $(SHARED); do \
 	    case $$file in bin/*) from=$(BUILD)/$${file#bin/} mode=755 ;; *) from=$(BUILD)/$$file mode=644 ;; esac; \
@@ -52,7 +53,7 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@ln -sf $(notdir $(LIBRARY)).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY))"
 	@for file in $(HEADERS); do install -D -m 644 loader/library/$$file "$(TO)/$$file" || exit 1; done
 	@for file in $(EXAMPLES:loader/library/%=%); do install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; done
-	@mkdir -p "$(TO)/lib/pkgconfig"
+	@install -d -m 755 "$(TO)/lib/pkgconfig"
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
 	@chmod 644 "$(TO)/lib/pkgconfig/ffload.pc"
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")

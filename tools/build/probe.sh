@@ -5,8 +5,10 @@
 # Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH, DNNL (auto|0|1), DNNL_ROOT,
 # MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
 set -u
+export LC_ALL=C
 out=$1 here=$(dirname "$0")
-scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+scratch=$(mktemp -d "$out.XXXXXX") || exit 1 # below BUILD, where programs may run
+trap 'rm -rf "$scratch"' EXIT
 cc=${CC:-gcc}
 missing=() wanted=() # packages, by their names in Debian 12
 : >"$scratch/mk"
@@ -57,6 +59,8 @@ runs() {
     reason=$(sed 's/.*: error while/error while/' "$scratch/log" | head -1)
     [ $status -lt 126 ]
 }
+# The names under which the probe's libraries are found when it starts. Another one is another library.
+needed() { objdump -p "$scratch/probe" 2>/dev/null | sed -n 's/^ *NEEDED *//p'; }
 # need NAME VARIABLE includes expression flags package [MODULE]: refuses to build without it. Writes
 # LIBS_VARIABLE, and adds to CPPFLAGS_FOUND.
 need() {
@@ -64,6 +68,7 @@ need() {
         echo "  $1: found (${cppflags:+$cppflags }$libs)" >&2
         echo "LIBS_$2 := $libs" >>"$scratch/mk"
         [ -z "$cppflags" ] || echo "CPPFLAGS_FOUND += $cppflags" >>"$scratch/mk"
+        needed >>"$scratch/sonames"
     else
         echo "  $1: MISSING ($reason): $(packages "$6")" >&2
         missing+=("$6")
@@ -170,5 +175,6 @@ else
     echo "  cmocka: not found ($reason); 'make test' alone needs it: $(packages libcmocka-dev)" >&2
 fi
 [ ${#missing[@]} -eq 0 ] || refuse ''
+echo "SONAMES := $(sort -u "$scratch/sonames" | paste -sd' ')" >>"$scratch/mk"
 [ -z "${insisted:-}" ] || refuse 'CUDA=1 insists on what is MISSING above; CUDA=auto builds without.'
 cp "$scratch/mk" "$out"

@@ -4,8 +4,10 @@
 # requires what is missing. Environment: CC, CUDA (auto|0|1), CUDA_HOME (a toolkit), CUDA_ROOT
 # (a folder of NVIDIA's libraries: a toolkit, or where PyPI's nvidia-* wheels were unpacked).
 set -u
+export LC_ALL=C
 out=$1
-scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+scratch=$(mktemp -d "$out.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
 cc=${CC:-gcc}
 insists=${CUDA:-auto}
 say() { echo "  $*" >&2; }

@@ -127,6 +127,9 @@ static ff_status run_of(const char *checkpoint, char **run, ff_error *error) {
 static ff_status find_run(ff_run_folder *folder, const char *path, ff_error *error) {
     char *real = realpath(path, NULL);
     ff_status status;
+    if (!real && !*path)
+        return ff_fail(error, FF_USAGE,
+                       "--resume= names no run; --resume alone takes the newest one in runs");
     if (!real) return ff_fail_errno(error, "--resume %s", path);
     if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, real)) {
         folder->path = real;
