@@ -72,11 +72,13 @@ if cold > OWN:
     tap.skip("warming a set", why)
     finish()
 
-loader = ffload.Loader(path, 2, seed=1, workers=1, as_="numpy")
+# In storage order the loader's own faults read no more than what is used.
+loader = ffload.Loader(path, 2, order="sequential", workers=1, as_="numpy")
 batches = iter(loader)
 next(batches)
-least = settles(path, LEAD)
-tap.ok(LEAD <= least <= LEAD + OWN, "after a batch %d MiB are read ahead of %d" % (LEAD // MIB, size // MIB), least // MIB)
+SHORT = 16 * MIB # the last parts of shards are smaller than the others, and count as much
+least = settles(path, LEAD - SHORT)
+tap.ok(LEAD - SHORT <= least <= LEAD + OWN, "after a batch %d MiB are read ahead of %d" % (LEAD // MIB, size // MIB), least // MIB)
 for _ in range(600): # 57 MiB, 16 times which is more than the set
     next(batches)
 tap.ok(settles(path, size) >= size, "after a few hundred batches all is", resident(path) // MIB)

@@ -467,21 +467,27 @@ static void pass_bus_error(int number, siginfo_t *info, void *context) {
     passes_to.sa_sigaction(number, info, context);
 }
 
-/* Another library's handler replaces the guard's and passes on to it: soon guards catch again, and
- * a fault outside of one still ends the process. */
+static void end_at_bus_error(int number) {
+    (void)number;
+    _exit(1);
+}
+
+/* Other libraries' handlers replace the guard's, one that ends the process and one that passes on
+ * to the guard's: soon guards catch again, and a fault outside of one still ends the process. */
 static void guard_comes_back(void) {
     const uint8_t *map = map_and_truncate(MAPPED / 2);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        const struct sigaction other = {.sa_sigaction = pass_bus_error, .sa_flags = SA_SIGINFO};
+        const struct sigaction ends = {.sa_handler = end_at_bus_error};
+        const struct sigaction passes = {.sa_sigaction = pass_bus_error, .sa_flags = SA_SIGINFO};
         sum_job whole = {map, MAPPED, 0}, half = {map, MAPPED / 2, 0};
         signal(SIGBUS, SIG_DFL);
         for (int again = 0; again < 2; again++) {
             for (int i = 0; i < 64; i++)
                 if (ff_guard_run(sum_body, &half)) _exit(1);
             if (ff_guard_run(sum_body, &whole) != map + MAPPED / 2) _exit(1);
-            sigaction(SIGBUS, &other, again ? NULL : &passes_to);
+            sigaction(SIGBUS, again ? &passes : &ends, again ? &passes_to : NULL);
         }
         for (int i = 0; i < 64; i++)
             if (ff_guard_run(sum_body, &half)) _exit(1);
