@@ -3,6 +3,7 @@
 #include "format/base/path.h"
 #include "format/base/progress.h"
 #include "tools/ffpack/command.h"
+#include "tools/ffpack/habits.h"
 #include "tools/ffpack/options.h"
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/part_counts.h"
@@ -118,7 +119,8 @@ int ff_command_pack(int argc, char **argv) {
                                          "       ffpack merge|append|repair ...",
                                 .summary = summary,
                                 .options = table.option,
-                                .epilogue = epilogue};
+                                .epilogue = epilogue,
+                                .habits = ff_pack_habits};
     ff_error error = {0};
     ff_positionals operands;
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
