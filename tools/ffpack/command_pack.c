@@ -108,6 +108,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_option_table table = {0};
     ff_options_add_output(&table, &arguments);
     ff_options_add_source(&table, &arguments);
+    ff_options_add_split(&table, &arguments);
     ff_options_add_samples(&table, &arguments);
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);

@@ -17,6 +17,7 @@ ff_arguments ff_arguments_default(void) {
                           .array_layout = -1,
                           .label_kind = -1,
                           .shuffle = -1,
+                          .split_seed = -1,
                           .shard_bytes = UINT64_C(256) << 20};
 }
 
@@ -77,6 +78,25 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "between; value: numbers to predict"},
         {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
          "classes of ImageNet's validation images: its devkit, or a text with one wnid per line"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_split(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Splits of a source that has none"},
+        {"split", 0, FF_OPTION_STRING, "NAME=SHARE,...", &arguments->split, NULL, 0, 0,
+         "divide the items into OUT/NAME, ...: train=0.9,val=0.1. The item's name alone decides, so "
+         "more files never move one: its XXH3 (64 bits, with --split-seed) is h, and the item belongs "
+         "to the first split whose share, with the shares before it, is above floor(h/2^11)/2^53"},
+        {"split-seed", 0, FF_OPTION_INTEGER, "N", &arguments->split_seed, NULL, 0, 9e18,
+         "the hash's seed: another N is another division (default: 0)"},
+        {"stratify", 0, FF_OPTION_FLAG, NULL, &arguments->stratify, NULL, 0, 0,
+         "exact shares of every class: the items of a class are cut in the order of their hashes; "
+         "more files may then move some across a cut"},
+        {"group-by", 0, FF_OPTION_STRING, "REGEX", &arguments->group_by, NULL, 0, 0,
+         "keep files together, as those of a patient or a video: hash what the first group of this "
+         "POSIX extended expression matches in the name, or the whole match where it has no group"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

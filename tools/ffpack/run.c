@@ -87,6 +87,8 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     job->report->notes = job->source->notes;
     job->source->left_out = (ff_left_out){0};
     job->source->notes = (ff_names){0};
+    if (job->source->rule)
+        FF_TRY(ff_copy_string(&job->report->split_rule, job->source->rule->text, error));
     FF_TRY(check_shuffle(job, error));
     for (size_t i = 0; !job->settings->dry_run && i < job->source->split_count; i++)
         if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));

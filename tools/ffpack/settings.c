@@ -177,6 +177,20 @@ ff_status ff_max_skip_check(const ff_max_skip *max, const char *split, uint64_t 
                    split, *split ? ": " : "", skipped, items, max->text, allowed);
 }
 
+static ff_status take_rule(ff_settings *settings, const ff_arguments *arguments, ff_error *error) {
+    const char *given = arguments->split_seed >= 0 ? "split-seed"
+                        : arguments->stratify      ? "stratify"
+                        : arguments->group_by      ? "group-by"
+                                                   : NULL;
+    if (!arguments->split && given)
+        return ff_fail(error, FF_USAGE, "--%s: is for --split NAME=SHARE,...", given);
+    if (!arguments->split) return FF_OK;
+    settings->source.rule = &settings->rule;
+    return ff_split_rule_parse(&settings->rule, arguments->split,
+                               arguments->split_seed < 0 ? 0 : (uint64_t)arguments->split_seed,
+                               arguments->stratify, arguments->group_by, error);
+}
+
 static ff_status take_geometry(ff_settings *settings, const ff_arguments *arguments,
                                ff_error *error) {
     ff_geometry *geometry = &settings->geometry;
@@ -259,6 +273,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
     }
     if (arguments->resume && arguments->dry_run)
         return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
+    FF_TRY(take_rule(settings, arguments, error));
     FF_TRY(take_geometry(settings, arguments, error));
     FF_TRY(parse_compress(settings, arguments->compress, error));
     FF_TRY(parse_range(settings, arguments->range, error));
@@ -267,6 +282,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
 }
 
 void ff_settings_free(ff_settings *settings) {
+    ff_split_rule_free(&settings->rule);
     free(settings->mean);
     free(settings->std);
     free(settings->statistics_origin);

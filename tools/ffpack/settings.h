@@ -15,6 +15,9 @@ typedef struct ff_arguments {
     const char *part;   /* "I/N", or NULL */
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
         *compress, *range, *max_skip;
+    const char *split, *group_by; /* NULL = not given */
+    int64_t split_seed;           /* -1 = not given */
+    bool stratify;
     const char *label; /* the label field to keep; NULL = all */
     const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes, allow_duplicates;
@@ -62,6 +65,7 @@ typedef struct ff_settings {
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
+    ff_split_rule rule;    /* --split; owned */
     bool allow_duplicates; /* of append */
     ff_dtype dtype;
     ff_layout layout;
