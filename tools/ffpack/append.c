@@ -167,6 +167,7 @@ static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *
     bool given =
         settings->statistics == FF_STATISTICS_GIVEN || settings->statistics == FF_STATISTICS_FROM;
     uint32_t count = given ? settings->statistics_count : set->statistics_count;
+    if (given && !count) count = job->plan.channels; /* any number */
     if (!count) return ff_copy_string(&job->report->statistics_origin, "none", error);
     if (count != job->plan.channels)
         return ff_fail(error, FF_USAGE, "%s: has %u channels, wanted %u", job->source->path,

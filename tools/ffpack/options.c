@@ -1,6 +1,7 @@
 #include "tools/ffpack/options.h"
 
 #include "format/base/progress.h"
+#include "tools/ffpack/normalize.h"
 
 #include <assert.h>
 #include <string.h>
@@ -17,6 +18,7 @@ ff_arguments ff_arguments_default(void) {
                           .array_layout = -1,
                           .label_kind = -1,
                           .shuffle = -1,
+                          .normalize = -1,
                           .split_seed = -1,
                           .shard_bytes = UINT64_C(256) << 20};
 }
@@ -25,7 +27,8 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Input and output"},
         {"output", 'o', FF_OPTION_STRING, "OUT", &arguments->output, NULL, 0, 0,
-         "folder to create; a source with several splits becomes OUT/train, OUT/test, ..."},
+         "folder to create, with its parents; a source with several splits becomes OUT/train, "
+         "OUT/test, ..."},
         {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
@@ -155,6 +158,9 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
          "mean of each channel, of values from 0 to 1; with --std"},
         {"std", 0, FF_OPTION_STRING, "A,B,C", &arguments->std, NULL, 0, 0,
          "standard deviation of each channel; with --mean"},
+        {"normalize", 0, FF_OPTION_CHOICE, NULL, &arguments->normalize, FF_NORMALIZE_CHOICES, 0, 0,
+         "mean and std that are usual with PyTorch for a known data set; half: 0.5 for both in every "
+         "channel"},
         {"stats-from", 0, FF_OPTION_STRING, "DIR", &arguments->stats_from, NULL, 0, 0,
          "the mean and std of a packed set"},
     };

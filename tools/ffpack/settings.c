@@ -4,6 +4,7 @@
 #include "format/output.h"
 #include "format/reader.h"
 #include "format/set.h"
+#include "tools/ffpack/normalize.h"
 #include "tools/ffpack/part_auto.h"
 
 #include <errno.h>
@@ -99,15 +100,16 @@ static ff_status take_statistics(ff_settings *settings, const ff_arguments *argu
                                  ff_error *error) {
     bool given = arguments->mean || arguments->std;
     bool compute = arguments->stats || arguments->stats_sample;
-    if (given + compute + (arguments->stats_from != NULL) > 1)
+    if (given + compute + (arguments->stats_from != NULL) + (arguments->normalize >= 0) > 1)
         return ff_fail(error, FF_USAGE,
-                       "wanted one of --mean with --std, --stats compute (or --stats-sample), and "
-                       "--stats-from");
+                       "wanted one of --mean with --std, --normalize, --stats compute (or "
+                       "--stats-sample), and --stats-from");
     if (arguments->stats && strcmp(arguments->stats, "compute") != 0)
         return ff_fail(error, FF_USAGE, "--stats: '%s' is unknown, wanted compute",
                        arguments->stats);
     settings->stats_sample = (uint64_t)arguments->stats_sample;
     settings->stats_from = arguments->stats_from;
+    if (arguments->normalize >= 0) return ff_normalize_take(settings, arguments->normalize, error);
     if (given) return take_given(settings, arguments, error);
     if (arguments->stats_from) return take_from(settings, arguments->stats_from, error);
     settings->statistics = compute ? FF_STATISTICS_COMPUTE : FF_STATISTICS_DEFAULT;

@@ -31,7 +31,8 @@ typedef struct ff_arguments {
     int64_t stats_sample; /* items; 0 = all */
     bool pad_square;
     bool exif, allow_truncated, fast_decode;
-    int pillow; /* FF_PILLOW_CHOICES */
+    int pillow;    /* FF_PILLOW_CHOICES */
+    int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
     bool resume, force, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;
@@ -47,7 +48,7 @@ typedef struct ff_arguments {
 typedef enum ff_statistics_kind {
     FF_STATISTICS_DEFAULT, /* not given: COMPUTE if the source has u8 values */
     FF_STATISTICS_COMPUTE, /* measured on the train split */
-    FF_STATISTICS_GIVEN,   /* --mean and --std */
+    FF_STATISTICS_GIVEN,   /* --mean and --std, or --normalize */
     FF_STATISTICS_FROM,    /* of a packed set */
 } ff_statistics_kind;
 
@@ -78,7 +79,8 @@ typedef struct ff_settings {
     ff_statistics_kind statistics;
     uint64_t stats_sample;     /* items that are measured; 0 = all */
     const char *stats_from;    /* the set */
-    uint32_t statistics_count; /* channels of mean and std, if given or from a set */
+    uint32_t statistics_count; /* channels of mean and std, if given or from a set; 0 = as many as
+                                  the source has, at most FF_CHANNELS_LIMIT */
     float *mean, *std;         /* owned */
     char *statistics_origin;   /* where they come from, recorded; owned */
     bool shuffled;
