@@ -200,6 +200,10 @@ ff_status ff_source_divide(ff_source *source, ff_error *error) {
         return FF_OK;
     }
     if (source->split_count > 1 || *source->split[0].name) return refuse(source, error);
+    if (source->rule->recorded && source->rule->stratify)
+        return ff_fail(error, FF_USAGE,
+                       "the set was split with --stratify, which cuts a class by all of its items; "
+                       "append to one of its splits, or pack all items again");
     ff_source_split whole = source->split[0];
     unsigned char *split_of = NULL;
     ff_status status;
