@@ -54,6 +54,10 @@ static const char *find_fact(const ff_metadata *metadata, const char *key) {
     return NULL;
 }
 
+const char *ff_recorded_split(const ff_metadata *metadata) {
+    return find_fact(metadata, "split");
+}
+
 static bool is_resize(const char *line) {
     return !strncmp(line, "resize ", 7) || !strncmp(line, "max_side ", 9);
 }

@@ -18,6 +18,9 @@ FF_MUST_USE ff_status ff_recorded_options(ff_recorded *recorded, const ff_metada
  * A set that does not record the version has the values of Pillow 12. NULL where no value depends
  * on the version. */
 const char *ff_recorded_pillow(const ff_metadata *metadata);
+/* The rule by which the set's items were divided into splits (ffpack --split), as it is recorded;
+ * NULL where there is none. */
+const char *ff_recorded_split(const ff_metadata *metadata);
 void ff_recorded_free(ff_recorded *recorded);
 
 #endif

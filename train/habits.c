@@ -5,10 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const struct {
-    const char *names; /* separated by spaces */
-    const char *here;
-} habits[] = {
+const ff_habit ff_train_habits[] = {
     {"start-epoch checkpoint load", "here it is --resume DIR, the folder of a run or a checkpoint"},
     {"continue resume-from resume-from-checkpoint auto-resume",
      "here it is --resume DIR, the folder of a run; without DIR the newest run goes on"},
@@ -59,16 +56,8 @@ static const struct {
     {"log-dir logdir", "here it is --tensorboard DIR"},
     {"print-freq log-interval wandb", "here it is --log-json FILE, a JSON line per epoch"},
     {"compile channels-last pin-memory", "nothing to set: done automatically where it is faster"},
+    {NULL, NULL},
 };
-
-static bool holds(const char *names, const char *name, size_t length) {
-    for (const char *word = names; *word;) {
-        const size_t own = strcspn(word, " ");
-        if (own == length && strncmp(word, name, length) == 0) return true;
-        word += own + (word[own] == ' ');
-    }
-    return false;
-}
 
 /* The value of --model or -m; NULL where it is not given. */
 static const char *model_of(int argc, char **argv) {
@@ -80,8 +69,12 @@ static const char *model_of(int argc, char **argv) {
     return NULL;
 }
 
-/* Nothing is downloaded here: the commands that do. */
-static ff_status tell_pretrained(int argc, char **argv, ff_error *error) {
+/* Nothing is downloaded here: the message has the commands that do. */
+ff_status ff_habits_check_pretrained(int argc, char **argv, ff_error *error) {
+    bool given = false;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        given |= !strcmp(argv[i], "--pretrained") || !strncmp(argv[i], "--pretrained=", 13);
+    if (!given) return FF_OK;
     const char *model = model_of(argc, argv);
     if (!model) model = "resnet18";
     return ff_fail(error, FF_USAGE,
@@ -90,18 +83,4 @@ static ff_status tell_pretrained(int argc, char **argv, ff_error *error) {
                    "torch.save(torchvision.models.%s(weights=\"DEFAULT\").state_dict(), "
                    "\"%s.pth\")' and fftrain ... --weights %s.pth",
                    model, model, model);
-}
-
-ff_status ff_habits_check(int argc, char **argv, ff_error *error) {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strncmp(argv[i], "--", 2) != 0) continue;
-        const char *name = argv[i] + 2;
-        const size_t length = strcspn(name, "=");
-        if (holds("pretrained", name, length)) return tell_pretrained(argc, argv, error);
-        for (size_t h = 0; h < sizeof habits / sizeof *habits; h++)
-            if (holds(habits[h].names, name, length))
-                return ff_fail(error, FF_USAGE, "unknown option --%.*s: %s", (int)length, name,
-                               habits[h].here);
-    }
-    return FF_OK;
 }

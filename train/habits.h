@@ -2,10 +2,13 @@
 #ifndef FF_TRAIN_HABITS_H
 #define FF_TRAIN_HABITS_H
 
+#include "format/base/habits.h"
 #include "format/base/status.h"
 
-/* FF_USAGE at the first argument before "--" that is such an option: names ours, or says "not
- * yet". */
-FF_MUST_USE ff_status ff_habits_check(int argc, char **argv, ff_error *error);
+/* Ends with an entry of names NULL. */
+extern const ff_habit ff_train_habits[];
+
+/* FF_USAGE where --pretrained is given: names the commands that get the weights of --model. */
+FF_MUST_USE ff_status ff_habits_check_pretrained(int argc, char **argv, ff_error *error);
 
 #endif

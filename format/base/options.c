@@ -49,6 +49,8 @@ static ff_status unlike(const ff_command *command, const char *name, size_t leng
 
 static ff_status unknown(const ff_command *command, const char *name, size_t length,
                          ff_error *error) {
+    const char *here = ff_habit_find(command->habits, name, length);
+    if (here) return ff_fail(error, FF_USAGE, "unknown option --%.*s: %s", (int)length, name, here);
     ff_nearest nearest = {.wanted = name, .length = length};
     if (!is_bare(command->options)) ff_nearest_offer(&nearest, "help");
     if (!is_bare(command->options)) ff_nearest_offer(&nearest, "version");
@@ -117,6 +119,8 @@ static ff_status refuse_choice(const ff_option *option, const char *text, ff_err
     snprintf(words, sizeof words, "%s", option->choices);
     for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest))
         ff_nearest_offer(&nearest, word);
+    const char *here = ff_habit_value(text, option->choices);
+    if (here) nearest.name = here;
     if (nearest.name)
         return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s; did you mean %s?",
                        dashes(option), option->name, text, option->choices, nearest.name);
@@ -186,8 +190,10 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
             continue;
         }
         if (!strcmp(text, "--help") || !strcmp(text, "-h")) {
-            ff_options_help(command, stdout);
             *result = FF_OPTIONS_DONE;
+            if (i + 1 < argc && argv[i + 1][0] != '-')
+                return ff_options_help_word(command, argv[i + 1], stdout, error);
+            ff_options_help(command, stdout);
             return FF_OK;
         }
         if (!strcmp(text, "--describe")) {
@@ -212,6 +218,8 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
         } else {
             /* "-j 4" and "-j4". */
             option = find_letter(command, text[1]);
+            const char *here = option ? NULL : ff_habit_find(command->habits, text + 1, 1);
+            if (here) return ff_fail(error, FF_USAGE, "unknown option -%c: %s", text[1], here);
             if (text[2]) value = text + 2;
             if (!option || (value && option->kind == FF_OPTION_FLAG))
                 return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options",
@@ -285,8 +293,29 @@ void ff_options_help(const ff_command *command, FILE *out) {
             fprintf(out, "\n%s:\n", option->help);
         else
             print_option(out, option);
-    fprintf(out, "\nAlso:\n      --help, --version\n");
+    fprintf(out, "\nAlso:\n      --help [WORD], --version\n");
     if (!command->epilogue) return;
     fputc('\n', out);
     print_paragraphs(out, command->epilogue);
+}
+
+static bool has_word(const ff_option *option, const char *word) {
+    const char *value = option->argument ? option->argument : option->choices;
+    return strcasestr(option->name, word) || strcasestr(option->help, word) ||
+           (value && strcasestr(value, word));
+}
+
+ff_status ff_options_help_word(const ff_command *command, const char *word, FILE *out,
+                               ff_error *error) {
+    bool any = false;
+    for (const ff_option *option = command->options; !is_end(option); option++) {
+        if (!option->name || !has_word(option, word)) continue;
+        print_option(out, option);
+        any = true;
+    }
+    const char *here = ff_habit_find(command->habits, word, strlen(word));
+    if (here) fprintf(out, "--%s: %s\n", word, here);
+    if (any || here) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--help: no option of %s has '%s'; '%s --help' lists all",
+                   command->program, word, command->program);
 }

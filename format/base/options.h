@@ -1,10 +1,12 @@
 /* Command lines: parser and --help from one table.
  *
  * `--name value`, `--name=value`, `-x value`; `--` ends the options; an unknown option is refused
- * with the nearest known one named. `--help` and `--version` are always known. */
+ * with our word for it (habits.h) or the nearest known one named. `--help`, `--help WORD` and
+ * `--version` are always known. */
 #ifndef FF_BASE_OPTIONS_H
 #define FF_BASE_OPTIONS_H
 
+#include "format/base/habits.h"
 #include "format/base/status.h"
 
 #include <stdint.h>
@@ -54,6 +56,7 @@ typedef struct ff_command {
     const char *summary;
     const ff_option *options; /* ends with an entry of name NULL and kind FLAG */
     const char *epilogue;     /* examples and exit codes; may be NULL */
+    const ff_habit *habits;   /* names from other programs; may be NULL */
 } ff_command;
 
 typedef enum ff_options_result {
@@ -90,6 +93,10 @@ FF_MUST_USE ff_status ff_options_write(const ff_option *options, const void *bas
 
 /* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
 void ff_options_help(const ff_command *command, FILE *out);
+/* Prints --help WORD: the options whose name, value or help has the word, in any case, and the
+ * habits whose name has it. FF_USAGE where there are none. */
+FF_MUST_USE ff_status ff_options_help_word(const ff_command *command, const char *word, FILE *out,
+                                           ff_error *error);
 
 /* Prints the command for the scripts that generate man pages and completions (`--describe`, which
  * --help leaves out): a record a line, fields with tabs between.

@@ -70,6 +70,18 @@ const char *ff_path_base(const char *path) {
     return base;
 }
 
+ff_status ff_path_existing(char **existing, const char *folder, ff_error *error) {
+    FF_TRY(ff_copy_bytes(existing, folder, ff_path_length(folder), error));
+    char *path = *existing;
+    while (*path && !ff_path_exists("%s", path)) {
+        path[ff_path_base(path) - path] = 0;
+        path[ff_path_length(path)] = 0;
+    }
+    if (*path) return FF_OK;
+    free(path);
+    return ff_copy_string(existing, ".", error);
+}
+
 const char *ff_path_ending(const char *path) {
     const char *base = ff_path_base(path), *dot = strrchr(base, '.');
     return dot && dot > base ? dot : "";

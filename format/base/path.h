@@ -25,6 +25,9 @@ size_t ff_path_length(const char *path);
 /* The part of a path after its last '/' (trailing ones ignored where it has others). */
 const char *ff_path_base(const char *path);
 
+/* The last folder on the way to `folder` that exists, allocated: itself, a parent, or ".". */
+FF_MUST_USE ff_status ff_path_existing(char **existing, const char *folder, ff_error *error);
+
 /* The extension of a path's base name, with its dot (".png"); "" for a name without a dot. */
 const char *ff_path_ending(const char *path);
 

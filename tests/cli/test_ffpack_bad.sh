@@ -110,7 +110,7 @@ refuses "a resize that is no size" 2 "--resize" good_same -o $out --resize 12by1
 refuses "a crop out of range" 2 "--center-crop" good_same -o $out --center-crop 99999999
 refuses "mean without std" 2 "--mean is given without --std" good_idx -o $out --mean 0.5
 refuses "means that are no numbers" 2 "--mean: '0.5,x'" good_idx -o $out --mean 0.5,x --std 1,1
-refuses "a mean too many" 2 "--mean has 2 values;good_idx has 1 channels" good_idx -o $out --mean 0.5,0.5 --std 1,1
+refuses "a mean too many" 2 "--mean has 2 values;good_idx has 1 channel" good_idx -o $out --mean 0.5,0.5 --std 1,1
 refuses "means and stds of different counts" 2 "--mean has 2 numbers and --std 1" good_idx -o $out --mean 0.5,0.5 --std 1
 refuses "a std of 0" 2 "--std: 0 is not above 0" good_idx -o $out --mean 0.5 --std 0
 refuses "means of 0 to 255" 2 "--mean: 123 is above 1;from 0 to 1; divide by 255 (0.4824)" good_same -o $out --mean 123,116,103 --std 0.2,0.2,0.2
@@ -135,7 +135,7 @@ mkdir -p present; echo precious >present/file
 refuses "an output that exists" 2 "present: exists already; --force" good_idx -o present
 refuses "--force over something else" 2 "present/file: ffpack did not write this" good_idx -o present --force
 check "what was there is untouched" grep -q precious present/file
-refuses "an output folder in nothing" 74 "nowhere" good_idx -o nowhere/out
+refuses "parents of OUT that cannot be created" 74 "/proc/nowhere: cannot create" good_idx -o /proc/nowhere/out
 refuses "an output below a file" 74 "other" good_idx -o other/out
 if [ "$(id -u)" -eq 0 ]; then
     if mkdir full && mount -t tmpfs -o size=1m,mode=755 none full 2>/dev/null; then

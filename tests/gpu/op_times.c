@@ -46,9 +46,12 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"launches", 0, FF_OPTION_INTEGER, "N", &out->launches, NULL, 1, 10000, "Of the step; 20."},
         {NULL, 0, FF_OPTION_FLAG, NULL, NULL, NULL, 0, 0, NULL},
     };
-    const ff_command command = {"op_times", "op_times [--recipe NAME | --net NAME] [options]",
+    const ff_command command = {"op_times",
+                                "op_times [--recipe NAME | --net NAME] [options]",
                                 "Expected and measured times of the parts of a training step.",
-                                options, NULL};
+                                options,
+                                NULL,
+                                NULL};
     const char *positional[8];
     int count;
     ff_options_result result;

@@ -41,8 +41,12 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"warm-up", 0, FF_OPTION_INTEGER, "N", &out->warm_up, NULL, 0, 65536, "Steps; 30."},
         {NULL, 0, FF_OPTION_FLAG, NULL, NULL, NULL, 0, 0, NULL},
     };
-    const ff_command command = {"serve_steps", "serve_steps --net NAME --batch N [options]",
-                                "Makes training steps on request, to be timed.", options, NULL};
+    const ff_command command = {"serve_steps",
+                                "serve_steps --net NAME --batch N [options]",
+                                "Makes training steps on request, to be timed.",
+                                options,
+                                NULL,
+                                NULL};
     const char *positional[8];
     int count;
     ff_options_result result;

@@ -112,7 +112,8 @@ int main(int argc, char **argv) {
         {"pixel-limit", 0, FF_OPTION_INTEGER, "N", &set.pixel_limit, NULL, 1, 1e15, "most pixels"},
         {.name = NULL},
     };
-    const ff_command command = {"exact_image", "exact_image [options] <images", "", options, NULL};
+    const ff_command command = {"exact_image", "exact_image [options] <images", "", options, NULL,
+                                NULL};
     ff_error error = {0};
     const char **positional = calloc((size_t)argc, sizeof *positional);
     int positional_count;

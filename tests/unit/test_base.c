@@ -162,7 +162,7 @@ static const ff_option options[] = {
     {"choice", 0, FF_OPTION_CHOICE, NULL, &choice, "one|two|three", 0, 0, "A choice."},
     {.kind = FF_OPTION_FLAG},
 };
-static const ff_command command = {"prog", "prog [options]", "Does things.", options, NULL};
+static const ff_command command = {"prog", "prog [options]", "Does things.", options, NULL, NULL};
 
 static ff_status parse(int count, const char **words, const char **positional, int *positionals,
                        ff_options_result *result, ff_error *error) {

@@ -26,6 +26,7 @@ static ff_status add_target(ff_append *append, const char *folder, ff_error *err
     FF_TRY(ff_reserve(&append->target, &append->capacity, append->count + 1, sizeof *append->target,
                       "splits", error));
     ff_append_target *at = &append->target[append->count++];
+    append->opened = append->count;
     at->lock = -1;
     FF_TRY(ff_copy_string(&at->folder, folder, error));
     at->lock = open(at->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -72,7 +73,7 @@ static void free_map(ff_append_target *at) {
 void ff_append_close(ff_append **out) {
     ff_append *append = *out;
     if (!append) return;
-    for (size_t i = 0; i < append->count; i++) {
+    for (size_t i = 0; i < append->opened; i++) {
         ff_append_target *at = &append->target[i];
         free_map(at);
         free(at->folder);
@@ -167,6 +168,7 @@ static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *
     bool given =
         settings->statistics == FF_STATISTICS_GIVEN || settings->statistics == FF_STATISTICS_FROM;
     uint32_t count = given ? settings->statistics_count : set->statistics_count;
+    if (given && !count) count = job->plan.channels; /* any number */
     if (!count) return ff_copy_string(&job->report->statistics_origin, "none", error);
     if (count != job->plan.channels)
         return ff_fail(error, FF_USAGE, "%s: has %u channels, wanted %u", job->source->path,
@@ -238,10 +240,12 @@ static ff_status report_done(const ff_append_target *at, ff_report_split *report
     return FF_OK;
 }
 
-static ff_status append_in(ff_append *append, ff_run *job, const char *parent, ff_error *error) {
+static ff_status append_in(ff_append *append, ff_run *job, const ff_split_rule *rule,
+                           const char *parent, ff_error *error) {
     ff_report *report = job->report;
     FF_TRY(ff_run_open(job, parent, error));
     FF_TRY(ff_run_check_apart(job, append->path, error));
+    if (rule->count) job->source->rule = rule;
     FF_TRY(ff_run_list(job, error));
     FF_TRY(ff_append_match_splits(append, job->source, error));
     FF_TRY(take_statistics(job, &append->target[0].metadata, error));
@@ -279,14 +283,17 @@ ff_status ff_append_run(ff_append *append, const ff_settings *settings, const ff
     ff_run job = {.settings = settings, .options = options, .report = report};
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
+    ff_split_rule rule = {0};
     report->appended = true;
     ff_status status;
     FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
     FF_TRY_DONE(ff_copy_string(&report->output, append->path, error));
     FF_TRY_DONE(ff_run_parent(&parent, append->path, error));
-    FF_TRY_DONE(append_in(append, &job, parent, error));
+    FF_TRY_DONE(ff_append_rule(append, &rule, error));
+    FF_TRY_DONE(append_in(append, &job, &rule, parent, error));
 done:
     ff_run_close(&job);
+    ff_split_rule_free(&rule);
     free(parent);
     report->seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
     return status;

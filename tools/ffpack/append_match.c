@@ -10,6 +10,14 @@
 
 /* ---- the source's splits, in its order ------------------------------------------------------ */
 
+ff_status ff_append_rule(const ff_append *append, ff_split_rule *rule, ff_error *error) {
+    const char *text = ff_recorded_split(&append->target[0].metadata);
+    *rule = (ff_split_rule){0};
+    if (append->count < 2 || !text) return FF_OK;
+    const ff_status status = ff_split_rule_read(rule, text, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", append->path);
+}
+
 ff_status ff_append_match_splits(ff_append *append, const ff_source *source, ff_error *error) {
     if (append->count == 1 && source->split_count == 1) {
         append->target[0].split = &source->split[0];
@@ -27,7 +35,9 @@ ff_status ff_append_match_splits(ff_append *append, const ff_source *source, ff_
         append->target[i] = moved;
         append->target[i].split = &source->split[i];
     }
-    if (append->count > source->split_count)
+    if (source->rule)
+        append->count = source->split_count;
+    else if (append->count > source->split_count)
         return ff_fail(error, FF_USAGE, "%s: lacks the split %s that %s has", source->path,
                        append->target[source->split_count].metadata.split, append->path);
     return FF_OK;

@@ -23,13 +23,19 @@ typedef struct ff_append_target {
 struct ff_append {
     char *path;
     ff_append_target *target;
-    size_t count, capacity;
-    ff_known *known; /* the items of all its splits; NULL where they may come again */
-    bool committed;  /* the new indexes are in place */
+    size_t count, capacity; /* after matching, those that get items, which come first */
+    size_t opened;          /* all of them */
+    ff_known *known;        /* the items of all its splits; NULL where they may come again */
+    bool committed;         /* the new indexes are in place */
 };
 
-/* Matches the set's splits to the source's, in the source's order. FF_USAGE where one is
- * missing. */
+/* The rule by which the splits of the set were divided, for a source that has no splits; none where
+ * the set records none, or is a single split. Released by ff_split_rule_free, also after a failure.
+ */
+FF_MUST_USE ff_status ff_append_rule(const ff_append *append, ff_split_rule *rule, ff_error *error);
+
+/* Matches the set's splits to the source's, in the source's order. FF_USAGE where one is missing;
+ * splits of the set to which the rule gives no items are left alone. */
 FF_MUST_USE ff_status ff_append_match_splits(ff_append *append, const ff_source *source,
                                              ff_error *error);
 

@@ -3,6 +3,7 @@
 #include "format/base/path.h"
 #include "format/base/progress.h"
 #include "tools/ffpack/command.h"
+#include "tools/ffpack/habits.h"
 #include "tools/ffpack/options.h"
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/part_counts.h"
@@ -107,6 +108,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_option_table table = {0};
     ff_options_add_output(&table, &arguments);
     ff_options_add_source(&table, &arguments);
+    ff_options_add_split(&table, &arguments);
     ff_options_add_samples(&table, &arguments);
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);
@@ -118,7 +120,8 @@ int ff_command_pack(int argc, char **argv) {
                                          "       ffpack merge|append|repair ...",
                                 .summary = summary,
                                 .options = table.option,
-                                .epilogue = epilogue};
+                                .epilogue = epilogue,
+                                .habits = ff_pack_habits};
     ff_error error = {0};
     ff_positionals operands;
     ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);

@@ -50,6 +50,8 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_settings *settin
     ff_listing_hash(split->listing, hash);
     ff_hex(text, hash, sizeof hash);
     FF_TRY(ff_metadata_add_provenance(metadata, "listing", text, error));
+    if (source->rule)
+        FF_TRY(ff_metadata_add_provenance(metadata, "split", source->rule->text, error));
     if (origin) FF_TRY(ff_metadata_add_provenance(metadata, "statistics", origin, error));
     if (plan->mode == FF_MODE_RGB && !source->encoded)
         FF_TRY(ff_metadata_add_provenance(metadata, "option", "--mode rgb", error));

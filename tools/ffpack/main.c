@@ -3,6 +3,7 @@
 #include "tools/ffpack/command.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -23,19 +24,31 @@ static const char *meant(const char *word) {
     return nearest.name;
 }
 
+/* Whether the first word can only be meant as a command: no path, and followed by another operand
+ * or by nothing. */
+static bool is_command_like(int argc, char **argv) {
+    struct stat info;
+    const char *word = argv[1];
+    if (!*word || word[strspn(word, "abcdefghijklmnopqrstuvwxyz-")] || *word == '-') return false;
+    return lstat(word, &info) != 0 && (argc == 2 || argv[2][0] != '-');
+}
+
+static int refuse(const char *word) {
+    const char *near = meant(word);
+    ff_error error = {0};
+    (void)!ff_fail(&error, FF_USAGE, "%s: is neither a command nor a file or folder; %s%s%s", word,
+                   near ? "did you mean ffpack " : "the commands are ",
+                   near ? near : "merge, append and repair, and ffpack SOURCE -o OUT packs",
+                   near ? "?" : "");
+    return ff_command_fail(&error, NULL, 0, NULL);
+}
+
 /* A closed pipe, as in `ffpack repair SET | head`, is a failed write. */
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     for (int i = 0; argc > 1 && i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].word)) return commands[i].run(argc - 1, argv + 1);
-    const char *near = argc > 1 ? meant(argv[1]) : NULL;
-    if (near) {
-        ff_error error = {0};
-        (void)!ff_fail(&error, FF_USAGE,
-                       "%s: is neither a command nor a file or folder; did you mean ffpack %s?",
-                       argv[1], near);
-        return ff_command_fail(&error, NULL, 0, NULL);
-    }
+    if (argc > 1 && (meant(argv[1]) || is_command_like(argc, argv))) return refuse(argv[1]);
     int code = ff_command_pack(argc, argv);
     /* Man pages and completions cover all commands. */
     for (int i = 0; argc == 2 && !strcmp(argv[1], "--describe") && i < COMMANDS; i++)

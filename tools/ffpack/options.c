@@ -1,6 +1,7 @@
 #include "tools/ffpack/options.h"
 
 #include "format/base/progress.h"
+#include "tools/ffpack/normalize.h"
 
 #include <assert.h>
 #include <string.h>
@@ -17,6 +18,8 @@ ff_arguments ff_arguments_default(void) {
                           .array_layout = -1,
                           .label_kind = -1,
                           .shuffle = -1,
+                          .normalize = -1,
+                          .split_seed = -1,
                           .shard_bytes = UINT64_C(256) << 20};
 }
 
@@ -24,7 +27,8 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Input and output"},
         {"output", 'o', FF_OPTION_STRING, "OUT", &arguments->output, NULL, 0, 0,
-         "folder to create; a source with several splits becomes OUT/train, OUT/test, ..."},
+         "folder to create, with its parents; a source with several splits becomes OUT/train, "
+         "OUT/test, ..."},
         {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
@@ -77,6 +81,25 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "between; value: numbers to predict"},
         {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
          "classes of ImageNet's validation images: its devkit, or a text with one wnid per line"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_split(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Splits of a source that has none"},
+        {"split", 0, FF_OPTION_STRING, "NAME=SHARE,...", &arguments->split, NULL, 0, 0,
+         "divide the items into OUT/NAME, ...: train=0.9,val=0.1. The item's name alone decides, so "
+         "more files never move one: its XXH3 (64 bits, with --split-seed) is h, and the item belongs "
+         "to the first split whose share, with the shares before it, is above floor(h/2^11)/2^53"},
+        {"split-seed", 0, FF_OPTION_INTEGER, "N", &arguments->split_seed, NULL, 0, 9e18,
+         "the hash's seed: another N is another division (default: 0)"},
+        {"stratify", 0, FF_OPTION_FLAG, NULL, &arguments->stratify, NULL, 0, 0,
+         "exact shares of every class: the items of a class are cut in the order of their hashes; "
+         "more files may then move some across a cut"},
+        {"group-by", 0, FF_OPTION_STRING, "REGEX", &arguments->group_by, NULL, 0, 0,
+         "keep files together, as those of a patient or a video: hash what the first group of this "
+         "POSIX extended expression matches in the name, or the whole match where it has no group"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -135,6 +158,9 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
          "mean of each channel, of values from 0 to 1; with --std"},
         {"std", 0, FF_OPTION_STRING, "A,B,C", &arguments->std, NULL, 0, 0,
          "standard deviation of each channel; with --mean"},
+        {"normalize", 0, FF_OPTION_CHOICE, NULL, &arguments->normalize, FF_NORMALIZE_CHOICES, 0, 0,
+         "mean and std that are usual with PyTorch for a known data set; half: 0.5 for both in every "
+         "channel"},
         {"stats-from", 0, FF_OPTION_STRING, "DIR", &arguments->stats_from, NULL, 0, 0,
          "the mean and std of a packed set"},
     };

@@ -1,5 +1,6 @@
 #include "tools/ffpack/pack.h"
 
+#include "format/base/file.h"
 #include "format/base/path.h"
 #include "format/base/thread.h"
 #include "format/layout.h"
@@ -188,6 +189,7 @@ static ff_status open_output(pack *job, const char *parent, ff_error *error) {
     FF_TRY(ff_run_check_apart(&job->run, parent, error));
     struct stat info;
     if (!settings->dry_run) {
+        if (!settings->resume) FF_TRY(ff_make_folders(parent, error));
         FF_TRY(ff_output_open(&job->output, settings->output,
                               settings->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
                               settings->force, error));

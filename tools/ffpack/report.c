@@ -34,6 +34,7 @@ void ff_report_free(ff_report *report) {
     free(report->output);
     free(report->statistics_origin);
     free(report->skipped_path);
+    free(report->split_rule);
     ff_left_out_free(&report->left_out);
     ff_names_free(&report->notes);
     *report = (ff_report){0};
@@ -151,6 +152,7 @@ void ff_report_print(const ff_report *report, FILE *out) {
         items += report->split[i].items - report->split[i].continued;
     }
     print_listing(report, out);
+    if (report->split_rule) fprintf(out, "split by the names' hashes: %s\n", report->split_rule);
     const ff_metadata *first = &report->split[0].metadata;
     if (report->statistics_known) {
         print_floats(out, "mean", first->mean, first->statistics_count);
@@ -251,6 +253,8 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
                             json_sprintf("%u/%u", report->part.number, report->part.count));
     if (report->left_out.count)
         json_object_set_new(root, "left_out", left_out_of(&report->left_out));
+    if (report->split_rule)
+        json_object_set_new(root, "split_rule", ff_json_text(report->split_rule));
     if (report->notes.count) json_object_set_new(root, "notes", notes_of(&report->notes));
     if (report->output) json_object_set_new(root, "output", ff_json_text(report->output));
     if (report->skipped_path)

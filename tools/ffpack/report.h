@@ -47,6 +47,7 @@ typedef struct ff_report {
     char *skipped_path;   /* NULL where nothing was left out */
     ff_left_out left_out; /* of the source by listing it, */
     ff_names notes;       /* and other notes about it */
+    char *split_rule;     /* as the set records it; NULL without --split */
 } ff_report;
 
 /* Appends an empty split. */

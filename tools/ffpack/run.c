@@ -22,7 +22,10 @@ ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
 ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *error) {
     const ff_source *source = job->source;
     if (strcmp(source->format->name, "folder") != 0) return FF_OK;
-    char *inside = realpath(parent, NULL), *root = realpath(source->path, NULL);
+    char *existing;
+    FF_TRY(ff_path_existing(&existing, parent, error));
+    char *inside = realpath(existing, NULL), *root = realpath(source->path, NULL);
+    free(existing);
     const size_t length = root ? strlen(root) : 0;
     const bool apart = !inside || !root || strncmp(inside, root, length) != 0 ||
                        (inside[length] && inside[length] != '/');
@@ -87,6 +90,8 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     job->report->notes = job->source->notes;
     job->source->left_out = (ff_left_out){0};
     job->source->notes = (ff_names){0};
+    if (job->source->rule)
+        FF_TRY(ff_copy_string(&job->report->split_rule, job->source->rule->text, error));
     FF_TRY(check_shuffle(job, error));
     for (size_t i = 0; !job->settings->dry_run && i < job->source->split_count; i++)
         if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));

@@ -4,6 +4,7 @@
 #include "format/output.h"
 #include "format/reader.h"
 #include "format/set.h"
+#include "tools/ffpack/normalize.h"
 #include "tools/ffpack/part_auto.h"
 
 #include <errno.h>
@@ -99,15 +100,16 @@ static ff_status take_statistics(ff_settings *settings, const ff_arguments *argu
                                  ff_error *error) {
     bool given = arguments->mean || arguments->std;
     bool compute = arguments->stats || arguments->stats_sample;
-    if (given + compute + (arguments->stats_from != NULL) > 1)
+    if (given + compute + (arguments->stats_from != NULL) + (arguments->normalize >= 0) > 1)
         return ff_fail(error, FF_USAGE,
-                       "wanted one of --mean with --std, --stats compute (or --stats-sample), and "
-                       "--stats-from");
+                       "wanted one of --mean with --std, --normalize, --stats compute (or "
+                       "--stats-sample), and --stats-from");
     if (arguments->stats && strcmp(arguments->stats, "compute") != 0)
         return ff_fail(error, FF_USAGE, "--stats: '%s' is unknown, wanted compute",
                        arguments->stats);
     settings->stats_sample = (uint64_t)arguments->stats_sample;
     settings->stats_from = arguments->stats_from;
+    if (arguments->normalize >= 0) return ff_normalize_take(settings, arguments->normalize, error);
     if (given) return take_given(settings, arguments, error);
     if (arguments->stats_from) return take_from(settings, arguments->stats_from, error);
     settings->statistics = compute ? FF_STATISTICS_COMPUTE : FF_STATISTICS_DEFAULT;
@@ -175,6 +177,20 @@ ff_status ff_max_skip_check(const ff_max_skip *max, const char *split, uint64_t 
                    "%s%s%" PRIu64 " of %" PRIu64 " items had to be left out, and --max-skip %s "
                    "allows %" PRIu64,
                    split, *split ? ": " : "", skipped, items, max->text, allowed);
+}
+
+static ff_status take_rule(ff_settings *settings, const ff_arguments *arguments, ff_error *error) {
+    const char *given = arguments->split_seed >= 0 ? "split-seed"
+                        : arguments->stratify      ? "stratify"
+                        : arguments->group_by      ? "group-by"
+                                                   : NULL;
+    if (!arguments->split && given)
+        return ff_fail(error, FF_USAGE, "--%s: is for --split NAME=SHARE,...", given);
+    if (!arguments->split) return FF_OK;
+    settings->source.rule = &settings->rule;
+    return ff_split_rule_parse(&settings->rule, arguments->split,
+                               arguments->split_seed < 0 ? 0 : (uint64_t)arguments->split_seed,
+                               arguments->stratify, arguments->group_by, error);
 }
 
 static ff_status take_geometry(ff_settings *settings, const ff_arguments *arguments,
@@ -259,6 +275,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
     }
     if (arguments->resume && arguments->dry_run)
         return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
+    FF_TRY(take_rule(settings, arguments, error));
     FF_TRY(take_geometry(settings, arguments, error));
     FF_TRY(parse_compress(settings, arguments->compress, error));
     FF_TRY(parse_range(settings, arguments->range, error));
@@ -267,6 +284,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
 }
 
 void ff_settings_free(ff_settings *settings) {
+    ff_split_rule_free(&settings->rule);
     free(settings->mean);
     free(settings->std);
     free(settings->statistics_origin);

@@ -15,6 +15,9 @@ typedef struct ff_arguments {
     const char *part;   /* "I/N", or NULL */
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
         *compress, *range, *max_skip;
+    const char *split, *group_by; /* NULL = not given */
+    int64_t split_seed;           /* -1 = not given */
+    bool stratify;
     const char *label; /* the label field to keep; NULL = all */
     const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes, allow_duplicates;
@@ -28,7 +31,8 @@ typedef struct ff_arguments {
     int64_t stats_sample; /* items; 0 = all */
     bool pad_square;
     bool exif, allow_truncated, fast_decode;
-    int pillow; /* FF_PILLOW_CHOICES */
+    int pillow;    /* FF_PILLOW_CHOICES */
+    int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
     bool resume, force, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;
@@ -44,7 +48,7 @@ typedef struct ff_arguments {
 typedef enum ff_statistics_kind {
     FF_STATISTICS_DEFAULT, /* not given: COMPUTE if the source has u8 values */
     FF_STATISTICS_COMPUTE, /* measured on the train split */
-    FF_STATISTICS_GIVEN,   /* --mean and --std */
+    FF_STATISTICS_GIVEN,   /* --mean and --std, or --normalize */
     FF_STATISTICS_FROM,    /* of a packed set */
 } ff_statistics_kind;
 
@@ -62,6 +66,7 @@ typedef struct ff_settings {
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
+    ff_split_rule rule;    /* --split; owned */
     bool allow_duplicates; /* of append */
     ff_dtype dtype;
     ff_layout layout;
@@ -74,7 +79,8 @@ typedef struct ff_settings {
     ff_statistics_kind statistics;
     uint64_t stats_sample;     /* items that are measured; 0 = all */
     const char *stats_from;    /* the set */
-    uint32_t statistics_count; /* channels of mean and std, if given or from a set */
+    uint32_t statistics_count; /* channels of mean and std, if given or from a set; 0 = as many as
+                                  the source has, at most FF_CHANNELS_LIMIT */
     float *mean, *std;         /* owned */
     char *statistics_origin;   /* where they come from, recorded; owned */
     bool shuffled;

@@ -1,11 +1,13 @@
 #include "tools/ffpack/space.h"
 
+#include "format/base/path.h"
 #include "format/base/say.h"
 #include "format/generation.h"
 #include "format/layout.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/statvfs.h>
 
 /* Shards and index (FORMAT.md). The metadata text is small, except in sets with many classes, and
@@ -49,6 +51,7 @@ void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const
 ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
                          const ff_notices *options, ff_error *error) {
     struct statvfs found;
+    char *disk;
     uint64_t needed = 0;
     bool bound = false;
     for (size_t i = 0; i < report->split_count; i++) {
@@ -58,7 +61,10 @@ ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
     }
     report->needed_bytes = needed > there ? needed - there : 0;
     /* If the free space is unknown, go on: writing will fail if there is too little. */
-    if (statvfs(place, &found)) return FF_OK;
+    FF_TRY(ff_path_existing(&disk, place, error));
+    const bool known = statvfs(disk, &found) == 0;
+    free(disk);
+    if (!known) return FF_OK;
     report->free_known = true;
     report->free_bytes = (uint64_t)found.f_bavail * found.f_frsize;
     if (!options || report->needed_bytes <= report->free_bytes) return FF_OK;

@@ -1,6 +1,7 @@
 #include "tools/ffpack/statistics.h"
 
 #include "format/base/path.h"
+#include "format/base/say.h"
 #include "format/base/thread.h"
 #include "format/pending.h"
 #include "format/shard.h"
@@ -42,14 +43,25 @@ static ff_status check_scale(const ff_run *run, ff_error *error) {
     return FF_OK;
 }
 
+/* As many as the source has channels. */
+static ff_status check_count(const ff_run *run, ff_error *error) {
+    const ff_settings *settings = run->settings;
+    const uint32_t count = settings->statistics_count, channels = run->plan.channels;
+    const char *from = settings->stats_from;
+    if (!count || count == channels) return FF_OK;
+    if (!from)
+        from =
+            strcmp(settings->statistics_origin, "given") ? settings->statistics_origin : "--mean";
+    return ff_fail(error, FF_USAGE, "%s has %s of mean and std, but %s has %s", from,
+                   ff_say_count(count, "value", "values").text, run->source->path,
+                   ff_say_count(channels, "channel", "channels").text);
+}
+
 static ff_status take_known(ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     bool given = settings->statistics == FF_STATISTICS_GIVEN;
     uint32_t channels = run->plan.channels;
-    if (settings->statistics_count != channels)
-        return ff_fail(error, FF_USAGE, "%s has %u values for mean and std, but %s has %u channels",
-                       given ? "--mean" : settings->stats_from, settings->statistics_count,
-                       run->source->path, channels);
+    FF_TRY(check_count(run, error));
     if (given) FF_TRY(check_scale(run, error));
     memcpy(run->mean, settings->mean, channels * sizeof *run->mean);
     memcpy(run->std, settings->std, channels * sizeof *run->std);

@@ -2,6 +2,7 @@
 
 #include "train/comm/predict.h"
 #include "train/debug/hashes.h"
+#include "train/habits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -379,6 +380,7 @@ ff_status ff_settings_use(ff_settings *out,
                 : "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
         .options = out->finds ? options : options + OF_SEARCH,
         .epilogue = out->finds ? find_epilogue : epilogue,
+        .habits = ff_train_habits,
     };
     return use(&command, context, error);
 }

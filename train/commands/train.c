@@ -71,7 +71,7 @@ static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buff
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session,
                        ff_buffer *sets, bool *done, ff_error *error) {
     command_line line = {.argc = argc, .argv = argv};
-    FF_TRY(ff_habits_check(argc, argv, error));
+    FF_TRY(ff_habits_check_pretrained(argc, argv, error));
     FF_TRY(ff_settings_use(out, parse_line, &line, error));
     *done = line.result == FF_OPTIONS_DONE;
     if (*done) return FF_OK;

@@ -6,6 +6,7 @@
 #include "format/set.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
+#include "tools/ffpack/source/divide.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/list/header.h"
 #include "tools/ffpack/source/stream.h"
@@ -228,6 +229,7 @@ static ff_status copy_options(ff_source *source, const ff_source_options *option
     source->jobs = options->jobs;
     source->array_layout = options->array_layout;
     source->skip = options->skip;
+    source->rule = options->rule;
     source->label_kind = options->label_kind;
     source->allow_empty_classes = options->allow_empty_classes;
     source->classes_from = options->classes_from != NULL;
@@ -286,6 +288,7 @@ ff_status ff_source_list(ff_source *source, ff_error *error) {
     FF_TRY(source->format->list(source, error));
     FF_TRY(ff_source_check_kind(source, error));
     if (source->label) FF_TRY(ff_source_keep_label(source, error));
+    if (source->rule) FF_TRY(ff_source_divide(source, error));
     for (size_t i = 0; i < source->split_count; i++) {
         ff_source_split *split = &source->split[i];
         FF_TRY(ff_listing_finish(split->listing, error));
@@ -298,6 +301,15 @@ ff_status ff_source_list(ff_source *source, ff_error *error) {
     return note_classes(source, error);
 }
 
+void ff_source_free_split(ff_source_split *split) {
+    free(split->name);
+    free(split->root);
+    if (split->order)
+        munmap((void *)(uintptr_t)split->order,
+               ff_listing_count(split->listing) * sizeof *split->order);
+    ff_listing_destroy(&split->listing);
+}
+
 void ff_source_close(ff_source **out) {
     ff_source *source = *out;
     if (!source) return;
@@ -305,14 +317,7 @@ void ff_source_close(ff_source **out) {
         ff_close_file(&source->part[i].fd);
         free(source->part[i].path);
     }
-    for (size_t i = 0; i < source->split_count; i++) {
-        free(source->split[i].name);
-        free(source->split[i].root);
-        if (source->split[i].order)
-            munmap((void *)(uintptr_t)source->split[i].order,
-                   ff_listing_count(source->split[i].listing) * sizeof *source->split[i].order);
-        ff_listing_destroy(&source->split[i].listing);
-    }
+    for (size_t i = 0; i < source->split_count; i++) ff_source_free_split(&source->split[i]);
     free(source->part);
     free(source->split);
     ff_metadata_free(&source->labels);

@@ -14,6 +14,7 @@
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
+#include "tools/ffpack/source/split_rule.h"
 
 #define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* of an image file */
 
@@ -90,13 +91,14 @@ struct ff_source {
     bool allow_empty_classes;
     ff_label_kind label_kind; /* --label-kind */
     ff_array_axes array_layout;
-    bool skip;          /* --on-error skip: items may be missing */
-    bool pattern;       /* `path` is a brace pattern */
-    int jobs;           /* threads for unpacking */
-    const char *kind;   /* recorded: "idx", "cifar-10-binary", ... */
-    bool encoded;       /* items are image files to decode; else `raw` describes them */
-    ff_source_raw raw;  /* where not encoded */
-    ff_metadata labels; /* its fields with their class names; nothing else is filled */
+    bool skip;                 /* --on-error skip: items may be missing */
+    bool pattern;              /* `path` is a brace pattern */
+    int jobs;                  /* threads for unpacking */
+    const char *kind;          /* recorded: "idx", "cifar-10-binary", ... */
+    bool encoded;              /* items are image files to decode; else `raw` describes them */
+    ff_source_raw raw;         /* where not encoded */
+    ff_metadata labels;        /* its fields with their class names; nothing else is filled */
+    const ff_split_rule *rule; /* --split, where it divides the source; else NULL; not owned */
     size_t part_count;
     ff_source_part *part;
     size_t split_count;
@@ -118,6 +120,7 @@ typedef struct ff_source_options {
     ff_array_axes array_layout; /* of arrays of 4 dimensions */
     bool skip;                  /* missing items fail only when they are read */
     int jobs;
+    const ff_split_rule *rule; /* --split; NULL = none; must outlive the source */
 } ff_source_options;
 
 /* Detects the kind of the file, folder or pattern `path`; reads only its first bytes or names. */
@@ -182,6 +185,8 @@ FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, 
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
                                           ff_source_split **split, ff_error *error);
+/* Releases what a split owns, and not the split itself. */
+void ff_source_free_split(ff_source_split *split);
 /* Replaces the labels of every item by others of `label_bytes` bytes, which `change` makes from the
  * listed ones. The caller adapts source->labels. */
 FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,

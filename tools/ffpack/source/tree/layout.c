@@ -87,7 +87,6 @@ static ff_status wrong(const char *wanted, const char *what, size_t bytes, const
 /* "NAME=FOLDER", or a FOLDER with a split's name. */
 static ff_status take_word(ff_tree_layout *layout, const char *wanted, const char *word,
                            size_t bytes, ff_error *error) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const char *equals = memchr(word, '=', bytes), *name = word, *folder = word;
     size_t name_bytes = bytes, folder_bytes = bytes;
     if (equals) {
@@ -106,7 +105,7 @@ static ff_status take_word(ff_tree_layout *layout, const char *wanted, const cha
         name = ff_split_names[rank];
         name_bytes = strlen(name);
     }
-    if (!name_bytes || name_bytes > NAME_LIMIT_BYTES || strspn(name, plain) < name_bytes)
+    if (name_bytes > NAME_LIMIT_BYTES || !ff_is_split_name(name, name_bytes))
         return wrong(wanted, name, name_bytes,
                      "is no name of a split, wanted letters, digits, _ and -", error);
     if (!folder_bytes)
