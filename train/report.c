@@ -113,7 +113,7 @@ static json_t *joined(json_t *object, json_t *more) {
     return object;
 }
 
-static json_t *start_object(const ff_trainer *trainer) {
+static json_t *start_object(const ff_trainer *trainer, ff_best_by best_by) {
     const ff_splits *splits = &trainer->splits;
     const bool device = ff_machine_device(trainer->machine) != NULL;
     const ff_trainer_update *group = &trainer->groups[trainer->main_group];
@@ -145,7 +145,7 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:o}", "recipe",
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:s, s:I}", "recipe",
         ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
         (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
         group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
@@ -153,16 +153,19 @@ static json_t *start_object(const ff_trainer *trainer) {
         trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
         (json_int_t)trainer->accumulate, "block", (json_int_t)trainer->block, "group",
         (json_int_t)trainer->group, "reading", ff_loader_say_reading(&feed.loader).text, "disk",
-        ff_promise_json(&trainer->promise));
+        ff_promise_json(&trainer->promise), "best_by",
+        best_by == FF_BEST_LOSS ? "loss" : "accuracy", "patience",
+        (json_int_t)trainer->options->patience);
     return joined(joined(joined(object, more), updates), ff_summary_ranks(trainer));
 }
 
-ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
+ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_best_by best_by,
+                          ff_error *error) {
     ff_error failure = {0};
     report->trainer = trainer;
     report->evaluates = trainer->val_plan != NULL;
     report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
-    FF_TRY(write_log(report, start_object(trainer), error));
+    FF_TRY(write_log(report, start_object(trainer, best_by), error));
     if (report->record && ff_record_start(report->record, trainer, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     if (!report->table) return FF_OK;
@@ -284,7 +287,9 @@ static double timed_seconds(const ff_run_result *result) {
 
 static json_t *end_object(const ff_run_result *result, ff_status status, const char *message) {
     const double warm_up = (double)result->warm_up_ns * 1e-9;
-    const char *how = status == FF_OK            ? "done"
+    const bool early = status == FF_OK && *result->early;
+    const char *how = early                      ? "stopped early"
+                      : status == FF_OK          ? "done"
                       : status == FF_INTERRUPTED ? "interrupted"
                       : status == FF_PREEMPTED   ? "preempted"
                                                  : "failed";
@@ -294,7 +299,10 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
     return json_pack(
         "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
         "s:o}",
-        "event", "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message),
+        "event", "end", "status", how, "message",
+        ff_json_text(early             ? result->early
+                     : status == FF_OK ? NULL
+                                       : message),
         "epochs", (int)result->last.epoch, "steps", (json_int_t)result->totals.steps, "samples",
         (json_int_t)result->totals.samples, "val_accuracy",
         evaluated ? ff_json_number(result->totals.val.accuracy) : json_null(), "best_val_accuracy",
@@ -333,6 +341,7 @@ static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_res
     if (result->totals.best.epoch && result->totals.best.epoch != result->totals.val.epoch)
         fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->totals.best.accuracy,
                 result->totals.best.epoch);
+    if (*result->early) fprintf(out, ", stopped early of %" PRIu32 " epochs", trainer->epochs);
     if (last->averaged) fprintf(out, "; of the average %.2f %%", 100 * last->ema_accuracy);
     fprintf(out, "; %.1f s of training", (double)result->totals.train_ns * 1e-9);
     if (result->totals.val.epoch)
@@ -387,6 +396,9 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
     if (report->closing &&
         (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED)) {
         char text[640];
+        if (*result->early && report->table)
+            fprintf(report->closing, "Stopped early after epoch %" PRIu32 " of %" PRIu32 ": %s.\n",
+                    result->last.epoch, trainer->epochs, result->early);
         print_reached(report->closing, trainer, result);
         print_skipped(report->closing, trainer, result);
         print_gpu(report->closing, &result->last);

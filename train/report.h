@@ -11,7 +11,8 @@
  *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an
  * evaluation: "val_top5_accuracy"; from NVML, near the end of the epoch's training:
  * "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
- *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
+ *   {"event": "end", "status": "done"|"stopped early"|"interrupted"|"preempted"|"failed",
+ * "message", "steps", ...}; message: why the run did not come to its end
  *
  *   {"event": "note", "text"}: something that the run does differently than requested, or than was
  *    expected
@@ -25,7 +26,7 @@
 #define FF_TRAIN_REPORT_H
 
 #include "loader/cuda/nvml.h"
-#include "train/checkpoint/state.h"
+#include "train/checkpoint/patience.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -56,6 +57,7 @@ typedef struct ff_run_result {
     double loader_rate;   /* samples per second that the loader can deliver; 0 = unknown */
     double storage_share; /* of the loader's time, spent waiting for the storage; 0 = none seen */
     ff_epoch last;        /* epoch 0 = no epoch finished */
+    char early[FF_PATIENCE_BYTES]; /* why the run stopped early; "" = it did not */
 } ff_run_result;
 
 typedef struct ff_report ff_report;
@@ -77,7 +79,7 @@ void ff_report_show_top5(ff_report *report);
 void ff_report_destroy(ff_report **report);
 
 FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
-                                      ff_error *error);
+                                      ff_best_by best_by, ff_error *error);
 
 /* The progress line, and points of the event files. steps: of the run so far; sums, wait_ns and
  * elapsed_ns: of the epoch so far. */

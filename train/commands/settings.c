@@ -117,6 +117,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"val-every", 0, FF_OPTION_INTEGER, "N", &trainer->val_every, NULL, 0, 1000000,
          "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
          "the recipe's, usually 1."},
+        {"patience", 0, FF_OPTION_INTEGER, "N", &trainer->patience, NULL, 0, 1000000,
+         "Stop early, after N evaluations in a row without a better one by --best-by; the learning "
+         "rate is that of all --epochs, and a run that has stopped goes on with a larger N, or 0; "
+         "default 0: never."},
         {"label", 0, FF_OPTION_STRING, "FIELD", &trainer->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
         {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, augment_help},
