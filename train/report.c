@@ -11,6 +11,7 @@
 #include "train/whitening.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@
 enum { HALVINGS = 16 };
 
 struct ff_report {
+    int64_t points_every;
+    ff_step_points points;
     ff_json_log *logs[FF_REPORT_LOGS]; /* NULL = none */
     ff_record *record;                 /* NULL = none */
     const ff_trainer *trainer;         /* from the start to the end */
@@ -36,6 +39,7 @@ ff_status ff_report_create(ff_report **report, const char *const log_paths[FF_RE
     FF_TRY(ff_alloc(report, 1, sizeof **report, "the report", error));
     (*report)->table = table;
     (*report)->closing = closing;
+    (*report)->points_every = FF_STEP_POINTS_CHOSEN;
     ff_status status = FF_OK;
     for (int i = 0; status == FF_OK && i < FF_REPORT_LOGS; i++)
         if (log_paths[i]) status = ff_json_log_open(&(*report)->logs[i], log_paths[i], error);
@@ -51,6 +55,10 @@ ff_status ff_report_record(ff_report *report, const char *events, const char *fo
 
 void ff_report_show_top5(ff_report *report) {
     report->top5 = true;
+}
+
+void ff_report_points_every(ff_report *report, int64_t every) {
+    report->points_every = every;
 }
 
 void ff_report_destroy(ff_report **report) {
@@ -163,6 +171,8 @@ ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_best_
                           ff_error *error) {
     ff_error failure = {0};
     report->trainer = trainer;
+    ff_step_points_begin(&report->points, report->points_every, trainer->batches,
+                         trainer->options->first_step);
     report->evaluates = trainer->val_plan != NULL;
     report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
     FF_TRY(write_log(report, start_object(trainer, best_by), error));
@@ -203,14 +213,33 @@ void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_
                       trainer->train_count - (uint64_t)trainer->dropped, report->table == NULL);
 }
 
+static void write_point(ff_report *report, const ff_step_point *point) {
+    const ff_trainer *trainer = report->trainer;
+    const ff_schedule *schedule = &trainer->groups[trainer->main_group].schedule;
+    ff_error ignored = {0}; /* a log that cannot be written fails at the epoch's line */
+    if (report->record) ff_record_point(report->record, point);
+    (void)!write_log(report,
+                     json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "event", "step", "epoch",
+                               (json_int_t)((point->steps - 1) / trainer->batches + 1), "step",
+                               (json_int_t)point->steps, "train_loss",
+                               isnan(point->loss) ? json_null() : ff_json_number(point->loss),
+                               "learning_rate",
+                               ff_json_number(ff_schedule_rate(schedule, point->steps - 1)),
+                               "samples_per_second", ff_json_number(point->samples_per_second),
+                               "data_wait_percent", ff_json_number(point->data_wait_percent)),
+                     &ignored);
+}
+
 void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns) {
     char note[80];
+    ff_step_point point;
     const double loss = sums->count ? sums->loss_sum / (double)sums->count : 0;
     double share = elapsed_ns ? 100 * (double)wait_ns / (double)elapsed_ns : 0;
     snprintf(note, sizeof note, "loss %.4f, data wait %.1f %%", loss, share);
     ff_progress_update(&report->progress, sums->samples, note);
-    if (report->record) ff_record_step(report->record, steps, sums, wait_ns, elapsed_ns);
+    if (ff_step_points_add(&report->points, steps, sums, wait_ns, elapsed_ns, &point))
+        write_point(report, &point);
 }
 
 void ff_report_end_steps(ff_report *report) {
@@ -260,8 +289,10 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
         fflush(report->table);
     }
     ff_error failure = {0};
-    if (report->record &&
-        ff_record_epoch(report->record, report->trainer, epoch, &failure) != FF_OK)
+    ff_step_point rest;
+    const bool left = ff_step_points_rest(&report->points, epoch->steps, &rest);
+    if (report->record && ff_record_epoch(report->record, report->trainer, epoch,
+                                          left ? &rest : NULL, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     return write_log(report, with_gpu(epoch_object(epoch), epoch), error);
 }

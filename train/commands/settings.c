@@ -2,6 +2,7 @@
 
 #include "train/comm/predict.h"
 #include "train/debug/hashes.h"
+#include "train/events/step_points.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,9 @@ static const char epilogue[] =
     "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
     "val_ema_loss and val_ema_accuracy with --ema; accuracies are in [0, 1], learning rate and\n"
     "loss scale are those of the last step, seconds are of training\n"
-    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; and an event\n"
+    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; within it\n"
+    "{event:\"step\", epoch, step, train_loss, learning_rate, samples_per_second,\n"
+    "data_wait_percent} over the steps since the line before (--log-every); and an event\n"
     "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
     "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
     "gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
@@ -75,6 +78,7 @@ ff_settings ff_settings_default(void) {
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
     defaults.rank_timeout = 60;
+    defaults.log_every = FF_STEP_POINTS_CHOSEN;
     defaults.frozen_norms = -1; /* as eval */
     defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
     defaults.session.hash_every = FF_HASHES_CHOSEN;
@@ -340,6 +344,9 @@ ff_status ff_settings_use(ff_settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
          "Append JSON lines to this file."},
+        {"log-every", 0, FF_OPTION_INTEGER, "N", &out->log_every, NULL, 0, 1e9,
+         "Write the training loss to log and event files every N steps of an epoch; 0 = after the "
+         "epoch alone; default: 50 times an epoch, at least 10 steps apart."},
         {"tensorboard", 0, FF_OPTION_STRING, "DIR", &out->tensorboard, NULL, 0, 0,
          "Write TensorBoard's event files into this folder, a new one for each run; default: "
          "events in the run's folder."},
