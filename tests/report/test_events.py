@@ -103,11 +103,12 @@ with open(log) as file:
     logged = [line for line in map(json.loads, file) if line["event"] == "step"]
 tap.ok([(line["epoch"], line["step"]) for line in logged] == [(1, 50), (2, 150)] and
        all(abs(line["train_loss"] - losses[i]) < 1e-5 for i, line in ((0, logged[0]), (2, logged[1]))), "the log's lines within an epoch", str(logged))
-single, whole_epoch, told = step_lines("single", "--epochs", "2", "--batch", "20", "--log-every", "1")
+single, whole_epoch, told = step_lines("single", "--epochs", "2", "--batch", "20", "--log-every", "1", "--warmup", "1", "--lr", "0.1")
 one = [line["train_loss"] for line in single]
 tap.ok([line["step"] for line in single] == [step for step in range(1, 81) if step % 40] and
-       all(0 <= line["learning_rate"] and line["samples_per_second"] > 0 for line in single), "--log-every 1", told + str(single)[:300])
-chosen, _, told = step_lines("chosen", "--epochs", "2", "--batch", "20")
+       all(line["samples_per_second"] > 0 for line in single) and
+       all(abs(line["learning_rate"] - 0.1 * line["step"] / 41) < 1e-7 for line in single[:39]), "--log-every 1", told + str(single)[:300])
+chosen, _, told = step_lines("chosen", "--epochs", "2", "--batch", "20", "--warmup", "1", "--lr", "0.1")
 tap.ok([line["step"] for line in chosen] == [10, 20, 30, 50, 60, 70] and abs(chosen[1]["train_loss"] - sum(one[10:20]) / 10) < 1e-6 and
        abs(chosen[3]["train_loss"] - sum(one[39:49]) / 10) < 1e-6 and chosen[4]["learning_rate"] == single[58]["learning_rate"],
        "of an epoch of 40 steps every 10 steps, the mean of these", told + str(chosen))
