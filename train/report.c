@@ -302,8 +302,9 @@ void ff_report_note(ff_report *report, const char *note) {
     free(report->note);
     report->note = strdup(note); /* out of memory: it may be reported again */
     if (!report->closing) return;
-    fprintf(report->closing, "note: %s\n", note);
-    fflush(report->closing);
+    FILE *out = report->table ? report->closing : stderr;
+    fprintf(out, "note: %s\n", note);
+    fflush(out);
     ff_error ignored = {0}; /* a log that cannot be written fails at the next epoch's line */
     (void)!write_log(report, json_pack("{s:s, s:o}", "event", "note", "text", ff_json_text(note)),
                      &ignored);
@@ -358,7 +359,7 @@ static json_t *with_reduction(json_t *object, const ff_reducer_times *times) {
     return object;
 }
 
-/* The results as text. */
+/* The result, a line. */
 static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
@@ -381,7 +382,10 @@ static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_res
                       ? (double)result->totals.samples * 1e9 / (double)result->totals.train_ns
                       : 0;
     fprintf(out, ", %s.\n", ff_say_rate(rate, "samples").text);
-    if (result->warm_up_ns)
+}
+
+static void print_warm_up(FILE *out, const ff_run_result *result) {
+    if (result->last.epoch && result->warm_up_ns)
         fprintf(out, "Training and its last evaluation took %.3f s after a warm-up of %.3f s.\n",
                 timed_seconds(result), (double)result->warm_up_ns * 1e-9);
 }
@@ -419,24 +423,33 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
     if (told) fprintf(out, ".\n");
 }
 
+/* Of a run that did not fail. */
+static void print_end(const ff_report *report, const ff_trainer *trainer,
+                      const ff_run_result *result, ff_status status) {
+    FILE *out = report->closing;
+    char text[640];
+    const bool all = report->table != NULL;
+    if (all && *result->early)
+        fprintf(out, "Stopped early after epoch %" PRIu32 " of %" PRIu32 ": %s.\n",
+                result->last.epoch, trainer->epochs, result->early);
+    print_reached(out, trainer, result);
+    print_skipped(all ? out : stderr, trainer, result);
+    if (all) {
+        print_warm_up(out, result);
+        print_gpu(out, &result->last);
+        ff_bottleneck_text(trainer, result, text, sizeof text);
+        if (status == FF_OK) fprintf(out, "%s\n", text);
+    }
+    fflush(out);
+}
+
 ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
     ff_error failure = {0};
     if (report->record && ff_record_end(report->record, trainer, &failure) != FF_OK)
         ff_report_note(report, failure.message);
-    if (report->closing &&
-        (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED)) {
-        char text[640];
-        if (*result->early && report->table)
-            fprintf(report->closing, "Stopped early after epoch %" PRIu32 " of %" PRIu32 ": %s.\n",
-                    result->last.epoch, trainer->epochs, result->early);
-        print_reached(report->closing, trainer, result);
-        print_skipped(report->closing, trainer, result);
-        print_gpu(report->closing, &result->last);
-        ff_bottleneck_text(trainer, result, text, sizeof text);
-        if (status == FF_OK) fprintf(report->closing, "%s\n", text);
-        fflush(report->closing);
-    }
+    if (report->closing && (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED))
+        print_end(report, trainer, result, status);
     json_t *end = with_reduction(end_object(result, status, message), &result->reduced);
     FF_TRY(write_log(report, with_gpu(end, &result->last), error));
     if (report->record && ff_record_page(report->record, &failure) != FF_OK)

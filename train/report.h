@@ -66,8 +66,9 @@ typedef struct ff_run_result {
 typedef struct ff_report ff_report;
 
 enum { FF_REPORT_LOGS = 2 }; /* the run's own, and that of --log-json */
-/* log_paths: NULL = no such log. `table` NULL: only the closing sentences are printed, to
- * `closing`; NULL: none. FF_IO where a log cannot be opened for appending. */
+/* log_paths: NULL = no such log. `table` NULL: only the result is printed, a line, to `closing`,
+ * and notes to stderr; `closing` NULL: nothing. FF_IO where a log cannot be opened for appending.
+ */
 FF_MUST_USE ff_status ff_report_create(ff_report **report,
                                        const char *const log_paths[FF_REPORT_LOGS], FILE *table,
                                        FILE *closing, ff_error *error);

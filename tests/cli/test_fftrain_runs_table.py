@@ -22,7 +22,7 @@ COMMON = ["--data", "set", "--model", "smallnet", "--augment", "none", "--batch"
 
 
 def train(name, *options):
-    done = fftrain(*COMMON, "--out", "runs/" + name, *options)
+    done = fftrain(*COMMON, "--name", name, *options)
     if done.returncode:
         print("#", done.stderr)
 
@@ -45,9 +45,10 @@ train("lower", "--epochs", 6, "--lr", 0.2, "--best-by", "loss", "--groups", "fc.
 train("blind", "--epochs", 2, "--val", "none")
 shutil.copytree("runs/two", "runs/killed", symlinks=True)
 with open("runs/killed/log.jsonl") as file:
-    lines = file.read().splitlines()
+    lines = [line for line in map(json.loads, file) if line["event"] != "end" and line.get("epoch") != 5]
+lines[-1]["val_accuracy"] = max(line["val_accuracy"] for line in lines if line["event"] == "epoch")  # of equal ones the first is the best
 with open("runs/killed/log.jsonl", "w") as file:
-    file.write("\n".join(line for line in lines if '"end"' not in line and '"epoch":5' not in line) + "\n")
+    file.write("".join(json.dumps(line) + "\n" for line in lines))
 os.makedirs("runs/no run/checkpoints")
 open("runs/notes.txt", "w").close()
 NAMES = ["one", "two", "early", "low", "lower", "blind", "killed"]
@@ -85,6 +86,18 @@ row = next(line for line in lines if line.startswith("early"))
 tap.ok(row.split()[1:4] == ["%.2f" % (100 * want["early"][1]), "%", str(want["early"][2])], "its numbers", row)
 tap.ok("%d of 20" % want["early"][3] in row and "stopped early" in row and "loss %.4f" % want["low"][1] in done.stdout and
        "4 of 5" in next(line for line in lines if line.startswith("killed")), "how runs ended", lines)
+
+# ---- --name
+
+done = fftrain(*COMMON, "--name", "again", "--epochs", 1, "--val", "none", "--resume", "auto")
+then = fftrain(*COMMON, "--name", "again", "--epochs", 2, "--val", "none", "--resume", "auto")
+tap.ok(done.returncode == 0 and then.returncode == 0 and [line["epoch"] for line in epochs("runs/again")] == [1, 2], "--resume auto goes on with --name", then.stderr)
+shutil.rmtree("runs/again")
+refused("a name that is taken", 2, ["runs/one", "holds another run"], *COMMON, "--name", "one", "--epochs", 1)
+for name in ("a/b", "", "..", "."):
+    refused("the name '%s'" % name, 2, ["--name", "without /", "--out"], *COMMON, "--name", name, "--epochs", 1)
+refused("--name and --out", 2, ["--name and --out"], *COMMON, "--name", "x", "--out", "y", "--epochs", 1)
+refused("--name and --resume", 2, ["leave out --name"], "--resume", "runs/one", "--name", "x")
 
 # ---- what is no run, and what cannot be read
 

@@ -319,6 +319,8 @@ ff_status ff_settings_use(ff_settings *out,
         {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
          "runs/MODEL-1, -2, ..."},
+        {"name", 0, FF_OPTION_STRING, "NAME", &out->session.name, NULL, 0, 0,
+         "The run's folder is runs/NAME, in place of --out."},
         {"resume", 0, FF_OPTION_STRING, "[DIR|auto]", &out->session.resume, FF_SESSION_NEWEST, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
          "to the same bits, also where its sets were appended to since: they are used as they were "
@@ -375,7 +377,8 @@ ff_status ff_settings_use(ff_settings *out,
          "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
          "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "
          "after --epochs passes, default 1000 steps; keeps nothing."},
-        {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
+        {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0,
+         "Print only the result, a line; notes go to the standard error."},
         {"verbose", 'v', FF_OPTION_FLAG, NULL, &trainer->verbose, NULL, 0, 0,
          "Print the whole reason why no GPU is used."},
         {.name = NULL},
