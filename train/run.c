@@ -380,39 +380,18 @@ static ff_status whiten(running *run, ff_error *error) {
     return status;
 }
 
-/* The best evaluation so far, where the checkpoints were chosen by another measure before. */
-static void choose_best_again(running *run) {
-    ff_run_totals *totals = &run->state.totals;
-    const uint32_t by = run->options->best_by;
-    if (totals->best_by == by && !isnan(score_of(run, &totals->best))) return;
-    const ff_keeper *keeper = run->options->keeper;
-    if (totals->best_by != by || totals->best.epoch) totals->waited = 0;
-    totals->best = keeper ? ff_keeper_best(keeper) : (ff_evaluated){0};
-    if (isnan(score_of(run, &totals->best))) totals->best = (ff_evaluated){0};
-    totals->best_by = by;
-}
-
 /* A run that was resumed after its end: *complete where there is nothing to do and that is no
  * error. */
 static ff_status check_complete(const running *run, bool *complete, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     const ff_run_totals *totals = &run->state.totals;
-    char why[FF_PATIENCE_BYTES], text[FF_PATIENCE_BYTES + 160];
+    const bool all_done =
+        totals->steps >= ff_trainer_total_steps(trainer) && !run->state.epoch.samples;
+    char text[FF_PATIENCE_ENDED_BYTES];
     bool early = ff_patience_over(&run->state, trainer->options->patience);
     FF_TRY(ff_job_take(trainer->options->job, &early, sizeof early, error));
-    ff_patience_say(totals, why);
-    if (totals->steps >= ff_trainer_total_steps(trainer) && !run->state.epoch.samples)
-        snprintf(text, sizeof text,
-                 "the run is complete: all its %" PRIu64
-                 " steps are done; with more --epochs it goes on",
-                 totals->steps);
-    else if (early)
-        snprintf(text, sizeof text,
-                 "the run stopped early after epoch %" PRIu32 " of %" PRIu32
-                 ": %s; with a larger --patience, or 0, it goes on",
-                 totals->val.epoch, trainer->epochs, why);
-    else
-        return FF_OK;
+    if (!early && !all_done) return FF_OK;
+    ff_patience_say_ended(totals, all_done, trainer->epochs, text);
     *complete = run->options->may_be_complete;
     if (!*complete) return ff_fail(error, FF_USAGE, "%s", text);
     ff_report_note(run->report, text);
@@ -439,7 +418,8 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     run.goes_on = options->from != NULL;
     if (options->from) run.state = *options->from;
     FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
-    choose_best_again(&run);
+    ff_patience_resume(&run.state.totals, options->keeper, options->best_by,
+                       (uint32_t)trainer->views);
     if (run.goes_on) FF_TRY(check_complete(&run, &complete, error));
     if (complete) return FF_OK;
     run.saves = (ff_saves){.keeper = options->keeper,

@@ -2,12 +2,15 @@
 """fftrain runs: the table of a folder's runs against their own logs and recipes, read by plain lines. Prints TAP. Environment: BUILD."""
 # Needs: fftrain tests/make_set
 import csv
+import html
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runs  # noqa: E402
@@ -46,7 +49,7 @@ train("blind", "--epochs", 2, "--val", "none")
 shutil.copytree("runs/two", "runs/killed", symlinks=True)
 with open("runs/killed/log.jsonl") as file:
     lines = [line for line in map(json.loads, file) if line["event"] != "end" and line.get("epoch") != 5]
-lines[-1]["val_accuracy"] = max(line["val_accuracy"] for line in lines if line["event"] == "epoch")  # of equal ones the first is the best
+lines = [{**line, "val_accuracy": 0.5} if line["event"] == "epoch" else line for line in lines]  # of equal ones the first is the best
 with open("runs/killed/log.jsonl", "w") as file:
     file.write("".join(json.dumps(line) + "\n" for line in lines))
 os.makedirs("runs/no run/checkpoints")
@@ -86,6 +89,27 @@ row = next(line for line in lines if line.startswith("early"))
 tap.ok(row.split()[1:4] == ["%.2f" % (100 * want["early"][1]), "%", str(want["early"][2])], "its numbers", row)
 tap.ok("%d of 20" % want["early"][3] in row and "stopped early" in row and "loss %.4f" % want["low"][1] in done.stdout and
        "4 of 5" in next(line for line in lines if line.startswith("killed")), "how runs ended", lines)
+
+# ---- the same as a page
+
+done = fftrain("report", "runs")
+page = open("runs/report.html").read()
+cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall("<td>(.*?)</td>", page)]
+plain = [re.split("  +", line.strip()) for line in lines[1:]]
+tap.ok(done.returncode == 0 and done.stdout.startswith("runs/report.html: 7 runs, ") and html.unescape(" ".join(cells)).split() == " ".join(sum(plain, [])).split(),
+       "fftrain report of the folder has the table", (cells, plain, done.stderr))
+links = re.findall('href="(.*?)"', page)
+tap.ok(links == ["./%s/report.html" % name for name in order] and all(os.path.exists("runs/" + link) for link in links), "its links are the runs' pages", links)
+os.rename("runs/blind", "runs/blind %41&")
+os.remove("runs/blind %41&/report.html")
+os.rename("runs/low", "runs/low #%41&")
+done = fftrain("report", "runs", "-o", "elsewhere.html")
+links = re.findall('href="(.*?)"', open("elsewhere.html").read())
+tap.ok(len(links) == 6 and all(os.path.exists(urllib.parse.unquote(link)) and link.startswith("/") for link in links) and "blind %41&amp;" in open("elsewhere.html").read(),
+       "elsewhere the links begin at the root; a run without a page has none", (links, done.stderr))
+os.rename("runs/blind %41&", "runs/blind")
+os.rename("runs/low #%41&", "runs/low")
+refused("a folder without a run has no page", 2, ["holds no run"], "report", "set")
 
 # ---- --name
 

@@ -285,27 +285,22 @@ static void add_style(ff_html *html) {
     ff_html_add(html, "</style>\n");
 }
 
-static void make_page(ff_html *html, const ff_run_log *runs, size_t count) {
+void ff_page_begin(ff_html *html, const char *title, size_t more) {
     ff_html_add(html, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                       "<title>");
-    ff_html_text(html, runs[0].name);
-    if (count > 1) ff_html_add(html, " and %zu more", count - 1);
+    ff_html_text(html, title);
+    if (more) ff_html_add(html, " and %zu more", more);
     ff_html_add(html, "</title>\n");
     add_style(html);
-    ff_html_add(html, "</head><body>\n<h1>Training report</h1>\n<section class=\"cards\">\n");
-    for (size_t i = 0; i < count; i++) add_card(html, &runs[i], i);
-    ff_html_add(html, "</section>\n");
-    add_charts(html, runs, count);
-    add_times(html, runs, count);
-    add_details(html, runs, count);
-    add_settings(html, runs, count);
-    ff_html_add(html, "<p class=\"pale\">fftrain %s</p>\n</body></html>\n", ff_version);
+    ff_html_add(html, "</head><body>\n");
 }
 
-static ff_status save(const char *path, const ff_html *html, ff_error *error) {
+ff_status ff_page_end(ff_html *html, const char *path, uint64_t *bytes, ff_error *error) {
     ff_file *file = NULL;
     ff_status status;
+    ff_html_add(html, "<p class=\"pale\">fftrain %s</p>\n</body></html>\n", ff_version);
+    if (bytes) *bytes = html->text.length;
     if (html->failure.status != FF_OK)
         return ff_fail(error, html->failure.status, "%s: %s", path, html->failure.message);
     FF_TRY_DONE(ff_file_replace(&file, path, error));
@@ -316,6 +311,16 @@ done:
     return status;
 }
 
+static void add_body(ff_html *html, const ff_run_log *runs, size_t count) {
+    ff_html_add(html, "<h1>Training report</h1>\n<section class=\"cards\">\n");
+    for (size_t i = 0; i < count; i++) add_card(html, &runs[i], i);
+    ff_html_add(html, "</section>\n");
+    add_charts(html, runs, count);
+    add_times(html, runs, count);
+    add_details(html, runs, count);
+    add_settings(html, runs, count);
+}
+
 ff_status ff_page_write(const char *path, const char *const *runs, size_t count, uint64_t *bytes,
                         ff_error *error) {
     ff_run_log *logs;
@@ -323,9 +328,9 @@ ff_status ff_page_write(const char *path, const char *const *runs, size_t count,
     ff_status status = FF_OK;
     FF_TRY(ff_alloc(&logs, count, sizeof *logs, "the runs", error));
     for (size_t i = 0; i < count; i++) FF_TRY_DONE(ff_run_log_read(&logs[i], runs[i], error));
-    make_page(&html, logs, count);
-    if (bytes) *bytes = html.text.length;
-    FF_TRY_DONE(save(path, &html, error));
+    ff_page_begin(&html, logs[0].name, count - 1);
+    add_body(&html, logs, count);
+    FF_TRY_DONE(ff_page_end(&html, path, bytes, error));
 done:
     for (size_t i = 0; i < count; i++) ff_run_log_free(&logs[i]);
     free(logs);

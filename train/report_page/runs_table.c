@@ -164,40 +164,43 @@ void ff_runs_table_free(ff_runs_table *table) {
 
 enum { NAME, BEST, BEST_EPOCH, EPOCHS, SECONDS, STATUS, FIXED };
 static const char *const headings[FIXED] = {"run", "best", "epoch", "epochs", "seconds", "status"};
-enum { CELL_BYTES = 256 };
 
-/* A cell for people. */
-static void cell_text(const ff_runs_table *table, const ff_runs_row *row, size_t column,
-                      char text[CELL_BYTES]) {
+void ff_runs_cell(const ff_runs_table *table, const ff_runs_row *row, size_t column,
+                  char text[FF_RUNS_CELL_BYTES]) {
     size_t length;
     const char *value = "-";
-    snprintf(text, CELL_BYTES, "-");
-    if (column == NAME) snprintf(text, CELL_BYTES, "%s", row->name);
+    snprintf(text, FF_RUNS_CELL_BYTES, "-");
+    if (column == NAME) snprintf(text, FF_RUNS_CELL_BYTES, "%s", row->name);
     if (column == BEST && !isnan(row->best) && row->by_loss)
-        snprintf(text, CELL_BYTES, "loss %.4f", row->best);
+        snprintf(text, FF_RUNS_CELL_BYTES, "loss %.4f", row->best);
     if (column == BEST && !isnan(row->best) && !row->by_loss)
-        snprintf(text, CELL_BYTES, "%.2f %%", 100 * row->best);
+        snprintf(text, FF_RUNS_CELL_BYTES, "%.2f %%", 100 * row->best);
     if (column == BEST_EPOCH && !isnan(row->best_epoch))
-        snprintf(text, CELL_BYTES, "%.0f", row->best_epoch);
-    if (column == EPOCHS && isnan(row->epochs)) snprintf(text, CELL_BYTES, "%.0f", row->epoch);
+        snprintf(text, FF_RUNS_CELL_BYTES, "%.0f", row->best_epoch);
+    if (column == EPOCHS && isnan(row->epochs))
+        snprintf(text, FF_RUNS_CELL_BYTES, "%.0f", row->epoch);
     if (column == EPOCHS && !isnan(row->epochs))
-        snprintf(text, CELL_BYTES, "%.0f of %.0f", row->epoch, row->epochs);
-    if (column == SECONDS) snprintf(text, CELL_BYTES, "%.1f", row->seconds);
-    if (column == STATUS) snprintf(text, CELL_BYTES, "%s", row->status);
+        snprintf(text, FF_RUNS_CELL_BYTES, "%.0f of %.0f", row->epoch, row->epochs);
+    if (column == SECONDS) snprintf(text, FF_RUNS_CELL_BYTES, "%.1f", row->seconds);
+    if (column == STATUS) snprintf(text, FF_RUNS_CELL_BYTES, "%s", row->status);
     if (column < FIXED) return;
     value = ff_runs_setting(row, table->settings[column - FIXED], &length);
-    snprintf(text, CELL_BYTES, "%.*s", (int)length, value);
+    snprintf(text, FF_RUNS_CELL_BYTES, "%.*s", (int)length, value);
 }
 
-static const char *heading(const ff_runs_table *table, size_t column) {
+const char *ff_runs_heading(const ff_runs_table *table, size_t column) {
     return column < FIXED ? headings[column] : table->settings[column - FIXED];
 }
 
+size_t ff_runs_columns(const ff_runs_table *table) {
+    return FIXED + table->setting_count;
+}
+
 static int width_of(const ff_runs_table *table, size_t column) {
-    char text[CELL_BYTES];
-    int width = ff_columns(heading(table, column));
+    char text[FF_RUNS_CELL_BYTES];
+    int width = ff_columns(ff_runs_heading(table, column));
     for (size_t i = 0; i < table->count; i++) {
-        cell_text(table, &table->rows[i], column, text);
+        ff_runs_cell(table, &table->rows[i], column, text);
         if (ff_columns(text) > width) width = ff_columns(text);
     }
     return width;
@@ -212,15 +215,15 @@ static void print_cell(FILE *out, const char *text, int width, bool last) {
 }
 
 ff_status ff_runs_table_print(FILE *out, const ff_runs_table *table, ff_error *error) {
-    const size_t columns = FIXED + table->setting_count;
-    char text[CELL_BYTES];
+    const size_t columns = ff_runs_columns(table);
+    char text[FF_RUNS_CELL_BYTES];
     int *widths;
     FF_TRY(ff_alloc(&widths, columns, sizeof *widths, "the table of runs", error));
     for (size_t c = 0; c < columns; c++) widths[c] = width_of(table, c);
     for (size_t i = 0; i <= table->count; i++) {
         for (size_t c = 0; c < columns; c++) {
-            if (i) cell_text(table, &table->rows[i - 1], c, text);
-            print_cell(out, i ? text : heading(table, c), widths[c], c + 1 == columns);
+            if (i) ff_runs_cell(table, &table->rows[i - 1], c, text);
+            print_cell(out, i ? text : ff_runs_heading(table, c), widths[c], c + 1 == columns);
         }
     }
     free(widths);

@@ -45,7 +45,14 @@ void ff_runs_table_free(ff_runs_table *table);
 /* The value of a run's setting, *length bytes of its text; "-" where it is as by default. */
 const char *ff_runs_setting(const ff_runs_row *row, const char *setting, size_t *length);
 
-/* Columns for people. FF_NO_MEMORY. */
+/* The columns for people: the heading of one, and a run's text in it. */
+enum { FF_RUNS_CELL_BYTES = 256 };
+size_t ff_runs_columns(const ff_runs_table *table);
+const char *ff_runs_heading(const ff_runs_table *table, size_t column);
+void ff_runs_cell(const ff_runs_table *table, const ff_runs_row *row, size_t column,
+                  char text[FF_RUNS_CELL_BYTES]);
+
+/* These as lines. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_runs_table_print(FILE *out, const ff_runs_table *table, ff_error *error);
 /* RFC 4180, a header first. */
 void ff_runs_table_csv(FILE *out, const ff_runs_table *table);
