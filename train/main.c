@@ -15,7 +15,8 @@ static const struct {
 } commands[] = {{"evaluate", ff_command_evaluate}, {"predict", ff_command_predict},
                 {"export", ff_command_export},     {"report", ff_command_report},
                 {"lr-find", ff_command_lr_find},   {"diff", ff_command_diff},
-                {"replay", ff_command_replay},     {"measure-net", ff_command_measure_net}};
+                {"replay", ff_command_replay},     {"measure-net", ff_command_measure_net},
+                {"runs", ff_command_runs}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* libgomp's threads spin for milliseconds at every barrier before they sleep. That is fast on an

@@ -8,6 +8,7 @@
 #include "train/sheets.h"
 #include "train/tally_json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,24 +18,15 @@
 /* Between two writes of points, and between two readings of the GPU. */
 #define WRITE_NS UINT64_C(5000000000)
 
-/* Where the last point was, in its epoch. */
-typedef struct point {
-    uint64_t steps, samples, wait_ns, elapsed_ns;
-    double loss_sum;
-    int64_t count;
-} point;
-
 struct ff_record {
     ff_events *events;
     char *folder;              /* NULL = none */
     const ff_trainer *trainer; /* from the start to the end */
     bool failed;               /* a failure was returned */
-    point last_point;
-    point now;                         /* of the last step */
-    uint64_t seen_samples, written_ns; /* of the epoch, at the last step; of the last points */
-    ff_error step_failure;             /* not returned yet */
-    bool pending;                      /* the last evaluation is not written */
-    uint32_t epoch;                    /* of it */
+    uint64_t written_ns;       /* the last points */
+    ff_error step_failure;     /* not returned yet */
+    bool pending;              /* the last evaluation is not written */
+    uint32_t epoch;            /* of it */
     uint64_t steps;
     uint64_t began_ns, spent_ns, last_ns; /* last: what it took the last time */
 };
@@ -146,18 +138,10 @@ static ff_status flush(ff_record *record, ff_status status, ff_error *error) {
     return first_failure(record, status);
 }
 
-/* A point of the steps since the last one. */
-static void add_point(ff_record *record, const point *now) {
-    const point *last = &record->last_point;
-    if (now->steps == last->steps) return;
-    const double ns = (double)(now->elapsed_ns - last->elapsed_ns);
-    if (now->count > last->count)
-        ff_events_scalar(record->events, "step/loss", now->steps,
-                         (now->loss_sum - last->loss_sum) / (double)(now->count - last->count));
-    ff_events_scalar(record->events, "step/samples_per_second", now->steps,
-                     (double)(now->samples - last->samples) * 1e9 / ns);
-    ff_events_scalar(record->events, "step/data_wait_percent", now->steps,
-                     100 * (double)(now->wait_ns - last->wait_ns) / ns);
+static void add_point(ff_events *events, const ff_step_point *point) {
+    if (!isnan(point->loss)) ff_events_scalar(events, "step/loss", point->steps, point->loss);
+    ff_events_scalar(events, "step/samples_per_second", point->steps, point->samples_per_second);
+    ff_events_scalar(events, "step/data_wait_percent", point->steps, point->data_wait_percent);
 }
 
 static void write_points(ff_record *record, uint64_t steps) {
@@ -168,23 +152,9 @@ static void write_points(ff_record *record, uint64_t steps) {
     (void)!ff_events_flush(record->events, &record->step_failure); /* told after the epoch */
 }
 
-void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
-                    uint64_t elapsed_ns) {
-    const point now = {steps, sums->samples, wait_ns, elapsed_ns, sums->loss_sum, sums->count};
-    point *last = &record->last_point;
-    const ff_trainer *trainer = record->trainer;
-    const bool first = sums->samples <= record->seen_samples || !record->seen_samples;
-    /* In the middle of an epoch the sums have the steps before the checkpoint, too. */
-    const bool resumed =
-        !record->seen_samples && trainer->options->first_step % trainer->batches != 0;
-    record->seen_samples = sums->samples;
-    if (first) *last = resumed ? now : (point){.steps = steps - 1};
-    record->now = now;
-    /* At the same steps of each epoch, however often the run was resumed. */
-    if (((steps - 1) % trainer->batches + 1) % FF_RECORD_STEPS != 0) return;
-    add_point(record, &now);
-    *last = now;
-    if (ff_now_ns() - record->written_ns > WRITE_NS) write_points(record, steps);
+void ff_record_point(ff_record *record, const ff_step_point *point) {
+    add_point(record->events, point);
+    if (ff_now_ns() - record->written_ns > WRITE_NS) write_points(record, point->steps);
 }
 
 ff_status ff_record_start(ff_record *record, const ff_trainer *trainer, ff_error *error) {
@@ -221,11 +191,10 @@ static void add_epoch(ff_events *events, const ff_epoch *epoch) {
 }
 
 ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer, const ff_epoch *epoch,
-                          ff_error *error) {
+                          const ff_step_point *rest, ff_error *error) {
     ff_status status = FF_OK;
     record->steps = epoch->steps;
-    if (record->now.steps == epoch->steps) add_point(record, &record->now); /* the rest */
-    record->last_point = record->now;
+    if (rest) add_point(record->events, rest);
     add_epoch(record->events, epoch);
     if (epoch->evaluated) {
         record->pending = true;

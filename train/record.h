@@ -6,6 +6,7 @@
 #ifndef FF_TRAIN_RECORD_H
 #define FF_TRAIN_RECORD_H
 
+#include "train/events/step_points.h"
 #include "train/report.h"
 
 typedef struct ff_record ff_record;
@@ -17,19 +18,18 @@ FF_MUST_USE ff_status ff_record_create(ff_record **record, const char *events, c
 /* NULL is accepted. */
 void ff_record_destroy(ff_record **record);
 
-/* After every step: what report.h gives ff_report_step. A point after every FF_RECORD_STEPS steps
- * of an epoch, and after its last, written every few seconds; a failure is returned by the next of
- * the functions below. */
-enum { FF_RECORD_STEPS = 50 };
-void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
-                    uint64_t elapsed_ns);
+/* A point within an epoch, written every few seconds; a failure is returned by the next of the
+ * functions below. */
+void ff_record_point(ff_record *record, const ff_step_point *point);
 
 /* Before the first step, after each epoch and its evaluation, and after the last. Writing goes on
- * after a failure; only the first one of the run is returned. */
+ * after a failure; only the first one of the run is returned. rest: the epoch's last point; NULL:
+ * there is none. */
 FF_MUST_USE ff_status ff_record_start(ff_record *record, const ff_trainer *trainer,
                                       ff_error *error);
 FF_MUST_USE ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer,
-                                      const ff_epoch *epoch, ff_error *error);
+                                      const ff_epoch *epoch, const ff_step_point *rest,
+                                      ff_error *error);
 FF_MUST_USE ff_status ff_record_end(ff_record *record, const ff_trainer *trainer, ff_error *error);
 /* After the end of the log: report.html (report_page/page.h). */
 FF_MUST_USE ff_status ff_record_page(ff_record *record, ff_error *error);

@@ -4,22 +4,20 @@
 #include "format/base/options.h"
 #include "format/base/progress.h"
 #include "format/base/say.h"
-#include "train/bottleneck.h"
+#include "train/events/closing.h"
 #include "train/json_log.h"
 #include "train/record.h"
 #include "train/summary.h"
 #include "train/whitening.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Share of a run's updates skipped. */
-#define WORTH_TELLING 0.05
-/* From FF_TRAINER_LOSS_SCALE down to 1. */
-enum { HALVINGS = 16 };
-
 struct ff_report {
+    int64_t points_every;
+    ff_step_points points;
     ff_json_log *logs[FF_REPORT_LOGS]; /* NULL = none */
     ff_record *record;                 /* NULL = none */
     const ff_trainer *trainer;         /* from the start to the end */
@@ -36,6 +34,7 @@ ff_status ff_report_create(ff_report **report, const char *const log_paths[FF_RE
     FF_TRY(ff_alloc(report, 1, sizeof **report, "the report", error));
     (*report)->table = table;
     (*report)->closing = closing;
+    (*report)->points_every = FF_STEP_POINTS_CHOSEN;
     ff_status status = FF_OK;
     for (int i = 0; status == FF_OK && i < FF_REPORT_LOGS; i++)
         if (log_paths[i]) status = ff_json_log_open(&(*report)->logs[i], log_paths[i], error);
@@ -51,6 +50,10 @@ ff_status ff_report_record(ff_report *report, const char *events, const char *fo
 
 void ff_report_show_top5(ff_report *report) {
     report->top5 = true;
+}
+
+void ff_report_points_every(ff_report *report, int64_t every) {
+    report->points_every = every;
 }
 
 void ff_report_destroy(ff_report **report) {
@@ -113,7 +116,7 @@ static json_t *joined(json_t *object, json_t *more) {
     return object;
 }
 
-static json_t *start_object(const ff_trainer *trainer) {
+static json_t *start_object(const ff_trainer *trainer, ff_best_by best_by) {
     const ff_splits *splits = &trainer->splits;
     const bool device = ff_machine_device(trainer->machine) != NULL;
     const ff_trainer_update *group = &trainer->groups[trainer->main_group];
@@ -145,7 +148,7 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:o}", "recipe",
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:s, s:I}", "recipe",
         ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
         (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
         group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
@@ -153,16 +156,21 @@ static json_t *start_object(const ff_trainer *trainer) {
         trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
         (json_int_t)trainer->accumulate, "block", (json_int_t)trainer->block, "group",
         (json_int_t)trainer->group, "reading", ff_loader_say_reading(&feed.loader).text, "disk",
-        ff_promise_json(&trainer->promise));
+        ff_promise_json(&trainer->promise), "best_by",
+        best_by == FF_BEST_LOSS ? "loss" : "accuracy", "patience",
+        (json_int_t)trainer->options->patience);
     return joined(joined(joined(object, more), updates), ff_summary_ranks(trainer));
 }
 
-ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
+ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_best_by best_by,
+                          ff_error *error) {
     ff_error failure = {0};
     report->trainer = trainer;
+    ff_step_points_begin(&report->points, report->points_every, trainer->batches,
+                         trainer->options->first_step);
     report->evaluates = trainer->val_plan != NULL;
     report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
-    FF_TRY(write_log(report, start_object(trainer), error));
+    FF_TRY(write_log(report, start_object(trainer, best_by), error));
     if (report->record && ff_record_start(report->record, trainer, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     if (!report->table) return FF_OK;
@@ -200,14 +208,33 @@ void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_
                       trainer->train_count - (uint64_t)trainer->dropped, report->table == NULL);
 }
 
+static void write_point(ff_report *report, const ff_step_point *point) {
+    const ff_trainer *trainer = report->trainer;
+    const ff_schedule *schedule = &trainer->groups[trainer->main_group].schedule;
+    ff_error ignored = {0}; /* a log that cannot be written fails at the epoch's line */
+    if (report->record) ff_record_point(report->record, point);
+    (void)!write_log(report,
+                     json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "event", "step", "epoch",
+                               (json_int_t)((point->steps - 1) / trainer->batches + 1), "step",
+                               (json_int_t)point->steps, "train_loss",
+                               isnan(point->loss) ? json_null() : ff_json_number(point->loss),
+                               "learning_rate",
+                               ff_json_number(ff_schedule_rate(schedule, point->steps - 1)),
+                               "samples_per_second", ff_json_number(point->samples_per_second),
+                               "data_wait_percent", ff_json_number(point->data_wait_percent)),
+                     &ignored);
+}
+
 void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns) {
     char note[80];
+    ff_step_point point;
     const double loss = sums->count ? sums->loss_sum / (double)sums->count : 0;
     double share = elapsed_ns ? 100 * (double)wait_ns / (double)elapsed_ns : 0;
     snprintf(note, sizeof note, "loss %.4f, data wait %.1f %%", loss, share);
     ff_progress_update(&report->progress, sums->samples, note);
-    if (report->record) ff_record_step(report->record, steps, sums, wait_ns, elapsed_ns);
+    if (ff_step_points_add(&report->points, steps, sums, wait_ns, elapsed_ns, &point))
+        write_point(report, &point);
 }
 
 void ff_report_end_steps(ff_report *report) {
@@ -257,8 +284,10 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
         fflush(report->table);
     }
     ff_error failure = {0};
-    if (report->record &&
-        ff_record_epoch(report->record, report->trainer, epoch, &failure) != FF_OK)
+    ff_step_point rest;
+    const bool left = ff_step_points_rest(&report->points, epoch->steps, &rest);
+    if (report->record && ff_record_epoch(report->record, report->trainer, epoch,
+                                          left ? &rest : NULL, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     return write_log(report, with_gpu(epoch_object(epoch), epoch), error);
 }
@@ -268,8 +297,9 @@ void ff_report_note(ff_report *report, const char *note) {
     free(report->note);
     report->note = strdup(note); /* out of memory: it may be reported again */
     if (!report->closing) return;
-    fprintf(report->closing, "note: %s\n", note);
-    fflush(report->closing);
+    FILE *out = report->table ? report->closing : stderr;
+    fprintf(out, "note: %s\n", note);
+    fflush(out);
     ff_error ignored = {0}; /* a log that cannot be written fails at the next epoch's line */
     (void)!write_log(report, json_pack("{s:s, s:o}", "event", "note", "text", ff_json_text(note)),
                      &ignored);
@@ -277,14 +307,11 @@ void ff_report_note(ff_report *report, const char *note) {
 
 /* ---- the end ---- */
 
-static double timed_seconds(const ff_run_result *result) {
-    return (double)(result->whiten_ns + result->totals.train_ns + result->totals.last_val_ns) *
-           1e-9;
-}
-
 static json_t *end_object(const ff_run_result *result, ff_status status, const char *message) {
     const double warm_up = (double)result->warm_up_ns * 1e-9;
-    const char *how = status == FF_OK            ? "done"
+    const bool early = status == FF_OK && *result->early;
+    const char *how = early                      ? "stopped early"
+                      : status == FF_OK          ? "done"
                       : status == FF_INTERRUPTED ? "interrupted"
                       : status == FF_PREEMPTED   ? "preempted"
                                                  : "failed";
@@ -294,7 +321,10 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
     return json_pack(
         "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
         "s:o}",
-        "event", "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message),
+        "event", "end", "status", how, "message",
+        ff_json_text(early             ? result->early
+                     : status == FF_OK ? NULL
+                                       : message),
         "epochs", (int)result->last.epoch, "steps", (json_int_t)result->totals.steps, "samples",
         (json_int_t)result->totals.samples, "val_accuracy",
         evaluated ? ff_json_number(result->totals.val.accuracy) : json_null(), "best_val_accuracy",
@@ -303,8 +333,9 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
         ff_json_number(train_ns * 1e-9), "val_seconds",
         ff_json_number((double)result->totals.val_ns * 1e-9), "timed_seconds",
-        ff_json_number(timed_seconds(result)), "warm_up_seconds", ff_json_number(warm_up),
-        "cold_seconds", ff_json_number(timed_seconds(result) + warm_up), "data_wait_percent",
+        ff_json_number(ff_closing_timed_seconds(result)), "warm_up_seconds",
+        ff_json_number(warm_up), "cold_seconds",
+        ff_json_number(ff_closing_timed_seconds(result) + warm_up), "data_wait_percent",
         ff_json_number(train_ns > 0 ? 100 * (double)result->totals.wait_ns / train_ns : 0),
         "skipped_updates", (json_int_t)result->totals.skipped, "loss_scale",
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
@@ -319,81 +350,13 @@ static json_t *with_reduction(json_t *object, const ff_reducer_times *times) {
     return object;
 }
 
-/* The results as text. */
-static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
-    const ff_epoch *last = &result->last;
-    if (!last->epoch) return;
-    if (result->totals.val.epoch)
-        fprintf(out, "Accuracy on %s: %.2f %% after epoch %" PRIu32,
-                ff_dataset_path(trainer->splits.val), 100 * result->totals.val.accuracy,
-                result->totals.val.epoch);
-    else
-        fprintf(out, "Accuracy while training on %s: %.2f %% in epoch %" PRIu32,
-                ff_dataset_path(trainer->splits.train), 100 * last->train_accuracy, last->epoch);
-    if (result->totals.best.epoch && result->totals.best.epoch != result->totals.val.epoch)
-        fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->totals.best.accuracy,
-                result->totals.best.epoch);
-    if (last->averaged) fprintf(out, "; of the average %.2f %%", 100 * last->ema_accuracy);
-    fprintf(out, "; %.1f s of training", (double)result->totals.train_ns * 1e-9);
-    if (result->totals.val.epoch)
-        fprintf(out, " and %.1f s of evaluation", (double)result->totals.val_ns * 1e-9);
-    double rate = result->totals.train_ns
-                      ? (double)result->totals.samples * 1e9 / (double)result->totals.train_ns
-                      : 0;
-    fprintf(out, ", %s.\n", ff_say_rate(rate, "samples").text);
-    if (result->warm_up_ns)
-        fprintf(out, "Training and its last evaluation took %.3f s after a warm-up of %.3f s.\n",
-                timed_seconds(result), (double)result->warm_up_ns * 1e-9);
-}
-
-/* A dynamic loss scale starts high and is halved until the gradients fit: that is normal. */
-static void print_skipped(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
-    const double share =
-        result->totals.steps ? (double)result->totals.skipped / (double)result->totals.steps : 0;
-    const bool moves = trainer->scale_moves;
-    if (share <= WORTH_TELLING || (moves && result->totals.skipped <= HALVINGS)) return;
-    fprintf(
-        out,
-        "%" PRIu64 " of %" PRIu64
-        " updates (%.1f %%) were skipped because their gradients were infinite or NaN in %s; the "
-        "loss scale is now %g; %s.\n",
-        result->totals.skipped, result->totals.steps, 100 * share,
-        ff_precision_name(trainer->precision), result->last.loss_scale,
-        moves                     ? "--precision bf16 needs no scale"
-        : trainer->loss_scale > 1 ? "lower --loss-scale, or leave it out"
-                                  : "lower --lr");
-}
-
-static void print_gpu(FILE *out, const ff_epoch *last) {
-    static const char *const before[] = {"GPU in the last epoch: ", ", "};
-    const ff_nvml_reading *gpu = &last->gpu;
-    int told = 0;
-    if (!last->gpu_read) return;
-    if (gpu->gpu_percent >= 0) fprintf(out, "%s%d %% busy", before[told++ > 0], gpu->gpu_percent);
-    if (gpu->used_bytes)
-        fprintf(out, "%s%s of memory in use", before[told++ > 0],
-                ff_say_bytes(gpu->used_bytes).text);
-    if (gpu->sm_mhz >= 0) fprintf(out, "%sSM clock %d MHz", before[told++ > 0], gpu->sm_mhz);
-    if (gpu->memory_mhz >= 0)
-        fprintf(out, "%smemory clock %d MHz", before[told++ > 0], gpu->memory_mhz);
-    if (told) fprintf(out, ".\n");
-}
-
 ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
     ff_error failure = {0};
     if (report->record && ff_record_end(report->record, trainer, &failure) != FF_OK)
         ff_report_note(report, failure.message);
-    if (report->closing &&
-        (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED)) {
-        char text[640];
-        print_reached(report->closing, trainer, result);
-        print_skipped(report->closing, trainer, result);
-        print_gpu(report->closing, &result->last);
-        ff_bottleneck_text(trainer, result, text, sizeof text);
-        if (status == FF_OK) fprintf(report->closing, "%s\n", text);
-        fflush(report->closing);
-    }
+    if (report->closing && (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED))
+        ff_closing_print(report->closing, report->table != NULL, trainer, result, status);
     json_t *end = with_reduction(end_object(result, status, message), &result->reduced);
     FF_TRY(write_log(report, with_gpu(end, &result->last), error));
     if (report->record && ff_record_page(report->record, &failure) != FF_OK)

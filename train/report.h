@@ -11,7 +11,11 @@
  *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an
  * evaluation: "val_top5_accuracy"; from NVML, near the end of the epoch's training:
  * "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
- *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
+ *   {"event": "step", "epoch", "step", "train_loss", "learning_rate", "samples_per_second",
+ *    "data_wait_percent"}: within an epoch, over the steps since the line before; step: of the run.
+ *    train_loss is the mean over those outcomes that have arrived from a GPU; null: none has
+ *   {"event": "end", "status": "done"|"stopped early"|"interrupted"|"preempted"|"failed",
+ * "message", "steps", ...}; message: why the run did not come to its end
  *
  *   {"event": "note", "text"}: something that the run does differently than requested, or than was
  *    expected
@@ -25,7 +29,7 @@
 #define FF_TRAIN_REPORT_H
 
 #include "loader/cuda/nvml.h"
-#include "train/checkpoint/state.h"
+#include "train/checkpoint/patience.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -56,13 +60,15 @@ typedef struct ff_run_result {
     double loader_rate;   /* samples per second that the loader can deliver; 0 = unknown */
     double storage_share; /* of the loader's time, spent waiting for the storage; 0 = none seen */
     ff_epoch last;        /* epoch 0 = no epoch finished */
+    char early[FF_PATIENCE_BYTES]; /* why the run stopped early; "" = it did not */
 } ff_run_result;
 
 typedef struct ff_report ff_report;
 
 enum { FF_REPORT_LOGS = 2 }; /* the run's own, and that of --log-json */
-/* log_paths: NULL = no such log. `table` NULL: only the closing sentences are printed, to
- * `closing`; NULL: none. FF_IO where a log cannot be opened for appending. */
+/* log_paths: NULL = no such log. `table` NULL: only the result is printed, a line, to `closing`,
+ * and notes to stderr; `closing` NULL: nothing. FF_IO where a log cannot be opened for appending.
+ */
 FF_MUST_USE ff_status ff_report_create(ff_report **report,
                                        const char *const log_paths[FF_REPORT_LOGS], FILE *table,
                                        FILE *closing, ff_error *error);
@@ -73,13 +79,16 @@ FF_MUST_USE ff_status ff_report_record(ff_report *report, const char *events, co
                                        ff_error *error);
 /* The table has a column for top-5 accuracy, where there are more than 5 classes. */
 void ff_report_show_top5(ff_report *report);
+/* Steps between two points within an epoch, as in ff_step_points_begin, in the logs and in the
+ * event files; without this call FF_STEP_POINTS_CHOSEN. Call before the start. */
+void ff_report_points_every(ff_report *report, int64_t every);
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);
 
 FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
-                                      ff_error *error);
+                                      ff_best_by best_by, ff_error *error);
 
-/* The progress line, and points of the event files. steps: of the run so far; sums, wait_ns and
+/* The progress line, and points within the epoch. steps: of the run so far; sums, wait_ns and
  * elapsed_ns: of the epoch so far. */
 void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch);
 void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,

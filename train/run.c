@@ -281,12 +281,25 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
         ff_report_note(run->report,
                        "the loss of the evaluation is not finite: it cannot be the best");
     *best = !isnan(score) && !(score <= earlier);
+    totals->waited = *best ? 0 : totals->waited + 1;
     if (*best) totals->best = totals->val;
     return FF_OK;
 }
 
-/* Evaluates and reports an epoch that is trained, counted from 0, and saves it where one is due. */
-static ff_status complete_epoch(running *run, uint32_t epoch, ff_error *error) {
+/* Whether the run stops early now: on all ranks where rank 0 does, which alone knows the earlier
+ * checkpoints. */
+static ff_status decide_early(running *run, bool *stops, ff_error *error) {
+    const ff_trainer *trainer = run->trainer;
+    const bool goes_on = run->state.totals.steps < ff_trainer_total_steps(trainer);
+    *stops = goes_on && ff_patience_over(&run->state, trainer->options->patience);
+    FF_TRY(ff_job_take(trainer->options->job, stops, sizeof *stops, error));
+    if (*stops) ff_patience_say(&run->state.totals, run->result.early);
+    return FF_OK;
+}
+
+/* Evaluates and reports an epoch that is trained, counted from 0, and saves it where one is due.
+ * *last: the run ends with it. */
+static ff_status complete_epoch(running *run, uint32_t epoch, bool *last, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     bool best = false;
     ff_epoch line = line_of(run, epoch);
@@ -296,10 +309,12 @@ static ff_status complete_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(status);
     }
     end_epoch(run);
+    if (line.evaluated) FF_TRY(decide_early(run, last, error));
+    *last |= epoch + 1 == trainer->epochs;
     run->result.last = line;
     FF_TRY(ff_report_epoch(run->report, &line, error));
-    const bool due = ff_saves_due_after_epoch(&run->saves, run->state.totals.steps, epoch + 1,
-                                              epoch + 1 == trainer->epochs, best);
+    const bool due =
+        ff_saves_due_after_epoch(&run->saves, run->state.totals.steps, epoch + 1, *last, best);
     return due ? save(run, error) : FF_OK;
 }
 
@@ -308,13 +323,13 @@ static ff_status run_epochs(running *run, ff_error *error) {
     /* A run that was stopped while it evaluated has the sums of an epoch that is trained. */
     const uint64_t steps = run->state.totals.steps - (run->state.epoch.samples > 0);
     uint32_t epoch = (uint32_t)(steps / trainer->batches);
-    for (; epoch < trainer->epochs; epoch++) {
+    for (bool last = false; epoch < trainer->epochs && !last; epoch++) {
         ff_status status = train_epoch(run, epoch, error);
         take_times(run);
         ff_report_end_steps(run->report);
         FF_TRY(status);
         FF_TRY(ff_ranks_compare(trainer, run->state.totals.steps, error));
-        status = complete_epoch(run, epoch, error);
+        status = complete_epoch(run, epoch, &last, error);
         if (status != FF_OK && status != FF_INTERRUPTED)
             ff_saves_fail(&run->saves, &run->state, error);
         FF_TRY(status);
@@ -365,15 +380,22 @@ static ff_status whiten(running *run, ff_error *error) {
     return status;
 }
 
-/* The best evaluation so far, where the checkpoints were chosen by another measure before. */
-static void choose_best_again(running *run) {
-    ff_run_totals *totals = &run->state.totals;
-    const uint32_t by = run->options->best_by;
-    if (totals->best_by == by && !isnan(score_of(run, &totals->best))) return;
-    const ff_keeper *keeper = run->options->keeper;
-    totals->best = keeper ? ff_keeper_best(keeper) : (ff_evaluated){0};
-    if (isnan(score_of(run, &totals->best))) totals->best = (ff_evaluated){0};
-    totals->best_by = by;
+/* A run that was resumed after its end: *complete where there is nothing to do and that is no
+ * error. */
+static ff_status check_complete(const running *run, bool *complete, ff_error *error) {
+    const ff_trainer *trainer = run->trainer;
+    const ff_run_totals *totals = &run->state.totals;
+    const bool all_done =
+        totals->steps >= ff_trainer_total_steps(trainer) && !run->state.epoch.samples;
+    char text[FF_PATIENCE_ENDED_BYTES];
+    bool early = ff_patience_over(&run->state, trainer->options->patience);
+    FF_TRY(ff_job_take(trainer->options->job, &early, sizeof early, error));
+    if (!early && !all_done) return FF_OK;
+    ff_patience_say_ended(totals, all_done, trainer->epochs, text);
+    *complete = run->options->may_be_complete;
+    if (!*complete) return ff_fail(error, FF_USAGE, "%s", text);
+    ff_report_note(run->report, text);
+    return FF_OK;
 }
 
 /* A thread that fills a batch waits for the storage, or for a processor that other work has: only
@@ -392,27 +414,19 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     if (!error) error = &own;
     running run = {.trainer = trainer, .report = report, .options = options};
     const uint64_t began = ff_now_ns();
+    bool complete = false;
     run.goes_on = options->from != NULL;
     if (options->from) run.state = *options->from;
     FF_TRY(ff_ranks_begin(trainer, &run.goes_on, &run.state, error));
-    if (run.goes_on && run.state.totals.steps >= ff_trainer_total_steps(trainer) &&
-        !run.state.epoch.samples) {
-        if (options->may_be_complete) {
-            ff_report_note(report, "the run is complete");
-            return FF_OK;
-        }
-        return ff_fail(error, FF_USAGE,
-                       "the run is complete: all its %" PRIu64
-                       " steps are done; with more --epochs "
-                       "it goes on",
-                       run.state.totals.steps);
-    }
-    choose_best_again(&run);
+    ff_patience_resume(&run.state.totals, options->keeper, options->best_by,
+                       (uint32_t)trainer->views);
+    if (run.goes_on) FF_TRY(check_complete(&run, &complete, error));
+    if (complete) return FF_OK;
     run.saves = (ff_saves){.keeper = options->keeper,
                            .every = options->every,
                            .report = report,
                            .saved_step = run.state.totals.steps};
-    FF_TRY(ff_report_start(report, trainer, error));
+    FF_TRY(ff_report_start(report, trainer, options->best_by, error));
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
     FF_TRY_DONE(whiten(&run, error));

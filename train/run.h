@@ -20,10 +20,11 @@ typedef struct ff_run_options {
     bool may_be_complete;  /* to go on with a run that is complete does nothing, and is no error */
 } ff_run_options;
 
-/* Trains to the end of the run; the trainer cannot be used afterwards. Reports every epoch, and the
- * end, also of a run that fails. FF_FAILED where the loss is NaN or infinite (debug/bad_loss.h);
- * after a signal, at the end of a step, with the results so far: FF_PREEMPTED where a checkpoint
- * was saved for SIGTERM or SIGUSR1, else FF_INTERRUPTED; the loader's errors. */
+/* Trains to the end of the run, or until --patience ends it; the trainer cannot be used afterwards.
+ * Reports every epoch, and the end, also of a run that fails. FF_FAILED where the loss is NaN or
+ * infinite (debug/bad_loss.h); after a signal, at the end of a step, with the results so far:
+ * FF_PREEMPTED where a checkpoint was saved for SIGTERM or SIGUSR1, else FF_INTERRUPTED; the
+ * loader's errors. */
 FF_MUST_USE ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,
                              ff_error *error);
 

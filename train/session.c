@@ -21,6 +21,7 @@ struct ff_session {
     const ff_session_options *options;
     ff_every every;
     ff_run_folder *folder; /* NULL = nothing is kept */
+    char *named;           /* runs/NAME of --name; NULL = none */
     bool created, started; /* the folder */
     ff_checkpoint *checkpoint;
     ff_buffer recipe;
@@ -42,6 +43,25 @@ ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *e
 
 bool ff_session_keeps(const ff_session_options *options) {
     return !options->out || strcmp(options->out, "none") != 0;
+}
+
+/* The folder that was asked for; NULL: none was. */
+static const char *out_of(const ff_session *session) {
+    return session->named ? session->named : session->options->out;
+}
+
+/* --name NAME is --out runs/NAME. */
+static ff_status take_name(ff_session *session, ff_error *error) {
+    const char *name = session->options->name;
+    if (!name) return FF_OK;
+    if (session->options->out)
+        return ff_fail(error, FF_USAGE, "--name and --out exclude each other");
+    if (!*name || *name == '.' || strchr(name, '/'))
+        return ff_fail(error, FF_USAGE,
+                       "--name '%s': is the name of a folder in " FF_RUN_FOLDERS
+                       "/, without / and without a leading dot; --out takes a path",
+                       name);
+    return ff_path_join(&session->named, FF_RUN_FOLDERS, name, error);
 }
 
 static ff_status read_file(ff_session *session, const char *path, ff_error *error) {
@@ -76,7 +96,7 @@ static ff_status check_recipe(const ff_session *session, const char *path, ff_er
         error, FF_USAGE,
         "--recipe: %s is not what the run in %s began with; without --recipe the run goes on "
         "with its own options, --set NAME=VALUE changes one, another --out begins anew",
-        path, session->options->out);
+        path, out_of(session));
 }
 
 /* A run that ended before its first checkpoint begins again. */
@@ -115,9 +135,10 @@ static ff_status open_checkpoint(ff_session *session, const char *run, ff_error 
 
 /* The same command begins a run and goes on with it. */
 static ff_status open_automatic(ff_session *session, const char *recipe_file, ff_error *error) {
-    const char *out = session->options->out;
+    const char *out = out_of(session);
     if (!out || !ff_session_keeps(session->options))
-        return ff_fail(error, FF_USAGE, "--resume auto needs --out, the folder of the run");
+        return ff_fail(error, FF_USAGE,
+                       "--resume auto needs --out or --name, the folder of the run");
     if (!ff_path_exists("%s/" FF_RUN_RECIPE_FILE, out))
         return recipe_file ? read_recipe(session, recipe_file, error) : FF_OK;
     FF_TRY(open_checkpoint(session, out, error));
@@ -148,8 +169,9 @@ static ff_status open_files(ff_session *session, const char *recipe_file, ff_err
     if (ff_session_is_automatic(session)) return open_automatic(session, recipe_file, error);
     if (options->resume && recipe_file)
         return ff_fail(error, FF_USAGE, "--resume goes on with its own recipe; leave out --recipe");
-    if (options->resume && options->out)
-        return ff_fail(error, FF_USAGE, "--resume goes on in its own folder; leave out --out");
+    if (options->resume && out_of(session))
+        return ff_fail(error, FF_USAGE, "--resume goes on in its own folder; leave out --%s",
+                       options->out ? "out" : "name");
     if (options->resume && !strcmp(options->resume, FF_SESSION_NEWEST))
         return open_newest(session, error);
     if (options->resume) return open_checkpoint(session, options->resume, error);
@@ -162,7 +184,8 @@ ff_status ff_session_open(ff_session **out, const ff_session_options *options,
     *out = NULL;
     FF_TRY(ff_alloc(&session, 1, sizeof *session, "a run", error));
     session->options = options;
-    const ff_status status = open_files(session, recipe_file, error);
+    ff_status status = take_name(session, error);
+    if (status == FF_OK) status = open_files(session, recipe_file, error);
     if (status == FF_OK && session->recipe.bytes)
         ff_origin_take_ranks(session->recipe.bytes, session->recipe_ranks);
     if (status != FF_OK) ff_session_close(&session);
@@ -185,6 +208,7 @@ void ff_session_close(ff_session **pointer) {
     ff_buffer_free(&session->notes);
     free(session->recipe_path);
     free(session->hashes);
+    free(session->named);
     free(session);
     *pointer = NULL;
 }
@@ -234,7 +258,7 @@ ff_status ff_session_begin(ff_session *session, const char *name, ff_error *erro
     FF_TRY(ff_every_parse(&session->every, options->every, error));
     if (session->folder) return ff_run_folder_lock(session->folder, error);
     if (!ff_session_keeps(options)) return FF_OK;
-    FF_TRY(ff_run_folder_create(&session->folder, options->out, name, error));
+    FF_TRY(ff_run_folder_create(&session->folder, out_of(session), name, error));
     session->created = true;
     return FF_OK;
 }

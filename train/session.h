@@ -17,7 +17,8 @@
 #define FF_SESSION_NEWEST "newest"
 
 typedef struct ff_session_options {
-    const char *out; /* NULL = runs/NAME-N; "none" = nothing is kept */
+    const char *out;  /* NULL = runs/NAME-N; "none" = nothing is kept */
+    const char *name; /* in place of `out`: runs/NAME; NULL = none */
     /* The folder of a run, or a checkpoint; "auto" = `out` where that holds a run;
      * FF_SESSION_NEWEST; NULL = a new run. */
     const char *resume;

@@ -176,6 +176,10 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
         fprintf(out, "               after the last epoch only; --val-every 1: after each\n");
     else if (splits->val && every > 1)
         fprintf(out, "               after every %" PRIu32 " epochs, and after the last\n", every);
+    const uint64_t patience = (uint64_t)trainer->options->patience;
+    if (splits->val && patience)
+        fprintf(out, "               the run stops early after %s in a row without a better one\n",
+                ff_say_count(patience, "evaluation", "evaluations").text);
     fprintf(out, "label          %s, %s\n", splits->label,
             ff_say_count(splits->classes, "class", "classes").text);
     if (splits->train_without_label || splits->val_without_label)

@@ -84,6 +84,7 @@ typedef struct ff_trainer_options {
     const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
+    int64_t patience;  /* evaluations in a row without a better one; 0 = any number */
 
     ff_order_kind order;
     int64_t block, group;  /* as in ff_loader_options */

@@ -61,7 +61,7 @@ for workers in 1 3; do
     "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json $workers.jsonl --workers $workers --quiet >stdout 2>stderr
     check "$workers workers, the same results" cmp <(results log.jsonl) <(results $workers.jsonl)
 done
-check "--quiet prints the result only" test "$(wc -l <stdout)" -eq 2
+check "--quiet prints the result only, a line" test "$(wc -l <stdout)" -eq 1
 "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json seed.jsonl --seed 1 >stdout 2>stderr
 # differ LOG LOG: every epoch's results do
 differ() {

@@ -197,7 +197,7 @@ for by in ("accuracy", "loss"):
     run = "nan-" + by
     done = fftrain(*SMALL, "--epochs", 2, "--out", run, "--best-by", by)
     resumed = fftrain("--resume", run, "--epochs", 3, "--quiet")
-    tap.ok(done.returncode == 0 and "not finite" in done.stdout and link(run, "best") is None and resumed.returncode == 0 and link(run, "last") == 15,
+    tap.ok(done.returncode == 0 and "not finite" in done.stderr and link(run, "best") is None and resumed.returncode == 0 and link(run, "last") == 15,
            "an evaluation that is NaN is never the best by %s, and the run resumes" % by, (done.stderr, resumed.stderr))
 for options in ([], ["--json"]):
     done = fftrain("evaluate", "nan/test", "-c", "nan-loss", "--batch", 1, *options)

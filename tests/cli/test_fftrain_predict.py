@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Predictions for image files, which ffpack packs on the way: the numbers of a packed set, and PyTorch's; names
 and orders of every kind; what is broken, missing or full; signals. Views and averages of evaluations. Prints TAP."""
+import csv
 import json
 import os
 import random
@@ -259,6 +260,33 @@ tap.ok(told[0].startswith("fftrain: net-f16: takes its checkpoint best, step-") 
        "the exit code is 65, and it is said", done.stderr)
 done = run("predict", "-c", "net-f16", "mixed/001b.png")
 tap.ok(done.returncode == 65 and b"mixed/001b.png" in done.stdout + done.stderr and clean(), "a broken image alone", (done.stdout, done.stderr))
+done = run("predict", "-c", "net-f16", "mixed", "notthere.jpg", "--on-error", "skip")
+told = done.stderr.decode().splitlines()[1:]
+tap.ok(done.returncode == 0 and numbers([json.loads(line) for line in done.stdout.splitlines()]) == numbers(files_of_cat) and len(told) == 4 and
+       told[0].startswith("fftrain: skipped mixed/001b.png: ") and "truncated" in told[0] and told[1].startswith("fftrain: skipped notthere.jpg: ") and
+       told[3] == "fftrain: skipped 2 of 9 images, which could not be read", "--on-error skip leaves them out, lists and counts them", done.stderr)
+done = run("predict", "-c", "net-f16", "mixed/001b.png", "--on-error", "skip")
+tap.ok(done.returncode == 65 and not done.stdout and b"1 of 1 image could not be read" in done.stderr, "unless nothing is left", done.stderr)
+
+# ---- -o FILE
+
+names = [odd[1], odd[3], "mixed/001b.png", "photos/test/Käse & more"]
+done = [run("predict", "net-f16", *names, "--top", 9, *more) for more in ([], ["-o", "out.jsonl"], ["-o", "out.csv"])]
+lines = [json.loads(line) for line in done[0].stdout.splitlines()]
+tap.ok([one.returncode for one in done] == [65] * 3 and not done[1].stdout and open("out.jsonl", "rb").read() == done[0].stdout, "-o out.jsonl has the same lines",
+       done[1].stderr)
+with open("out.csv", newline="", encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))
+tap.ok(list(rows[0]) == ["key", "class", "name", "probability", "class_2", "name_2", "probability_2", "class_3", "name_3", "probability_3", "error"] and
+       [row["key"] for row in rows] == [line["key"] for line in lines] and rows[2]["error"] == lines[2]["error"] and rows[2]["class_2"] == "" and
+       all([(int(row["class" + at]), row["name" + at], numpy.float32(row["probability" + at])) for at in ("", "_2", "_3")] ==
+           [(one["class"], one["name"], numpy.float32(one["probability"])) for one in line["top"]] and row["error"] == ""
+           for row, line in zip(rows, lines) if "top" in line), "-o out.csv, too, each class once", rows[:3])
+made("predict", "net-f16", "photos/test/cat", "--top", 1, "-o", "one.csv")
+tap.ok(open("one.csv").readline() == "key,class,name,probability,error\n" and len(open("one.csv").readlines()) == 8, "--top 1")
+refused("another ending", 2, ["out.txt", ".csv", ".jsonl"], "predict", "net-f16", "photos/test/cat", "-o", "out.txt")
+done = run("predict", "net-f16", "photos/test/cat", "-o", "nowhere/out.csv")
+tap.ok(done.returncode == 74 and b"nowhere" in done.stderr and clean(), "a file that cannot be written", done.stderr)
 os.mkdir("empty")
 refused("a path that is not there", 74, ["notthere: neither a packed set nor an image: No such file"], "predict", "-c", "net-f16", "notthere")
 refused("an empty folder", 65, ["empty: neither a packed set nor a folder with files"], "predict", "-c", "net-f16", "empty")

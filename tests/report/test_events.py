@@ -78,7 +78,7 @@ tap.ok(got_run.keys() == want.keys() and len(want) == 21 and all(abs(got_run[k] 
 folder, log = os.path.join(scratch.name, "points"), os.path.join(scratch.name, "points.jsonl")
 tap.run([tap.program("make_set"), os.path.join(scratch.name, "many"), "--count", "804", "--height", "8", "--width", "8", "--statistics"])
 tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--epochs", "2",
-         "--batch", "8", "--threads", "1", "--log-json", log, "--tensorboard", folder, "--out", "none"])
+         "--batch", "8", "--threads", "1", "--log-json", log, "--tensorboard", folder, "--out", "none", "--log-every", "50"])
 with open(log) as file:
     epochs = [line for line in map(json.loads, file) if line["event"] == "epoch"]
 points = {tag: [(step, value) for name, step, value in events(folder) if name == "step/" + tag]
@@ -89,6 +89,34 @@ tap.ok(all([step for step, _ in line] == [50, 100, 150, 200] for line in points.
        all(value > 0 for _, value in points["samples_per_second"]) and all(0 <= value <= 100 for _, value in points["data_wait_percent"]),
        "points every 50 steps", "%s %s" % (points, epochs))
 
+# ---- the log has the points before an epoch's end, and by default 50 an epoch, 10 steps apart at least
+def step_lines(name, *options):
+    log = os.path.join(scratch.name, name + ".jsonl")
+    done = tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--threads", "1", "--quiet",
+                    "--log-json", log, "--out", "none", *options])
+    with open(log) as file:
+        lines = [line for line in map(json.loads, file)]
+    return [line for line in lines if line["event"] == "step"], [line for line in lines if line["event"] == "epoch"], done.stderr.decode()
+
+
+with open(log) as file:
+    logged = [line for line in map(json.loads, file) if line["event"] == "step"]
+tap.ok([(line["epoch"], line["step"]) for line in logged] == [(1, 50), (2, 150)] and
+       all(abs(line["train_loss"] - losses[i]) < 1e-5 for i, line in ((0, logged[0]), (2, logged[1]))), "the log's lines within an epoch", str(logged))
+single, whole_epoch, told = step_lines("single", "--epochs", "2", "--batch", "20", "--log-every", "1", "--warmup", "1", "--lr", "0.1")
+one = [line["train_loss"] for line in single]
+tap.ok([line["step"] for line in single] == [step for step in range(1, 81) if step % 40] and
+       all(line["samples_per_second"] > 0 for line in single) and
+       all(abs(line["learning_rate"] - 0.1 * line["step"] / 41) < 1e-7 for line in single[:39]), "--log-every 1", told + str(single)[:300])
+chosen, _, told = step_lines("chosen", "--epochs", "2", "--batch", "20", "--warmup", "1", "--lr", "0.1")
+tap.ok([line["step"] for line in chosen] == [10, 20, 30, 50, 60, 70] and abs(chosen[1]["train_loss"] - sum(one[10:20]) / 10) < 1e-6 and
+       abs(chosen[3]["train_loss"] - sum(one[39:49]) / 10) < 1e-6 and chosen[4]["learning_rate"] == single[58]["learning_rate"],
+       "of an epoch of 40 steps every 10 steps, the mean of these", told + str(chosen))
+tap.run([tap.program("make_set"), os.path.join(scratch.name, "more"), "--count", "1206", "--height", "8", "--width", "8", "--statistics"])
+chosen, _, told = step_lines("long", "--data", os.path.join(scratch.name, "more"), "--epochs", "1", "--batch", "2")
+tap.ok([line["step"] for line in chosen] == list(range(13, 603, 13)), "of an epoch of 603 steps 50 times at most", told + str(chosen)[:300])
+tap.ok(not step_lines("never", "--epochs", "1", "--batch", "20", "--log-every", "0")[0], "--log-every 0: never")
+
 # ---- a run that was stopped and resumed has the same points, except the one with the stop
 def losses_of(name, files):
     return {step: value for tag, step, value in events(os.path.join(scratch.name, name), files) if tag == "step/loss"}
@@ -96,7 +124,7 @@ def losses_of(name, files):
 
 def options_of(name):
     return [os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--epochs", "2", "--batch", "6",
-            "--threads", "1", "--quiet", "--tensorboard", os.path.join(scratch.name, name), "--out", os.path.join(scratch.name, name + "-run")]
+            "--threads", "1", "--quiet", "--log-every", "50", "--tensorboard", os.path.join(scratch.name, name), "--out", os.path.join(scratch.name, name + "-run")]
 
 
 tap.run(options_of("whole"))

@@ -210,7 +210,7 @@ tap.ok(len(html.unescape(longest)) <= 80 and middle(names[0], 60) + " taken for 
 # ---- refused
 for name, code, words, arguments in (
         ("no run", 2, "wanted fftrain report RUN...", ()), ("a run that is not there", 74, "nowhere: cannot open", ("nowhere", "-o", "x")),
-        ("a folder without a log", 74, "set/log.jsonl: cannot open", ("set",)), ("a log without a run", 65, "has no line of a run", ("none", "-o", "x")),
+        ("a folder without a log", 2, "set: holds no run", ("set",)), ("the same beside a run", 74, "set/log.jsonl: cannot open", ("set", "one", "-o", "x")), ("a log without a run", 65, "has no line of a run", ("none", "-o", "x")),
         ("several runs without -o", 2, "-o FILE is needed for several runs", ("one", "two")),
         ("a full disk", 74, "/dev/full: cannot write", ("one", "-o", "/dev/full")), ("a folder as page", 74, "one", ("two", "-o", "one")),
         ("an evaluation that is cut", 65, "cut/evaluation.json: ", ("cut",))):

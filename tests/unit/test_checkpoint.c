@@ -64,7 +64,8 @@ static void states_are_read_as_written(void **state) {
                    .val_step = 8,
                    .val = {.epoch = 8, .views = 2, .loss = NAN, .accuracy = 1.0 / 3},
                    .best = {.epoch = 9, .views = 6, .loss = 0x1p-1060, .accuracy = 2.0 / 3},
-                   .best_by = 1},
+                   .best_by = 1,
+                   .waited = 11},
     };
     ff_run_state read;
     ff_buffer text = {0};
@@ -74,7 +75,13 @@ static void states_are_read_as_written(void **state) {
     assert_int_equal(read.forwards, -5);
     assert_memory_equal(&written.epoch, &read.epoch, sizeof read.epoch);
     assert_memory_equal(&written.totals, &read.totals, sizeof read.totals);
-    /* Each number is needed, and checked. */
+    /* Older checkpoints do not have this one. */
+    char *newer = strstr(text.bytes, "totals.waited");
+    newer[0] = 'T';
+    assert_ok(ff_run_state_read(&read, text.bytes, error));
+    assert_int_equal(read.totals.waited, 0);
+    newer[0] = 't';
+    /* Each of the others is needed, and checked. */
     char *cut = strstr(text.bytes, "totals.best.loss");
     cut[0] = 'T';
     assert_fails(ff_run_state_read(&read, text.bytes, error), FF_BAD_DATA, "'totals.best.loss'");

@@ -11,11 +11,15 @@
 typedef enum number_kind { U32, U64, I64, F32, F64, LOSS } number_kind;
 
 #define AT(member, kind)                                                                           \
-    { #member, offsetof(ff_run_state, member), kind }
+    { #member, offsetof(ff_run_state, member), kind, false }
+/* Checkpoints of an older fftrain lack it. */
+#define NEWER(member, kind)                                                                        \
+    { #member, offsetof(ff_run_state, member), kind, true }
 static const struct {
     const char *name;
     size_t offset;
     number_kind kind;
+    bool newer;
 } numbers[] = {
     AT(control.step, U64),       AT(control.updates, U64),
     AT(control.loss_scale, F32), AT(control.growth, F32),
@@ -34,7 +38,7 @@ static const struct {
     AT(totals.val.loss, LOSS),   AT(totals.val.accuracy, F64),
     AT(totals.best.epoch, U32),  AT(totals.best.views, U32),
     AT(totals.best.loss, LOSS),  AT(totals.best.accuracy, F64),
-    AT(totals.best_by, U32),
+    AT(totals.best_by, U32),     NEWER(totals.waited, U32),
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
@@ -111,11 +115,13 @@ ff_status ff_run_state_read(ff_run_state *state, const char *text, ff_error *err
     if (!json_is_object(object))
         status = ff_fail(error, FF_BAD_DATA, "the state of the run is no JSON object: %s",
                          object ? "" : where.text);
-    for (int i = 0; status == FF_OK && i < NUMBERS; i++)
-        if (!read_number(json_object_get(object, numbers[i].name), numbers[i].kind,
-                         (char *)state + numbers[i].offset))
+    for (int i = 0; status == FF_OK && i < NUMBERS; i++) {
+        const json_t *value = json_object_get(object, numbers[i].name);
+        if (!value && numbers[i].newer) continue;
+        if (!read_number(value, numbers[i].kind, (char *)state + numbers[i].offset))
             status = ff_fail(error, FF_BAD_DATA, "the state of the run has no valid '%s'",
                              numbers[i].name);
+    }
     json_decref(object);
     return status;
 }

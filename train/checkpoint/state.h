@@ -33,6 +33,7 @@ typedef struct ff_run_totals {
     uint64_t val_step;            /* the steps that `val` was made after */
     ff_evaluated val, best;       /* the last one, and the best one so far by `best_by` */
     uint32_t best_by;             /* ff_best_by (keeping.h) */
+    uint32_t waited;              /* evaluations since `best`, or since the measure changed */
 } ff_run_totals;
 
 typedef struct ff_run_state {
@@ -49,7 +50,8 @@ ff_evaluated ff_run_state_evaluation(const ff_run_state *state);
  * gives the same bits. */
 FF_MUST_USE ff_status ff_run_state_write(const ff_run_state *state, ff_buffer *text,
                                          ff_error *error);
-/* FF_BAD_DATA naming the first number that is missing or out of its type's range. */
+/* FF_BAD_DATA naming the first number that is missing or out of its type's range. A number that
+ * older checkpoints lack may be missing: 0. */
 FF_MUST_USE ff_status ff_run_state_read(ff_run_state *state, const char *text, ff_error *error);
 
 #endif

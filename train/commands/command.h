@@ -14,5 +14,6 @@ FF_MUST_USE ff_status ff_command_diff(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_replay(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_measure_net(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_report(int argc, char **argv, ff_error *error);
+FF_MUST_USE ff_status ff_command_runs(int argc, char **argv, ff_error *error);
 
 #endif

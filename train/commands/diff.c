@@ -6,6 +6,7 @@
 #include "train/commands/command.h"
 #include "train/debug/hash_log.h"
 #include "train/debug/option_changes.h"
+#include "train/report_page/run_log.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -60,17 +61,10 @@ static void close_run(run *r) {
 
 /* ---- options ---- */
 
-/* The value of a line "NAME = VALUE"; NULL where the recipe has none. */
-static const char *value_of(const run *r, const char *line, size_t name, size_t *length) {
-    const char *at = r->recipe.bytes;
-    while (at && *at) {
-        const size_t whole = strcspn(at, "\n");
-        if (whole > name + 3 && !strncmp(at, line, name + 1)) {
-            *length = whole - name - 3;
-            return at + name + 3;
-        }
-        at += whole + (at[whole] == '\n');
-    }
+/* The value of a line "NAME = VALUE", of which `line` begins with the name. */
+static const char *value_of(const run *r, const char *line, size_t *length) {
+    const char *value = ff_run_log_setting(&r->recipe, line, length);
+    if (value) return value;
     *length = strlen("the default");
     return "the default";
 }
@@ -87,8 +81,8 @@ static void print_options(const run *one, const run *other, bool second) {
     while (line && *line) {
         const size_t whole = strcspn(line, "\n"), name = strcspn(line, " ");
         size_t length, other_length;
-        const char *value = value_of(one, line, name, &length);
-        const char *others = value_of(other, line, name, &other_length);
+        const char *value = value_of(one, line, &length);
+        const char *others = value_of(other, line, &other_length);
         const bool lacks = !strncmp(others, "the default", other_length);
         const bool same =
             *line == '#' || (length == other_length && !memcmp(value, others, length));

@@ -6,6 +6,7 @@
 #include "format/set.h"
 #include "train/commands/command.h"
 #include "train/commands/images.h"
+#include "train/commands/prediction_lines.h"
 #include "train/commands/run_given.h"
 #include "train/inference.h"
 #include "train/plan.h"
@@ -27,6 +28,8 @@ typedef struct given {
     char content[33];       /* content id of the set that the run evaluated on */
     int stem, views, verify;
     int64_t top;
+    const char *output; /* NULL = the standard output */
+    int on_error;       /* 1 = skip */
     bool json;
     ff_options_result result;
 } given;
@@ -90,6 +93,13 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
          predicts ? "N" : NULL, predicts ? (void *)&out->top : (void *)&out->json, NULL, 1, 1e6,
          predicts ? "Classes of each line, the likeliest first; default 5."
                   : "Print one JSON object."},
+        {predicts ? "output" : NULL, 'o', predicts ? FF_OPTION_STRING : FF_OPTION_FLAG, "FILE",
+         &out->output, NULL, 0, 0,
+         "Write the predictions into this file, as its name ends: .csv, or .jsonl; default: JSON "
+         "lines on the standard output."},
+        {"on-error", 0, FF_OPTION_CHOICE, NULL, &out->on_error, "fail|skip", 0, 0,
+         "An image that cannot be read: fail: has a line with the error, and the exit code is 65 at "
+         "the end; skip: has no line, and is listed on the standard error; default fail."},
         {.name = NULL},
     };
     const ff_command command = {
@@ -100,7 +110,7 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
             predicts
                 ? "Prints a JSON line for each sample of a packed set, or for each image "
                   "of files and folders: {key, class, name, probability, top: [{class, "
-                  "name, probability}]}. Images are packed into a temporary folder (in "
+                  "name, probability}]}, or CSV into a file. Images are packed into a temporary folder (in "
                   "TMPDIR) by the ffpack beside fftrain, as the training set was; one "
                   "that cannot be read has a line {key, error}, and the exit code is 65. In a key, "
                   "'%' and bytes that are not UTF-8 are %XX."
@@ -133,6 +143,8 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
             status = ff_fail(error, FF_USAGE,
                              "nothing to predict is named: a packed set, image files or folders");
     }
+    if (status == FF_OK && out->result == FF_OPTIONS_RUN)
+        status = ff_prediction_lines_check(out->output, error);
     own->stem = (ff_stem)out->stem;
     own->views = views[out->views];
     own->verify = (ff_verify)out->verify;
@@ -225,72 +237,27 @@ typedef struct predicting {
     const ff_images *images; /* of the set; none: a packed set was given */
     size_t at;               /* the next image */
     uint64_t lost;           /* samples for which the net's outputs are not finite */
+    ff_prediction_lines *lines;
+    bool skips; /* --on-error skip */
     int64_t top;
-    int *order;       /* [classes] */
-    const float *row; /* the sample's logits */
-    float largest;    /* of them */
-    double sum;       /* of the powers of their distances from it */
+    int *order;                  /* [classes] */
+    ff_predicted_class *classes; /* [classes]; the first `top` of the sample */
 } predicting;
-
-static void use_row(predicting *p, const float *row) {
-    const size_t classes = p->own->net.classes;
-    p->row = row;
-    p->largest = row[0];
-    p->sum = 0;
-    for (size_t c = 0; c < classes; c++) p->largest = fmaxf(p->largest, row[c]);
-    for (size_t c = 0; c < classes; c++) p->sum += (double)expf(row[c] - p->largest);
-}
-
-static json_t *class_object(const predicting *p, int class) {
-    const float probability = (float)((double)expf(p->row[class] - p->largest) / p->sum);
-    const ff_field *names = p->own->names;
-    const char *name = (uint32_t) class < names->class_count ? names->class_name[class] : NULL;
-    return json_pack("{s:i, s:o, s:o}", "class", class, "name", ff_json_text(name), "probability",
-                     ff_json_number((double)probability));
-}
-
-/* The likeliest `top` classes to the front, by their logits, which differ also where probabilities
- * are too small to; of equal ones the first. */
-static void rank(predicting *p, int64_t top) {
-    const int classes = (int)p->own->net.classes;
-    for (int c = 0; c < classes; c++) p->order[c] = c;
-    for (int i = 0; i < top; i++) {
-        int best = i;
-        for (int c = i + 1; c < classes; c++) {
-            const float one = p->row[p->order[c]], other = p->row[p->order[best]];
-            if (one > other || (one == other && p->order[c] < p->order[best])) best = c;
-        }
-        const int kept = p->order[i];
-        p->order[i] = p->order[best];
-        p->order[best] = kept;
-    }
-}
-
-/* Prints the object as a line, and releases it. */
-static ff_status print_line(json_t *object, ff_error *error) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(object);
-    if (!text) return ff_fail(error, FF_NO_MEMORY, "no memory for a prediction");
-    puts(text);
-    free(text);
-    return ferror(stdout) ? ff_fail_errno(error, "cannot write to the standard output") : FF_OK;
-}
-
-/* The line of a sample that has no prediction. */
-static ff_status print_reason(const char *key, const char *reason, ff_error *error) {
-    return print_line(json_pack("{s:o, s:o}", "key", ff_json_key(key, strlen(key)), "error",
-                                ff_json_text(reason)),
-                      error);
-}
 
 /* The lines of the images that are next and were not packed. */
 static ff_status print_broken(predicting *p, ff_error *error) {
-    for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++)
-        FF_TRY(print_reason(p->images->image[p->at].name, p->images->image[p->at].reason, error));
+    for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++) {
+        const ff_image *image = &p->images->image[p->at];
+        if (p->skips)
+            fprintf(stderr, "fftrain: skipped %s: %s\n", image->name, image->reason);
+        else
+            FF_TRY(ff_prediction_lines_reason(p->lines, image->name, image->reason, error));
+    }
     return FF_OK;
 }
 
-static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
+static ff_status print_sample(predicting *p, uint64_t number, const float *logits,
+                              ff_error *error) {
     char stored[FF_KEY_LIMIT_BYTES + 1];
     const char *key = stored;
     const int64_t classes = p->own->net.classes, top = p->top < classes ? p->top : classes;
@@ -302,23 +269,13 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
         FF_TRY(ff_dataset_key(p->own->set, number, stored, &length, error));
         stored[length] = 0;
     }
-    if (!isfinite(p->sum)) {
+    if (!ff_predicted_top(logits, (int)p->own->net.classes, p->own->names, (int)top, p->order,
+                          p->classes)) {
         p->lost++;
-        return print_reason(key, "the net's outputs for it are not finite", error);
+        return ff_prediction_lines_reason(p->lines, key, "the net's outputs for it are not finite",
+                                          error);
     }
-    rank(p, top);
-    json_t *list = json_array(), *best = class_object(p, p->order[0]);
-    json_t *object = json_pack("{s:o}", "key", ff_json_key(key, strlen(key)));
-    int failed = json_object_update(object, best);
-    json_decref(best);
-    for (int i = 0; i < top; i++)
-        failed |= json_array_append_new(list, class_object(p, p->order[i]));
-    failed |= json_object_set_new(object, "top", list);
-    if (failed) {
-        json_decref(object);
-        object = NULL;
-    }
-    return print_line(object, error);
+    return ff_prediction_lines_add(p->lines, key, p->classes, top, error);
 }
 
 static ff_status print_samples(predicting *p, ff_error *error) {
@@ -330,18 +287,18 @@ static ff_status print_samples(predicting *p, ff_error *error) {
     uint64_t number = 0;
     ff_status status;
     FF_TRY_DONE(ff_alloc(&p->order, classes, sizeof *p->order, "predictions", error));
+    FF_TRY_DONE(ff_alloc(&p->classes, classes, sizeof *p->classes, "predictions", error));
     FF_TRY_DONE(ff_alloc(&rows, batch * stride, sizeof *rows, "predictions", error));
     for (uint32_t count = 1; count;) {
         FF_TRY_DONE(ff_interrupt_check(error));
         FF_TRY_DONE(ff_inference_next(own, rows, &count, error));
-        for (uint32_t n = 0; n < count; n++) {
-            use_row(p, rows + n * classes);
-            FF_TRY_DONE(print_sample(p, number++, error));
-        }
+        for (uint32_t n = 0; n < count; n++)
+            FF_TRY_DONE(print_sample(p, number++, rows + n * classes, error));
     }
 done:
     free(rows);
     free(p->order);
+    free(p->classes);
     return status;
 }
 
@@ -357,30 +314,49 @@ static ff_status pack_images(ff_images *images, given *out, ff_error *error) {
     return status;
 }
 
-static ff_status predict(given *out, ff_error *error) {
-    ff_images images = {0};
+/* The lines of all samples and images. */
+static ff_status predict_all(given *out, predicting *p, ff_error *error) {
     ff_inference *own = NULL;
-    ff_status status;
-    if (out->image_count) FF_TRY_DONE(pack_images(&images, out, error));
-    predicting p = {.images = &images, .top = out->top};
-    if (!images.count || images.broken < images.count) {
+    ff_status status = FF_OK;
+    if (!p->images->count || p->images->broken < p->images->count) {
         FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
         ff_run_given_tell(out->run, out->checkpoint);
-        p.own = own;
-        FF_TRY_DONE(print_samples(&p, error));
+        p->own = own;
+        if (p->top > own->net.classes) p->top = p->lines->top = own->net.classes;
     }
-    FF_TRY_DONE(print_broken(&p, error));
+    FF_TRY_DONE(ff_prediction_lines_open(p->lines, out->output, p->top, error));
+    if (own) FF_TRY_DONE(print_samples(p, error));
+    status = print_broken(p, error);
+done:
+    ff_inference_close(&own);
+    return status;
+}
+
+static ff_status predict(given *out, ff_error *error) {
+    ff_images images = {0};
+    ff_prediction_lines lines = {0};
+    ff_error why = {0};
+    ff_status status;
+    if (out->image_count) FF_TRY_DONE(pack_images(&images, out, error));
+    predicting p = {
+        .images = &images, .lines = &lines, .skips = out->on_error == 1, .top = out->top};
+    status = predict_all(out, &p, error);
+    const ff_status closed = ff_prediction_lines_close(&lines, status == FF_OK, &why);
+    if (status == FF_OK && closed != FF_OK) status = ff_fail(error, closed, "%s", why.message);
+    FF_TRY_DONE(status);
     if (images.left_out)
         fprintf(stderr, "fftrain: %s in folders left out, which are not named as images are\n",
                 ff_say_count(images.left_out, "file", "files").text);
     if (p.lost)
         status = ff_fail(error, FF_FAILED, "the net's outputs for %s are not finite",
                          ff_say_count(p.lost, "sample", "samples").text);
-    if (images.broken)
+    if (images.broken && (!p.skips || images.broken == images.count))
         status = ff_fail(error, FF_BAD_DATA, "%zu of %s could not be read", images.broken,
                          ff_say_count(images.count, "image", "images").text);
+    else if (images.broken)
+        fprintf(stderr, "fftrain: skipped %zu of %s, which could not be read\n", images.broken,
+                ff_say_count(images.count, "image", "images").text);
 done:
-    ff_inference_close(&own);
     ff_images_free(&images);
     return status;
 }

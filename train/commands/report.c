@@ -3,6 +3,7 @@
 #include "format/base/path.h"
 #include "format/base/say.h"
 #include "train/report_page/page.h"
+#include "train/report_page/runs_page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,14 @@ static const char summary[] =
 
 static const char epilogue[] =
     "RUN is a run's folder (log.jsonl, evaluation.json, worst.png, inputs.png, recipe.txt), or a log\n"
-    "alone, as --log-json writes it. The log of a run that goes on may be read, too.\n"
+    "alone, as --log-json writes it. The log of a run that goes on may be read, too. A folder of runs,\n"
+    "alone, becomes a page with a table of its runs, as fftrain runs prints it, that links the pages\n"
+    "of the runs.\n"
     "\n"
     "Examples:\n"
     "  fftrain report runs/resnet18-1\n"
     "  fftrain report runs/resnet18-1 runs/resnet18-2 -o compared.html\n"
+    "  fftrain report runs\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 no log of a run, 74 input or output error.";
 
@@ -36,6 +40,22 @@ static ff_status choose_output(char **path, const char *given, const char *const
                    count == 1 ? "a log without a folder" : "several runs");
 }
 
+/* Of a folder of runs. */
+static ff_status report_folder(const char *output, const char *folder, ff_error *error) {
+    ff_runs_table table = {0};
+    uint64_t bytes;
+    ff_status status;
+    FF_TRY_DONE(ff_runs_table_read(&table, folder, error));
+    if (table.left_out.length) fprintf(stderr, "fftrain: left out:\n%s", table.left_out.bytes);
+    FF_TRY_DONE(ff_runs_page_write(&table, output, &bytes, error));
+    if (!output || strcmp(output, "-") != 0)
+        printf("%s%s: %s, %s\n", output ? output : table.folder, output ? "" : "/report.html",
+               ff_say_count(table.count, "run", "runs").text, ff_say_bytes(bytes).text);
+done:
+    ff_runs_table_free(&table);
+    return status;
+}
+
 static ff_status report(const char *output, const char *const *runs, size_t count,
                         ff_error *error) {
     char *path = NULL;
@@ -44,6 +64,7 @@ static ff_status report(const char *output, const char *const *runs, size_t coun
     if (!count)
         return ff_fail(error, FF_USAGE,
                        "report: wanted fftrain report RUN... [-o FILE], see --help");
+    if (count == 1 && ff_runs_are_in(runs[0])) return report_folder(output, runs[0], error);
     FF_TRY_DONE(choose_output(&path, output, runs, count, error));
     FF_TRY_DONE(ff_page_write(path, runs, count, &bytes, error));
     if (strcmp(path, "-") != 0)

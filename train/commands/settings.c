@@ -2,6 +2,7 @@
 
 #include "train/comm/predict.h"
 #include "train/debug/hashes.h"
+#include "train/events/step_points.h"
 #include "train/habits.h"
 
 #include <stdlib.h>
@@ -25,12 +26,13 @@ static const char epilogue[] =
     "  fftrain predict photos/*.jpg -c runs/resnet18-1\n"
     "  fftrain export RUN -o FILE --onnx FILE.onnx\n"
     "  fftrain report RUN...\n"
+    "  fftrain runs\n"
     "  fftrain lr-find --data OUT --model resnet18\n"
     "  fftrain diff RUN RUN\n"
     "  fftrain replay RUN --step N\n"
     "  mpirun --hostfile HOSTS fftrain measure-net -o net.json\n"
     "\n"
-    "The last eight have a --help of their own.\n"
+    "The last nine have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice (first_step:\n"
     "the steps done before; epochs beyond them that stand above were left); after each\n"
@@ -39,7 +41,9 @@ static const char epilogue[] =
     "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
     "val_ema_loss and val_ema_accuracy with --ema; accuracies are in [0, 1], learning rate and\n"
     "loss scale are those of the last step, seconds are of training\n"
-    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; and an event\n"
+    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; within it\n"
+    "{event:\"step\", epoch, step, train_loss, learning_rate, samples_per_second,\n"
+    "data_wait_percent} over the steps since the line before (--log-every); and an event\n"
     "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
     "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
     "gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
@@ -76,6 +80,7 @@ ff_settings ff_settings_default(void) {
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
     defaults.rank_timeout = 60;
+    defaults.log_every = FF_STEP_POINTS_CHOSEN;
     defaults.frozen_norms = -1; /* as eval */
     defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
     defaults.session.hash_every = FF_HASHES_CHOSEN;
@@ -118,6 +123,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"val-every", 0, FF_OPTION_INTEGER, "N", &trainer->val_every, NULL, 0, 1000000,
          "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
          "the recipe's, usually 1."},
+        {"patience", 0, FF_OPTION_INTEGER, "N", &trainer->patience, NULL, 0, 1000000,
+         "Stop early, after N evaluations in a row without a better one by --best-by; the learning "
+         "rate is that of all --epochs, and a run that has stopped goes on with a larger N, or 0; "
+         "default 0: never."},
         {"label", 0, FF_OPTION_STRING, "FIELD", &trainer->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
         {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, augment_help},
@@ -311,6 +320,8 @@ ff_status ff_settings_use(ff_settings *out,
         {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
          "runs/MODEL-1, -2, ..."},
+        {"name", 0, FF_OPTION_STRING, "NAME", &out->session.name, NULL, 0, 0,
+         "The run's folder is runs/NAME, in place of --out."},
         {"resume", 0, FF_OPTION_STRING, "[DIR|auto]", &out->session.resume, FF_SESSION_NEWEST, 0, 0,
          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
          "to the same bits, also where its sets were appended to since: they are used as they were "
@@ -337,6 +348,9 @@ ff_status ff_settings_use(ff_settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
          "Append JSON lines to this file."},
+        {"log-every", 0, FF_OPTION_INTEGER, "N", &out->log_every, NULL, 0, 1e9,
+         "Write the training loss to log and event files every N steps of an epoch; 0 = after the "
+         "epoch alone; default: 50 times an epoch, at least 10 steps apart."},
         {"tensorboard", 0, FF_OPTION_STRING, "DIR", &out->tensorboard, NULL, 0, 0,
          "Write TensorBoard's event files into this folder, a new one for each run; default: "
          "events in the run's folder."},
@@ -364,7 +378,8 @@ ff_status ff_settings_use(ff_settings *out,
          "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
          "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "
          "after --epochs passes, default 1000 steps; keeps nothing."},
-        {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
+        {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0,
+         "Print only the result, a line; notes go to the standard error."},
         {"verbose", 'v', FF_OPTION_FLAG, NULL, &trainer->verbose, NULL, 0, 0,
          "Print the whole reason why no GPU is used."},
         {.name = NULL},

@@ -16,7 +16,7 @@ typedef struct ff_settings {
     int64_t ranks;               /* to start on this machine; 0 = none */
     int64_t rank_timeout;        /* seconds */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
-    int64_t world;
+    int64_t world, log_every; /* steps */
     const char *net;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
     bool lacks_weights; /* of --recipe finetune: nothing to start from */

@@ -185,7 +185,7 @@ const char *ff_settings_shares(const ff_settings *settings) {
 
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
     const ff_settings defaults = ff_settings_default();
-    settings->session.out = settings->session.resume = NULL;
+    settings->session.out = settings->session.name = settings->session.resume = NULL;
     settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
         NULL;
     settings->quiet = settings->trainer.verbose = settings->top5 = false;

@@ -284,7 +284,8 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         !planned && !given->json && !given->show_batch && (!job || job->rank == 0);
     if (ff_settings_trains(given)) FF_TRY_DONE(open_reports(given, session, &report, error));
     if (finds && given->log_json) FF_TRY_DONE(ff_json_log_open(&log, given->log_json, error));
-    if (ff_settings_trains(given) && given->top5) ff_report_show_top5(report);
+    if (report) ff_report_points_every(report, given->log_every);
+    if (report && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;

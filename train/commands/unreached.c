@@ -76,11 +76,28 @@ static ff_status say_validation(const ff_settings *given, const ff_trainer *trai
                      given->for_validation);
 }
 
+static ff_status say_patience(const ff_settings *given, const ff_trainer *trainer, char **text,
+                              ff_error *error) {
+    const int64_t patience = given->trainer.patience;
+    const uint32_t every = trainer->val_every ? trainer->val_every : trainer->epochs;
+    const uint32_t evaluations = (trainer->epochs + every - 1) / every;
+    if (!patience) return FF_OK;
+    if (!trainer->splits.val)
+        return ff_fail(error, FF_USAGE,
+                       "--patience %" PRId64
+                       " counts evaluations, and the run has no validation set; --val names one, "
+                       "--patience 0 trains to the end",
+                       patience);
+    if (patience < evaluations) return FF_OK;
+    return ff_format(text, error, "--patience %" PRId64 ": the run has %s, so it never stops early",
+                     patience, ff_say_count(evaluations, "evaluation", "evaluations").text);
+}
+
 ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer, ff_session *session,
                            ff_error *error) {
     static ff_status (*const parts[])(const ff_settings *given, const ff_trainer *trainer,
                                       char **text, ff_error *error) = {
-        say_folder, say_validation, say_every, say_sizes, say_schedule, say_warm_up};
+        say_folder, say_validation, say_patience, say_every, say_sizes, say_schedule, say_warm_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *text = NULL;
         ff_status status = parts[i](given, trainer, &text, error);

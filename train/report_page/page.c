@@ -4,6 +4,7 @@
 #include "format/base/options.h"
 #include "train/report_page/chart.h"
 #include "train/report_page/mistakes.h"
+#include "train/report_page/run_sums.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -75,29 +76,11 @@ static void add_name(ff_html *html, const ff_run_log *run, size_t number) {
 
 /* ---- results ---- */
 
-/* The last epoch that was evaluated, and the best; -1 = none. */
-static void find_evaluated(const ff_run_log *run, long *last, long *best) {
-    *last = *best = -1;
-    for (size_t i = 0; i < json_array_size(run->epochs); i++) {
-        const double here = ff_run_log_at(run, i, "val_accuracy");
-        if (!isfinite(here)) continue;
-        *last = (long)i;
-        if (*best < 0 || here > ff_run_log_at(run, (size_t)*best, "val_accuracy")) *best = *last;
-    }
-    /* The run itself knows, where it has ended: --best-by may be the loss. */
-    for (size_t i = 0; i < json_array_size(run->epochs); i++)
-        if (ff_run_log_at(run, i, "epoch") == ff_run_log_number(run->end, "best_epoch"))
-            *best = (long)i;
-}
-
 /* How the run stands, in words. */
 static void add_status(ff_html *html, const ff_run_log *run) {
-    const size_t epochs = json_array_size(run->epochs);
-    const double done = epochs ? ff_run_log_at(run, epochs - 1, "epoch") : 0;
-    const char *status = run->end ? ff_run_log_text(run->end, "status") : "not ended";
     const char *message = ff_run_log_text(run->end, "message");
-    ff_html_text(html, status);
-    ff_html_add(html, ", epoch %.0f of ", done);
+    ff_html_text(html, ff_run_status(run));
+    ff_html_add(html, ", epoch %.0f of ", ff_run_last_epoch(run));
     ff_html_number(html, ff_run_log_number(run->start, "epochs"), FF_UNIT_COUNT);
     if (!*message) return;
     ff_html_add(html, ": ");
@@ -107,7 +90,7 @@ static void add_status(ff_html *html, const ff_run_log *run) {
 static void add_card(ff_html *html, const ff_run_log *run, size_t number) {
     const size_t epochs = json_array_size(run->epochs);
     long last, best;
-    find_evaluated(run, &last, &best);
+    ff_run_evaluated(run, &last, &best);
     ff_html_add(html, "<article class=\"card\"><h3>");
     add_name(html, run, number);
     ff_html_add(html, "</h3>\n<p class=\"big\">");
@@ -119,7 +102,7 @@ static void add_card(ff_html *html, const ff_run_log *run, size_t number) {
     ff_html_add(html, "</p>\n<p class=\"pale\">%s", last >= 0 ? "accuracy" : "training accuracy");
     if (last >= 0) {
         const json_t *line = json_array_get(run->epochs, (size_t)last);
-        if (best != last) {
+        if (best >= 0 && best != last) {
             ff_html_add(html, ", best ");
             ff_html_number(html, ff_run_log_at(run, (size_t)best, "val_accuracy"), FF_UNIT_PERCENT);
             ff_html_add(html, " after epoch %.0f", ff_run_log_at(run, (size_t)best, "epoch"));
@@ -142,58 +125,26 @@ static void add_card(ff_html *html, const ff_run_log *run, size_t number) {
 
 /* ---- time ---- */
 
-/* Where a run's time went, in seconds. */
-enum { COMPUTE, WAIT, EVALUATION, WARM_UP, OTHER, PARTS };
-static const char *const part_names[PARTS] = {"training", "waiting for data", "evaluation",
-                                              "warm-up", "other"};
-
-static double or_zero(double value) {
-    return isfinite(value) ? value : 0;
-}
-
-/* From the end's line, which counts all sessions of a run that was resumed, and an epoch that was
- * stopped; of a run that has none, from its epochs. *rate: samples a second of training. */
-static double split_time(const ff_run_log *run, double parts[PARTS], double *rate) {
-    double train = 0, wait = 0, samples = 0, total;
-    for (size_t i = 0; i < json_array_size(run->epochs); i++) {
-        const double seconds = or_zero(ff_run_log_at(run, i, "seconds"));
-        train += seconds;
-        wait += seconds * or_zero(ff_run_log_at(run, i, "data_wait_percent")) / 100;
-        samples += seconds * or_zero(ff_run_log_at(run, i, "samples_per_second"));
-    }
-    if (isfinite(ff_run_log_number(run->end, "train_seconds"))) {
-        train = ff_run_log_number(run->end, "train_seconds");
-        wait = train * or_zero(ff_run_log_number(run->end, "data_wait_percent")) / 100;
-        samples = or_zero(ff_run_log_number(run->end, "samples"));
-    }
-    *rate = train > 0 ? samples / train : NAN;
-    parts[EVALUATION] = or_zero(ff_run_log_number(run->end, "val_seconds"));
-    parts[WARM_UP] = or_zero(ff_run_log_number(run->end, "warm_up_seconds"));
-    total = fmax(run->seconds_before + or_zero(ff_run_log_number(run->end, "seconds")),
-                 train + parts[EVALUATION] + parts[WARM_UP]);
-    parts[WAIT] = wait;
-    parts[COMPUTE] = train - wait;
-    parts[OTHER] = total - train - parts[EVALUATION] - parts[WARM_UP];
-    return total;
-}
+static const char *const part_names[FF_RUN_TIMES] = {"training", "waiting for data", "evaluation",
+                                                     "warm-up", "other"};
 
 static void add_times(ff_html *html, const ff_run_log *runs, size_t count) {
     ff_html_add(html, "<h2>Time</h2>\n<table><tr><th></th><th></th><th>total</th>");
-    for (int p = 0; p < PARTS; p++)
+    for (int p = 0; p < FF_RUN_TIMES; p++)
         ff_html_add(html, "<th><i class=\"swatch t%d\"></i>%s</th>", p, part_names[p]);
     ff_html_add(html, "<th>samples/s</th></tr>\n");
     for (size_t i = 0; i < count; i++) {
-        double parts[PARTS], rate, total = split_time(&runs[i], parts, &rate);
+        double parts[FF_RUN_TIMES], rate, total = ff_run_times(&runs[i], parts, &rate);
         ff_html_add(html, "<tr><th>");
         add_name(html, &runs[i], i);
         ff_html_add(html, "</th><td style=\"width:22%%\"><div class=\"times\">");
-        for (int p = 0; p < PARTS; p++)
+        for (int p = 0; p < FF_RUN_TIMES; p++)
             ff_html_add(html, "<i class=\"t%d\" style=\"width:%.2f%%\"></i>", p,
                         total > 0 ? 100 * parts[p] / total : 0);
         ff_html_add(html, "</div></td><td>");
         ff_html_number(html, total, FF_UNIT_SECONDS);
         ff_html_add(html, "</td>");
-        for (int p = 0; p < PARTS; p++) {
+        for (int p = 0; p < FF_RUN_TIMES; p++) {
             ff_html_add(html, "<td>");
             ff_html_number(html, parts[p] > 0 ? parts[p] : NAN, FF_UNIT_SECONDS);
             if (parts[p] > 0)
@@ -334,27 +285,22 @@ static void add_style(ff_html *html) {
     ff_html_add(html, "</style>\n");
 }
 
-static void make_page(ff_html *html, const ff_run_log *runs, size_t count) {
+void ff_page_begin(ff_html *html, const char *title, size_t more) {
     ff_html_add(html, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                       "<title>");
-    ff_html_text(html, runs[0].name);
-    if (count > 1) ff_html_add(html, " and %zu more", count - 1);
+    ff_html_text(html, title);
+    if (more) ff_html_add(html, " and %zu more", more);
     ff_html_add(html, "</title>\n");
     add_style(html);
-    ff_html_add(html, "</head><body>\n<h1>Training report</h1>\n<section class=\"cards\">\n");
-    for (size_t i = 0; i < count; i++) add_card(html, &runs[i], i);
-    ff_html_add(html, "</section>\n");
-    add_charts(html, runs, count);
-    add_times(html, runs, count);
-    add_details(html, runs, count);
-    add_settings(html, runs, count);
-    ff_html_add(html, "<p class=\"pale\">fftrain %s</p>\n</body></html>\n", ff_version);
+    ff_html_add(html, "</head><body>\n");
 }
 
-static ff_status save(const char *path, const ff_html *html, ff_error *error) {
+ff_status ff_page_end(ff_html *html, const char *path, uint64_t *bytes, ff_error *error) {
     ff_file *file = NULL;
     ff_status status;
+    ff_html_add(html, "<p class=\"pale\">fftrain %s</p>\n</body></html>\n", ff_version);
+    if (bytes) *bytes = html->text.length;
     if (html->failure.status != FF_OK)
         return ff_fail(error, html->failure.status, "%s: %s", path, html->failure.message);
     FF_TRY_DONE(ff_file_replace(&file, path, error));
@@ -365,6 +311,16 @@ done:
     return status;
 }
 
+static void add_body(ff_html *html, const ff_run_log *runs, size_t count) {
+    ff_html_add(html, "<h1>Training report</h1>\n<section class=\"cards\">\n");
+    for (size_t i = 0; i < count; i++) add_card(html, &runs[i], i);
+    ff_html_add(html, "</section>\n");
+    add_charts(html, runs, count);
+    add_times(html, runs, count);
+    add_details(html, runs, count);
+    add_settings(html, runs, count);
+}
+
 ff_status ff_page_write(const char *path, const char *const *runs, size_t count, uint64_t *bytes,
                         ff_error *error) {
     ff_run_log *logs;
@@ -372,9 +328,9 @@ ff_status ff_page_write(const char *path, const char *const *runs, size_t count,
     ff_status status = FF_OK;
     FF_TRY(ff_alloc(&logs, count, sizeof *logs, "the runs", error));
     for (size_t i = 0; i < count; i++) FF_TRY_DONE(ff_run_log_read(&logs[i], runs[i], error));
-    make_page(&html, logs, count);
-    if (bytes) *bytes = html.text.length;
-    FF_TRY_DONE(save(path, &html, error));
+    ff_page_begin(&html, logs[0].name, count - 1);
+    add_body(&html, logs, count);
+    FF_TRY_DONE(ff_page_end(&html, path, bytes, error));
 done:
     for (size_t i = 0; i < count; i++) ff_run_log_free(&logs[i]);
     free(logs);

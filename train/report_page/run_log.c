@@ -108,7 +108,21 @@ static ff_status read_evaluation(ff_run_log *run, const char *folder, ff_error *
     return status;
 }
 
-ff_status ff_run_log_read(ff_run_log *run, const char *path, ff_error *error) {
+const char *ff_run_log_setting(const ff_buffer *recipe, const char *name, size_t *length) {
+    const size_t named = strcspn(name, " ");
+    const char *at = recipe->bytes;
+    while (at && *at) {
+        const size_t whole = strcspn(at, "\n");
+        if (whole > named + 3 && !strncmp(at, name, named) && !strncmp(at + named, " = ", 3)) {
+            *length = whole - named - 3;
+            return at + named + 3;
+        }
+        at += whole + (at[whole] == '\n');
+    }
+    return NULL;
+}
+
+static ff_status read_run(ff_run_log *run, const char *path, bool brief, ff_error *error) {
     struct stat info;
     char *log = NULL;
     ff_status status;
@@ -117,13 +131,22 @@ ff_status ff_run_log_read(ff_run_log *run, const char *path, ff_error *error) {
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return read_log(run, path, error);
     FF_TRY_DONE(ff_path_join(&log, path, "log.jsonl", error));
     FF_TRY_DONE(read_log(run, log, error));
+    FF_TRY_DONE(read_part(&run->recipe, path, "recipe.txt", error));
+    if (brief) goto done;
     FF_TRY_DONE(read_evaluation(run, path, error));
     FF_TRY_DONE(read_part(&run->worst, path, "worst.png", error));
     FF_TRY_DONE(read_part(&run->inputs, path, "inputs.png", error));
-    FF_TRY_DONE(read_part(&run->recipe, path, "recipe.txt", error));
 done:
     free(log);
     return status;
+}
+
+ff_status ff_run_log_read(ff_run_log *run, const char *path, ff_error *error) {
+    return read_run(run, path, false, error);
+}
+
+ff_status ff_run_log_read_brief(ff_run_log *run, const char *path, ff_error *error) {
+    return read_run(run, path, true, error);
 }
 
 void ff_run_log_free(ff_run_log *run) {

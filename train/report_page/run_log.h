@@ -22,12 +22,17 @@ typedef struct ff_run_log {
 /* `path`: the folder, or a log. FF_IO; FF_BAD_DATA where it has no epoch and no start of a run. The
  * caller frees the log, after a failure too. */
 FF_MUST_USE ff_status ff_run_log_read(ff_run_log *run, const char *path, ff_error *error);
+/* The same of the log and the recipe alone. */
+FF_MUST_USE ff_status ff_run_log_read_brief(ff_run_log *run, const char *path, ff_error *error);
 void ff_run_log_free(ff_run_log *run);
 
 /* A number of an event; NaN where there is none, or NULL is given. */
 double ff_run_log_number(const json_t *event, const char *key);
 /* A text of an event; "" where there is none. */
 const char *ff_run_log_text(const json_t *event, const char *key);
+/* The value of an option in a run's recipe, *length bytes of its text; NULL: the option is as by
+ * default. The name ends before a blank or at its end. */
+const char *ff_run_log_setting(const ff_buffer *recipe, const char *name, size_t *length);
 /* Epoch `i`'s number of a name. */
 static inline double ff_run_log_at(const ff_run_log *run, size_t i, const char *key) {
     return ff_run_log_number(json_array_get(run->epochs, i), key);
