@@ -291,6 +291,7 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
 static ff_status decide_early(running *run, bool *stops, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     const bool goes_on = run->state.totals.steps < ff_trainer_total_steps(trainer);
+    if (!trainer->options->patience) return FF_OK;
     *stops = goes_on && ff_patience_over(&run->state, trainer->options->patience);
     FF_TRY(ff_job_take(trainer->options->job, stops, sizeof *stops, error));
     if (*stops) ff_patience_say(&run->state.totals, run->result.early);
