@@ -49,12 +49,8 @@ static const char epilogue[] =
 /* The folder where a failed run kept whole shards or statistics, allocated; NULL where it kept
  * none. */
 static char *kept_in(const ff_error *error, const ff_settings *settings, const char *output) {
-    char *folder = NULL;
-    if (ff_format(&folder, NULL, "%.*s.partial", (int)ff_path_length(output), output) == FF_OK &&
-        ff_path_exists("%s", folder))
-        return folder;
-    free(folder);
-    folder = NULL;
+    char *folder = ff_command_kept(output);
+    if (folder) return folder;
     if (error->status == FF_INTERRUPTED && settings->part.count &&
         ff_part_base_length(output, &settings->part) &&
         ff_part_counts_path(&folder, output, &settings->part, NULL) == FF_OK &&
