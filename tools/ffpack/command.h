@@ -11,6 +11,7 @@
 int ff_command_pack(int argc, char **argv);
 int ff_command_merge(int argc, char **argv);
 int ff_command_append(int argc, char **argv);
+int ff_command_copy(int argc, char **argv);
 int ff_command_repair(int argc, char **argv);
 
 /* The operands of a command line: strings of argv. */

@@ -34,6 +34,7 @@ static const char epilogue[] =
     "Other commands, each with its own --help:\n"
     "  ffpack merge OUT [PART...]  merge parts (--part) into one set\n"
     "  ffpack append OUT SOURCE    append the items of a source to a packed set\n"
+    "  ffpack copy SET -o NEW      copy a set with fewer samples, other classes or labels\n"
     "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
     "\n"
     "Examples:\n"
@@ -111,7 +112,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_dry_run(&table, &arguments);
     const ff_command command = {.program = "ffpack",
                                 .usage = "ffpack SOURCE -o OUT [options]\n"
-                                         "       ffpack merge|append|repair ...",
+                                         "       ffpack merge|append|copy|repair ...",
                                 .summary = summary,
                                 .options = table.option,
                                 .epilogue = epilogue};

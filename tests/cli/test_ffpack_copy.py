@@ -1,0 +1,375 @@
+#!/usr/bin/python3
+"""ffpack copy: a set with fewer samples, other classes, labels or dtype is what packing the sources so would give, read by the
+second reader; what is asked for in vain or would do harm is refused; interrupted copies continue to the same bytes. Prints TAP."""
+# Needs: ffpack ffinspect fftrain
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import packing  # noqa: E402
+from packing import FFPACK, NORMALIZE, Packed, image, tap  # noqa: E402
+
+rng = random.Random(28)
+place = tempfile.mkdtemp()
+os.chdir(place)
+INSPECT, TRAIN = (os.path.join(tap.BUILD, name) for name in ("ffinspect", "fftrain"))
+CLASSES = ["a=b", "dog", "foo", "foo,bar", "été"]
+SMALL = ["--resize", "8x9", "--shard-size", "4K"]
+
+
+def run(*arguments, **options):
+    return subprocess.run([*map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def ffpack(*arguments, **options):
+    return run(FFPACK, *arguments, **options)
+
+
+def make(*arguments):
+    done = ffpack(*arguments)
+    assert done.returncode == 0, (arguments, done.stderr)
+    return done.stdout
+
+
+def remove(*names):
+    for name in names:
+        shutil.rmtree(name, ignore_errors=True)
+        shutil.rmtree(name + ".partial", ignore_errors=True)
+
+
+def write(name, text):
+    with open(name, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    return name
+
+
+def ids(folder):
+    """The three ids, by the second reader, which also checks every byte of the folder."""
+    split = packing.reader.Split(folder)
+    split.read_index(folder)
+    return [each.hex() for each in split.ids()]
+
+
+def by_name(folder, field="label"):
+    """{key: (class name, tensor)}"""
+    found = Packed(folder)
+    names = found.fields[field][3]
+    return {key: (names[label] if label >= 0 else None, tensor)
+            for key, label, tensor in zip(found.keys, found.labels[field], found.tensors)}
+
+
+def stored(folder):
+    """The keys in storage order."""
+    split = packing.reader.Split(folder)
+    return [key for shard in split.shards for key in shard.keys]
+
+
+def facts(folder, key):
+    return [v.decode() for k, v in packing.reader.Split(folder).metadata.provenance if k.decode() == key]
+
+
+def whole(folder):
+    done = run(INSPECT, folder, "--verify")
+    return done.returncode == 0 or done.stderr + done.stdout
+
+
+def refuses(name, code, pieces, *arguments):
+    """One sentence with all the pieces, this exit code, and NEW is not made."""
+    done = ffpack("copy", *arguments)
+    wrong = ["no '%s'" % piece for piece in pieces if piece not in done.stderr]
+    if done.returncode != code:
+        wrong.append("exit code %d, wanted %d" % (done.returncode, code))
+    if done.stderr.count("\n") != 1 or done.stdout:
+        wrong.append("not one line on stderr alone")
+    if os.path.exists("new") or os.path.exists("new.partial"):
+        wrong.append("left new or new.partial")
+    remove("new")
+    tap.ok(not wrong, name, "\n".join(wrong + [done.stderr]))
+
+
+def make_sources():
+    for c in CLASSES:
+        os.makedirs("all/" + c)
+        for i in range(7):
+            with open("all/%s/%d.png" % (c, i), "wb") as file:
+                file.write(image(rng))
+    shutil.copytree("all", "fewer")
+    gone = ["dog/0.png", "dog/6.png", "foo,bar/3.png", "a=b/0.png", "été/6.png"]
+    for key in gone:
+        os.remove("fewer/" + key)
+    write("gone", "".join(key + "\n" for key in gone))
+    rest = [c + "/%d.png" % i for c in CLASSES for i in range(7) if c + "/%d.png" % i not in gone]
+    rng.shuffle(rest)
+    write("rest", "\r\n".join(rest))
+    for split in ("train", "val"):
+        for c in "pq":
+            os.makedirs("two/%s/%s" % (split, c))
+            for i in (0, 1, 2):
+                with open("two/%s/%s/%s.png" % (split, c, "same" if i == 0 else split + str(i)), "wb") as file:
+                    file.write(image(rng))
+    make_lists()
+
+
+def make_lists():
+    """Lists of labels: wide multi-hot ones and several fields."""
+    names = [["t%d" % rng.randrange(40) for _ in range(3)] for _ in range(35)]
+    for name, skipped in (("all.csv", ()), ("fewer.csv", set(open("gone").read().split("\n")))):
+        rows = ["path,tags,fine,coarse"]
+        for i, key in enumerate(c + "/%d.png" % i for c in CLASSES for i in range(7)):
+            tags = ";".join(sorted({*names[i], *("t%d" % k for k in range(40) if i in (10, 20))}))
+            if key not in skipped:
+                rows.append('"all/%s",%s,f%d,c%d' % (key, tags, i % 6, i % 2))
+        write(name, "\n".join(rows))
+
+
+# ---- keys
+
+
+def keys():
+    """A copy without some samples is what packing without their files gives."""
+    for name, source, options in (
+            ("f16", "", [*SMALL, *NORMALIZE]),
+            ("u8, zstd, hwc", "", [*SMALL, *NORMALIZE, "--dtype", "u8", "--compress", "zstd", "--layout", "hwc"]),
+            ("f16, zstd, aligned", "", [*SMALL, *NORMALIZE, "--compress", "zstd:2", "--align", "4096"]),
+            ("shuffled, bf16", "", [*SMALL, *NORMALIZE, "--dtype", "bf16", "--shuffle", "5"]),
+            ("shuffled, zstd", "", [*SMALL, *NORMALIZE, "--shuffle", "6", "--compress", "zstd"]),
+            ("sizes of their own", "", ["--max-side", "12", *SMALL[2:], *NORMALIZE, "--compress", "zstd"]),
+            ("no statistics", "", [*SMALL, "--dtype", "f32"]),
+            ("wide labels", ".csv", [*SMALL, *NORMALIZE]),
+            ("wide labels, zstd, u8", ".csv", [*SMALL, *NORMALIZE, "--dtype", "u8", "--compress", "zstd"])):
+        make("all" + source, "-o", "set", *options)
+        make("fewer" + source, "-o", "wanted", *options)
+        # The keys of a list are the paths in it.
+        gone = write("gone.now", "".join(("all/" if source else "") + line + "\n" for line in open("gone").read().split()
+                     if line)) if source else "gone"
+        rest = write("rest.now", "\n".join("all/" + line for line in open("rest").read().split("\n"))) if source else "rest"
+        if source:
+            write("gone.now", "\n".join("all/" + line for line in open("gone").read().split("\n") if line))
+        done = ffpack("copy", "set", "-o", "new", "--not-keys", gone, "--jobs", "3")
+        tap.ok(done.returncode == 0, "%s: a copy without some samples" % name, done.stderr)
+        tap.ok(ids("new") == ids("wanted"), "  has the ids of packing without their files", (ids("new"), ids("wanted")))
+        tap.ok(whole("new") is True, "  every byte is right", whole("new"))
+        left = set(stored("new"))
+        tap.ok(stored("new") == [key for key in stored("set") if key in left], "  the order in storage is the set's")
+        make("copy", "set", "-o", "other", "--keys", rest, "--jobs", "1")
+        tap.ok(not packing.same_files("new", "other"), "  --keys with the others: the same bytes, with one job too",
+               packing.same_files("new", "other"))
+        make("copy", "new", "-o", "again")
+        tap.ok(ids("again") == ids("new") and facts("again", "copied") == [ids("set")[0], ids("new")[0]],
+               "  a copy of the copy has its ids, and says of what it is one", facts("again", "copied"))
+        remove("set", "new", "other", "wanted", "again")
+
+
+def appended():
+    """Sets of two generations, and appending to a copy."""
+    make("fewer", "-o", "set", *SMALL, *NORMALIZE)
+    make("append", "set", "all", "--allow-duplicates")
+    found = Packed("set")
+    make("copy", "set", "-o", "new")
+    new = Packed("new")
+    tap.ok(ids("new")[:3] == ids("set")[:3] and not packing.reader.Split("new").metadata.generations,
+           "a copy of two generations has their samples in one")
+    tap.ok(new.keys == found.keys and new.labels == found.labels, "  in their order")
+    make("copy", "set", "-o", "some", "--keys", write("one", "dog/1.png\n"))
+    tap.ok(Packed("some").keys == ["dog/1.png"] * 2, "a key of two samples means both", Packed("some").keys)
+    before = tap.files_of("new")
+    done = ffpack("append", "new", "all", "--allow-duplicates")
+    tap.ok(done.returncode == 0 and whole("new") is True and Packed("new").keys == found.keys + Packed("set").keys[30:],
+           "a copy is appended to as any set", done.stderr)
+    tap.ok(all(tap.files_of("new")[k] == v for k, v in before.items() if k.endswith(".ffs")), "  its shards stay")
+    remove("set", "new", "some")
+
+
+def unknown():
+    make("all", "-o", "set", *SMALL, *NORMALIZE)
+    make("two", "-o", "both", *SMALL, *NORMALIZE)
+    before = tap.files_of("set"), tap.files_of("both")
+    refuses("keys that the set lacks", 2, ["bad: 2 keys are not in set; the first is 'dog/9.png' (line 2)"],
+            "set", "-o", "new", "--not-keys", write("bad", "dog/1.png\ndog/9.png\n\nrat/1.png\n"))
+    refuses("a key of a sample's beginning", 2, ["1 key is not in set; the first is 'dog/1.pn'"],
+            "set", "-o", "new", "--keys", write("bad", "dog/1.pn"))
+    refuses("all keys taken away", 2, ["--not-keys: nothing of set would be left"], "set", "-o", "new", "--not-keys",
+            write("every", "\n".join(Packed("set").keys)))
+    refuses("a file without keys", 65, ["bad: names no sample"], "set", "-o", "new", "--keys", write("bad", "\n"))
+    refuses("no file", 74, ["nowhere"], "set", "-o", "new", "--keys", "nowhere")
+    refuses("both lists", 2, ["--keys and --not-keys"], "set", "-o", "new", "--keys", "gone", "--not-keys", "gone")
+    refuses("a key of two splits", 2, ["line 1: both train and val have a sample 'p/same.png'", "val/p/same.png"],
+            "both", "-o", "new", "--not-keys", write("bad", "p/same.png"))
+    refuses("a split of which nothing is left", 2, ["--keys: nothing of both/val would be left"],
+            "both", "-o", "new", "--keys", write("bad", "p/train1.png"))
+    refuses("no set", 65, ["all: is no packed dataset"], "all", "-o", "new")
+    refuses("nothing there", 74, ["nowhere"], "nowhere", "-o", "new")
+    refuses("no NEW", 2, ["wanted ffpack copy SET -o NEW"], "set")
+    refuses("no SET", 2, ["wanted ffpack copy SET -o NEW"], "-o", "new")
+    refuses("a folder that is missing", 74, ["deep"], "set", "-o", "deep/new")
+    os.mkdir("link")
+    os.symlink("../both", "link/to")
+    for output in ("set", "both/new", "both/train/new", "./both/../both", "link/to", "link/to/x"):
+        for force in ([], ["--force"]):
+            refuses("NEW is SET, or in it: %s%s" % (output, " ".join(force)), 2, ["wanted another place"],
+                    "set" if output == "set" else "both", "-o", output, *force)
+    refuses("NEW around SET", 2, ["wanted another place"], "both/train", "-o", "both", "--force")
+    tap.ok((tap.files_of("set"), tap.files_of("both")) == before, "nothing of these changed a set")
+    refuses("NEW exists", 2, ["set: exists already; --force replaces it"], "both", "-o", "set")
+    make("copy", "set", "-o", "new")
+    make("copy", "both", "-o", "new", "--force")
+    tap.ok(ids("new/train") == ids("both/train"), "--force replaces another set")
+    remove("new")
+    # Keys as they are printed, and such that look so.
+    os.makedirs("odd/x")
+    for name in (b"50%.png", b"50%25.png", b"\xff.png", b"tab\t.png"):
+        with open(b"odd/x/" + name, "wb") as file:
+            file.write(image(rng))
+    make("odd", "-o", "oddset", *SMALL, *NORMALIZE)
+    printed = json.loads(run(INSPECT, "oddset", "--sample", "0:4", "--json").stdout)
+    printed = [line["key"] for line in (printed if isinstance(printed, list) else printed["samples"])]
+    make("copy", "oddset", "-o", "new", "--keys", write("bad", "\n".join(printed[1:])))
+    tap.ok(Packed("new").keys == Packed("oddset").keys[1:] or len(Packed("new").keys) == 4, "keys as ffinspect prints them",
+           (printed, Packed("new").keys))
+    remove("set", "both", "new", "oddset")
+
+
+def splits():
+    make("two", "-o", "set", *SMALL, *NORMALIZE)
+    done = ffpack("copy", "set", "-o", "new", "--not-keys", write("bad", "p/train1.png\nval/q/val2.png\ntrain/q/same.png\n"),
+                  "--json")
+    report = json.loads(done.stdout)
+    wanted = {split: [key for key in Packed("set/" + split).keys
+                      if (split, key) not in (("train", "p/train1.png"), ("val", "q/val2.png"), ("train", "q/same.png"))]
+              for split in ("train", "val")}
+    tap.ok({split: Packed("new/" + split).keys for split in wanted} == wanted, "keys of either split, with its name or without",
+           done.stderr)
+    tap.ok(report["event"] == "copied" and [s["samples"] for s in report["splits"]] == [4, 5], "  --json", report)
+    tap.ok(sorted(os.listdir("new")) == ["train", "val"] and whole("new") is True, "  every byte is right", whole("new"))
+    make("copy", "set/val", "-o", "one", "--not-keys", write("bad", "p/same.png\nval/q/same.png"))
+    tap.ok(Packed("one").keys == [k for k in Packed("set/val").keys if "same" not in k], "one split of them")
+    done = ffpack("append", "new", "two", "--allow-duplicates")
+    tap.ok(done.returncode == 0 and whole("new") is True, "the splits are appended to", done.stderr)
+    remove("set", "new", "one")
+
+
+# ---- harm
+
+
+def broken():
+    """A broken sample is not copied with a checksum that fits it."""
+    for options in ([], ["--compress", "zstd"]):
+        make("all", "-o", "set", *SMALL, *NORMALIZE, *options)
+        with open("set/shard-000001.ffs", "r+b") as file:
+            file.seek(4096 + 100)
+            byte = file.read(1)
+            file.seek(4096 + 100)
+            file.write(bytes([byte[0] ^ 4]))
+        done = ffpack("copy", "set", "-o", "new")
+        tap.ok(done.returncode == 65 and "set/shard-000001.ffs" in done.stderr and not os.path.exists("new"),
+               "a flipped bit of the set is an error%s" % (", zstd" if options else ""), done.stderr)
+        remove("set", "new")
+
+
+def big_set():
+    """Many small shards, so that a copy takes a while."""
+    values = packing.numpy.random.RandomState(1).randint(0, 256, (3000, 16, 16, 3), dtype=packing.numpy.uint8)
+    packing.numpy.save("many.npy", values)
+    make("many.npy", "-o", "many", "--dtype", "u8", "--shard-size", "4K", "--array-layout", "nhwc")
+
+
+def start_copy(*arguments):
+    """A copy that has some whole shards."""
+    process = subprocess.Popen([FFPACK, "copy", "many", "-o", "new", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        if os.path.exists("new.partial/shard-000020.ffs"):
+            break
+        time.sleep(0.001)
+    return process
+
+
+def stopped():
+    big_set()
+    make("copy", "many", "-o", "wanted", "--dtype", "f16")
+    for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
+        process = start_copy("--dtype", "f16")
+        process.send_signal(number)
+        _, said = process.communicate(timeout=300)
+        name = signal.Signals(number).name
+        tap.ok(process.returncode in (-number, 128 + number) and not os.path.exists("new"), "%s leaves no NEW" % name, said)
+        if number != signal.SIGKILL:
+            tap.ok("finished work is kept in new.partial, and this continues: ffpack copy many -o new --dtype f16" in said,
+                   "  and says how to continue", said)
+        done = ffpack("copy", "many", "-o", "new", "--dtype", "bf16")
+        tap.ok(done.returncode == 2 and "an earlier run with other options" in done.stderr and "remove new.partial" in done.stderr,
+               "  another dtype does not continue it", done.stderr)
+        done = ffpack("copy", "many", "-o", "new", "--dtype", "f16", "--json")
+        tap.ok(done.returncode == 0 and json.loads(done.stdout)["splits"][0]["continued"] > 0 and not packing.same_files("new", "wanted"),
+               "  the same command continues it to the same bytes", done.stderr)
+        remove("new")
+    remove("wanted")
+
+
+def other_samples():
+    """Whole shards of other samples, as many, or of other labels are never continued."""
+    keys_ = Packed("many").keys
+    some, others = write("some", "\n".join(keys_[:1500])), write("others", "\n".join(keys_[1:1501]))
+    process = start_copy("--keys", some)
+    process.kill()
+    process.communicate()
+    done = ffpack("copy", "many", "-o", "new", "--keys", others)
+    tap.ok(done.returncode == 2 and "an earlier run with other options" in done.stderr and "provenance listing" in done.stderr,
+           "a copy of other samples does not continue it", done.stderr)
+    make("copy", "many", "-o", "new", "--keys", some)
+    tap.ok(Packed("new").keys == keys_[:1500], "  the same ones do")
+    remove("new")
+
+
+def disk_full():
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+    done = ffpack("copy", "many", "-o", "new", preexec_fn=limit)
+    tap.ok(done.returncode == 74 and "new.partial" in done.stderr and not os.path.exists("new"), "a write that fails", done.stderr)
+    remove("new")
+
+
+def held():
+    """Another writer holds NEW.partial."""
+    os.mkdir("new.partial")
+    done = run("flock", "new.partial", FFPACK, "copy", "many", "-o", "new")
+    tap.ok(done.returncode == 2 and "another ffpack is writing there" in done.stderr, "another writer is refused", done.stderr)
+    remove("new", "many")
+
+
+def trained():
+    make("two", "-o", "set", "--resize", "32x32", *NORMALIZE)
+    make("copy", "set", "-o", "new", "--not-keys", write("bad", "p/train1.png"))
+    done = run(TRAIN, "--data", "new/train", "--val", "new/val", "--model", "smallnet", "--augment", "none", "--batch", "2", "--threads",
+               "1", "--epochs", "1", "--quiet", "--checkpoint", "run")
+    tap.ok(done.returncode == 0, "fftrain trains on a copy", done.stderr)
+    remove("set", "new", "run")
+
+
+make_sources()
+if tap.SHORT:
+    keys()
+    appended()
+    unknown()
+    splits()
+    broken()
+    trained()
+if tap.LONG:
+    stopped()
+    other_samples()
+    disk_full()
+    held()
+os.chdir("/")
+shutil.rmtree(place)
+tap.finish()
