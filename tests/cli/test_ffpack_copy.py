@@ -117,6 +117,9 @@ def make_sources():
                 with open("two/%s/%s/%s.png" % (split, c, "same" if i == 0 else split + str(i)), "wb") as file:
                     file.write(image(rng))
     make_lists()
+    random_ = packing.numpy.random.RandomState(2)
+    packing.numpy.savez("many.npz", x=random_.randint(0, 256, (9, 6, 7, 3), dtype=packing.numpy.uint8),
+                        y=packing.numpy.arange(9) * 1000)
 
 
 def make_lists():
@@ -143,17 +146,14 @@ def keys():
             ("shuffled, bf16", "", [*SMALL, *NORMALIZE, "--dtype", "bf16", "--shuffle", "5"]),
             ("shuffled, zstd", "", [*SMALL, *NORMALIZE, "--shuffle", "6", "--compress", "zstd"]),
             ("sizes of their own", "", ["--max-side", "12", *SMALL[2:], *NORMALIZE, "--compress", "zstd"]),
-            ("no statistics", "", [*SMALL, "--dtype", "f32"]),
+            ("measured statistics, u8, zstd", "", [*SMALL, "--dtype", "u8", "--compress", "zstd"]),
             ("wide labels", ".csv", [*SMALL, *NORMALIZE]),
             ("wide labels, zstd, u8", ".csv", [*SMALL, *NORMALIZE, "--dtype", "u8", "--compress", "zstd"])):
         make("all" + source, "-o", "set", *options)
-        make("fewer" + source, "-o", "wanted", *options)
+        make("fewer" + source, "-o", "wanted", *options, *([] if "--mean" in options else ["--stats-from", "set"]))
         # The keys of a list are the paths in it.
-        gone = write("gone.now", "".join(("all/" if source else "") + line + "\n" for line in open("gone").read().split()
-                     if line)) if source else "gone"
-        rest = write("rest.now", "\n".join("all/" + line for line in open("rest").read().split("\n"))) if source else "rest"
-        if source:
-            write("gone.now", "\n".join("all/" + line for line in open("gone").read().split("\n") if line))
+        gone, rest = (write(name + ".now", "\n".join("all/" + line for line in open(name).read().split("\n") if line))
+                      if source else name for name in ("gone", "rest"))
         done = ffpack("copy", "set", "-o", "new", "--not-keys", gone, "--jobs", "3")
         tap.ok(done.returncode == 0, "%s: a copy without some samples" % name, done.stderr)
         tap.ok(ids("new") == ids("wanted"), "  has the ids of packing without their files", (ids("new"), ids("wanted")))
@@ -231,11 +231,16 @@ def unknown():
             file.write(image(rng))
     make("odd", "-o", "oddset", *SMALL, *NORMALIZE)
     printed = json.loads(run(INSPECT, "oddset", "--sample", "0:4", "--json").stdout)
-    printed = [line["key"] for line in (printed if isinstance(printed, list) else printed["samples"])]
-    make("copy", "oddset", "-o", "new", "--keys", write("bad", "\n".join(printed[1:])))
-    tap.ok(Packed("new").keys == Packed("oddset").keys[1:] or len(Packed("new").keys) == 4, "keys as ffinspect prints them",
-           (printed, Packed("new").keys))
-    remove("set", "both", "new", "oddset")
+    printed = [sample["key"] for sample in printed["splits"][0]["sample"]]
+    stored_ = Packed("oddset").keys
+    refuses("a key that is also another one's with %XX", 2, ["line 1: 'x/50%25.png' is a sample's key", "as %25"],
+            "oddset", "-o", "new", "--keys", write("bad", "x/50%25.png"))
+    for line, key in (("x/50%.png", "x/50%.png"), ("x/50%2525.png", "x/50%25.png"), (printed[2], stored_[2]),
+                      (printed[3], stored_[3]), (stored_[2], stored_[2]), (stored_[3], stored_[3])):
+        make("copy", "oddset", "-o", "new", "--keys", write("bad", line))
+        tap.ok(Packed("new").keys == [key], "the key %r" % line, Packed("new").keys)
+        remove("new")
+    remove("set", "both", "oddset")
 
 
 def splits():
@@ -250,11 +255,157 @@ def splits():
            done.stderr)
     tap.ok(report["event"] == "copied" and [s["samples"] for s in report["splits"]] == [4, 5], "  --json", report)
     tap.ok(sorted(os.listdir("new")) == ["train", "val"] and whole("new") is True, "  every byte is right", whole("new"))
-    make("copy", "set/val", "-o", "one", "--not-keys", write("bad", "p/same.png\nval/q/same.png"))
-    tap.ok(Packed("one").keys == [k for k in Packed("set/val").keys if "same" not in k], "one split of them")
+    make("copy", "set/val", "-o", "alone", "--not-keys", write("bad", "p/same.png\nval/q/same.png"))
+    tap.ok(Packed("alone").keys == [k for k in Packed("set/val").keys if "same" not in k], "one split of them")
     done = ffpack("append", "new", "two", "--allow-duplicates")
     tap.ok(done.returncode == 0 and whole("new") is True, "the splits are appended to", done.stderr)
-    remove("set", "new", "one")
+    remove("set", "new", "alone")
+
+
+# ---- classes and labels
+
+
+def names_of(folder, field="label"):
+    return Packed(folder).fields[field][3]
+
+
+def classes():
+    """Renamed, merged and added classes; pixels, keys and all other labels stay."""
+    make("all", "-o", "set", *SMALL, *NORMALIZE)
+    old = by_name("set")
+
+    def edited(name, wanted, change, *options):
+        done = ffpack("copy", "set", "-o", "new", *options)
+        if not tap.ok(done.returncode == 0, name, done.stderr):
+            return
+        tap.ok(names_of("new") == wanted, "  its classes, in their order", names_of("new"))
+        tap.ok(by_name("new") == {key: (change.get(c, c), t) for key, (c, t) in old.items()}, "  every sample's class and pixels")
+        tap.ok(whole("new") is True and Packed("new").keys == list(old), "  every byte is right", whole("new"))
+        remove("new")
+
+    edited("two renamed classes", ["x=y", "cat", "foo", "foo,bar", "été"], {"dog": "cat", "a=b": "x=y"},
+           "--rename-class", "dog=cat", "--rename-class", "a=b=x=y")
+    edited("two that change places", ["dog", "a=b", "foo", "foo,bar", "été"], {"dog": "a=b", "a=b": "dog"},
+           "--rename-class", "dog=t", "--rename-class", "a=b=dog", "--rename-class", "t=a=b")
+    edited("merged into a new one", ["a=b", "words", "foo,bar"], {"dog": "words", "foo": "words", "été": "words"},
+           "--merge-class", "dog,foo,été=words")
+    edited("merged into one of them", ["a=b", "foo", "foo,bar", "été"], {"dog": "foo"}, "--merge-class", "dog,foo=foo")
+    edited("merged into another one", ["foo", "foo,bar", "été"], {"dog": "été", "a=b": "été"}, "--merge-class", "a=b,dog=été")
+    edited("a class with a comma", ["a=b", "dog", "foo", "été"], {"foo,bar": "a=b"}, "--merge-class", "foo,bar=a=b")
+    edited("several merges", ["dog", "all"], {c: "all" for c in CLASSES if c != "dog"},
+           "--merge-class", "foo,bar,a=b=foo", "--merge-class", "été,foo=all")
+    edited("a merge of what was renamed", ["cat", "foo", "foo,bar", "été"], {"dog": "cat", "a=b": "cat"},
+           "--merge-class", "a=b,cat=cat", "--rename-class", "dog=cat")
+    edited("added classes", CLASSES + ["zebra", "ant"], {}, "--add-class", "zebra", "--add-class", "ant")
+    os.makedirs("more/zebra")
+    with open("more/zebra/1.png", "wb") as file:
+        file.write(image(rng))
+    make("copy", "set", "-o", "new", "--add-class", "zebra")
+    done = ffpack("append", "new", "more")
+    tap.ok(done.returncode == 0 and by_name("new")["zebra/1.png"][0] == "zebra" and whole("new") is True,
+           "a new class is appended to such a copy", done.stderr)
+    done = ffpack("append", "set", "more")
+    tap.ok(done.returncode == 2 and "ffpack copy set -o NEW --add-class 'zebra'" in done.stderr, "an append without it says how",
+           done.stderr)
+    remove("new")
+    for name, pieces, options in (
+            ("a new name that is a class", ["a class 'foo' already", "--merge-class dog=foo"], ["--rename-class", "dog=foo"]),
+            ("an unknown class", ["has no class 'dig' in its field label; did you mean dog?"], ["--rename-class", "dig=cat"]),
+            ("an unknown class to merge", ["has no class 'dig'"], ["--merge-class", "foo,dig,été=x"]),
+            ("a class merged twice", ["has no class 'dog'"], ["--merge-class", "dog,foo=x", "--merge-class", "dog,été=y"]),
+            ("no NEW name", ["is not OLD=NEW"], ["--rename-class", "dog="]),
+            ("no '='", ["is not OLD,OLD=NEW"], ["--merge-class", "dog,foo"]),
+            ("an added class that is there", ["a class 'dog' already"], ["--add-class", "dog"])):
+        refuses(name, 2, pieces, "set", "-o", "new", *options)
+    remove("set")
+    make("all.csv", "-o", "set", *SMALL, *NORMALIZE)
+    refuses("several fields", 2, ["has the label fields tags, fine, coarse; wanted --label FIELD"],
+            "set", "-o", "new", "--rename-class", "c0=C")
+    refuses("a field of another kind", 2, ["label field tags is multi-hot"], "set", "-o", "new", "--rename-class", "t1=T", "--label",
+            "tags")
+    make("copy", "set", "-o", "new", "--merge-class", "f0,f5=f", "--label", "fine")
+    change = {"f0": "f", "f5": "f"}
+    tap.ok(by_name("new", "fine") == {k: (change.get(c, c), t) for k, (c, t) in by_name("set", "fine").items()}
+           and by_name("new", "coarse") == by_name("set", "coarse") and Packed("new").labels["tags"] == Packed("set").labels["tags"]
+           and whole("new") is True, "one field of several is merged, the others stay")
+    remove("set", "new")
+    make("many.npz", "-o", "set", *NORMALIZE)
+    refuses("classes without names", 2, ["the classes of label field label have no names"], "set", "-o", "new", "--merge-class", "1,2=3")
+    remove("set")
+
+
+def relabelled():
+    make("all", "-o", "set", *SMALL, *NORMALIZE)
+    old = by_name("set")
+
+    def given(name, text, change, *options):
+        done = ffpack("copy", "set", "-o", "new", "--labels", write("labels.csv", text), *options)
+        wanted = {k: (change.get(k, c), t) for k, (c, t) in old.items()}
+        tap.ok(done.returncode == 0 and by_name("new") == wanted and whole("new") is True, name, done.stderr)
+        remove("new")
+
+    given("corrected labels", 'dog/0.png,été\n"foo,bar/2.png",dog\n', {"dog/0.png": "été", "foo,bar/2.png": "dog"})
+    given("with a header, as numbers, and without an ending", "key,note,label\ndog/0,x,2\nété/1,y,-1\n",
+          {"dog/0.png": "foo", "été/1.png": None})
+    given("the copy's classes", "dog/0.png\tcat\nfoo/0.png\tdog\n", {**{k: "cat" if c == "été" else c for k, (c, _) in old.items()},
+                                                                        "dog/0.png": "cat", "foo/0.png": "dog"},
+          "--rename-class", "été=cat")
+    refuses("a class that the set lacks", 65, ["--labels: labels.csv: ", "cow"], "set", "-o", "new", "--labels",
+            write("labels.csv", "dog/0.png,cow\n"))
+    refuses("keys that the set lacks", 2, ["--labels: labels.csv: 2 lines name no sample of the copy of set; the first is 'rat/1'"],
+            "set", "-o", "new", "--labels", write("labels.csv", "dog/0.png,foo\nrat/1,dog\nrat/2,dog\n"))
+    refuses("a key that is not copied", 2, ["1 line names no sample of the copy"], "set", "-o", "new", "--not-keys", "gone", "--labels",
+            write("labels.csv", "dog/0.png,foo\ndog/1.png,foo\n"))
+    refuses("a sample of two classes", 65, ["two classes"], "set", "-o", "new", "--labels",
+            write("labels.csv", "dog/0.png,foo\ndog/0.png,été\n"))
+    remove("set")
+    make("two", "-o", "set", *SMALL, *NORMALIZE)
+    make("copy", "set", "-o", "new", "--labels", write("labels.csv", "p/train1.png,q\nval/p/same.png,q\nq/val2.png,p\n"))
+    wrong = {split: {k for k, v in by_name("new/" + split).items() if v != by_name("set/" + split)[k]} for split in ("train", "val")}
+    tap.ok(wrong == {"train": {"p/train1.png"}, "val": {"p/same.png", "q/val2.png"}}, "labels of either split", wrong)
+    remove("new")
+    refuses("a key of two splits", 2, ["both train and val have a sample 'p/same.png'"], "set", "-o", "new", "--labels",
+            write("labels.csv", "p/same.png,q\n"))
+    remove("set")
+    make("many.npz", "-o", "set", *NORMALIZE)
+    labels = Packed("set").labels["label"]
+    keys_ = Packed("set").keys
+    make("copy", "set", "-o", "new", "--labels", write("labels.csv", "%s,77\n%s,-1\n" % (keys_[1], keys_[4])))
+    tap.ok(Packed("new").labels["label"] == [77 if i == 1 else -1 if i == 4 else v for i, v in enumerate(labels)],
+           "numbers of classes without names")
+    remove("new")
+    refuses("names for them", 2, ["are numbers without names"], "set", "-o", "new", "--labels", write("labels.csv", keys_[1] + ",dog\n"))
+    remove("set")
+
+
+# ---- dtype
+
+
+def dtypes():
+    """From u8: what packing the sources with that dtype gives, bit for bit."""
+    for name, source, options in (("chw", "all", [*SMALL, *NORMALIZE]),
+                                  ("hwc, zstd", "all", [*SMALL, *NORMALIZE, "--layout", "hwc", "--compress", "zstd"]),
+                                  ("zstd, shuffled", "all", [*SMALL, *NORMALIZE, "--compress", "zstd:3", "--shuffle", "3"]),
+                                  ("gray", "all", [*SMALL, "--mode", "gray", "--mean", "0.3", "--std", "0.2"]),
+                                  ("sizes of their own, zstd", "all", ["--max-side", "12", *SMALL[2:], *NORMALIZE, "--compress", "zstd"]),
+                                  ("measured statistics", "all", SMALL),
+                                  ("wide labels", "all.csv", [*SMALL, *NORMALIZE])):
+        make(source, "-o", "set", *options, "--dtype", "u8")
+        for dtype in ("f16", "bf16", "f32"):
+            make(source, "-o", "wanted", *options, "--dtype", dtype, *([] if "--mean" in options else ["--stats-from", "set"]))
+            done = ffpack("copy", "set", "-o", "new", "--dtype", dtype)
+            tap.ok(done.returncode == 0 and ids("new") == ids("wanted"), "u8 to %s: %s" % (dtype, name), done.stderr)
+            texts = [re.sub(rb"(?m)^(provenance|shards) .*\n", b"", packing.reader.Split(at).metadata.text) for at in ("new", "wanted")]
+            tap.ok(texts[0] == texts[1] and whole("new") is True, "  the metadata, the table of filters too", texts)
+            remove("wanted", "new")
+        remove("set")
+    make("all", "-o", "set", *SMALL, *NORMALIZE)
+    refuses("from f16", 2, ["--dtype f32: set holds f16 values; wanted a set of u8"], "set", "-o", "new", "--dtype", "f32")
+    remove("set")
+    packing.numpy.save("deep.npy", packing.numpy.zeros((3, 5, 6, 1), packing.numpy.uint16))
+    make("deep.npy", "-o", "set", "--dtype", "u16", "--range", "0,65535", "--mean", "0.5", "--std", "0.5")
+    refuses("from u16", 2, ["set holds u16 values"], "set", "-o", "new", "--dtype", "f16")
+    remove("set")
 
 
 # ---- harm
@@ -277,9 +428,9 @@ def broken():
 
 def big_set():
     """Many small shards, so that a copy takes a while."""
-    values = packing.numpy.random.RandomState(1).randint(0, 256, (3000, 16, 16, 3), dtype=packing.numpy.uint8)
+    values = packing.numpy.random.RandomState(1).randint(0, 256, (500, 16, 16, 3), dtype=packing.numpy.uint8)
     packing.numpy.save("many.npy", values)
-    make("many.npy", "-o", "many", "--dtype", "u8", "--shard-size", "4K", "--array-layout", "nhwc")
+    make("many.npy", "-o", "many", "--dtype", "u8", "--shard-size", "4K")
 
 
 def start_copy(*arguments):
@@ -319,7 +470,7 @@ def stopped():
 def other_samples():
     """Whole shards of other samples, as many, or of other labels are never continued."""
     keys_ = Packed("many").keys
-    some, others = write("some", "\n".join(keys_[:1500])), write("others", "\n".join(keys_[1:1501]))
+    some, others = write("some", "\n".join(keys_[:250])), write("others", "\n".join(keys_[1:251]))
     process = start_copy("--keys", some)
     process.kill()
     process.communicate()
@@ -327,7 +478,7 @@ def other_samples():
     tap.ok(done.returncode == 2 and "an earlier run with other options" in done.stderr and "provenance listing" in done.stderr,
            "a copy of other samples does not continue it", done.stderr)
     make("copy", "many", "-o", "new", "--keys", some)
-    tap.ok(Packed("new").keys == keys_[:1500], "  the same ones do")
+    tap.ok(Packed("new").keys == keys_[:250], "  the same ones do")
     remove("new")
 
 
@@ -352,7 +503,7 @@ def trained():
     make("two", "-o", "set", "--resize", "32x32", *NORMALIZE)
     make("copy", "set", "-o", "new", "--not-keys", write("bad", "p/train1.png"))
     done = run(TRAIN, "--data", "new/train", "--val", "new/val", "--model", "smallnet", "--augment", "none", "--batch", "2", "--threads",
-               "1", "--epochs", "1", "--quiet", "--checkpoint", "run")
+               "1", "--epochs", "1", "--quiet", "--out", "run")
     tap.ok(done.returncode == 0, "fftrain trains on a copy", done.stderr)
     remove("set", "new", "run")
 
@@ -363,6 +514,9 @@ if tap.SHORT:
     appended()
     unknown()
     splits()
+    classes()
+    relabelled()
+    dtypes()
     broken()
     trained()
 if tap.LONG:

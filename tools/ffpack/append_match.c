@@ -47,8 +47,10 @@ static ff_status map_names(ff_append_target *at, size_t index, const ff_field *o
                 if (!strcmp(own->class_name[i], set->class_name[k])) break;
         if (k == set->class_count)
             return ff_fail(error, FF_USAGE,
-                           "%s: has no class '%s' in its field %s; wanted only existing classes",
-                           at->folder, own->class_name[i], set->name);
+                           "%s: has no class '%s' in its field %s; wanted only existing classes; "
+                           "ffpack copy %s -o NEW --add-class '%s' makes a set that has it",
+                           at->folder, own->class_name[i], set->name, at->folder,
+                           own->class_name[i]);
         at->map.to[index][i] = k;
     }
     return FF_OK;

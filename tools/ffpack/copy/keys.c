@@ -24,11 +24,12 @@ static size_t decode(const char *text, char *to) {
     return bytes;
 }
 
-static ff_status add_form(ff_keys *keys, const char *key, size_t bytes, ff_error *error) {
+static ff_status add_form(ff_keys *keys, const char *key, size_t bytes, bool decoded,
+                          ff_error *error) {
     FF_TRY(ff_reserve(&keys->form, &keys->form_capacity, keys->form_count + 1, sizeof *keys->form,
                       "keys", error));
     keys->form[keys->form_count++] =
-        (ff_key_form){.key = key, .bytes = bytes, .line = keys->line_count - 1};
+        (ff_key_form){.key = key, .bytes = bytes, .line = keys->line_count - 1, .decoded = decoded};
     return FF_OK;
 }
 
@@ -37,10 +38,10 @@ static ff_status add_line(ff_keys *keys, const char *text, ff_error *error) {
                       "keys", error));
     keys->line[keys->line_count++].text = *text ? text : NULL;
     if (!*text) return FF_OK;
-    FF_TRY(add_form(keys, text, strlen(text), error));
-    if (!strchr(text, '%')) return FF_OK;
+    FF_TRY(add_form(keys, text, strlen(text), false, error));
     char *to = keys->decoded + (text - keys->text);
-    return add_form(keys, to, decode(text, to), error);
+    const size_t bytes = decode(text, to);
+    return bytes < strlen(text) ? add_form(keys, to, bytes, true, error) : FF_OK;
 }
 
 /* By bytes, a shorter key before those that begin with it. */
@@ -95,7 +96,14 @@ static ff_status look(ff_keys *keys, const char *split, const char *key, size_t 
                            "%s: line %zu: both %s and %s have a sample '%s'; wanted %s/%s or %s/%s",
                            keys->path, form->line + 1, line->split, split, line->text, line->split,
                            line->text, split, line->text);
+        if (line->split && line->decoded != form->decoded)
+            return ff_fail(
+                error, FF_USAGE,
+                "%s: line %zu: '%s' is a sample's key, and another one's with %%XX decoded; "
+                "wanted every %% of a key as %%25",
+                keys->path, form->line + 1, line->text);
         line->split = split;
+        line->decoded = form->decoded;
         *named = true;
     }
     return FF_OK;

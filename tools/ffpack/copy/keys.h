@@ -11,6 +11,7 @@
 typedef struct ff_key_form {
     const char *key;
     size_t bytes, line;
+    bool decoded;
 } ff_key_form;
 
 /* Zero-initialised; released with ff_keys_free. */
@@ -23,6 +24,7 @@ typedef struct ff_keys {
     struct ff_key_line {
         const char *text;  /* NULL: an empty line */
         const char *split; /* where a sample has this key; NULL: nowhere so far */
+        bool decoded;      /* it has the decoded spelling */
     } * line;              /* [line_count] */
 } ff_keys;
 
@@ -31,7 +33,8 @@ typedef struct ff_keys {
 FF_MUST_USE ff_status ff_keys_read(ff_keys *keys, const char *path, ff_error *error);
 
 /* *named = whether a line names this key of the split, which it then does not name in vain. `split`
- * must outlive the keys. FF_USAGE where the line names a sample of another split, too. */
+ * must outlive the keys. FF_USAGE where the line names a sample of another split, or by its other
+ * spelling another sample, too. */
 FF_MUST_USE ff_status ff_keys_look(ff_keys *keys, const char *split, const char *key, size_t bytes,
                                    bool *named, ff_error *error);
 
