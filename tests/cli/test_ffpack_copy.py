@@ -429,8 +429,8 @@ def broken():
 def big_set():
     """Many small shards, so that a copy takes a while."""
     values = packing.numpy.random.RandomState(1).randint(0, 256, (500, 16, 16, 3), dtype=packing.numpy.uint8)
-    packing.numpy.save("many.npy", values)
-    make("many.npy", "-o", "many", "--dtype", "u8", "--shard-size", "4K")
+    packing.numpy.savez("hundreds.npz", x=values, y=packing.numpy.arange(500) % 7)
+    make("hundreds.npz", "-o", "many", "--dtype", "u8", "--shard-size", "4K")
 
 
 def start_copy(*arguments):
@@ -479,6 +479,12 @@ def other_samples():
            "a copy of other samples does not continue it", done.stderr)
     make("copy", "many", "-o", "new", "--keys", some)
     tap.ok(Packed("new").keys == keys_[:250], "  the same ones do")
+    remove("new")
+    process = start_copy("--labels", write("labels.csv", "%s,3\n" % keys_[499]))
+    process.kill()
+    process.communicate()
+    done = ffpack("copy", "many", "-o", "new", "--labels", write("labels.csv", "%s,4\n" % keys_[499]))
+    tap.ok(done.returncode == 2 and "provenance listing" in done.stderr, "a copy of other labels does not continue it", done.stderr)
     remove("new")
 
 
