@@ -124,6 +124,7 @@ ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **te
     ff_entry entry = {.item = sample->item,
                       .offset = block->slots_used,
                       .bytes = payload_bytes,
+                      .checksum = sample->checksum,
                       .source_checksum = sample->source_checksum,
                       .key_offset = block->keys.length,
                       .key_bytes = (uint32_t)sample->key_bytes,
@@ -183,7 +184,8 @@ static ff_status compress(ff_block *block, ff_error *error) {
 ff_status ff_block_seal(ff_block *block, ff_error *error) {
     for (size_t i = 0; i < block->count; i++) {
         ff_entry *entry = &block->entry[i];
-        entry->checksum = ff_checksum(block->slots + entry->offset, entry->bytes);
+        if (!entry->checksum)
+            entry->checksum = ff_checksum(block->slots + entry->offset, entry->bytes);
     }
     return block->zstd && block->count ? compress(block, error) : FF_OK;
 }

@@ -19,6 +19,7 @@ typedef struct ff_block_sample {
     const void *key;        /* the source's name for it, up to FF_KEY_LIMIT_BYTES */
     size_t key_bytes;
     uint64_t source_checksum; /* XXH3-64 of the source's bytes (encoded image, or raw record) */
+    uint64_t checksum; /* XXH3-64 of the payload, of a sample that has one; 0 = from sealing */
     const void *const *label;
 } ff_block_sample;
 
@@ -35,8 +36,8 @@ void ff_block_reset(ff_block *block, uint64_t number);
 FF_MUST_USE ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **tensor,
                                    ff_error *error);
 
-/* Checksums every sample, filters and compresses. The block is then read-only until the next
- * reset. */
+/* Checksums every sample that has no checksum yet, filters and compresses. The block is then
+ * read-only until the next reset. */
 FF_MUST_USE ff_status ff_block_seal(ff_block *block, ff_error *error);
 
 /* A sealed block's content for the writer, valid until the next reset. Offsets in the entries are

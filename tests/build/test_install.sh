@@ -58,7 +58,7 @@ if command -v groff >/dev/null || command -v mandoc >/dev/null; then
     : >"$said"
     for program in ffpack ffinspect fftrain; do
         read_page "$here/share/man/man1/$program.1" >"$scratch/page"
-        case $program in ffpack) commands="merge append repair" ;; fftrain) commands="evaluate predict export report lr-find diff replay measure-net" ;; *) commands= ;; esac
+        case $program in ffpack) commands="merge append copy repair" ;; fftrain) commands="evaluate predict export report lr-find diff replay measure-net" ;; *) commands= ;; esac
         for command in '' $commands; do
             "$here/bin/$program" $command --help | grep -oE '^ +(-., )?--[a-z][a-z0-9-]*' | sed 's/.*--/--/' | while read -r option; do
                 grep -qE -- "^ +(-., )?$option( |$)" "$scratch/page" || echo "$program $command: $option is not in the man page"

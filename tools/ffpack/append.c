@@ -64,18 +64,12 @@ ff_status ff_append_open(ff_append **out, const char *path, ff_error *error) {
     return status;
 }
 
-static void free_map(ff_append_target *at) {
-    for (size_t i = 0; at->map.to && i < at->metadata.field_count; i++) free(at->map.to[i]);
-    free(at->map.to);
-    free(at->map.count);
-}
-
 void ff_append_close(ff_append **out) {
     ff_append *append = *out;
     if (!append) return;
     for (size_t i = 0; i < append->opened; i++) {
         ff_append_target *at = &append->target[i];
-        free_map(at);
+        ff_class_map_free(&at->map);
         free(at->folder);
         ff_metadata_free(&at->metadata);
         ff_close_file(&at->lock);
@@ -257,7 +251,7 @@ static ff_status append_in(ff_append *append, ff_run *job, const ff_split_rule *
         FF_TRY(ff_append_map_classes(at, &job->source->labels, job->source->path, error));
         FF_TRY(ff_append_describe(job, at, &split->metadata, error));
         split->earlier = at->samples;
-        ff_space_estimate(split, at->split->listing, NULL);
+        ff_space_estimate(split, ff_listing_key_bytes(at->split->listing), NULL);
     }
     if (append->target[0].unlocked) ff_notice(job->options, FF_UNLOCKED, append->path);
     if (!ff_append_kept(append))

@@ -45,13 +45,10 @@ ff_status ff_append_match_splits(ff_append *append, const ff_source *source, ff_
 
 /* ---- classes -------------------------------------------------------------------------------- */
 
-static ff_status map_names(const ff_append_target *at, size_t index, const ff_field *own,
+static ff_status map_names(ff_append_target *at, size_t index, const ff_field *own,
                            ff_error *error) {
     const ff_field *set = &at->metadata.field[index];
-    int64_t *to;
-    FF_TRY(ff_alloc(&to, own->class_count, sizeof *to, "classes", error));
-    at->map.to[index] = to;
-    at->map.count[index] = own->class_count;
+    FF_TRY(ff_class_map_add(&at->map, index, own->class_count, error));
     for (uint32_t i = 0; i < own->class_count; i++) {
         /* Mostly the same classes in the same order. */
         uint32_t k = i;
@@ -60,9 +57,11 @@ static ff_status map_names(const ff_append_target *at, size_t index, const ff_fi
                 if (!strcmp(own->class_name[i], set->class_name[k])) break;
         if (k == set->class_count)
             return ff_fail(error, FF_USAGE,
-                           "%s: has no class '%s' in its field %s; wanted only existing classes",
-                           at->folder, own->class_name[i], set->name);
-        to[i] = k;
+                           "%s: has no class '%s' in its field %s; wanted only existing classes; "
+                           "ffpack copy %s -o NEW --add-class '%s' makes a set that has it",
+                           at->folder, own->class_name[i], set->name, at->folder,
+                           own->class_name[i]);
+        at->map.to[index][i] = k;
     }
     return FF_OK;
 }
@@ -81,8 +80,7 @@ ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
     if (labels->field_count != set->field_count)
         return ff_fail(error, FF_USAGE, "%s: has %zu label fields, but %s has %zu", source,
                        labels->field_count, at->folder, set->field_count);
-    FF_TRY(ff_alloc(&at->map.to, set->field_count, sizeof *at->map.to, "classes", error));
-    FF_TRY(ff_alloc(&at->map.count, set->field_count, sizeof *at->map.count, "classes", error));
+    FF_TRY(ff_class_map_create(&at->map, set->field_count, error));
     for (size_t i = 0; i < set->field_count; i++) {
         const ff_field *own = &labels->field[i], *wanted = &set->field[i];
         if (strcmp(own->name, wanted->name) != 0 || own->kind != wanted->kind ||

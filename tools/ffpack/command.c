@@ -1,6 +1,6 @@
 #include "tools/ffpack/command.h"
 
-#include "format/base/memory.h"
+#include "format/base/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +51,15 @@ int ff_command_fail(const ff_error *error, const char *more, int argc, char **ar
     }
     fputc('\n', stderr);
     return ff_exit_code(error);
+}
+
+char *ff_command_kept(const char *output) {
+    char *folder = NULL;
+    if (ff_format(&folder, NULL, "%.*s.partial", (int)ff_path_length(output), output) == FF_OK &&
+        ff_path_exists("%s", folder))
+        return folder;
+    free(folder);
+    return NULL;
 }
 
 void ff_command_notice(void *context, const char *message) {

@@ -11,6 +11,7 @@
 int ff_command_pack(int argc, char **argv);
 int ff_command_merge(int argc, char **argv);
 int ff_command_append(int argc, char **argv);
+int ff_command_copy(int argc, char **argv);
 int ff_command_repair(int argc, char **argv);
 
 /* The operands of a command line: strings of argv. */
@@ -28,6 +29,10 @@ int ff_positionals_free(ff_positionals *operands);
 /* Prints "ffpack: SENTENCE[; more [argv]]" on stderr, the arguments quoted for a shell; returns the
  * exit code. `more` may be NULL, argc 0. */
 int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv);
+
+/* The folder OUT.partial where a failed run kept whole shards, allocated; NULL where there is
+ * none. */
+char *ff_command_kept(const char *output);
 
 /* One notice on stderr; the signature of ff_notices.tell. */
 void ff_command_notice(void *context, const char *message);

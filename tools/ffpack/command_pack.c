@@ -35,6 +35,7 @@ static const char epilogue[] =
     "Other commands, each with its own --help:\n"
     "  ffpack merge OUT [PART...]  merge parts (--part) into one set\n"
     "  ffpack append OUT SOURCE    append the items of a source to a packed set\n"
+    "  ffpack copy SET -o NEW      copy a set with fewer samples, other classes or labels\n"
     "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
     "\n"
     "Examples:\n"
@@ -50,12 +51,8 @@ static const char epilogue[] =
 /* The folder where a failed run kept whole shards or statistics, allocated; NULL where it kept
  * none. */
 static char *kept_in(const ff_error *error, const ff_settings *settings, const char *output) {
-    char *folder = NULL;
-    if (ff_format(&folder, NULL, "%.*s.partial", (int)ff_path_length(output), output) == FF_OK &&
-        ff_path_exists("%s", folder))
-        return folder;
-    free(folder);
-    folder = NULL;
+    char *folder = ff_command_kept(output);
+    if (folder) return folder;
     if (error->status == FF_INTERRUPTED && settings->part.count &&
         ff_part_base_length(output, &settings->part) &&
         ff_part_counts_path(&folder, output, &settings->part, NULL) == FF_OK &&
@@ -117,7 +114,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_dry_run(&table, &arguments);
     const ff_command command = {.program = "ffpack",
                                 .usage = "ffpack SOURCE -o OUT [options]\n"
-                                         "       ffpack merge|append|repair ...",
+                                         "       ffpack merge|append|copy|repair ...",
                                 .summary = summary,
                                 .options = table.option,
                                 .epilogue = epilogue,

@@ -78,8 +78,8 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_settings *settin
     return ff_metadata_add_provenance(metadata, "libtiff", text, error);
 }
 
-/* The 256 values of every channel, as planes of one row. */
-static ff_status add_table(ff_metadata *metadata, const ff_transform_spec *spec, ff_error *error) {
+/* As planes of one row. */
+ff_status ff_describe_table(ff_metadata *metadata, const ff_transform_spec *spec, ff_error *error) {
     ff_transform_spec planes = *spec;
     planes.layout = FF_CHW;
     ff_transform *transform;
@@ -126,7 +126,7 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_settings *settings,
         else if (plan->values != FF_VALUES_U8)
             metadata->filter = FF_FILTER_SHUFFLE;
         else
-            FF_TRY_DONE(add_table(metadata, &spec, error));
+            FF_TRY_DONE(ff_describe_table(metadata, &spec, error));
     }
     FF_TRY_DONE(copy_labels(metadata, &plan->source->labels, error));
     FF_TRY_DONE(add_provenance(metadata, settings, plan, split, origin, error));

@@ -16,4 +16,8 @@ FF_MUST_USE ff_status ff_describe_split(ff_metadata *metadata, const ff_settings
                                         const float *mean, const float *std, const char *origin,
                                         ff_error *error);
 
+/* Sets filter and table: the 256 values of every channel that the transform makes of u8 values. */
+FF_MUST_USE ff_status ff_describe_table(ff_metadata *metadata, const ff_transform_spec *spec,
+                                        ff_error *error);
+
 #endif

@@ -10,8 +10,10 @@
 static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
-} commands[] = {
-    {"merge", ff_command_merge}, {"append", ff_command_append}, {"repair", ff_command_repair}};
+} commands[] = {{"merge", ff_command_merge},
+                {"append", ff_command_append},
+                {"copy", ff_command_copy},
+                {"repair", ff_command_repair}};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -32,22 +32,12 @@ typedef struct pack {
 /* Files left by an interrupted run must belong to splits that this run writes: others would end up
  * in OUT. */
 static ff_status check_leftovers(const pack *job, const char *partial, ff_error *error) {
-    ff_names names;
-    FF_TRY(ff_names_read(&names, partial, NULL, error));
-    ff_status status = FF_OK;
-    bool alone = job->run.source->split_count == 1 && !*job->run.source->split[0].name;
-    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
-        const char *name = ff_names_at(&names, i);
-        bool shard = !strncmp(name, "shard-", 6) || !strncmp(name, "index.", 6) ||
-                     !strncmp(name, "part.", 5);
-        if (!strncmp(name, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME))) continue;
-        if (alone ? shard : ff_source_find(job->run.source, name) != NULL) continue;
-        status = ff_fail(error, FF_USAGE,
-                         "%s/%s: left by an earlier run with other options or another source; "
-                         "remove %s to start over",
-                         partial, name, partial);
-    }
-    ff_names_free(&names);
+    const ff_source *source = job->run.source;
+    const char **name;
+    FF_TRY(ff_alloc(&name, source->split_count, sizeof *name, "splits", error));
+    for (size_t i = 0; i < source->split_count; i++) name[i] = source->split[i].name;
+    ff_status status = ff_run_check_leftovers(partial, name, source->split_count, error);
+    free(name);
     return status;
 }
 
@@ -80,8 +70,8 @@ static ff_status report_splits(pack *job, ff_error *error) {
     }
     FF_TRY(describe_all(job, error));
     for (size_t i = 0; i < source->split_count; i++)
-        ff_space_estimate(&job->run.report->split[i], source->split[i].listing,
-                          &job->run.settings->part);
+        ff_space_estimate(&job->run.report->split[i],
+                          ff_listing_key_bytes(source->split[i].listing), &job->run.settings->part);
     return FF_OK;
 }
 

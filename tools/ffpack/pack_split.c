@@ -7,7 +7,6 @@
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/shuffle.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,26 +80,6 @@ static void clear_notes(slot *from) {
     from->note_count = 0;
 }
 
-/* Maps *label, a class of the source, to the set's number in *mapped. */
-static ff_status map_class(const pack_state *packing, size_t index, int64_t *mapped,
-                           const void **label, ff_error *error) {
-    const ff_class_map *map = packing->job->classes;
-    const ff_field *field = &packing->metadata->field[index];
-    if (!map->to[index]) return FF_OK;
-    bool wide = field->dtype == FF_I64;
-    int64_t value = wide ? (int64_t)ff_load_u64(*label) : (int32_t)ff_load_u32(*label);
-    if (value < -1 || value >= (int64_t)map->count[index])
-        return ff_fail(error, FF_BAD_DATA, "class %" PRId64 " of field %s, wanted -1 to %u", value,
-                       field->name, map->count[index] - 1);
-    if (value >= 0) value = map->to[index][value];
-    if (wide)
-        ff_store_u64(mapped, (uint64_t)value);
-    else
-        ff_store_u32(mapped, (uint32_t)value);
-    *label = mapped;
-    return FF_OK;
-}
-
 /* Refuses an item that the set has already. */
 static ff_status check_new(const pack_state *packing, const ff_item *item, uint64_t checksum,
                            ff_error *error) {
@@ -125,9 +104,9 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     for (size_t i = 0; i < metadata->field_count; i++) {
         label[i] = labels;
         if (packing->job->classes)
-            FF_TRY(map_class(packing, i,
-                             &packing->mapped[(size_t)worker * metadata->field_count + i],
-                             &label[i], error));
+            FF_TRY(ff_class_map_apply(packing->job->classes, &metadata->field[i], i,
+                                      &packing->mapped[(size_t)worker * metadata->field_count + i],
+                                      &label[i], error));
         labels += ff_field_bytes(&metadata->field[i]);
     }
     ff_block_sample entry = {.item = packing->first_item + number,
@@ -266,17 +245,24 @@ static uint64_t spare_slots(const ff_metadata *metadata, uint64_t jobs) {
     return spare < SPARE_SLOTS ? spare : SPARE_SLOTS;
 }
 
+size_t ff_pack_slot_count(const ff_metadata *metadata, uint64_t jobs) {
+    return (size_t)(jobs + spare_slots(metadata, jobs) + 1);
+}
+
+void ff_pack_hint_start_over(ff_status opened, const char *partial, ff_error *error) {
+    if (opened != FF_USAGE || !error) return;
+    size_t length = strlen(error->message);
+    snprintf(error->message + length, sizeof error->message - length, "; remove %s to start over",
+             partial);
+}
+
 static ff_status open_writer(pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     ff_status opened =
         job->sums ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
                   : ff_writer_open(&packing->writer, job->directory, metadata, job->part, error);
-    if (opened == FF_USAGE && error) {
-        size_t length = strlen(error->message);
-        snprintf(error->message + length, sizeof error->message - length,
-                 "; remove %s to start over", job->partial);
-    }
+    ff_pack_hint_start_over(opened, job->partial, error);
     FF_TRY(opened);
     if (!job->sums) return FF_OK;
     ff_writer_set_note(packing->writer, &packing->counted);
@@ -305,7 +291,7 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     FF_TRY(check_skipped(packing, error));
     uint64_t jobs = (uint64_t)job->settings->jobs, blocks = end - first ? end - first : 1;
     if (jobs > blocks) jobs = blocks;
-    packing->slot_count = jobs + spare_slots(metadata, jobs) + 1;
+    packing->slot_count = ff_pack_slot_count(metadata, jobs);
     FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
     FF_TRY(ff_alloc(&packing->sampler, jobs, sizeof *packing->sampler, "workers", error));
     FF_TRY(ff_alloc(&packing->label, jobs, sizeof *packing->label, "workers", error));

@@ -2,17 +2,12 @@
 #ifndef FF_FFPACK_PACK_SPLIT_H
 #define FF_FFPACK_PACK_SPLIT_H
 
+#include "tools/ffpack/class_map.h"
 #include "tools/ffpack/image/transform.h"
 #include "tools/ffpack/known.h"
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/sample.h"
 #include "tools/ffpack/skipped.h"
-
-/* Maps class numbers of the source to those of the set that it is appended to. */
-typedef struct ff_class_map {
-    int64_t **to; /* [field_count]: [number], or NULL where they are the same */
-    uint32_t *count;
-} ff_class_map;
 
 typedef struct ff_pack_split {
     const ff_settings *settings;
@@ -21,7 +16,7 @@ typedef struct ff_pack_split {
     const ff_source_split *split;
     const ff_transform *transform;
     const ff_part *part;         /* to pack; NULL = all of it */
-    const ff_class_map *classes; /* NULL = the source's numbers */
+    const ff_class_map *classes; /* to the numbers of the set appended to; NULL = they stay */
     const ff_known *known;       /* items that are refused; NULL = none */
     bool shards_only;            /* leave the index to the caller */
     /* If not NULL: empty, and filled with the sums of all samples. The metadata is then the
@@ -36,5 +31,12 @@ typedef struct ff_pack_split {
 
 /* Continues after the whole shards in the folder. Commits shards and index. */
 FF_MUST_USE ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error);
+
+/* How many blocks `jobs` workers have in memory: their own, those made ahead, and the one that is
+ * being written. */
+size_t ff_pack_slot_count(const ff_metadata *metadata, uint64_t jobs);
+
+/* Adds to a failed ff_writer_open of OUT.partial what the user can do. */
+void ff_pack_hint_start_over(ff_status opened, const char *partial, ff_error *error);
 
 #endif

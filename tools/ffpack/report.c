@@ -138,6 +138,7 @@ static void print_pass(const ff_report *report, FILE *out) {
 void ff_report_print(const ff_report *report, FILE *out) {
     fprintf(out, "%s%s (%s)",
             report->appended  ? "appended "
+            : report->copied  ? "copied "
             : report->kept    ? "kept "
             : report->dry_run ? "would pack "
                               : "packed ",
@@ -243,6 +244,7 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
         json_array_append_new(splits, split_of(report, &report->split[i]));
     json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:s}", "event",
                              report->appended  ? "appended"
+                             : report->copied  ? "copied"
                              : report->kept    ? "kept"
                              : report->dry_run ? "would_pack"
                                                : "packed",

@@ -29,7 +29,7 @@ typedef enum ff_pass { FF_PASS_NONE, FF_PASS_BEFORE, FF_PASS_WHILE_PACKING } ff_
 typedef struct ff_report {
     char *source, *output;
     const char *kind; /* static */
-    bool dry_run, appended;
+    bool dry_run, appended, copied;
     bool kept;             /* --part auto: the part was whole already */
     ff_part part;          /* count 0 = the whole set */
     bool statistics_known; /* false in a dry run that would compute them */

@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
+#include "format/layout.h"
 #include "tools/ffpack/describe.h"
 
 #include <stdlib.h>
@@ -36,6 +37,33 @@ ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *er
                    "-o: the output would lie in the source folder %s; wanted "
                    "another place",
                    source->path);
+}
+
+static bool is_named(const char *wanted, const char *const *name, size_t count) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++) found |= !strcmp(wanted, name[i]);
+    return found;
+}
+
+ff_status ff_run_check_leftovers(const char *partial, const char *const *name, size_t count,
+                                 ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, partial, NULL, error));
+    ff_status status = FF_OK;
+    const bool alone = count == 1 && !*name[0];
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *found = ff_names_at(&names, i);
+        bool shard = !strncmp(found, "shard-", 6) || !strncmp(found, "index.", 6) ||
+                     !strncmp(found, "part.", 5);
+        if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME))) continue;
+        if (alone ? shard : is_named(found, name, count)) continue;
+        status = ff_fail(error, FF_USAGE,
+                         "%s/%s: left by an earlier run with other options or another source; "
+                         "remove %s to start over",
+                         partial, found, partial);
+    }
+    ff_names_free(&names);
+    return status;
 }
 
 /* A random order needs random access. */

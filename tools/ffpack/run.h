@@ -37,6 +37,11 @@ FF_MUST_USE ff_status ff_run_split(ff_run *run, ff_pack_split *packing, ff_error
 
 void ff_run_close(ff_run *run);
 
+/* Refuses (FF_USAGE) files in OUT.partial that belong to none of the splits `name` [count] of a
+ * run; a single split without a name has its files there itself. */
+FF_MUST_USE ff_status ff_run_check_leftovers(const char *partial, const char *const *name,
+                                             size_t count, ff_error *error);
+
 /* The parent folder of OUT, allocated. */
 FF_MUST_USE ff_status ff_run_parent(char **parent, const char *output, ff_error *error);
 

@@ -27,7 +27,7 @@ static uint64_t bytes_of(const ff_metadata *metadata, uint64_t samples, uint64_t
     return index ? all + rows + shards * FF_SHARD_ROW_BYTES + FF_HEADER_BYTES + 4096 : all;
 }
 
-void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const ff_part *part) {
+void ff_space_estimate(ff_report_split *report, uint64_t key_bytes, const ff_part *part) {
     const ff_metadata *metadata = &report->metadata;
     uint32_t first = ff_metadata_first_shard(metadata), end = ff_metadata_shard_count(metadata);
     uint64_t items = metadata->items - ff_metadata_first_item(metadata), all = items;
@@ -43,9 +43,8 @@ void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const
     report->result.shard_count = shards;
     /* Keys of a part: its share of them. */
     double share = all ? (double)items / (double)all : 0;
-    report->result.file_bytes =
-        bytes_of(metadata, items, shards, (uint64_t)(share * (double)ff_listing_key_bytes(listing)),
-                 !(part && part->count));
+    report->result.file_bytes = bytes_of(
+        metadata, items, shards, (uint64_t)(share * (double)key_bytes), !(part && part->count));
 }
 
 ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,

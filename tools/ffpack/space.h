@@ -4,11 +4,11 @@
 #define FF_FFPACK_SPACE_H
 
 #include "tools/ffpack/pack.h"
-#include "tools/ffpack/source/listing.h"
 
 /* Fills the split's report with upper bounds of what packing it would produce: samples of different
- * sizes as large as allowed, nothing saved by zstd, nothing left out. */
-void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const ff_part *part);
+ * sizes as large as allowed, nothing saved by zstd, nothing left out. `key_bytes`: of all its keys.
+ */
+void ff_space_estimate(ff_report_split *report, uint64_t key_bytes, const ff_part *part);
 
 /* Adds up the report's splits, minus `there` bytes already written by an interrupted run, and
  * compares with the free space of the folder `place`. FF_IO where that is too little and the size

@@ -154,7 +154,7 @@ static ff_status check_path(const ff_source *source, ff_error *error) {
     if (!is_packed(path)) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
-        "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, ffpack merge OUT PART... merges parts",
+        "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, ffpack copy SET -o NEW edits a copy, ffpack merge OUT PART... merges parts",
         path);
 }
 

@@ -8,7 +8,7 @@
 static const char *const path_words[] = {"path",     "file",       "filename",  "file_name",
                                          "filepath", "image_path", "image",     "image_name",
                                          "img",      "img_path",   "image_file"};
-static const char *const name_words[] = {"id", "image_id", "imageid", "name"};
+static const char *const name_words[] = {"id", "image_id", "imageid", "name", "key"};
 /* These words mean an image in any column; "id" and "name" may be those of a class. */
 static const char *const image_words[] = {"image_id", "imageid"};
 static const char *const label_words[] = {"label", "labels",     "class",      "target", "targets",

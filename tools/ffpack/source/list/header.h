@@ -16,7 +16,7 @@ typedef struct ff_list_header {
 } ff_list_header;
 
 /* `names`: any cell may also be image_id, the first one also another word for names without a path
- * (id, name). */
+ * (id, name, key). */
 ff_list_header ff_list_header_find(const ff_table_row *row, bool names);
 /* Whether column `index` may hold labels: neither paths, splits nor an index. */
 bool ff_list_header_is_label(const ff_list_header *header, size_t index);

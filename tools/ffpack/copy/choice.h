@@ -1,0 +1,25 @@
+/* Which samples of a split a copy has, and where. Memory: 8 or 16 bytes a sample. Thread rule:
+ * read-only once made. */
+#ifndef FF_FFPACK_COPY_CHOICE_H
+#define FF_FFPACK_COPY_CHOICE_H
+
+#include "format/reader.h"
+#include "tools/ffpack/copy/keys.h"
+
+/* A place is a position in the copy's storage. */
+typedef struct ff_choice {
+    uint64_t count;
+    uint64_t *number;   /* [count]: the number of each place's sample in the set */
+    uint64_t *item;     /* [count]: its number in the copy; NULL: the place itself */
+    uint64_t key_bytes; /* of all its keys */
+} ff_choice;
+
+/* Chooses the samples that `keys` name, or with `others` all but these; NULL: all. Numbers and
+ * storage keep the set's order; a count of 0 is no failure. `split` is the split's name for
+ * ff_keys_look. The caller frees the choice, after a failure too. */
+FF_MUST_USE ff_status ff_choice_make(ff_choice *choice, ff_dataset *dataset, const char *split,
+                                     ff_keys *keys, bool others, ff_error *error);
+
+void ff_choice_free(ff_choice *choice);
+
+#endif

@@ -1,0 +1,27 @@
+/* The edits of a copy's classes: --rename-class A=B, --merge-class A,B=C, --add-class A. Each
+ * changes one label field of the copy's metadata, and the map from the set's numbers to the
+ * copy's; classes keep their order, without a gap. A name may hold ',' and '=': what is a class is
+ * read as one. Thread rule: one thread at a time. */
+#ifndef FF_FFPACK_COPY_CLASSES_H
+#define FF_FFPACK_COPY_CLASSES_H
+
+#include "tools/ffpack/class_map.h"
+
+typedef struct ff_class_edit {
+    ff_metadata *copy;
+    size_t field;
+    ff_class_map *map;
+    const char *path; /* of the set, for messages */
+} ff_class_edit;
+
+/* FF_USAGE where A is no class, or B is one already. */
+FF_MUST_USE ff_status ff_class_rename(const ff_class_edit *edit, const char *text, ff_error *error);
+
+/* C may be one of them, another class, or a new one, which takes the place of the first. FF_USAGE
+ * where one of A,B is no class. */
+FF_MUST_USE ff_status ff_class_merge(const ff_class_edit *edit, const char *text, ff_error *error);
+
+/* After the last class. FF_USAGE where it is one already. */
+FF_MUST_USE ff_status ff_class_append(const ff_class_edit *edit, const char *name, ff_error *error);
+
+#endif

@@ -1,0 +1,36 @@
+/* `ffpack copy SET -o NEW`: a packed set with fewer samples, other classes or labels, or another
+ * dtype, made from the set alone. Samples are copied as they are stored, with their checksums;
+ * --dtype alone changes their bytes. NEW is built as a packed set is: in NEW.partial, then renamed.
+ *
+ *   keys.c      which keys a file names
+ *   choice.c    which samples of a split that are, and where the copy stores them
+ *   classes.c   renamed, merged and added classes
+ *   labels.c    corrected labels
+ *   describe.c  the copy's metadata
+ *   split.c     writes the shards */
+#ifndef FF_FFPACK_COPY_H
+#define FF_FFPACK_COPY_H
+
+#include "format/base/options.h"
+#include "tools/ffpack/report.h"
+
+typedef struct ff_copy_options {
+    const char *set, *output;
+    const char *keys, *not_keys;       /* files; NULL: all samples; at most one of them */
+    ff_option_list rename, merge, add; /* edits of classes, made in this order */
+    const char *labels;                /* a file, or NULL */
+    const char *label;                 /* the field that these change; NULL: the only one */
+    bool converts;
+    ff_dtype dtype; /* of the copy where it converts */
+    bool force;
+    int jobs;
+    ff_notices notices;
+} ff_copy_options;
+
+/* Copies every split of the set. FF_USAGE where NEW exists (without force), or is in the set or
+ * around it. After a failure NEW is unchanged; whole shards are kept for the same command to
+ * continue. The caller frees the report, after a failure too. */
+FF_MUST_USE ff_status ff_copy_run(const ff_copy_options *options, ff_report *report,
+                                  ff_error *error);
+
+#endif

@@ -1,0 +1,22 @@
+/* The metadata of a copy. */
+#ifndef FF_FFPACK_COPY_DESCRIBE_H
+#define FF_FFPACK_COPY_DESCRIBE_H
+
+#include "tools/ffpack/copy/split.h"
+
+/* *copy = the metadata of a packed split, for `items` samples of one generation, without the
+ * provenance of which items it has. */
+FF_MUST_USE ff_status ff_copy_describe(ff_metadata *copy, const ff_dataset *dataset, uint64_t items,
+                                       ff_error *error);
+
+/* Plans the metadata for another dtype, and creates the transform of the samples, u8 values, into
+ * it: what packing the source with this dtype would have done. FF_USAGE where that is not so: the
+ * set `path` holds no u8 values, or others than ffpack's transforms of u8 images. */
+FF_MUST_USE ff_status ff_copy_convert(ff_metadata *copy, ff_dtype dtype, const char *path,
+                                      ff_transform **transform, ff_error *error);
+
+/* Records which set the copy is of, and what it has of it: so a run that continues another is
+ * refused where they differ. After everything else. */
+FF_MUST_USE ff_status ff_copy_record(const ff_copy_split *job, ff_error *error);
+
+#endif
