@@ -87,6 +87,20 @@ ff_status ff_metadata_append(ff_metadata *metadata, const uint8_t id[16], uint64
     return ff_metadata_check(metadata, error);
 }
 
+/* *field: the newer one's fields without the classes that were added since; the array alone is
+ * owned. */
+static ff_status earlier_fields(const ff_metadata *older, const ff_metadata *newer,
+                                ff_field **field, ff_error *error) {
+    FF_TRY(ff_alloc(field, newer->field_count, sizeof **field, "label fields", error));
+    for (size_t i = 0; i < newer->field_count; i++) {
+        ff_field *at = &(*field)[i];
+        *at = newer->field[i];
+        const uint32_t count = i < older->field_count ? older->field[i].class_count : 0;
+        if (at->kind == FF_FIELD_CLASS && count && count < at->class_count) at->class_count = count;
+    }
+    return FF_OK;
+}
+
 ff_status ff_metadata_continues(const ff_metadata *older, const uint8_t id[16],
                                 const ff_metadata *newer, const char *what, ff_error *error) {
     size_t count = older->generation_count;
@@ -105,6 +119,7 @@ ff_status ff_metadata_continues(const ff_metadata *older, const uint8_t id[16],
         then.height = older->height;
         then.width = older->width;
     }
+    FF_TRY(earlier_fields(older, newer, &then.field, error));
     ff_buffer own = {0}, wanted = {0};
     ff_status status = ff_metadata_write(older, &own, error);
     if (status == FF_OK) status = ff_metadata_write(&then, &wanted, error);
@@ -113,5 +128,6 @@ ff_status ff_metadata_continues(const ff_metadata *older, const uint8_t id[16],
     if (status == FF_BAD_DATA && error) error->status = status;
     ff_buffer_free(&own);
     ff_buffer_free(&wanted);
+    free(then.field);
     return status;
 }

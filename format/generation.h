@@ -32,7 +32,8 @@ FF_MUST_USE ff_status ff_metadata_append(ff_metadata *metadata, const uint8_t id
                                          uint64_t items, ff_error *error);
 
 /* Checks that `older`, whose text has this id, is the earlier generation that `newer` names: equal
- * except for items, later generations, later provenance and, where sizes vary, the largest sides.
+ * except for items, later generations, later provenance, classes added after the earlier ones and,
+ * where sizes vary, the largest sides.
  * FF_BAD_DATA naming the first difference; `what` is for the error message. */
 FF_MUST_USE ff_status ff_metadata_continues(const ff_metadata *older, const uint8_t id[16],
                                             const ff_metadata *newer, const char *what,

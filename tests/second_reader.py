@@ -201,9 +201,9 @@ class Metadata:
         first = begin + (k - shards) * self.per_shard
         return g, first, min(self.per_shard, ends[g][0] - first), range(begin, ends[g][0])
 
-    def view(self, items, generations, provenance, sides):
+    def view(self, items, generations, provenance, sides, classes):
         """The text that an earlier generation would have."""
-        out = []
+        out, fields, left = [], iter(classes), 0
         for line in self.text.split(b"\n"):
             if line.startswith(b"ffpack-metadata ") or line.startswith(b"x-"):
                 continue
@@ -217,6 +217,15 @@ class Metadata:
                 provenance -= provenance > 0
             elif line.startswith(b"shards "):
                 out.append(re.sub(rb"items=[0-9]+", b"items=%d" % items, line))
+            elif line.startswith(b"field "):
+                left = next(fields, 0)
+                kept = left and b" kind=class " in line
+                out.append(re.sub(rb"classes=[0-9]+$", b"classes=%d" % left, line) if kept else line)
+                left = left if kept else 1 << 32
+            elif line.startswith(b"class "):
+                if left:
+                    out.append(line)
+                left -= left > 0
             elif line.startswith(b"sample ") and self.variable:
                 out.append(re.sub(rb"height=[0-9]+ width=[0-9]+", b"height=%d width=%d" % sides, line))
             else:
@@ -229,7 +238,8 @@ class Metadata:
         want(g < len(self.generations) and self.generations[g][2] == xxh128(older.text),
              "metadata: names no generation of this set")
         want(older.height <= self.height and older.width <= self.width, "metadata: sides shrank")
-        shape = (older.items, g, len(older.provenance), (older.height, older.width))
+        shape = (older.items, g, len(older.provenance), (older.height, older.width), [len(f.classes) for f in older.fields])
+        want(all(len(a.classes) <= len(b.classes) for a, b in zip(older.fields, self.fields)), "metadata: classes are missing")
         want(older.view(*shape) == self.view(*shape), "metadata: generations differ")
 
     def line_compression(self, values, where):

@@ -94,10 +94,33 @@ check "is left out with --on-error skip" "$ffpack" append set2 $again bad --on-e
 check "  and listed by its number in the set" bash -c "cut -f 2-4 set2.skipped.tsv | grep -qx '$(printf '36\t36\tb/img0.png')'"
 check "  the rest is there" "$inspect" set2 --verify
 
+# ---- new classes come after the old ones
+mkdir -p new0/b new0/Z new0/aa; cp first/b/img0.png new0/Z/1.png; cp first/b/img1.JPG new0/b/2.png; cp first/b/img1.JPG new0/aa/3.png
+"$ffpack" first -o wider "${fixed[@]}" >/dev/null 2>&1; cp -r wider wider.old; "$ffpack" new0 -o alone0 "${fixed[@]}" >/dev/null 2>&1
+check "new classes are added" bash -c "'$ffpack' append wider new0 --new-classes >said"
+had=$("$dump" wider.old | head -n 1 | "$python" -c 'import json, sys; print(len(json.load(sys.stdin)["fields"][0]["classes"]))')
+check "  the summary names them" grep -q "wider: class $had of label is new: Z" said
+check "  they come after the others, whose numbers stay" "$python" compare.py "$dump" wider.old wider alone0
+check "  every byte is right" "$inspect" wider --verify
+check "  the second reader agrees" "$python" "$root/tests/second_reader.py" wider
+check "  no name changed" bash -c "'$dump' wider | head -n 1 >now; '$dump' wider.old | head -n 1 >then; '$python' -c 'import json
+a, b = (json.load(open(f))[\"fields\"][0][\"classes\"] for f in (\"then\", \"now\")); assert b[:len(a)] == a and len(b) == len(a) + 2, (a, b)'"
+cp wider/index.ffx index.was; rm wider/index.ffx
+check "  a lost index is rebuilt" bash -c "'$ffpack' repair wider && cmp wider/index.ffx index.was"
+check "a third generation knows them" "$ffpack" append wider new0 $again
+check "is right, too" "$inspect" wider --verify
+mkdir -p parts2/train/a parts2/train/b parts2/val/a parts2/val/b new2/train/c new2/val/c
+for f in train/a train/b val/a val/b; do cp first/b/img0.png parts2/$f/1.png; done; cp first/b/img1.JPG new2/train/c/3.png; cp first/b/img1.JPG new2/val/c/4.png
+"$ffpack" parts2 -o both "${fixed[@]}" >/dev/null 2>&1
+refuses "a new class of one split alone" 2 "--new-classes: both/train would have a class 'c' that the other splits of both;lack;--add-class" append both/train new2/train --new-classes
+check "of all splits together" "$ffpack" append both new2 --new-classes
+check "both splits have it" test "$("$inspect" both | grep -c 'one of 3 classes')" = 2
+check "are right" "$inspect" both --verify
+
 # ---- refusals: the set stays
 "$ffpack" first -o keep "${fixed[@]}" >/dev/null 2>&1; cp -r keep keep.old
 mkdir -p new/d && cp first/b/img0.png new/d
-refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field" append keep new
+refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field;or --new-classes" append keep new
 refuses "another dtype" 2 "appended samples must be like those of the set: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
 refuses "another size" 2 "keep: has;height=28;wanted;height=24" append keep more --center-crop 24
 refuses "another resize" 2 "size=32;size=33" append keep more --resize 33

@@ -304,9 +304,6 @@ def classes():
     done = ffpack("append", "new", "more")
     tap.ok(done.returncode == 0 and by_name("new")["zebra/1.png"][0] == "zebra" and whole("new") is True,
            "a new class is appended to such a copy", done.stderr)
-    done = ffpack("append", "set", "more")
-    tap.ok(done.returncode == 2 and "ffpack copy set -o NEW --add-class 'zebra'" in done.stderr, "an append without it says how",
-           done.stderr)
     remove("new")
     for name, pieces, options in (
             ("a new name that is a class", ["a class 'foo' already", "--merge-class dog=foo"], ["--rename-class", "dog=foo"]),

@@ -93,6 +93,35 @@ done = fftrain("--resume", "second/checkpoints/step-9")
 tap.ok(done.returncode == 0 and "130 of its 137" in done.stderr and "55 of its 115" in done.stderr and weights("second") == weights("second-other"),
        "a run on the second of three generations", done.stderr)
 
+# ---- new classes: a run keeps those with which it began; on another set with more it starts anew
+
+
+def photos(name, classes):
+    for c in classes:
+        os.makedirs("%s/%s" % (name, c))
+        for i in range(20):
+            with open("%s/%s/%s%d.ppm" % (name, c, name, i), "wb") as file:
+                file.write(b"P6\n12 12\n255\n" + rng.integers(0, 256, 432, dtype=numpy.uint8).tobytes())
+
+
+photos("pictures", "pr")
+photos("newer", "qr")
+ffpack("pictures", "-o", "named")
+NAMED = ["--data", "named", "--val", "none", *COMMON[2:]]
+done = fftrain(*NAMED, "--out", "two")
+shutil.copytree("two", "two-other", symlinks=True)
+resumed("two-other/checkpoints/step-3")
+ffpack("append", "named", "newer", "--new-classes")
+done = fftrain("--resume", "two/checkpoints/step-3")
+tap.ok(done.returncode == 0 and "40 of its 80 samples" in done.stderr and weights("two") == weights("two-other"),
+       "a set that got more classes is used as it was, with the classes that it had", done.stderr)
+done = fftrain(*(each for each in NAMED if each != "--quiet"), "--out", "three", "--weights", "two")
+tap.ok(done.returncode == 0 and "the head keeps its initial values" in done.stdout + done.stderr,
+       "a new run has all classes, and starts from the other one's weights but the head", done.stdout + done.stderr)
+subprocess.run([os.path.join(tap.BUILD, "ffpack"), "copy", "named", "-o", "copied", "--rename-class", "q=Q"], check=True, capture_output=True)
+done = fftrain("--resume", "two/checkpoints/step-3", "--data", "copied")
+tap.ok(done.returncode == 65 and "the run has other data" in done.stderr, "a run does not go on on a copy that has other samples", done.stderr)
+
 # ---- replay from the first step, where no checkpoint is before it
 done = fftrain(*COMMON, "--out", "replayed", "--data", "before", "--hash-every", 1)
 shutil.copytree("replayed", "young", symlinks=True)  # as if it was killed before its first checkpoint

@@ -124,6 +124,14 @@ static void continuing(void **state) {
     other.width++;
     assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA, "width=7");
     other.width--;
+    assert_ok(ff_metadata_add_class(&other, 0, "added", error));
+    assert_ok(ff_metadata_continues(&older, id, &other, "here", error));
+    other.field[0].class_name[0][0] ^= 1;
+    assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA, "class");
+    other.field[0].class_name[0][0] ^= 1;
+    other.field[0].class_count -= 2;
+    assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA, "classes=");
+    other.field[0].class_count += 2;
     assert_ok(ff_metadata_add_transform(&other, "later", error));
     assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA, "later");
     assert_fails(ff_metadata_continues(&newer, id, &older, "here", error), FF_BAD_DATA,

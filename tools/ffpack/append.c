@@ -222,6 +222,16 @@ static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *er
     return status;
 }
 
+static ff_status note_class(ff_report *report, const ff_append_target *at, const ff_field *field,
+                            uint32_t number, ff_error *error) {
+    char *note;
+    FF_TRY(ff_format(&note, error, "%s: class %u of %s is new: %s", at->folder, number, field->name,
+                     field->class_name[number]));
+    ff_status status = ff_names_add(&report->notes, note, strlen(note), error);
+    free(note);
+    return status;
+}
+
 /* Reports a split that an interrupted append has completed. */
 static ff_status report_done(const ff_append_target *at, ff_report_split *report,
                              const ff_notices *options, ff_error *error) {
@@ -232,6 +242,45 @@ static ff_status report_done(const ff_append_target *at, ff_report_split *report
     report->earlier = at->samples;
     ff_notice(options, "%s: has these items from the append that was interrupted", at->folder);
     return FF_OK;
+}
+
+/* Where a set has several splits, their classes stay the same ones. */
+static ff_status refuse_alone(const ff_append *append, const char *name, ff_error *error) {
+    const char *split = append->target[0].metadata.split;
+    if (append->count > 1 || !*split || strcmp(ff_path_base(append->path), split) != 0)
+        return FF_OK;
+    char *parent;
+    ff_set set = {0};
+    FF_TRY(ff_run_parent(&parent, append->path, error));
+    ff_status status = ff_set_find(&set, parent, error);
+    if (status == FF_OK && set.count > 1)
+        status = ff_fail(error, FF_USAGE,
+                         "--new-classes: %s would have a class '%s' that the other splits of %.*s "
+                         "lack; ffpack copy --add-class makes a set of which all have it",
+                         append->path, name, (int)ff_path_length(parent), parent);
+    ff_set_free(&set);
+    free(parent);
+    return status;
+}
+
+/* Matches the classes, and notes those that are new. */
+static ff_status map_classes(const ff_append *append, ff_append_target *at, ff_run *job,
+                             ff_error *error) {
+    ff_metadata before = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_metadata_copy(&before, &at->metadata, error));
+    FF_TRY_DONE(ff_append_map_classes(at, &job->source->labels, job->source->path,
+                                      job->settings->new_classes, error));
+    for (size_t i = 0; i < before.field_count; i++) {
+        const ff_field *field = &at->metadata.field[i];
+        for (uint32_t k = before.field[i].class_count; k < field->class_count; k++) {
+            FF_TRY_DONE(refuse_alone(append, field->class_name[k], error));
+            FF_TRY_DONE(note_class(job->report, at, field, k, error));
+        }
+    }
+done:
+    ff_metadata_free(&before);
+    return status;
 }
 
 static ff_status append_in(ff_append *append, ff_run *job, const ff_split_rule *rule,
@@ -248,7 +297,7 @@ static ff_status append_in(ff_append *append, ff_run *job, const ff_split_rule *
         ff_report_split *split;
         FF_TRY(ff_report_add_split(report, &split, error));
         FF_TRY(ff_copy_string(&split->directory, at->folder, error));
-        FF_TRY(ff_append_map_classes(at, &job->source->labels, job->source->path, error));
+        FF_TRY(map_classes(append, at, job, error));
         FF_TRY(ff_append_describe(job, at, &split->metadata, error));
         split->earlier = at->samples;
         ff_space_estimate(split, ff_listing_key_bytes(at->split->listing), NULL);

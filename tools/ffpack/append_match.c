@@ -45,7 +45,7 @@ ff_status ff_append_match_splits(ff_append *append, const ff_source *source, ff_
 
 /* ---- classes -------------------------------------------------------------------------------- */
 
-static ff_status map_names(ff_append_target *at, size_t index, const ff_field *own,
+static ff_status map_names(ff_append_target *at, size_t index, const ff_field *own, bool add,
                            ff_error *error) {
     const ff_field *set = &at->metadata.field[index];
     FF_TRY(ff_class_map_add(&at->map, index, own->class_count, error));
@@ -55,12 +55,14 @@ static ff_status map_names(ff_append_target *at, size_t index, const ff_field *o
         if (k >= set->class_count || strcmp(own->class_name[i], set->class_name[k]) != 0)
             for (k = 0; k < set->class_count; k++)
                 if (!strcmp(own->class_name[i], set->class_name[k])) break;
-        if (k == set->class_count)
-            return ff_fail(error, FF_USAGE,
-                           "%s: has no class '%s' in its field %s; wanted only existing classes; "
-                           "ffpack copy %s -o NEW --add-class '%s' makes a set that has it",
-                           at->folder, own->class_name[i], set->name, at->folder,
-                           own->class_name[i]);
+        if (k == set->class_count && add)
+            FF_TRY(ff_metadata_add_class(&at->metadata, index, own->class_name[i], error));
+        else if (k == set->class_count)
+            return ff_fail(
+                error, FF_USAGE,
+                "%s: has no class '%s' in its field %s; wanted only existing classes, or "
+                "--new-classes",
+                at->folder, own->class_name[i], set->name);
         at->map.to[index][i] = k;
     }
     return FF_OK;
@@ -75,7 +77,7 @@ static bool same_names(const ff_field *a, const ff_field *b) {
 
 /* The source's fields must be the set's; classes may be in another order or missing. */
 ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels, const char *source,
-                                ff_error *error) {
+                                bool add, ff_error *error) {
     const ff_metadata *set = &at->metadata;
     if (labels->field_count != set->field_count)
         return ff_fail(error, FF_USAGE, "%s: has %zu label fields, but %s has %zu", source,
@@ -101,7 +103,7 @@ ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
                 wanted->class_count ? "some" : "none",
                 wanted->class_count ? ": --classes-from " : "",
                 wanted->class_count ? at->folder : "");
-        FF_TRY(map_names(at, i, own, error));
+        FF_TRY(map_names(at, i, own, add, error));
     }
     return FF_OK;
 }

@@ -40,9 +40,10 @@ FF_MUST_USE ff_status ff_append_match_splits(ff_append *append, const ff_source 
                                              ff_error *error);
 
 /* Fills at->map: the source's fields must be the set's; classes may be in another order or missing.
- * `source` is for the error message. FF_USAGE naming the first difference. */
+ * With `add` those that the set lacks are added to at->metadata. `source` is for the error message.
+ * FF_USAGE naming the first difference. */
 FF_MUST_USE ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
-                                            const char *source, ff_error *error);
+                                            const char *source, bool add, ff_error *error);
 
 /* The next generation's metadata: the set's, with more items and their provenance. FF_USAGE where
  * packing the source alone would produce other samples than the set's. Fills at->listing. */

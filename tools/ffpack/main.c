@@ -40,7 +40,7 @@ static int refuse(const char *word) {
     ff_error error = {0};
     (void)!ff_fail(&error, FF_USAGE, "%s: is neither a command nor a file or folder; %s%s%s", word,
                    near ? "did you mean ffpack " : "the commands are ",
-                   near ? near : "merge, append and repair, and ffpack SOURCE -o OUT packs",
+                   near ? near : "merge, append, copy and repair, and ffpack SOURCE -o OUT packs",
                    near ? "?" : "");
     return ff_command_fail(&error, NULL, 0, NULL);
 }

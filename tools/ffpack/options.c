@@ -43,6 +43,8 @@ void ff_options_add_append(ff_option_table *table, ff_arguments *arguments) {
         {"allow-duplicates", 0, FF_OPTION_FLAG, NULL, &arguments->allow_duplicates, NULL, 0, 0,
          "append also items that OUT has already, under the same name and with the same bytes "
          "(default: refuse)"},
+        {"new-classes", 0, FF_OPTION_FLAG, NULL, &arguments->new_classes, NULL, 0, 0,
+         "add classes that OUT does not have after its own, whose numbers stay (default: refuse)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

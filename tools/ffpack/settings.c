@@ -253,6 +253,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .force = arguments->force,
                       .dry_run = arguments->dry_run,
                       .allow_duplicates = arguments->allow_duplicates,
+                      .new_classes = arguments->new_classes,
                       .dtype = ff_dtype_choice(arguments->dtype),
                       .layout = arguments->layout ? FF_HWC : FF_CHW,
                       .mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode],

@@ -20,7 +20,7 @@ typedef struct ff_arguments {
     bool stratify;
     const char *label; /* the label field to keep; NULL = all */
     const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
-    bool allow_empty_classes, allow_duplicates;
+    bool allow_empty_classes, allow_duplicates, new_classes;
     int dtype, layout, interpolation, on_error, alignment, progress;
     int mode;             /* -1 = not given */
     int array_layout;     /* of the source's arrays; -1 = not given */
@@ -66,8 +66,8 @@ typedef struct ff_settings {
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
-    ff_split_rule rule;    /* --split; owned */
-    bool allow_duplicates; /* of append */
+    ff_split_rule rule;                 /* --split; owned */
+    bool allow_duplicates, new_classes; /* of append */
     ff_dtype dtype;
     ff_layout layout;
     ff_geometry geometry;
