@@ -35,27 +35,30 @@ static void summarize(ff_runs_row *row) {
     row->status = ff_run_status(log);
 }
 
-/* Takes the run's path. A run without a line of its log yet, or with another's files, is told. */
-static ff_status add_run(ff_runs_table *table, char *path, ff_error *error) {
+/* Moves the row into the table. */
+static ff_status take_row(ff_runs_table *table, ff_runs_row *row, const char *path,
+                          ff_error *error) {
+    FF_TRY(ff_copy_string(&row->name, ff_path_base(path), error));
+    FF_TRY(ff_grow(&table->rows, table->count, sizeof *table->rows, "runs", error));
+    summarize(row);
+    table->rows[table->count++] = *row;
+    *row = (ff_runs_row){0};
+    return FF_OK;
+}
+
+/* A run whose log cannot be read, or has no line yet, is told. */
+static ff_status add_run(ff_runs_table *table, const char *path, ff_error *error) {
     ff_runs_row row = {0};
     ff_error why = {0};
     ff_status status = ff_run_log_read_brief(&row.log, path, &why);
-    if (status != FF_OK && status != FF_NO_MEMORY) {
+    if (status == FF_OK)
+        status = take_row(table, &row, path, error);
+    else if (status == FF_NO_MEMORY)
+        status = ff_fail(error, status, "%s", why.message);
+    else
         status = ff_buffer_printf(&table->left_out, error, "%s\n", why.message);
-    } else {
-        if (status == FF_OK) status = ff_copy_string(&row.name, ff_path_base(path), error);
-        if (status == FF_OK)
-            status = ff_grow(&table->rows, table->count, sizeof *table->rows, "runs", error);
-        if (status == FF_OK) {
-            summarize(&row);
-            table->rows[table->count++] = row;
-            free(path);
-            return FF_OK;
-        }
-    }
     ff_run_log_free(&row.log);
     free(row.name);
-    free(path);
     return status;
 }
 
@@ -68,10 +71,8 @@ static ff_status add_runs(ff_runs_table *table, ff_error *error) {
         if (entry->d_name[0] == '.') continue;
         status = ff_path_join(&path, table->folder, entry->d_name, error);
         if (status != FF_OK) break;
-        if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path))
-            status = add_run(table, path, error);
-        else
-            free(path);
+        if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path)) status = add_run(table, path, error);
+        free(path);
     }
     closedir(entries);
     return status;
