@@ -212,6 +212,13 @@ class Merge(Scenario):
         return super().judge(root, finished)
 
 
+class Copy(Scenario):
+    """A new set from a packed one, which is the source."""
+
+    def command(self, root):
+        return [FFPACK, "copy", self.source, "-o", f"{root}/out", "--jobs", "1"] + self.options
+
+
 class Append(Scenario):
     """OUT exists: each split is as before, perhaps with shards that no index names, or as after the append."""
 
@@ -283,6 +290,10 @@ def main():
         Append("append", source, first_generation, []).test()
     if tap.LONG:
         Merge("merge", source, parts, []).test()
+        packed = f"{work}/packed"
+        subprocess.run([FFPACK, source, "-o", packed, *raw], capture_output=True, check=True)
+        Copy("copy", packed, lambda root: None, ["--dtype", "f16"]).test()
+        Copy("copy with --force over an old set", packed, old_set, ["--dtype", "f32", "--force"]).test()
     shutil.rmtree(work)
     tap.finish()
 

@@ -195,8 +195,13 @@ class Change(Pack):
 for part in ["1/2", "2/2"]:
     run(["folder", *IMAGES, "--shard-size", "4K", "-o", "part" + part[0], "--part", part])
 run(["folder", *IMAGES, "--shard-size", "4K", "-o", "base"])
+run(["folder", *IMAGES, "--dtype", "u8", "--compress", "zstd", "-o", "squeezed"])
+with open("one.txt", "w") as file:
+    file.write("b/x.jpg")
 CASES = [Pack(*case) for case in CASES] + [
     Merge("merge", ["part1", "part2"]),
+    Pack("copy", ["copy", "base", "--not-keys", "one.txt"]),
+    Pack("copy of zstd", ["copy", "squeezed", "--dtype", "f16"]),
     Change("append", ["append", "--allow-duplicates", "folder.tar"], "base"),
     Change("repair", ["repair"], "base", "index.ffx"),
 ]
