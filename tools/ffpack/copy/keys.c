@@ -115,9 +115,11 @@ ff_status ff_keys_look(ff_keys *keys, const char *split, const char *key, size_t
     *named = false;
     FF_TRY(look(keys, split, key, bytes, named, error));
     if (!*split) return FF_OK;
-    ff_status status = ff_buffer_printf(&longer, error, "%s/", split);
-    if (status == FF_OK) status = ff_buffer_add(&longer, key, bytes, error);
-    if (status == FF_OK) status = look(keys, split, longer.bytes, longer.length, named, error);
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&longer, error, "%s/", split));
+    FF_TRY_DONE(ff_buffer_add(&longer, key, bytes, error));
+    FF_TRY_DONE(look(keys, split, longer.bytes, longer.length, named, error));
+done:
     ff_buffer_free(&longer);
     return status;
 }
