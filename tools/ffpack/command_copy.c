@@ -119,12 +119,13 @@ int ff_command_copy(int argc, char **argv) {
     ff_positionals operands;
     ff_report report = {0};
     ff_status status;
+    int code = 0;
     FF_TRY_DONE(ff_command_parse(&command, argc, argv, &operands, &error));
     if (operands.done) return ff_positionals_free(&operands);
     FF_TRY_DONE(check(&given, &operands, &error));
     FF_TRY_DONE(run(&given, &report, &error));
-done:;
-    const int code = status == FF_OK ? 0 : fail(&error, options->output, argc, argv);
+done:
+    if (status != FF_OK) code = fail(&error, options->output, argc, argv);
     ff_positionals_free(&operands);
     ff_report_free(&report);
     return code;
