@@ -164,7 +164,7 @@ check("--stratify: classes of 1 to 12 items", "many", "one", TWO, [(key, order.i
 
 for title, expression in (("its first group", r"/(p[0-9]+)_"), ("the whole match", r"^./p[0-9]+|é"), ("of a group that takes no part", r"/new(x)|p[0-9]+")):
     where = {key: drawn(key, TWO, 0, expression) for key, _, _ in flat}
-    check("--group-by: " + title, "flat", "one", TWO, flat, where, "--group-by", expression)
+    check("--group-by: " + title, "flat", "one", TWO, flat, where, "--group-by", expression, "--allow-empty-classes")
     groups = {}
     for key, split in where.items():
         groups.setdefault(re.search(expression, key).group(0), set()).add(split)
@@ -263,6 +263,21 @@ said("another rule does not continue it", ffpack(*LARGE, "-o", "cut", "--split-s
 said("--resume continues it", ffpack(*LARGE, "-o", "cut", "--resume"), 0, "there from the run that this one continued")
 tap.ok(not same_files("uncut", "cut"), "to the same bytes", same_files("uncut", "cut"))
 
+# ---- classes that a split lacks, names that come twice
+
+lone = make("lone", {"a": 30, "b": 30}, "z%d_%d.png") and next(key for key in ("rare/only%d.png" % i for i in range(100)) if drawn(key, TWO) == "val")
+os.makedirs("lone/rare")
+shutil.copy("lone/a/" + os.listdir("lone/a")[0], "lone/" + lone)
+said("training lacks a class", ffpack("lone", "-o", "lacks", "--split", words(TWO), *FIXED), 65, "--split: train has no item of 1 of the 3 classes, as rare; wanted --stratify")
+said("which may be", ffpack("lone", "-o", "lacks", "--split", words(TWO), "--allow-empty-classes", *FIXED), 0, "train has no item of 1 of the 3 classes, as rare")
+os.rename("lone/" + lone, "lone/" + next(key for key in ("rare/only%d.png" % i for i in range(100)) if drawn(key, TWO) == "train"))
+said("another split lacks one", ffpack("lone", "-o", "lacks2", "--split", words(TWO), *FIXED), 0, "val has no item of 1 of the 3 classes, as rare")
+with open("thrice.tsv", "w") as file:
+    file.writelines("%s\t%s\n" % ("flat/" + key, key[0]) for _ in range(3) for key, _, _ in flat[:9])
+sets = packed("names that come three times", "thrice.tsv", "thrice", [("train", 0.5), ("val", 0.5)], "--stratify")
+keys = [set(found.keys) for found in sets.values()]
+tap.ok(len(keys) == 2 and all(keys) and not keys[0] & keys[1], "each name is in one split", keys)
+
 # ---- append: the rule of the set
 
 packed("a set to append to", "flat", "set", TWO, "--split-seed", 2)
@@ -280,6 +295,9 @@ pair = make("pair", {"a": 12}, "y%d_%d.png")
 tap.ok({drawn(key, TWO, 2) for key, _, _ in pair} == {"train", "val"}, "items of both")
 said("a split of it alone", ffpack("append", "set/val", "pair"), 0, "in set/val")
 tap.ok(Packed("set/val").keys[-12:] == [key for key, _, _ in pair], "gets what is appended, whatever the rule says")
+os.makedirs("newer/new")
+shutil.copy("flat/a/p0_0.png", "newer/new/" + os.path.basename(one))
+said("a new class that not all splits would have is refused", ffpack("append", "set", "newer", "--new-classes"), 2, "would have a class 'new' in some of its splits alone")
 packed("a stratified set", "flat", "strict", TWO, "--stratify")
 said("an append to a stratified set is refused", ffpack("append", "strict", "extra"), 2, "--stratify", "append to one of its splits")
 os.makedirs("both")

@@ -245,7 +245,15 @@ static ff_status report_done(const ff_append_target *at, ff_report_split *report
 }
 
 /* Where a set has several splits, their classes stay the same ones. */
-static ff_status refuse_alone(const ff_append *append, const char *name, ff_error *error) {
+static ff_status refuse_alone(const ff_append *append, const ff_split_rule *rule, const char *name,
+                              ff_error *error) {
+    if (rule && rule->count > append->count)
+        return ff_fail(
+            error, FF_USAGE,
+            "--new-classes: %s would have a class '%s' in some of its splits alone, since "
+            "no new item belongs to the others; ffpack copy --add-class makes a set of "
+            "which all have it",
+            append->path, name);
     const char *split = append->target[0].metadata.split;
     if (append->count > 1 || !*split || strcmp(ff_path_base(append->path), split) != 0)
         return FF_OK;
@@ -274,7 +282,7 @@ static ff_status map_classes(const ff_append *append, ff_append_target *at, ff_r
     for (size_t i = 0; i < before.field_count; i++) {
         const ff_field *field = &at->metadata.field[i];
         for (uint32_t k = before.field[i].class_count; k < field->class_count; k++) {
-            FF_TRY_DONE(refuse_alone(append, field->class_name[k], error));
+            FF_TRY_DONE(refuse_alone(append, job->source->rule, field->class_name[k], error));
             FF_TRY_DONE(note_class(job->report, at, field, k, error));
         }
     }

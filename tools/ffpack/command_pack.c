@@ -35,7 +35,7 @@ static const char epilogue[] =
     "Other commands, each with its own --help:\n"
     "  ffpack merge OUT [PART...]  merge parts (--part) into one set\n"
     "  ffpack append OUT SOURCE    append the items of a source to a packed set\n"
-    "  ffpack copy SET -o NEW      copy a set with fewer samples, other classes or labels\n"
+    "  ffpack copy SET -o NEW      copy a set with fewer samples or other classes\n"
     "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
     "\n"
     "Examples:\n"

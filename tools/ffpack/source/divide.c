@@ -40,6 +40,11 @@ static void store_rank(unsigned char rank[RANK_BYTES], int64_t class, uint64_t h
     ff_store_be32(rank + 12, (uint32_t)hash);
 }
 
+static uint64_t hash_of(const void *rank) {
+    const unsigned char *hash = (const unsigned char *)rank + RANK_BYTES / 2;
+    return (uint64_t)ff_load_be32(hash) << 32 | ff_load_be32(hash + 4);
+}
+
 static ff_status rank_items(const ff_source *source, ff_listing *listing, ff_sorter *sorter,
                             ff_error *error) {
     class_label label = {0};
@@ -67,18 +72,24 @@ done:
 
 /* The items of one class, by their hashes. */
 typedef struct stratum {
-    uint64_t *number;
+    struct {
+        uint64_t number, hash;
+    } * item;
     size_t count, capacity;
     unsigned char rank[RANK_BYTES]; /* of one of them */
 } stratum;
 
-/* Cuts the items of a class. */
+/* Cuts the items of a class. Items of one name, whose hashes are equal, stay together. */
 static void cut(const ff_split_rule *rule, stratum *items, unsigned char *split_of) {
     size_t at = 0;
     for (size_t split = 0; split < rule->count; split++) {
         const double end = rule->share[split].up_to * (double)items->count + 0.5;
-        for (; at < items->count && at < (size_t)end; at++)
-            split_of[items->number[at]] = (unsigned char)split;
+        for (; at < items->count; at++) {
+            const bool same = at && items->item[at].hash == items->item[at - 1].hash;
+            if (at >= (size_t)end && !same) break;
+            split_of[items->item[at].number] =
+                same ? split_of[items->item[at - 1].number] : (unsigned char)split;
+        }
     }
     items->count = 0;
 }
@@ -94,13 +105,14 @@ static ff_status cut_all(const ff_split_rule *rule, ff_sorter *sorter, unsigned 
         if (!more) break;
         if (memcmp(items.rank, record.key, RANK_BYTES / 2) != 0) cut(rule, &items, split_of);
         memcpy(items.rank, record.key, sizeof items.rank);
-        FF_TRY_DONE(ff_reserve(&items.number, &items.capacity, items.count + 1,
-                               sizeof *items.number, "a class's items", error));
-        memcpy(&items.number[items.count++], record.payload, sizeof *items.number);
+        FF_TRY_DONE(ff_reserve(&items.item, &items.capacity, items.count + 1, sizeof *items.item,
+                               "a class's items", error));
+        memcpy(&items.item[items.count].number, record.payload, sizeof items.item->number);
+        items.item[items.count++].hash = hash_of(record.key);
     }
     cut(rule, &items, split_of);
 done:
-    free(items.number);
+    free(items.item);
     return status;
 }
 
@@ -116,14 +128,73 @@ static ff_status stratify(const ff_source *source, ff_listing *listing, unsigned
     return status;
 }
 
+/* ---- classes that a split lacks ------------------------------------------------------------- */
+
+/* Which classes each split has items of. */
+typedef struct presence {
+    class_label label;
+    const ff_field *field; /* NULL: nothing is counted */
+    uint64_t *items;       /* [splits][classes] */
+} presence;
+
+static ff_status begin_presence(presence *classes, const ff_source *source, ff_error *error) {
+    *classes = (presence){0};
+    if (source->rule->recorded || find_class(source, &classes->label, NULL) != FF_OK) return FF_OK;
+    for (size_t i = 0; !classes->field && i < source->labels.field_count; i++)
+        if (source->labels.field[i].kind == FF_FIELD_CLASS)
+            classes->field = &source->labels.field[i];
+    return ff_alloc(&classes->items,
+                    source->split_count * (classes->field->class_count + UINT64_C(1)),
+                    sizeof *classes->items, "classes of splits", error);
+}
+
+static void count_class(presence *classes, size_t split, const ff_item *item) {
+    if (!classes->field) return;
+    const int64_t class = class_of(&classes->label, item);
+    if (class >= 0 && class < classes->field->class_count)
+        classes->items[split * classes->field->class_count + (size_t) class]++;
+}
+
+/* Refuses a training split without a class that another split has, and notes what others lack. */
+static ff_status check_presence(const presence *classes, ff_source *source, ff_error *error) {
+    const size_t count = classes->field ? classes->field->class_count : 0;
+    for (size_t split = 0; split < source->split_count; split++) {
+        const char *name = source->rule->share[split].name, *first = NULL;
+        uint64_t lacking = 0;
+        for (size_t class = 0; class < count; class ++) {
+            uint64_t all = 0;
+            for (size_t i = 0; i < source->split_count; i++)
+                all += classes->items[i * count + class];
+            if (!all || classes->items[split * count + class]) continue;
+            if (!lacking++) first = classes->field->class_name[class];
+        }
+        if (!lacking) continue;
+        char *text;
+        FF_TRY(ff_format(&text, error, "%s has no item of %" PRIu64 " of the %zu classes, as %s",
+                         name, lacking, count, first));
+        ff_status status = ff_names_add(&source->notes, text, strlen(text), error);
+        if (status == FF_OK && strcmp(name, "train") == 0 && !source->allow_empty_classes)
+            status = ff_fail(
+                error, FF_BAD_DATA,
+                "--split: %s; wanted --stratify, which cuts every class, a larger share, or "
+                "another --split-seed",
+                text);
+        free(text);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
 /* ---- listings ------------------------------------------------------------------------------ */
 
 /* Adds every item to its split; without `split_of` by its key alone. */
 static ff_status distribute(ff_source *source, ff_listing *listing, const unsigned char *split_of,
                             ff_error *error) {
-    ff_listing_cursor *cursor;
-    FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
-    ff_status status = FF_OK;
+    ff_listing_cursor *cursor = NULL;
+    presence classes;
+    ff_status status;
+    FF_TRY(begin_presence(&classes, source, error));
+    FF_TRY_DONE(ff_listing_cursor_create(&cursor, listing, error));
     for (uint64_t i = 0; i < ff_listing_count(listing); i++) {
         ff_item item;
         uint64_t hash;
@@ -132,8 +203,11 @@ static ff_status distribute(ff_source *source, ff_listing *listing, const unsign
             FF_TRY_DONE(ff_split_rule_hash(source->rule, item.key, item.key_bytes, &hash, error));
         const size_t split = split_of ? split_of[i] : ff_split_rule_at(source->rule, hash);
         FF_TRY_DONE(ff_listing_add(source->split[split].listing, &item, error));
+        count_class(&classes, split, &item);
     }
+    FF_TRY_DONE(check_presence(&classes, source, error));
 done:
+    free(classes.items);
     ff_listing_cursor_destroy(&cursor);
     return status;
 }
