@@ -54,7 +54,8 @@ const ff_habit ff_train_habits[] = {
     {"class-weight weighted-loss", "here it is --class-weights FILE, or --class-weights balanced"},
     {"smoothing", "here it is --label-smoothing X"},
     {"log-dir logdir", "here it is --tensorboard DIR"},
-    {"print-freq log-interval wandb", "here it is --log-json FILE, a JSON line per epoch"},
+    {"print-freq log-interval", "here it is --log-every N, steps of an epoch"},
+    {"wandb", "here it is --log-json FILE, a JSON line per epoch"},
     {"compile channels-last pin-memory", "nothing to set: done automatically where it is faster"},
     {NULL, NULL},
 };
