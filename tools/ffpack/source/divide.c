@@ -84,9 +84,8 @@ static void cut(const ff_split_rule *rule, stratum *items, unsigned char *split_
     size_t at = 0;
     for (size_t split = 0; split < rule->count; split++) {
         const double end = rule->share[split].up_to * (double)items->count + 0.5;
-        for (; at < items->count; at++) {
+        for (; at < items->count && at < (size_t)end; at++) {
             const bool same = at && items->item[at].hash == items->item[at - 1].hash;
-            if (at >= (size_t)end && !same) break;
             split_of[items->item[at].number] =
                 same ? split_of[items->item[at - 1].number] : (unsigned char)split;
         }
