@@ -295,7 +295,7 @@ shutil.copytree("one", "folder", symlinks=True)
 os.remove("folder/hashes.jsonl")
 os.mkdir("folder/hashes.jsonl")
 done = fftrain("--resume", "folder/checkpoints/step-14", "--quiet")
-tap.ok(done.returncode == 0 and "hashes are no longer kept: " in done.stdout and "folder/hashes.jsonl: cannot write: Is a directory" in done.stdout, "where they cannot be written, training goes on", done.stdout + done.stderr)
+tap.ok(done.returncode == 0 and "hashes are no longer kept: " in done.stderr and "folder/hashes.jsonl: cannot write: Is a directory" in done.stderr, "where they cannot be written, training goes on", done.stdout + done.stderr)
 
 # ---- replay
 

@@ -169,8 +169,8 @@ tap.ok(done.returncode == 0 and "goes on" not in done.stderr, "--resume auto beg
 done = fftrain(*automatic)
 tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and goes on with one", done.stderr)
 done = fftrain(*automatic)
-tap.ok(done.returncode == 0 and "note: the run is complete" in done.stdout, "one that is complete is no error", done.stdout + done.stderr)
-refused("--resume auto without a folder", 2, ["--resume auto needs --out, the folder of the run"], *COMMON, "--resume", "auto")
+tap.ok(done.returncode == 0 and "note: the run is complete" in done.stderr, "one that is complete is no error", done.stdout + done.stderr)
+refused("--resume auto without a folder", 2, ["--resume auto needs --out or --name, the folder of the run"], *COMMON, "--resume", "auto")
 # The newest run is the one whose last checkpoint was written last, whatever else changed since.
 os.makedirs("here/runs/no run")
 os.chdir("here")
