@@ -10,8 +10,8 @@ typedef struct ff_habit {
     const char *here;  /* what follows "unknown option --NAME: "; "here it is --lr X" */
 } ff_habit;
 
-/* What a table, which ends with an entry of names NULL, says of an option; NULL where it has none
- * of this name of `length` bytes. `habits` may be NULL. */
+/* The text that the table has for the option name of `length` bytes, or NULL. An entry of names
+ * NULL ends the table; `habits` may be NULL. */
 const char *ff_habit_find(const ff_habit *habits, const char *name, size_t length);
 
 /* Our word for a value of other programs, where `choices` ("a|b|c") has it: u8 for uint8; else

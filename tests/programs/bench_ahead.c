@@ -82,7 +82,7 @@ static int open_shard(ff_dataset *dataset, uint32_t shard, int flags) {
 }
 
 typedef struct plain_way {
-    int threads; /* as many requests are at the disk */
+    int threads; /* each has one request at the disk */
     bool direct; /* O_DIRECT; else through the page cache */
 } plain_way;
 

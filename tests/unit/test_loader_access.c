@@ -153,8 +153,8 @@ static void sets_beyond_the_address_space(void **state) {
     }
 }
 
-/* The memory for files of a loader with so many slots, in a process with so much address space more
- * than it has now. */
+/* The memory for files that a loader with `slots` finds, in a process with so much address space
+ * more than it has now. */
 static uint64_t memory_beside_slots(const set_spec *set, uint32_t slots) {
     ff_error failure = {0}, *error = &failure;
     ff_dataset *dataset;
