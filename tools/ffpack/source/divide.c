@@ -7,29 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- --stratify ---------------------------------------------------------------------------- */
-
-/* The label that says an item's class: the first field of classes. */
+/* The label that says an item's class: the first field of classes; field NULL = there is none. */
 typedef struct class_label {
+    const ff_field *field;
     size_t offset;
-    bool wide; /* i64, else i32 */
 } class_label;
 
-static ff_status find_class(const ff_source *source, class_label *label, ff_error *error) {
-    label->offset = 0;
+static class_label find_class(const ff_source *source) {
+    class_label label = {0};
     for (size_t i = 0; i < source->labels.field_count; i++) {
         const ff_field *field = &source->labels.field[i];
-        label->wide = field->dtype == FF_I64;
-        if (field->kind == FF_FIELD_CLASS) return FF_OK;
-        label->offset += ff_field_bytes(field);
+        if (field->kind == FF_FIELD_CLASS) return (class_label){field, label.offset};
+        label.offset += ff_field_bytes(field);
     }
-    return ff_fail(error, FF_USAGE, "--stratify: %s has no label that is a class", source->path);
+    return label;
 }
 
 static int64_t class_of(const class_label *label, const ff_item *item) {
-    const char *at = (const char *)item->labels + label->offset;
-    return label->wide ? (int64_t)ff_load_u64(at) : (int32_t)ff_load_u32(at);
+    return ff_field_class(label->field, (const char *)item->labels + label->offset);
 }
+
+/* ---- --stratify ---------------------------------------------------------------------------- */
 
 /* Orders as bytes do: by class, then by hash. */
 enum { RANK_BYTES = 16 };
@@ -47,9 +45,11 @@ static uint64_t hash_of(const void *rank) {
 
 static ff_status rank_items(const ff_source *source, ff_listing *listing, ff_sorter *sorter,
                             ff_error *error) {
-    class_label label = {0};
+    const class_label label = find_class(source);
     ff_listing_cursor *cursor;
-    FF_TRY(find_class(source, &label, error));
+    if (!label.field)
+        return ff_fail(error, FF_USAGE, "--stratify: %s has no label that is a class",
+                       source->path);
     FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
     ff_status status = FF_OK;
     for (uint64_t number = 0; number < ff_listing_count(listing); number++) {
@@ -132,56 +132,56 @@ static ff_status stratify(const ff_source *source, ff_listing *listing, unsigned
 /* Which classes each split has items of. */
 typedef struct presence {
     class_label label;
-    const ff_field *field; /* NULL: nothing is counted */
-    uint64_t *items;       /* [splits][classes] */
+    size_t count; /* classes; 0: nothing is looked at */
+    bool *has;    /* [splits][count] */
 } presence;
 
 static ff_status begin_presence(presence *classes, const ff_source *source, ff_error *error) {
-    *classes = (presence){0};
-    if (source->rule->recorded || find_class(source, &classes->label, NULL) != FF_OK) return FF_OK;
-    for (size_t i = 0; !classes->field && i < source->labels.field_count; i++)
-        if (source->labels.field[i].kind == FF_FIELD_CLASS)
-            classes->field = &source->labels.field[i];
-    return ff_alloc(&classes->items,
-                    source->split_count * (classes->field->class_count + UINT64_C(1)),
-                    sizeof *classes->items, "classes of splits", error);
+    *classes = (presence){.label = find_class(source)};
+    if (source->rule->recorded || !classes->label.field) return FF_OK;
+    classes->count = classes->label.field->class_count;
+    return ff_alloc(&classes->has, source->split_count * classes->count, sizeof *classes->has,
+                    "classes of splits", error);
 }
 
-static void count_class(presence *classes, size_t split, const ff_item *item) {
-    if (!classes->field) return;
+static void mark_class(presence *classes, size_t split, const ff_item *item) {
+    if (!classes->count) return;
     const int64_t class = class_of(&classes->label, item);
-    if (class >= 0 && class < classes->field->class_count)
-        classes->items[split * classes->field->class_count + (size_t) class]++;
+    if (class >= 0 && (uint64_t) class < classes->count)
+        classes->has[split * classes->count + (size_t) class] = true;
 }
 
-/* Refuses a training split without a class that another split has, and notes what others lack. */
-static ff_status check_presence(const presence *classes, ff_source *source, ff_error *error) {
-    const size_t count = classes->field ? classes->field->class_count : 0;
-    for (size_t split = 0; split < source->split_count; split++) {
-        const char *name = source->rule->share[split].name, *first = NULL;
-        uint64_t lacking = 0;
-        for (size_t class = 0; class < count; class ++) {
-            uint64_t all = 0;
-            for (size_t i = 0; i < source->split_count; i++)
-                all += classes->items[i * count + class];
-            if (!all || classes->items[split * count + class]) continue;
-            if (!lacking++) first = classes->field->class_name[class];
-        }
-        if (!lacking) continue;
-        char *text;
-        FF_TRY(ff_format(&text, error, "%s has no item of %" PRIu64 " of the %zu classes, as %s",
-                         name, lacking, count, first));
-        ff_status status = ff_names_add(&source->notes, text, strlen(text), error);
-        if (status == FF_OK && strcmp(name, "train") == 0 && !source->allow_empty_classes)
-            status = ff_fail(
-                error, FF_BAD_DATA,
-                "--split: %s; wanted --stratify, which cuts every class, a larger share, or "
-                "another --split-seed",
-                text);
-        free(text);
-        FF_TRY(status);
+/* How many classes that others have a split lacks; *first: the first one's number. */
+static size_t count_lacking(const presence *classes, size_t splits, size_t split, size_t *first) {
+    size_t lacking = 0;
+    for (size_t class = 0; class < classes->count; class ++) {
+        bool any = false;
+        for (size_t i = 0; i < splits; i++) any |= classes->has[i * classes->count + class];
+        if (!any || classes->has[split * classes->count + class]) continue;
+        if (!lacking++) *first = class;
     }
-    return FF_OK;
+    return lacking;
+}
+
+/* Notes the classes that a split lacks; refuses a training split that lacks any. */
+static ff_status check_split(const presence *classes, ff_source *source, size_t split,
+                             ff_error *error) {
+    size_t first = 0;
+    const size_t lacking = count_lacking(classes, source->split_count, split, &first);
+    const char *name = source->rule->share[split].name;
+    char *text;
+    if (!lacking) return FF_OK;
+    FF_TRY(ff_format(&text, error, "%s has no item of %zu of the %zu classes, as %s", name, lacking,
+                     classes->count, classes->label.field->class_name[first]));
+    ff_status status = ff_names_add(&source->notes, text, strlen(text), error);
+    if (status == FF_OK && strcmp(name, "train") == 0 && !source->allow_empty_classes)
+        status =
+            ff_fail(error, FF_BAD_DATA,
+                    "--split: %s; wanted --stratify, which cuts every class, a larger share, or "
+                    "another --split-seed",
+                    text);
+    free(text);
+    return status;
 }
 
 /* ---- listings ------------------------------------------------------------------------------ */
@@ -202,11 +202,12 @@ static ff_status distribute(ff_source *source, ff_listing *listing, const unsign
             FF_TRY_DONE(ff_split_rule_hash(source->rule, item.key, item.key_bytes, &hash, error));
         const size_t split = split_of ? split_of[i] : ff_split_rule_at(source->rule, hash);
         FF_TRY_DONE(ff_listing_add(source->split[split].listing, &item, error));
-        count_class(&classes, split, &item);
+        mark_class(&classes, split, &item);
     }
-    FF_TRY_DONE(check_presence(&classes, source, error));
+    for (size_t i = 0; i < source->split_count; i++)
+        FF_TRY_DONE(check_split(&classes, source, i, error));
 done:
-    free(classes.items);
+    free(classes.has);
     ff_listing_cursor_destroy(&cursor);
     return status;
 }
