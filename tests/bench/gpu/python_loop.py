@@ -1,10 +1,13 @@
 """ffload in a compiled PyTorch loop on a GPU, in one process. Prints lines of JSON.
 
     python_loop.py wait --data cifar10                        resident and streamed: share of a step that goes to its batch
+    python_loop.py stream --data large --batch 64             streamed batches: share of the pinned copy's bandwidth
     python_loop.py accuracy --data cifar10 --folder images    seconds to --target, with ffload and with the usual DataLoader
 
 wait: steps with the loader and steps on one batch that stays, in rounds that alternate: 1 - steady / loaded is what batches cost, on the
 GPU or by waiting for the host; beside it the loader's own count of its waits on the host. The goal is 1 %.
+stream: bytes as stored that arrive a second, beside copies of as many bytes from pinned memory, in rounds that alternate. What a round
+takes is counted from its first batch to its last one, and the batches that were ready before it are a hundredth of it.
 accuracy: the same model, recipe and seed, after compiling; the clock runs from the first batch to the end of the first epoch whose
 evaluation reaches the target, evaluations included. --data: a packed set with train/ and test/; --folder: the same images in train/ and
 test/, of class folders. PYTHONPATH names the build's python/. --device cpu makes everything but the speed testable without a GPU."""
@@ -13,6 +16,7 @@ import json
 import statistics
 import time
 
+import numpy
 import torch
 import torch.nn.functional as F
 
@@ -88,6 +92,27 @@ def wait(options):
         loader.close()
 
 
+def stream(options):
+    loader = loader_of(options, "train", augment="flip", epochs=0, placement="stream", dtype="f16")
+    batches, steps = iter(loader), max(options.steps, 1000)
+    stored = options.batch * numpy.asarray(ffload.Dataset(options.data + "/train").view(0)).nbytes
+    host, there = torch.empty(stored, dtype=torch.uint8, pin_memory=True), torch.empty(stored, dtype=torch.uint8, device=options.device)
+
+    def rate(once):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(steps):
+            once()
+        torch.cuda.synchronize()
+        return steps * stored / (time.perf_counter() - began) / 1e9
+    rate(lambda: next(batches))
+    rounds = [(rate(lambda: next(batches)), rate(lambda: there.copy_(host, non_blocking=True))) for _ in range(options.rounds)]
+    print(json.dumps({"batch": options.batch, "streamed_gb_per_second": round(statistics.median(a for a, _ in rounds), 2),
+                      "pinned_copy_gb_per_second": round(statistics.median(b for _, b in rounds), 2),
+                      "share": round(statistics.median(a / b for a, b in rounds), 3)}), flush=True)
+    loader.close()
+
+
 def accuracy_of(training, batches):
     training.model.eval()
     right = seen = 0
@@ -125,7 +150,7 @@ def accuracy(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("wait", "accuracy"))
+    parser.add_argument("what", choices=("wait", "stream", "accuracy"))
     parser.add_argument("--data", required=True)
     parser.add_argument("--folder", help="of accuracy")
     parser.add_argument("--placements", default="resident,stream")
@@ -147,7 +172,7 @@ def main():
         if not options.folder:
             parser.error("accuracy needs --folder")
         options.folder += "/train"
-    {"wait": wait, "accuracy": accuracy}[options.what](options)
+    {"wait": wait, "stream": stream, "accuracy": accuracy}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 A case is NET:BATCH[:SIDE] (images of 32 pixels, resnet50 of 224). Ours and theirs are servers
 (torch_steps.py says how they talk). First every case of ours alone, undisturbed by a peer; then duels, the
 most telling first: rounds of STEPS steps each, ours, theirs, ours, ...; both are warm before. The first
-case comes first, in f16; "default" mode comes before max-autotune, which compiles longest. Each duel's row
+case comes first, in f16; "default" mode comes first, then reduce-overhead (CUDA graphs), then max-autotune, which compiles longest. Each duel's row
 is printed and every round written to --out as it comes; no duel begins that --seconds leave no time for.
 The last rows are PyTorch's best of each case and precision. Exit code: 0 all of ours were measured, 1 one
 of them failed, 3 nothing was measured."""
@@ -21,7 +21,7 @@ import servers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = ["resnet18:512", "resnet18:128", "resnet18:1024", "resnet50:256"]
-VARIANTS = [(precision, how, mode) for mode in ("default", "max-autotune") for how in ("autocast", "pure")
+VARIANTS = [(precision, how, mode) for mode in ("default", "reduce-overhead", "max-autotune") for how in ("autocast", "pure")
             for precision in ("f16", "bf16")]
 LEAST = 20  # seconds that a duel needs at the least
 

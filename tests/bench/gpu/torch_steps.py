@@ -72,6 +72,7 @@ class Steps:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scales) if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler(enabled=scales)
         self.images = torch.randn(options.samples, 3, options.side, options.side, device=self.device).to(dtype)
         self.labels = torch.randint(0, options.classes, (options.samples,), device=self.device)
+        self.graphs = self.cuda and options.mode in ("reduce-overhead", "max-autotune")  # these modes record CUDA graphs
         compiled = (lambda f: f) if options.mode == "eager" or not hasattr(torch, "compile") else lambda f: torch.compile(f, mode=options.mode)
         self.augment, self.forward = compiled(augment), compiled(self.loss)
 
@@ -83,8 +84,12 @@ class Steps:
         o, pad, n = self.options, 4, self.options.batch
         draw = lambda low, high: torch.randint(low, high, (n,), device=self.device)
         chosen = draw(0, o.samples)
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()
         images = self.augment(self.images[chosen], draw(-pad, pad + 1), draw(-pad, pad + 1), draw(0, 2).bool(),
                               draw(-4, o.side - 4), draw(-4, o.side - 4), o.side, 8, self.dtype)
+        if self.graphs:
+            images = images.clone(memory_format=torch.preserve_format)  # the next graph may write where this one's result lies
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.forward(images, self.labels[chosen])
         self.scaler.scale(loss).backward()
@@ -116,7 +121,7 @@ def main():
     parser.add_argument("--samples", type=int, default=8192)
     parser.add_argument("--precision", choices=DTYPES, default="bf16")
     parser.add_argument("--how", choices=["autocast", "pure"], default="autocast")
-    parser.add_argument("--mode", choices=["eager", "default", "max-autotune"], default="default")
+    parser.add_argument("--mode", choices=["eager", "default", "reduce-overhead", "max-autotune"], default="default")
     parser.add_argument("--warm-up", type=int, default=30)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
