@@ -423,6 +423,7 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
                        (uint32_t)trainer->views);
     if (run.goes_on) FF_TRY(check_complete(&run, &complete, error));
     if (complete) return FF_OK;
+    if (options->begins) FF_TRY(options->begins(options->context, error));
     run.saves = (ff_saves){.keeper = options->keeper,
                            .every = options->every,
                            .report = report,

@@ -18,6 +18,9 @@ typedef struct ff_run_options {
     const char *hashes;    /* file of hashes (debug/hashes.h); NULL: none */
     int64_t hash_every;    /* steps; or FF_HASHES_CHOSEN, 0 = none */
     bool may_be_complete;  /* to go on with a run that is complete does nothing, and is no error */
+    /* Called once before the first step, and not for a run that is complete; NULL: nothing is. */
+    ff_status (*begins)(void *context, ff_error *error);
+    void *context;
 } ff_run_options;
 
 /* Trains to the end of the run, or until --patience ends it; the trainer cannot be used afterwards.

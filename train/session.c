@@ -307,7 +307,7 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
                                        .best_by = (ff_best_by)session->options->best_by,
                                        .views = (uint32_t)trainer->views,
                                        .from = ff_session_step(session)};
-    char *note = NULL, *mean = NULL, *std = NULL, *net = NULL;
+    char *mean = NULL, *std = NULL, *net = NULL;
     ff_origin origin;
     ff_buffer metadata = {0};
     ff_capture *capture;
@@ -334,10 +334,8 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
     FF_TRY_DONE(ff_capture_create(&capture, trainer->model, weights,
                                   sizeof weights / sizeof *weights, facts,
                                   sizeof facts / sizeof *facts, error));
-    FF_TRY_DONE(ff_keeper_create(&session->keeper, capture, &options, &note, error));
-    if (note) status = ff_session_add_note(session, note, error);
+    FF_TRY_DONE(ff_keeper_create(&session->keeper, capture, &options, error));
 done:
-    free(note);
     ff_buffer_free(&metadata);
     free(mean);
     free(std);
@@ -379,9 +377,19 @@ ff_status ff_session_start(ff_session *session, ff_trainer *trainer, const ff_bu
     if (!session->folder) return FF_OK;
     const char *folder = ff_run_folder_path(session->folder);
     FF_TRY(ff_path_join(&session->hashes, folder, FF_RUN_HASHES, error));
+    return make_keeper(session, trainer, recipe, error);
+}
+
+ff_status ff_session_write(ff_session *session, const ff_trainer *trainer, const ff_buffer *recipe,
+                           ff_error *error) {
+    char *note;
+    if (!session->folder) return FF_OK;
     FF_TRY(save_recipe(session, trainer, recipe, error));
     session->started = true;
-    return make_keeper(session, trainer, recipe, error);
+    FF_TRY(ff_keeper_begin(session->keeper, &note, error));
+    const ff_status status = note ? ff_session_add_note(session, note, error) : FF_OK;
+    free(note);
+    return status;
 }
 
 ff_run_options ff_session_run(const ff_session *session) {

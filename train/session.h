@@ -4,8 +4,9 @@
  *     ff_session_open(&session, &options, recipe_file, &error);  options from ff_session_recipe
  *     ff_session_begin(session, model_name, &error);             the folder, locked
  *     ff_trainer_create(&trainer, ...);                          from ff_session_step on
- *     ff_session_start(session, trainer, recipe, &error);        values loaded, checkpoints ready
+ *     ff_session_start(session, trainer, recipe, &error);        values loaded
  *     ff_run(trainer, report, &run_options, &error);
+ *         ff_session_write(session, trainer, recipe, &error);    before its first step
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_TRAIN_SESSION_H
@@ -72,9 +73,13 @@ FF_MUST_USE ff_status ff_session_add_note(ff_session *session, const char *text,
  * other results. */
 FF_MUST_USE ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *trainer,
                                                ff_error *error);
-/* Loads the checkpoint into the trainer's model, and writes the recipe. FF_BAD_DATA where the
- * trainer's data is not the checkpoint's. `recipe`: the options of this run. */
+/* Loads the checkpoint into the trainer's model; changes no file. FF_BAD_DATA where the trainer's
+ * data is not the checkpoint's. `recipe`: the options of this run. */
 FF_MUST_USE ff_status ff_session_start(ff_session *session, ff_trainer *trainer,
+                                       const ff_buffer *recipe, ff_error *error);
+/* Once it is certain that the run makes steps: writes the recipe, and moves newer checkpoints aside
+ * (keeper.h). FF_IO. */
+FF_MUST_USE ff_status ff_session_write(ff_session *session, const ff_trainer *trainer,
                                        const ff_buffer *recipe, ff_error *error);
 /* Sentences for the user: where it goes on and what is different. NULL where there is nothing. */
 const char *ff_session_notes(const ff_session *session);

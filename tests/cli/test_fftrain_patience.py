@@ -2,6 +2,7 @@
 """--patience: where a run stops early, against its own log read by ten plain lines; what it says then; that it stops there on two ranks
 and after interruptions, too, with the same bits; and what a resumed run makes of it. Prints TAP. Environment: BUILD."""
 # Needs: ffpack fftrain tests/make_set
+import json
 import os
 import shutil
 import sys
@@ -89,11 +90,25 @@ for at in (3, 5 * STOP - 5, 5 * STOP - 7):
 
 # ---- a run that has stopped is resumed
 
+def tree(folder):
+    """Every file with its bytes, every link with its target."""
+    paths = [os.path.join(at, name) for at, folders, files in os.walk(folder) for name in folders + files]
+    return {path: os.readlink(path) if os.path.islink(path) else os.path.isdir(path) or open(path, "rb").read() for path in paths}
+
+
 shutil.copytree("accuracy-1", "again", symlinks=True)
+before = tree("again")
 refused("a resumed run says that it stopped early", 2, ["stopped early after epoch %d of 30" % STOP, "--patience", "it goes on"], "--resume", "again")
 refused("also with more epochs", 2, ["stopped early after epoch %d of 40" % STOP], "--resume", "again", "--epochs", 40)
 done = fftrain("--resume", "auto", "--out", "again")
 tap.ok(done.returncode == 0 and "stopped early" in done.stdout and len(epochs("again")) == STOP, "--resume auto says it, and is done", (done.returncode, done.stdout, done.stderr))
+after = tree("again")
+log = [json.loads(line) for line in after.pop("again/log.jsonl")[len(before.pop("again/log.jsonl")):].splitlines()]
+tap.ok(after == before and [line["event"] for line in log] == ["note"], "and none of these changes a file of the run; the log has a note of --resume auto", (set(after.items()) ^ set(before.items()), log))
+train("kept", "--epochs", 4, "--checkpoint-every", "1 epochs", "--keep", 99)
+before, third = tree("kept"), "kept/checkpoints/step-15"
+refused("from the third epoch of three", 2, ["the run is complete"], "--resume", third, "--epochs", 3)
+tap.ok(tree("kept") == before, "changes no file either: newer checkpoints stay where they are", set(tree("kept")) ^ set(before))
 done = fftrain("--resume", "again", "--patience", 0)
 tap.ok(done.returncode == 0 and curve("again") == curve("accuracy-1-whole") and same("again", "accuracy-1-whole"), "--patience 0 goes on to the end, to the bits of a run without", done.stderr)
 whole = train("longer-whole", "--patience", PATIENCE + 1)

@@ -309,7 +309,8 @@ static void the_newest_and_the_best_stay(void **state) {
     assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_null(checkpoint);
     ff_keeper_options options = {.directory = folder, .keep = 2, .views = 1};
-    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, &note, error));
+    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
+    assert_ok(ff_keeper_begin(keeper, &note, error));
     for (uint64_t step = 9; step <= 12; step++) {
         const ff_run_state run = evaluated(step, step == 9 ? 0.5 : 0.4);
         assert_ok(ff_keeper_save(keeper, &run, error));
@@ -326,7 +327,8 @@ static void the_newest_and_the_best_stay(void **state) {
     /* Another process goes on, and knows the best. */
     ff_keeper_destroy(&keeper);
     options.from = 12;
-    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, &note, error));
+    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
+    assert_ok(ff_keeper_begin(keeper, &note, error));
     assert_null(note);
     assert_int_equal(ff_keeper_best(keeper).epoch, 9);
     for (uint64_t step = 13; step <= 15; step++) {
@@ -362,9 +364,8 @@ static void a_failed_checkpoint_is_told(void **state) {
     const ff_run_state run = at_step(3);
     snprintf(folder, sizeof folder, "%s/not-there", place);
     const ff_keeper_options options = {.directory = folder, .keep = 1};
-    char *note;
     assert_int_equal(mkdir(folder, 0777), 0);
-    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, &note, error));
+    assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
     assert_int_equal(rmdir(folder), 0);
     assert_ok(ff_keeper_save(keeper, &run, error));
     assert_fails(ff_keeper_finish(keeper, error), FF_IO, "not-there/step-3.partial: cannot create");

@@ -30,7 +30,9 @@ struct ff_keeper {
     uint32_t views;
     saved *saved; /* [count], in the order of their steps */
     int count;
-    int best;           /* of them; -1 = none */
+    int best;        /* of them; -1 = none */
+    uint64_t *newer; /* [newer_count], until ff_keeper_begin: steps after `from`, newest first */
+    size_t newer_count;
     ff_threads *writer; /* NULL = none writes */
     saved next;         /* being written, or the last one that was */
     ff_status status;   /* of the last one written */
@@ -89,28 +91,44 @@ static ff_status add(ff_keeper *keeper, const saved *one, ff_error *error) {
     return FF_OK;
 }
 
-/* Sets the links, and removes what does not stay, as keeping.h decides. Before a run has saved
- * anything nothing is removed. */
-static ff_status settle(ff_keeper *keeper, bool removes, ff_error *error) {
-    ff_kept *kept;
-    int stay = 0;
+/* Chooses the best, and what stays, as keeping.h decides: (*kept)[count], freed by the caller; NULL
+ * where there is no checkpoint. */
+static ff_status decide(ff_keeper *keeper, ff_kept **kept, ff_error *error) {
+    *kept = NULL;
+    keeper->best = -1;
     if (!keeper->count) return FF_OK;
-    FF_TRY(ff_alloc(&kept, (uint64_t)keeper->count, sizeof *kept, "checkpoints", error));
+    FF_TRY(ff_alloc(kept, (uint64_t)keeper->count, sizeof **kept, "checkpoints", error));
     for (int i = 0; i < keeper->count; i++) {
         const saved *one = &keeper->saved[i];
-        kept[i] = (ff_kept){.step = one->step,
-                            .score = ff_evaluation_score(&one->val, keeper->best_by, keeper->views),
-                            .was_best = one->was_best};
+        (*kept)[i] =
+            (ff_kept){.step = one->step,
+                      .score = ff_evaluation_score(&one->val, keeper->best_by, keeper->views),
+                      .was_best = one->was_best};
     }
-    const int best = ff_keeping_decide(kept, keeper->count, keeper->keep);
-    ff_status status =
-        set_link(keeper->directory, FF_RUN_LAST, name_of(kept[keeper->count - 1].step).text, error);
-    if (status == FF_OK && best >= 0)
-        status = set_link(keeper->directory, FF_RUN_BEST, name_of(kept[best].step).text, error);
-    keeper->best = best;
+    keeper->best = ff_keeping_decide(*kept, keeper->count, keeper->keep);
+    return FF_OK;
+}
+
+/* Sets the links to the newest and the best checkpoint. */
+static ff_status set_links(const ff_keeper *keeper, ff_error *error) {
+    if (!keeper->count) return FF_OK;
+    FF_TRY(set_link(keeper->directory, FF_RUN_LAST,
+                    name_of(keeper->saved[keeper->count - 1].step).text, error));
+    if (keeper->best < 0) return FF_OK;
+    return set_link(keeper->directory, FF_RUN_BEST, name_of(keeper->saved[keeper->best].step).text,
+                    error);
+}
+
+/* Sets the links, and removes what does not stay. */
+static ff_status settle(ff_keeper *keeper, ff_error *error) {
+    ff_kept *kept;
+    int stay = 0;
+    FF_TRY(decide(keeper, &kept, error));
+    ff_status status = set_links(keeper, error);
+    const int best = keeper->best;
     for (int i = 0; status == FF_OK && i < keeper->count; i++) {
         char *path;
-        if (kept[i].stays || !removes) {
+        if (kept[i].stays) {
             if (i == best) keeper->best = stay;
             keeper->saved[stay++] = keeper->saved[i];
             continue;
@@ -134,7 +152,7 @@ static ff_status write_one(ff_keeper *keeper, ff_error *error) {
     if (prepare_link(keeper->directory, FF_RUN_LAST, name.text, &fresh, NULL) == FF_OK) free(fresh);
     FF_TRY(ff_capture_write(keeper->capture, keeper->directory, name.text, error));
     FF_TRY(add(keeper, &keeper->next, error));
-    FF_TRY(settle(keeper, true, error));
+    FF_TRY(settle(keeper, error));
     free(keeper->last);
     return ff_path_join(&keeper->last, keeper->directory, name.text, error);
 }
@@ -208,11 +226,12 @@ static ff_evaluated evaluation_of(const char *directory, uint64_t step) {
     return ff_run_state_evaluation(&state);
 }
 
-/* Moves the checkpoints of these steps to a new folder branch-N, and links the newest and `best`
- * there. Before it the link `last` has left them, so that one that is cut short is completed by
- * the next resume. */
-static ff_status move_aside(const ff_keeper *keeper, const uint64_t *steps, size_t count,
-                            uint64_t best, char **note, ff_error *error) {
+/* Moves the newer checkpoints to a new folder branch-N, and links the newest and `best` there.
+ * Before it the link `last` has left them, so that one that is cut short is completed by the next
+ * resume. */
+static ff_status move_aside(const ff_keeper *keeper, uint64_t best, char **note, ff_error *error) {
+    const uint64_t *steps = keeper->newer;
+    const size_t count = keeper->newer_count;
     char *branch = NULL, *from = NULL, *to = NULL;
     ff_status status = FF_OK;
     if (!count) return FF_OK;
@@ -250,39 +269,32 @@ done:
     return status;
 }
 
-/* The checkpoints that are there already, up to the one that the run resumes from; newer ones are
- * moved aside. */
-static ff_status take_stock(ff_keeper *keeper, uint64_t resumed, char **note, ff_error *error) {
-    uint64_t *steps = NULL, best = UINT64_MAX;
-    size_t count, newer = 0;
-    ff_status status;
-    FF_TRY(ff_checkpoint_steps(keeper->directory, &steps, &count, error));
-    while (newer < count && steps[newer] > resumed) newer++;
+/* The checkpoints that are there already, up to the one that the run resumes from, and the steps of
+ * newer ones. */
+static ff_status take_stock(ff_keeper *keeper, uint64_t resumed, ff_error *error) {
+    uint64_t best = UINT64_MAX;
+    size_t count;
+    ff_kept *kept;
+    FF_TRY(ff_checkpoint_steps(keeper->directory, &keeper->newer, &count, error));
+    const uint64_t *steps = keeper->newer;
+    size_t *newer = &keeper->newer_count;
+    while (*newer < count && steps[*newer] > resumed) ++*newer;
     const bool linked = linked_step(keeper->directory, FF_RUN_BEST, &best);
-    for (size_t i = count; i-- > newer;) {
+    for (size_t i = count; i-- > *newer;) {
         const saved one = {.step = steps[i],
                            .was_best = linked && steps[i] == best,
                            .val = evaluation_of(keeper->directory, steps[i])};
-        FF_TRY_DONE(add(keeper, &one, error));
+        FF_TRY(add(keeper, &one, error));
     }
-    FF_TRY_DONE(settle(keeper, false, error));
-    FF_TRY_DONE(move_aside(keeper, steps, newer, best, note, error));
-    if (linked && keeper->best < 0) {
-        char *link;
-        FF_TRY_DONE(ff_path_join(&link, keeper->directory, FF_RUN_BEST, error));
-        unlink(link); /* it pointed to one that was moved or is gone */
-        free(link);
-    }
-done:
-    free(steps);
-    return status;
+    FF_TRY(decide(keeper, &kept, error));
+    free(kept);
+    return FF_OK;
 }
 
 ff_status ff_keeper_create(ff_keeper **out, ff_capture *capture, const ff_keeper_options *options,
-                           char **note, ff_error *error) {
+                           ff_error *error) {
     ff_keeper *keeper;
     *out = NULL;
-    *note = NULL;
     ff_status status = ff_alloc(&keeper, 1, sizeof *keeper, "checkpoints", error);
     if (status != FF_OK) {
         ff_capture_destroy(&capture);
@@ -292,15 +304,32 @@ ff_status ff_keeper_create(ff_keeper **out, ff_capture *capture, const ff_keeper
     keeper->keep = options->keep;
     keeper->best_by = options->best_by;
     keeper->views = options->views;
-    keeper->best = -1;
     FF_TRY_DONE(ff_copy_string(&keeper->directory, options->directory, error));
-    FF_TRY_DONE(clean(keeper->directory, error));
-    FF_TRY_DONE(take_stock(keeper, options->from, note, error));
+    FF_TRY_DONE(take_stock(keeper, options->from, error));
     *out = keeper;
     return FF_OK;
 done:
     ff_keeper_destroy(&keeper);
     return status;
+}
+
+ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error) {
+    uint64_t best = UINT64_MAX;
+    char *link;
+    *note = NULL;
+    FF_TRY(clean(keeper->directory, error));
+    const bool linked = linked_step(keeper->directory, FF_RUN_BEST, &best);
+    FF_TRY(set_links(keeper, error));
+    FF_TRY(move_aside(keeper, best, note, error));
+    if (linked && keeper->best < 0) {
+        FF_TRY(ff_path_join(&link, keeper->directory, FF_RUN_BEST, error));
+        unlink(link); /* it pointed to one that was moved or is gone */
+        free(link);
+    }
+    free(keeper->newer);
+    keeper->newer = NULL;
+    keeper->newer_count = 0;
+    return FF_OK;
 }
 
 void ff_keeper_destroy(ff_keeper **pointer) {
@@ -310,6 +339,7 @@ void ff_keeper_destroy(ff_keeper **pointer) {
     ff_capture_destroy(&keeper->capture);
     free(keeper->directory);
     free(keeper->saved);
+    free(keeper->newer);
     free(keeper->last);
     free(keeper);
     *pointer = NULL;

@@ -19,13 +19,15 @@ typedef struct ff_keeper_options {
     uint64_t from;  /* the step that the run resumes from; 0: a new run */
 } ff_keeper_options;
 
-/* Takes the capture; copies the options. Checkpoints newer than `from` leave the run's line: their
- * folders move to branch-N in the directory, with links `last` and `best` of their own. *note:
- * NULL, or a sentence about them, freed by the caller. On failure *keeper = NULL and the capture is
- * destroyed. */
+/* Reads which checkpoints there are, and changes none. Takes the capture; copies the options. On
+ * failure *keeper = NULL and the capture is destroyed. */
 FF_MUST_USE ff_status ff_keeper_create(ff_keeper **keeper, ff_capture *capture,
-                                       const ff_keeper_options *options, char **note,
-                                       ff_error *error);
+                                       const ff_keeper_options *options, ff_error *error);
+/* Before the run's first step, once: checkpoints newer than `from` leave the run's line. Their
+ * folders move to branch-N in the directory, with links `last` and `best` of their own. What a
+ * killed process left half written is removed. *note: NULL, or a sentence about the checkpoints
+ * that moved, freed by the caller. */
+FF_MUST_USE ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error);
 /* Waits for the thread. NULL is accepted. */
 void ff_keeper_destroy(ff_keeper **keeper);
 

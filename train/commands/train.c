@@ -145,8 +145,10 @@ done:
     return status;
 }
 
-static void print_notes(const ff_session *session) {
+/* Prints the notes after the first `printed` bytes of them. */
+static void print_notes(const ff_session *session, size_t printed) {
     const char *notes = ff_session_notes(session);
+    if (notes) notes += printed + (printed && notes[printed] == '\n');
     while (notes && *notes) {
         const size_t length = strcspn(notes, "\n");
         fprintf(stderr, "fftrain: %.*s\n", (int)length, notes);
@@ -159,6 +161,27 @@ static char *make_absolute(const char **path) {
     char *absolute = *path ? realpath(*path, NULL) : NULL;
     if (absolute) *path = absolute;
     return absolute;
+}
+
+/* A run of which it is certain that it makes steps. */
+typedef struct beginning {
+    const ff_settings *given;
+    ff_session *session;
+    const ff_trainer *trainer;
+    ff_report *report;
+    const ff_buffer *recipe;
+} beginning;
+
+static ff_status begin_run(void *context, ff_error *error) {
+    const beginning *of = context;
+    const char *before = ff_session_notes(of->session);
+    const size_t printed = before ? strlen(before) : 0;
+    FF_TRY(ff_session_write(of->session, of->trainer, of->recipe, error));
+    FF_TRY(
+        ff_report_record(of->report, of->given->tensorboard, ff_session_path(of->session), error));
+    print_notes(of->session, printed);
+    if (!of->given->quiet) putchar('\n');
+    return FF_OK;
 }
 
 static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
@@ -177,12 +200,13 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe, error));
-    FF_TRY_DONE(ff_report_record(report, given->tensorboard, ff_session_path(session), error));
     if (!given->quiet && ff_session_path(session))
         printf("run            %s\n", ff_session_path(session));
-    print_notes(session);
-    if (!given->quiet) putchar('\n');
+    print_notes(session, 0);
+    beginning of = {given, session, trainer, report, &recipe};
     ff_run_options options = ff_session_run(session);
+    options.begins = begin_run;
+    options.context = &of;
     FF_TRY_DONE(ff_run(trainer, report, &options, error));
 done:
     ff_buffer_free(&recipe);
@@ -296,7 +320,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         fprintf(stderr,
                 "fftrain: --recipe finetune without --weights FILE starts from random values\n");
     FF_TRY_DONE(add_notes(session, given, trainer, error));
-    if (!ff_settings_trains(given)) print_notes(session);
+    if (!ff_settings_trains(given)) print_notes(session, 0);
     if (given->show_batch) {
         status = show_batch(trainer, given->show_batch, error);
         goto done;
