@@ -74,11 +74,20 @@ static ff_status check_place(const ff_library_settings *settings, ff_error *erro
     return FF_OK;
 }
 
+static ff_status check_rows(const ff_loader_options *options, ff_error *error) {
+    const bool pairs = ff_augment_mixes(&options->augment);
+    if (options->batch / (pairs ? 2 : 1) >= options->share_total) return FF_OK;
+    return ff_fail(error, FF_USAGE, "batch_size: of %llu samples some of the %u ranks get none%s",
+                   (unsigned long long)options->batch, options->share_total,
+                   pairs ? "; mixup and cutmix need two for each" : "");
+}
+
 static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
                             const ffload_options *options, ff_error *error) {
     ff_library_settings *settings = &loader->settings;
     FF_TRY(ff_library_settings_init(settings, options, ff_dataset_metadata(dataset->inner), error));
     FF_TRY(check_place(settings, error));
+    FF_TRY(check_rows(&settings->loader, error));
     loader->dataset = dataset;
     ff_library_dataset_retain(dataset);
     if (is_on_gpu(loader)) FF_TRY(ff_library_gpu_open(&loader->gpu, settings->ordinal, error));

@@ -83,6 +83,23 @@ tap.ok(unnamed[1][1] == {} and unnamed.classes == [], "a set without labels")
 
 # ---- wrong calls ----
 tap.ok(raises(IndexError, lambda: plain[100], "sample 100 of a set with 100") and raises(IndexError, lambda: plain[-101]), "an index beyond the end")
+# ---- whatever NumPy and torch take as an index ----
+numbered = ffload.Dataset(plain.path, as_="numpy")
+each = [numbered[number] for number in range(100)]
+
+
+def same_samples(found, numbers):
+    return len(found) == len(numbers) and all((image == each[number][0]).all() and labels == each[number][1] for (image, labels), number in zip(found, numbers))
+
+
+rng = numpy.random.default_rng(3)
+mask = rng.random(100) < 0.2
+for index in (slice(3, 9), slice(None, None, -7), slice(95, 200), [4, 4, -1], (7, 2), range(0, 100, 33), rng.permutation(100)[:9], numpy.array([], int), mask, mask.tolist()):
+    tap.ok(same_samples(numbered[index], numpy.arange(100)[list(index) if isinstance(index, (tuple, range)) else index].tolist()), "dataset[%s]" % repr(index)[:40].replace("\n", " "))
+for one in (numpy.int64(3), numpy.uint8(3), numpy.array(3)):
+    tap.ok(same_samples([numbered[one]], [3]) and numbered.keys[one] == numbered.keys[3] and (numpy.asarray(numbered.view(one)) == each[3][0]).all(), "an index of type %s" % type(one).__name__)
+for wrong, kind in ((1.5, TypeError), ("3", TypeError), ([1.5], TypeError), ([True, False], IndexError), (mask[:99], IndexError), ([True, 2], IndexError), ([100], IndexError), (numpy.array([0.5]), TypeError)):
+    tap.ok(raises(kind, lambda: numbered[wrong]), "dataset[%s] is refused" % repr(wrong)[:30].replace("\n", " "))
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(os.path.dirname(plain.path)), "holds one split; name ", "train"), "a folder of splits names them")
 tap.ok(raises(OSError, lambda: ffload.Dataset(os.path.join(plain.path, "train")), "is a set without splits, name that"), "a split of a set without splits")
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(PLACE)) and raises(OSError, lambda: ffload.Dataset("/nowhere/at/all"), "/nowhere/at/all"), "a path that is no set")
@@ -222,4 +239,14 @@ else:
     for method in ("fork", "spawn"):
         found = python(WORKERS, plain.path, method)
         tap.ok(found.returncode == 0, "a DataLoader's workers by %s" % method, found.stderr)
+# ---- torch's samplers (last: torch is what samples are from here on) ----
+try:
+    from torch.utils.data import DataLoader, Subset
+except ImportError:
+    tap.skip("torch's Subset", "torch is not installed")
+else:
+    chosen = rng.permutation(100)[:10]
+    batches = [labels for _, labels in DataLoader(Subset(ffload.Dataset(plain.path, as_="torch", label="label"), chosen), 4)]
+    tap.ok(sum((batch.tolist() for batch in batches), []) == [each[number][1]["label"] for number in chosen], "torch's Subset of a permutation, in a DataLoader")
+
 finish()

@@ -167,22 +167,58 @@ tap.ok(next(iter(ffload.Loader(several, 10, label="soft")))[1].dtype == numpy.fl
 tap.ok(next(iter(ffload.Loader(make_set("none", "--count", 9, "--fields", ""), 4)))[1] is None, "no labels: None")
 
 # ---- ranks ----
+def standing(loader, epoch):
+    loader.set_epoch(epoch)
+    return loader
+
+
 SHOW = "import ffload, sys; loader = ffload.Loader(sys.argv[1], 20); print(loader.describe()['rows'], [n.tobytes().hex() for *_, n in ffload.Loader(sys.argv[1], 20, samples=True)][0][:16])"
 alone, second = python(SHOW, SET).stdout, [n for *_, n in ffload.Loader(SET, 20, samples=True, rank=1, world=2)][0]
-for name, environment, rows in (("torchrun", {"RANK": "1", "WORLD_SIZE": "2"}, 10), ("mpirun", {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, 10),
-                                ("SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train"}, 10),
-                                ("srun in a batch", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "ENVIRONMENT": "BATCH", "SLURM_STEP_ID": "0"}, 10),
-                                ("a shell in SLURM", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "bash"}, 20),
-                                ("a step of a shell", {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_STEP_ID": "4294967290"}, 20),
-                                ("a batch without srun", {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_NAME": "train", "ENVIRONMENT": "BATCH"}, 20)):
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+MPIRUN = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+SLURM = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "train"}
+for name, environment, rows in (("torchrun", TORCHRUN, 10), ("mpirun", MPIRUN, 10),
+                                ("MPICH", {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}, 10),
+                                ("SLURM", SLURM, 10),
+                                ("srun in a batch", dict(SLURM, ENVIRONMENT="BATCH", SLURM_STEP_ID="0"), 10),
+                                ("a shell in SLURM", dict(SLURM, SLURM_JOB_NAME="bash"), 20),
+                                ("a step of a shell", dict(SLURM, SLURM_STEP_ID="4294967290"), 20),
+                                ("a batch without srun", dict(SLURM, SLURM_PROCID="0", SLURM_NTASKS="4", ENVIRONMENT="BATCH"), 20),
+                                ("a torchrun in an srun of four", dict(SLURM, SLURM_PROCID="0", SLURM_NTASKS="4", **TORCHRUN), 10),
+                                ("an mpirun where WORLD_SIZE is left over", dict(MPIRUN, WORLD_SIZE="8"), 10)):
     found = python(SHOW, SET, environment=environment)
     wanted = "10 %s\n" % second.tobytes().hex()[:16] if rows == 10 else alone
     tap.ok(found.stdout == wanted, "rank and world of " + name, found.stdout + found.stderr)
-tap.ok(python(SHOW, SET, environment={"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}).stdout.startswith("10 "), "one family, taken whole")
+MAKES = "import ffload, sys; loader = ffload.Loader(sys.argv[1], 20%s); print(loader); next(iter(loader)); print('read')"
+for name in TORCHRUN:
+    partial = {key: value for key, value in TORCHRUN.items() if key != name}
+    known = "RANK" if name != "RANK" else "WORLD_SIZE"
+    found = python(MAKES % "", SET, environment=partial)
+    tap.ok("rank 0 of 1" in found.stdout and "read" not in found.stdout and "UsageError: %s is set, but %s, which torchrun sets too, is not" % (known, name) in found.stderr,
+           "torchrun's variables without %s: the first iteration says so" % name, found.stdout + found.stderr)
+    found = python(MAKES % ", rank=1, world=2", SET, environment=partial)
+    tap.ok("rank 1 of 2" in found.stdout and "read" in found.stdout, "and rank= and world= are taken in any case", found.stdout + found.stderr)
 DISTRIBUTED = """
 import sys, torch, torch.distributed as distributed, ffload
+how = sys.argv[4]
+def make(**more):
+    return ffload.Loader(sys.argv[1], 20, samples=True, **more)
+early = make()                                      # as at the top of a script, before the ranks are known
+if how == "moved":
+    early.load_state_dict({**early.state_dict(), "epoch": 3})
+    early.set_epoch(5)
+if how == "used":
+    next(iter(early))
 distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=int(sys.argv[3]), world_size=2)
-print(ffload.Loader(sys.argv[1], 20, samples=True).describe()["rows"], torch.cat([n for *_, n in ffload.Loader(sys.argv[1], 20, samples=True)]).tolist())
+loader = make() if how == "late" else early
+try:
+    print(torch.cat([n for *_, n in loader]).tolist())
+    print(loader.describe()["rows"], loader.batch.epoch, repr(loader))
+    print(torch.cat([n for *_, n in make(rank=0, world=1)]).tolist())
+    distributed.destroy_process_group()
+    next(iter(loader))
+except ffload.UsageError as error:
+    print("refused", error)
 """
 try:
     import torch  # noqa: F401
@@ -190,10 +226,36 @@ except ImportError:
     tap.skip("torch.distributed", "torch is not installed")
 else:
     from concurrent.futures import ThreadPoolExecutor
-    with ThreadPoolExecutor() as pool:
-        pair = list(pool.map(lambda rank: python(DISTRIBUTED, SET, os.path.join(PLACE, "rendezvous"), rank), range(2)))
-    got = [eval(one.stdout[3:] or "[]") for one in pair]
-    tap.ok(all(one.stdout.startswith("10 [") for one in pair) and sorted(got[0] + got[1]) == list(range(100)), "rank and world of torch.distributed", pair[0].stderr)
+    for how in ("late", "early", "moved", "used"):
+        with ThreadPoolExecutor() as pool:
+            pair = list(pool.map(lambda rank: python(DISTRIBUTED, SET, os.path.join(PLACE, "rendezvous-" + how), rank, how), range(2)))
+        lines = [one.stdout.splitlines() for one in pair]
+        if how == "used":
+            tap.ok(all("refused this process is rank %d of 2 now, and was rank 0 of 1 in the loader's first iteration" % rank in pair[rank].stdout for rank in range(2)),
+                   "a loader that was iterated before the process group was initialized is refused", [one.stdout + one.stderr for one in pair])
+            continue
+        begins = 5 if how == "moved" else 0
+        wanted = [torch.cat([n for *_, n in standing(ffload.Loader(SET, 20, samples=True, rank=rank, world=2), begins)]).tolist() for rank in range(2)]
+        tap.ok(all(len(of) == 4 and eval(of[0]) == wanted[rank] and of[1].startswith("10 %d " % begins) and of[1].endswith("rank %d of 2" % rank) for rank, of in enumerate(lines)) and
+               sorted(wanted[0] + wanted[1]) == list(range(100)), "torch.distributed's rank and world, of a loader made %s" % how, [one.stdout + one.stderr for one in pair])
+        tap.ok(all(sorted(eval(of[2])) == list(range(100)) for of in lines), "rank=0, world=1 has the whole set in each process", lines)
+        tap.ok(all("refused this process is rank 0 of 1 now, and was rank %d of 2" % rank in of[3] for rank, of in enumerate(lines)),
+               "without its process group a loader is refused in its next iteration", lines)
+
+# ---- a batch without rows ----
+for words, wanted in ((dict(batch_size=4, rank=0, world=8), "batch_size: of 4 samples some of the 8 ranks get none"),
+                      (dict(batch_size=8, rank=0, world=8, augment="mixup"), "mixup and cutmix need two for each"),
+                      (dict(batch_size=30, rank=0, world=4, last_batch="keep"), "the last batch of an epoch has 10 samples and leaves rank 3 of 4 without any"),
+                      (dict(batch_size=200, rank=0, world=2), 'wanted last_batch="pad", or another')):
+    tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, **words), wanted), "refused: %s" % words)
+for words in (dict(batch_size=8, world=8), dict(batch_size=30, world=4, last_batch="pad"), dict(batch_size=35, world=8, last_batch="drop"), dict(batch_size=21, world=8, last_batch="pad"),
+              dict(batch_size=32, world=2, last_batch="drop", augment="mixup"), dict(batch_size=60, world=2, last_batch="keep"), dict(batch_size=16, world=8, augment="mixup")):
+    rows = [[len(batch[0]) for batch in ffload.Loader(SET, rank=rank, **words)] for rank in range(words["world"])]
+    tap.ok(min(map(min, rows)) > 0, "every rank has rows in every batch: %s" % words, rows)
+tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, epochs=1.5), "epochs=1.5: it is a whole number") and
+       raises(ffload.UsageError, lambda: ffload.Loader(SET, 20).set_epoch(2 ** 32), "epoch=4294967296: it is from 0 to 4294967295") and
+       raises(ffload.UsageError, lambda: ffload.Loader(SET, 20).set_epoch(1.0), "whole number"), "numbers of epochs")
+tap.ok((next(iter(ffload.Loader(SET, 20, augment=[])))[0] == next(iter(ffload.Loader(SET, 20)))[0]).all(), "augment=[] is none")
 
 # ---- array libraries ----
 KINDS = "import sys\nif sys.argv[2] != '-': __import__(sys.argv[2])\nimport ffload\nimages, labels = next(iter(ffload.Loader(sys.argv[1], 16)))\nprint(type(images).__module__.split('.')[0], type(images).__name__, type(labels).__name__)"

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import threading
-from collections.abc import Sequence
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union, overload
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, Dict, List, Optional, SupportsIndex, Tuple, Union, overload
 
 from . import _ffload
 from .arrays import converter, kind_of
@@ -33,12 +34,12 @@ class Keys(Sequence[str]):
         return len(self._dataset)
 
     @overload
-    def __getitem__(self, index: int) -> str: ...
+    def __getitem__(self, index: SupportsIndex) -> str: ...
 
     @overload
     def __getitem__(self, index: slice) -> List[str]: ...
 
-    def __getitem__(self, index: Union[int, slice]) -> Union[str, List[str]]:
+    def __getitem__(self, index: Union[SupportsIndex, slice]) -> Union[str, List[str]]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return os.fsdecode(self._dataset.handle.key(self._dataset.number(index)))
@@ -113,18 +114,31 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.handle)
 
-    def number(self, index: int) -> int:
+    def number(self, index: SupportsIndex) -> int:
         """The number of a sample, counted from the end where it is negative. IndexError where there is none."""
-        count = len(self)
+        count, index = len(self), operator.index(index)
         number = index + count if index < 0 else index
         if not 0 <= number < count:
             raise IndexError("sample %d of a set with %d" % (index, count))
         return number
 
-    def __getitem__(self, index: int) -> Tuple[Any, Any]:
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Tuple[Any, Any]: ...
+
+    @overload
+    def __getitem__(self, index: Union[slice, Iterable[SupportsIndex]]) -> List[Tuple[Any, Any]]: ...
+
+    def __getitem__(self, index: Any) -> Any:
         """(image, {field: value}), or with the argument label (image, value). The image is a copy, [C, H, W] or
         [H, W, C] in the set's dtype and layout, as stored: a float set is normalized, a u8 one is not. A class is an
-        int, -1 where there is none; other labels are [width] arrays. BadData where the checksum is wrong."""
+        int, -1 where there is none; other labels are [width] arrays. BadData where the checksum is wrong.
+
+        A list of these for a slice, for several numbers, and for a mask of as many booleans as there are samples (an array, a
+        list)."""
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        if hasattr(index, "__iter__") and getattr(index, "shape", None) != () and not isinstance(index, (str, bytes)):
+            return self.__getitems__(self._chosen(index))
         number = self.number(index)
         convert = converter(kind_of(self._settings["as_"]))
         image = convert(self.handle.sample(number))
@@ -134,11 +148,25 @@ class Dataset:
         return image, {name: self._label(number, name, convert) for name, field in self.fields.items()
                        if field["kind"] != "none"}
 
+    def _chosen(self, index: Iterable[Any]) -> List[SupportsIndex]:
+        """The numbers of an array or a list; of a mask those that it marks."""
+        numbers: List[SupportsIndex] = index.tolist() if hasattr(index, "tolist") else list(index)
+        booleans = sum(isinstance(number, bool) for number in numbers)
+        if not booleans:
+            return numbers
+        if booleans < len(numbers) or booleans != len(self):
+            raise IndexError("a mask of %d booleans and %d numbers for %d samples" % (booleans, len(numbers) - booleans, len(self)))
+        return [number for number, marked in enumerate(numbers) if marked]
+
+    def __getitems__(self, indices: Iterable[SupportsIndex]) -> List[Tuple[Any, Any]]:
+        """Several samples; torch.utils.data.DataLoader asks for a batch by it."""
+        return [self[index] for index in indices]
+
     def _label(self, number: int, name: str, convert: Callable[[_ffload.Tensor], Any]) -> Any:
         value = self.handle.label(number, os.fsencode(name))
         return value if isinstance(value, int) else convert(value)
 
-    def view(self, index: int) -> _ffload.Tensor:
+    def view(self, index: SupportsIndex) -> _ffload.Tensor:
         """The image in place: no byte is copied, and none may be written. numpy.asarray(view) is read-only, too; torch
         knows no read-only tensors, so it gets none. The view keeps the set open. Reading it after its file shrank ends
         the process, as with any mapped file: [i] is the safe way. UsageError of a compressed set."""

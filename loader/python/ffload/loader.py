@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import time
 from collections.abc import Iterator
@@ -32,6 +33,17 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(_text(one) for one in value)
     return str(value)
+
+
+def _count(name: str, value: Any) -> int:
+    """A whole number from 0 to that of the last epoch there is."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise UsageError("%s=%r: it is a whole number" % (name, value)) from None
+    if not 0 <= number < 2 ** 32:
+        raise UsageError("%s=%d: it is from 0 to %d" % (name, number, 2 ** 32 - 1))
+    return number
 
 
 class Loader:
@@ -65,7 +77,8 @@ class Loader:
     workers      threads that make batches ahead of their use; 0: the caller's does; by default as many as processors
     prefetch     batches that are ready or being made
     rank, world  this loader gives rank's rows of each batch, of so many ranks; by default those of torch.distributed,
-                 torchrun, mpirun or SLURM
+                 torchrun, mpirun or SLURM, found again when an iteration begins. An evaluation on one rank alone needs
+                 rank=0, world=1
     cuts         each batch comes in so many equal parts, one after another
     as_          what a batch is made of: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default
                  torch where that is imported, else numpy where that is, else dlpack
@@ -91,34 +104,71 @@ class Loader:
                  verify: str = "first", memory: Union[int, str, None] = None) -> None:
         self._as = as_
         kind = kind_of(as_)
-        rank, world = ranks.chosen(rank, world)
+        given = ranks.checked(rank, world)
         if isinstance(size, (list, tuple)):
             size = "x".join(str(side) for side in size)
+        if isinstance(augment, (list, tuple)) and not augment:
+            augment = "none"
         options = {"batch_size": batch_size, "augment": augment, "size": size, "device": device,
                    "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
                    "order": order, "block": block, "group": group, "seed": seed, "epochs": 0, "last_batch": last_batch,
                    "placement": placement, "reserve": reserve, "label": label, "workers": workers,
-                   "prefetch": prefetch, "rank": rank, "world": world, "cuts": cuts, "verify": verify,
-                   "memory": memory, "local_world": ranks.beside(world), "label_dtype": "i64"}
-        if epochs < 0:
-            raise UsageError("epochs=%d: it is 0 or more" % epochs)
-        self._epochs = epochs
+                   "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64"}
+        self._epochs = _count("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
         if _text(device).startswith("cuda"):
             programs.name_cuda_folders()
-        #: The library's; its batches are taken by iterating alone.
-        self.own = _ffload.Loader(self.dataset.handle, {name: _text(value) for name, value in options.items()
-                                                         if value is not None})
-        self._process = os.getpid()
-        self._about: Dict[str, Any] = json.loads(self.own.describe())
-        self._on_gpu = self._about["device"] != "cpu"
-        self._pad = last_batch == "pad"
-        self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], label, self._pad, samples)
+        self._options = {name: _text(value) for name, value in options.items() if value is not None}
+        # Those given, or found when the loader is made and again when an iteration begins.
+        self._given = given is not None
+        self._ranks = given or ranks.found_early()
+        self._last_batch, self._label, self._samples = last_batch, label, samples
+        self._open()
         # Where the next iteration begins, and whether the library's loader stands there.
         self._epoch = 0
         self._stands = True
         self._turn = 0
         self._began: Optional[float] = None
+
+    def _open(self) -> None:
+        """The library's loader, of this process's rows."""
+        rank, world = self._ranks
+        more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
+        #: The library's; its batches are taken by iterating alone.
+        self.own = _ffload.Loader(self.dataset.handle, dict(self._options, **more))
+        self._about: Dict[str, Any] = json.loads(self.own.describe())
+        self._on_gpu = self._about["device"] != "cpu"
+        self._check_last()
+        self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label,
+                             self._last_batch == "pad", self._samples)
+
+    def _check_last(self) -> None:
+        """A batch without a row on some rank would end a training there: the mean of no losses is NaN."""
+        world, batch, count = self._ranks[1], self._about["batch_size"], len(self.dataset)
+        left = count % batch
+        begins = batch * (world - 1) // world & (-2 if "mix" in (tensor["name"] for tensor in self._about["tensors"]) else -1)
+        if not 0 < left <= begins or self._last_batch == "pad" or (self._last_batch == "drop" and count >= batch):
+            return
+        raise UsageError("last_batch=%r: the last batch of an epoch has %d samples and leaves rank %d of %d without any; wanted "
+                         "last_batch=\"pad\"%s, or another batch_size" % (self._last_batch, left, world - 1, world,
+                                                                       "" if count < batch else " or \"drop\""))
+
+    def _find_ranks(self) -> None:
+        """When an iteration begins: a loader that was made before torch.distributed was initialized takes the rows of the rank
+        that this process is since."""
+        if self._given:
+            return
+        now = ranks.found()
+        if now == self._ranks:
+            return
+        if self._began is not None:
+            raise UsageError("this process is rank %d of %d now, and was rank %d of %d in the loader's first iteration; give "
+                             "rank= and world=, or make another loader" % (*now, *self._ranks))
+        state = self.own.state()
+        self.own.close()
+        self._ranks = now
+        self._open()
+        self.own.restore(state)
 
     # ---- iterating ----------------------------------------------------------------------------
 
@@ -128,7 +178,8 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
-        goes on elsewhere."""
+        goes on elsewhere. UsageError where this process's rank or world is another than in the first iteration."""
+        self._find_ranks()
         if not self._on_gpu:
             return self.iterate(self._host_batches())
         return self.iterate(self._torch_batches() if kind_of(self._as) == "torch" else self._pool_batches())
@@ -174,7 +225,7 @@ class Loader:
         return lambda: arrange([convert(tensor) for tensor in take(names, current_stream(kind))])  # type: ignore[union-attr]
 
     def _torch_batches(self) -> Callable[[], Any]:
-        memory, arrange, own, pad = self.memory(), self.arrange, self.own, self._pad
+        memory, arrange, own, pad = self.memory(), self.arrange, self.own, self._last_batch == "pad"
 
         def take() -> Any:
             tensors, places = memory.take()
@@ -208,6 +259,7 @@ class Loader:
         if not self._on_gpu:
             raise UsageError("static() of a loader on the CPU; wanted device=\"cuda\"")
         from .memory import Static
+        self._find_ranks()
         return Static(self)
 
     # ---- where it is --------------------------------------------------------------------------
@@ -224,8 +276,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration gives this epoch, from its start; of the one that load_state_dict went to, from there."""
-        if epoch < 0:
-            raise UsageError("epoch %d: it is 0 or more" % epoch)
+        epoch = _count("epoch", epoch)
         if epoch == self._epoch and self._stands:
             return
         self._turn += 1
@@ -274,9 +325,9 @@ class Loader:
 
     def __repr__(self) -> str:
         about = self._about
-        return "ffload.Loader(%r): %d batches of %d, %s %dx%dx%d, on %s" % (
+        return "ffload.Loader(%r): %d batches of %d, %s %dx%dx%d, on %s, rank %d of %d" % (
             self.dataset.path, about["batches"], about["rows"], about["dtype"], about["channels"], about["height"],
-            about["width"], about["device"])
+            about["width"], about["device"], *self._ranks)
 
 
 class _Parts:
