@@ -148,6 +148,7 @@ static ff_status refuse_missing(const char *path, ff_error *error) {
     else
         status = ff_fail(error, FF_IO, "%s: no such folder; beside it there %s %s", path,
                          set.count == 1 ? "is" : "are", beside.bytes);
+    if (error) error->system_errno = ENOENT;
 done:
     ff_buffer_free(&beside);
     ff_set_free(&set);

@@ -17,6 +17,7 @@ static void fill(ff_error *error, ff_status status, const char *format, va_list 
 
 ff_status ff_fail(ff_error *error, ff_status status, const char *format, ...) {
     va_list arguments;
+    if (error) error->system_errno = 0;
     va_start(arguments, format);
     fill(error, status, format, arguments);
     va_end(arguments);
@@ -32,6 +33,7 @@ ff_status ff_fail_errno(ff_error *error, const char *format, ...) {
     va_end(arguments);
     if (error) {
         size_t used = strlen(error->message);
+        error->system_errno = number;
         snprintf(error->message + used, sizeof error->message - used, ": %s", strerror(number));
     }
     return status;

@@ -26,6 +26,7 @@ typedef enum ff_status {
 typedef struct ff_error {
     ff_status status;
     int signal_number; /* with FF_INTERRUPTED: which signal */
+    int system_errno;  /* with FF_IO: errno where the system refused; 0 where it did not */
     char message[2048];
 } ff_error;
 

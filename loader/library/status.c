@@ -18,6 +18,7 @@ const char *ffload_version(void) {
 int ff_library_end(ff_status status, const ff_error *from, ffload_error *error) {
     if (status == FF_OK || !error) return (int)status;
     error->status = (int)status;
+    error->system_errno = from->system_errno;
     snprintf(error->message, sizeof error->message, "%s", from->message);
     return (int)status;
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """ffload.Loader on the CPU: its batches beside the trainer's, epochs, ranks, resuming, mixed batches, what it refuses. TAP."""
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from package import PLACE, finish, make_set, python, raises  # noqa: E402
+from package import FOLDER, PLACE, finish, make_set, python, raises  # noqa: E402
 import tap  # noqa: E402
 import numpy  # noqa: E402
 import ffload  # noqa: E402
@@ -257,6 +259,34 @@ tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, epochs=1.5), "ep
        raises(ffload.UsageError, lambda: ffload.Loader(SET, 20).set_epoch(1.0), "whole number"), "numbers of epochs")
 tap.ok((next(iter(ffload.Loader(SET, 20, augment=[])))[0] == next(iter(ffload.Loader(SET, 20)))[0]).all(), "augment=[] is none")
 
+# ---- copies and pickles ----
+numbers_of = lambda loader: [n.tolist() for *_, n in loader]  # noqa: E731
+source = ffload.Loader(SET, 20, samples=True, seed=4, augment=["crop=2", "flip"], rank=0, world=1)
+halfway = iter(source)
+given = [next(halfway)[-1].tolist() for _ in range(2)]
+copies = [copy.copy(source), copy.deepcopy(source), pickle.loads(pickle.dumps(source))]
+expected = [numbers_of(standing(ffload.Loader(SET, 20, samples=True, seed=4), number)) for number in range(3)]
+tap.ok(all(numbers_of(other) == expected[1] for other in copies), "a copy begins with the epoch that the original's next iteration begins with")
+tap.ok(given + [n.tolist() for *_, n in halfway] == expected[0] and numbers_of(source) == expected[1], "and takes nothing from an iteration of the original")
+source.load_state_dict({**source.state_dict(), "epoch": 2, "position": 40})
+other = pickle.loads(pickle.dumps(source))
+tap.ok(numbers_of(other) == expected[2][2:] == numbers_of(source), "a pickle has the position of load_state_dict")
+first_images = [next(iter(standing(one, 1)))[0] for one in (source, copies[0], ffload.Loader(SET, 20, seed=4, augment="crop=2,flip"))]
+tap.ok((first_images[0] == first_images[1]).all() and (first_images[0] == first_images[2]).all(), "and the arguments")
+code = """
+import ffload, multiprocessing, sys
+def work(loader):
+    return [n.tolist() for *_, n in loader]
+if __name__ == "__main__":
+    loader = ffload.Loader(sys.argv[1], 20, samples=True, as_="numpy")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(work, (loader,)) == work(loader))
+"""
+with open(os.path.join(PLACE, "spawned.py"), "w") as file:
+    file.write(code)
+found = subprocess.run([sys.executable, os.path.join(PLACE, "spawned.py"), SET], env=dict(os.environ, PYTHONPATH=FOLDER), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+tap.ok(found.stdout == "True\n", "a loader is an argument of a spawned process", found.stdout + found.stderr)
+
 # ---- array libraries ----
 KINDS = "import sys\nif sys.argv[2] != '-': __import__(sys.argv[2])\nimport ffload\nimages, labels = next(iter(ffload.Loader(sys.argv[1], 16)))\nprint(type(images).__module__.split('.')[0], type(images).__name__, type(labels).__name__)"
 for module, wanted in (("-", "ffload Tensor Tensor"), ("numpy", "numpy ndarray ndarray"), ("torch", "torch Tensor Tensor")):
@@ -288,7 +318,7 @@ for name, call, parts in (
         ("sizes without an augmentation", lambda: ffload.Loader(os.path.join(PLACE, "sizes", "train"), 4), ["size"])):
     tap.ok(raises(ffload.UsageError, call, *parts), "refused: " + name)
 tap.ok(raises(TypeError, lambda: ffload.Loader(SET, 16, shuffle=True), "shuffle"), "refused: an argument that is none")
-tap.ok(raises(ffload.BadData, lambda: ffload.Loader(PLACE, 16)) and raises(OSError, lambda: ffload.Loader("/nowhere", 16), "/nowhere"), "refused: a path that is no set")
+tap.ok(raises(ffload.BadData, lambda: ffload.Loader(PLACE, 16)) and raises(FileNotFoundError, lambda: ffload.Loader("/nowhere", 16), "/nowhere"), "refused: a path that is no set")
 tap.ok(any(raises(kind, lambda: ffload.Loader(SET, 16, device="cuda")) for kind in (ffload.Error, ffload.UsageError)), "refused: CUDA without a card")
 
 # ---- ends, threads, processes ----

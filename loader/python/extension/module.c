@@ -16,8 +16,26 @@ static PyObject *type_of(int status) {
     }
 }
 
+/* OSError(errno, reason, path), which is a FileNotFoundError, a PermissionError, ... by its errno.
+ * The message is the path, ": " and the reason. */
+static void raise_system(const ffload_error *error, const char *colon) {
+    PyObject *words = PyUnicode_DecodeFSDefault(colon + 2), *exception = NULL;
+    PyObject *path = PyUnicode_DecodeFSDefaultAndSize(error->message, colon - error->message);
+    if (path && words)
+        exception = PyObject_CallFunction(PyExc_OSError, "iOO", error->system_errno, words, path);
+    if (exception) PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    Py_XDECREF(words);
+    Py_XDECREF(path);
+}
+
 PyObject *ff_python_raise(const ffload_error *error) {
+    const char *colon = strstr(error->message, ": ");
     if (error->status == FFLOAD_INTERRUPTED && PyErr_Occurred()) return NULL;
+    if (error->status == FFLOAD_IO && error->system_errno && colon) {
+        raise_system(error, colon);
+        return NULL;
+    }
     PyObject *sentence = PyUnicode_DecodeFSDefault(error->message);
     if (sentence) PyErr_SetObject(type_of(error->status), sentence);
     Py_XDECREF(sentence);

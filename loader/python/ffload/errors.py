@@ -1,6 +1,7 @@
 """What goes wrong, as exceptions. Each has one sentence: what, where, and mostly what would be right.
 
-A file that the system refuses to open or read is an OSError, memory that is not there a MemoryError.
+A file that the system refuses to open or read is an OSError with errno and filename (FileNotFoundError, PermissionError), memory
+that is not there a MemoryError.
 """
 
 from __future__ import annotations

@@ -102,6 +102,7 @@ class Loader:
                  workers: Optional[int] = None, prefetch: Optional[int] = None, rank: Optional[int] = None,
                  world: Optional[int] = None, cuts: int = 1, as_: Optional[str] = None, samples: bool = False,
                  verify: str = "first", memory: Union[int, str, None] = None) -> None:
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         self._as = as_
         kind = kind_of(as_)
         given = ranks.checked(rank, world)
@@ -129,6 +130,16 @@ class Loader:
         self._stands = True
         self._turn = 0
         self._began: Optional[float] = None
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """Its arguments, and where it is: a copy, and a loader from a pickle, are loaders of their own that begin there."""
+        return {"arguments": dict(self._arguments, path=self.dataset), "state": self.state_dict(), "epoch": self._epoch,
+                "stands": self._stands}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        self.load_state_dict(state["state"])
+        self._epoch, self._stands = state["epoch"], state["stands"]
 
     def _open(self) -> None:
         """The library's loader, of this process's rows."""

@@ -80,6 +80,7 @@ enum {
 typedef struct ffload_error {
     int status;         /* the one returned */
     char message[2048]; /* one line; bytes of paths as they are, else ASCII */
+    int system_errno;   /* with FFLOAD_IO: errno where the system refused; 0 where it did not */
 } ffload_error;
 
 /* "0.1.0": of the library that runs. */
