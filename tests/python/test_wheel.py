@@ -62,7 +62,7 @@ wrong = [row for row in rows if row[0] != info + "RECORD" and row[1:] != [
 tap.ok(not wrong and sorted(row[0] for row in rows) == sorted(files), "RECORD has each file's checksum", wrong)
 metadata = files[info + "METADATA"].decode()
 readme = open(os.path.join(tap.ROOT, "loader/python/README.md"), encoding="utf-8").read()
-tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and
+tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and "\nAuthor: " in metadata and
     "Requires-Dist" not in metadata, "METADATA: name, version, Python, no other packages, the page", metadata[:600])
 tap.ok("\nTag: %s\n" % name[len("ffload-%s-" % number):-4] in files[info + "WHEEL"].decode(), "WHEEL has the tag of its name")
 licences = {one[len(info + "licenses/"):] for one in files if one.startswith(info + "licenses/")}
@@ -98,10 +98,12 @@ if os.path.exists(os.path.join(tap.ROOT, "build/libarchive/libarchive.so.13")) a
 else:
     tap.skip("glibc 2.34 suffices", "made here it needs %s: it is made on Debian 12, with its source packages" % promised)
 here = run("getconf", "GNU_LIBC_VERSION").stdout.split()[1]
-os.makedirs(HERE + "/newer/ffload")
+for folder in ("/newer/ffload/lib", "/newer/ffload-%s.dist-info/licenses" % number):
+    os.makedirs(HERE + folder)
+open(HERE + "/newer/ffload-%s.dist-info/licenses/libraries" % number, "w").close()
 with open(HERE + "/newer/ffload/library.so", "wb") as file:  # a binary that is of the system's glibc
     file.write(open(re.search(r"(/\S*/libc\.so\.6)", open("/proc/self/maps").read()).group(1), "rb").read())
-done = run(sys.executable, os.path.join(tap.ROOT, "tools/build/wheel.py"), HERE + "/newer", HERE, number, os.path.join(tap.ROOT, "loader/python/README.md"))
+done = run(sys.executable, "-B", os.path.join(tap.ROOT, "tools/build/wheel.py"), HERE + "/newer", HERE, number, os.path.join(tap.ROOT, "loader/python/README.md"))
 wanted = "manylinux_%d_%d_" % max(version(here), (2, 34))
 tap.ok(wanted in done.stdout and ("needs glibc " + here in done.stderr) == (version(here) > (2, 34)), "a newer glibc is in the tag, and is said",
     done.stdout + done.stderr)

@@ -13,8 +13,9 @@ endif
 MODULES := $(if $(HAVE_CUDA),$(BUILD)/libff_cuda.so)
 
 # Architectures: those asked for, else those of the cards here, else two. Machine code for each,
-# and PTX of the newest, from which drivers make code for newer cards.
-CUDA_KNOWN := $(filter $(CUDA_CODES),75 80 86 89 90 100 103 120)
+# and PTX of the newest, from which drivers make code for newer cards. "all" is the first of each generation:
+# its code also runs on the later ones (that of 80 on 86 and 89, that of 100 on 103).
+CUDA_KNOWN := $(filter $(CUDA_CODES),75 80 90 100 120)
 CUDA_ASKED := $(patsubst sm_%,%,$(subst $(comma), ,$(CUDA_ARCHS)))
 CUDA_BUILT := $(CUDA_ASKED)
 ifeq ($(CUDA_ASKED),auto)

@@ -1,7 +1,8 @@
 # make install, make uninstall: programs, the modules where fftrain looks for it (../lib), manuals and
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
-DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png
+DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png \
+             loader/python/README.md tests/exact/README.md
 RECIPES   := $(patsubst train/%,share/ffpack/%,$(wildcard train/recipes/*.txt))
 LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))
 # The same paths below BUILD as below PREFIX.
@@ -38,6 +39,12 @@ $(BUILD)/share/ffpack/launch/%: tools/launch/%
 $(BUILD)/share/doc/ffpack/%: %
 	@mkdir -p $(@D)
 	@cp $< $@
+# A page links to what is installed.
+PLACES = $(DOCUMENTS) tools/launch=../../ffpack/launch train/recipes=../../ffpack/recipes $(foreach file,$(LAUNCH),$(file:share/ffpack/%=tools/%)=$(file:share/%=../../%)) \
+         $(foreach file,$(EXAMPLES),$(file)=$(file:loader/library/%=%)) $(foreach file,$(HEADERS),loader/library/$(file)=../../../$(file))
+$(BUILD)/share/doc/ffpack/%.md: %.md tools/build/pages.awk
+	@mkdir -p $(@D)
+	@awk -v page=$< -v there="$(PLACES)" -f tools/build/pages.awk $< >$@
 .SECONDARY: $(NAMES:%=$(BUILD)/share/%.table)
 
 .PHONY: shared install uninstall
