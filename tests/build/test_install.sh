@@ -42,6 +42,21 @@ if [ -e "$build/libff_mpi.so" ]; then
     result $? "the MPI module is in lib"
 fi
 
+# ---- pages ----
+(cd "$here/share/doc/ffpack" && find . -name '*.md' | while read -r page; do
+    grep -oE '\]\([^)# ]+' "$page" | sed 's/..//' | grep -v '://' | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page links to $link, which is not installed"
+    done
+done) >"$said"
+[ ! -s "$said" ] && grep -q '](train/GPU.md)' "$here/share/doc/ffpack/README.md" && grep -q '](examples/batches.c)' "$here/share/doc/ffpack/README.md"
+result $? "installed pages link to what is installed"
+for file in tools/launch=../../ffpack/launch one/of.md; do echo "$file"; done | paste -sd' ' >"$scratch/there.txt"
+printf '%s\n' 'A [folder](../tools/launch), a [page](of.md#part), [two' 'lines](gone.md) and ![a picture](a.png) [b](https://b.c/d) a[i](x).' >"$scratch/page.md"
+awk -v page=one/page.md -v there="$(cat "$scratch/there.txt")" -f tools/build/pages.awk "$scratch/page.md" >"$said"
+[ "$(cat "$said")" = 'A [folder](../../../ffpack/launch), a [page](of.md#part), two
+lines and a picture [b](https://b.c/d) ai.' ]
+result $? "a link to a file that is not there becomes its text"
+
 # ---- man pages ----
 for program in ffpack ffinspect fftrain; do
     page=$here/share/man/man1/$program.1
@@ -141,8 +156,13 @@ else
 fi
 
 # ---- staging and removing ----
-makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ] && [ ! -e "$here/share/ffpack" ]
-result $? "make uninstall leaves no file, and no folder of ours"
+makes uninstall PREFIX="$here" && [ ! -e "$scratch/there" ]
+result $? "make uninstall leaves nothing, and no folder that the installation made"
+# Folders that were there, and files of others.
+mkdir -p "$here/bin" "$here/share/man" "$here/share/empty" && makes install PREFIX="$here" && makes install PREFIX="$here" &&
+    touch "$here/lib/pkgconfig/other.pc" && mv "$here" "$here-moved" && makes uninstall PREFIX="$here-moved"
+(cd "$here-moved" && find . | sort) | diff - <(printf '%s\n' . ./bin ./lib ./lib/pkgconfig ./lib/pkgconfig/other.pc ./share ./share/empty ./share/man) >"$said" && rm -r "$scratch/there"
+result $? "nor anything of others, also where it was moved and installed twice"
 makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
 result $? "DESTDIR stages"
 (umask 077; makes install DESTDIR="$scratch/closed" PREFIX=/opt/ff) && [ -z "$(find "$scratch/closed/opt/ff" -type d ! -perm 755)" ] && rm -r "$scratch/closed"

@@ -15,6 +15,7 @@ HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffl
 EXAMPLES  := $(wildcard loader/library/examples/*)
 VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
 LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
+FOLDERS = $(sort $(patsubst %/,%,$(dir $(NAMES:%=bin/%) $(LIBRARY_FILES) $(SHARED))))
 
 $(BUILD)/share/%.table: $(BUILD)/%
 	@mkdir -p $(@D)
@@ -50,7 +51,7 @@ $(BUILD)/share/doc/ffpack/%.md: %.md tools/build/pages.awk
 .PHONY: shared install uninstall
 shared: $(SHARED:%=$(BUILD)/%)
 install: programs shared ## programs, library, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
-	@install -d -m 755 "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
+	@tools/build/folders.sh $(if $(DESTDIR),stage,make) "$(TO)" $(FOLDERS) 2>/dev/null && [ -w "$(TO)" ] || { \
 	    echo "install: $(TO) cannot be written: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
 	@for file in $(NAMES:%=bin/%) $(SHARED); do \
 	    case $$file in bin/*) from=$(BUILD)/$${file#bin/} mode=755 ;; *) from=$(BUILD)/$$file mode=644 ;; esac; \
@@ -60,7 +61,6 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@ln -sf $(notdir $(LIBRARY)).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY))"
 	@for file in $(HEADERS); do install -D -m 644 loader/library/$$file "$(TO)/$$file" || exit 1; done
 	@for file in $(EXAMPLES:loader/library/%=%); do install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; done
-	@install -d -m 755 "$(TO)/lib/pkgconfig"
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
 	@chmod 644 "$(TO)/lib/pkgconfig/ffload.pc"
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
@@ -69,6 +69,7 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
 	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
 
-uninstall: ## remove what make install put into PREFIX
+uninstall: ## remove what make install put into PREFIX, and the folders that it made
 	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so lib/$(notdir $(LIBRARY)) $(LIBRARY_FILES) $(SHARED),"$(TO)/$(file)")
+	@tools/build/folders.sh remove "$(TO)"
 	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" "$(TO)/include/ffload" -depth -type d -empty -delete 2>/dev/null || true
