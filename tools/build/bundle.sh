@@ -37,7 +37,7 @@ licence() {
     [ -e "$text" ] || { echo "bundle: no licence of $2 was found; put it into $licences" >&2; return; }
     cp -L "$text" "$licences/${1%%.so*}"
     if [ -n "${package:-}" ]; then package="$package $(dpkg-query -W -f '${Version}' "$package")"
-    else package="libarchive $(cat "$(dirname "$2")/version" 2>/dev/null || true)"; fi
+    else package="libarchive $(cat "$(dirname "$2")/version" 2>/dev/null || echo rebuilt)"; fi
     echo "$1 $package" >>"$licences/libraries"
     grep -oE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' "$text" | sort -u | while read -r name; do
         [ ! -e "$name" ] || cp -L "$name" "$licences/"
