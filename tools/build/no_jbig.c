@@ -1,7 +1,7 @@
-/* libjbig.so.0 of bundles and wheels. Debian's libtiff links libjbig, whose licence is the GPL; this library of
- * our own is put in its place. It has the functions that libtiff imports, and decodes and encodes nothing: libtiff
- * refuses images of that compression with the text below. (ffpack refuses them before that.) The arguments, which
- * no function reads, are left out. */
+/* libjbig.so.0 of bundles and wheels. Debian's libtiff links libjbig, whose licence is the GPL;
+ * this library of our own is put in its place. It has the functions that libtiff imports, and
+ * decodes and encodes nothing: libtiff refuses images of that compression with the text below.
+ * (ffpack refuses them before that.) The arguments, which no function reads, are left out. */
 enum { FAILED = 1 };
 
 void jbg_dec_init(void);
@@ -15,8 +15,10 @@ void jbg_enc_out(void);
 void jbg_enc_free(void);
 const char *jbg_strerror(void);
 
-void jbg_dec_init(void) {}
-void jbg_dec_free(void) {}
+void jbg_dec_init(void) {
+}
+void jbg_dec_free(void) {
+}
 int jbg_dec_in(void) {
     return FAILED;
 }
@@ -29,9 +31,12 @@ void *jbg_dec_getimage(void) {
 int jbg_newlen(void) {
     return FAILED;
 }
-void jbg_enc_init(void) {}
-void jbg_enc_out(void) {}
-void jbg_enc_free(void) {}
+void jbg_enc_init(void) {
+}
+void jbg_enc_out(void) {
+}
+void jbg_enc_free(void) {
+}
 const char *jbg_strerror(void) {
     return "JBIG images are not read: libjbig is not included because its licence is the GPL";
 }
