@@ -11,18 +11,24 @@
 
 enum { NAME_BYTES = 64 };
 
-/* *folder: of the shipped files; NULL where there are none. */
-static ff_status find_folder(char **folder, ff_error *error) {
-    static const char *const below[] = {"", "../"};
-    char *program;
-    ff_status status = FF_OK;
-    *folder = NULL;
+static const char shipped[] = "share/ffpack/recipes";
+
+/* *folder: of the shipped files; NULL where it is missing, then *sought = the two paths. */
+static ff_status find_folder(char **folder, char **sought, ff_error *error) {
+    char *program, *above = NULL;
+    *folder = *sought = NULL;
     FF_TRY(ff_path_of_program(&program, error));
-    for (int i = 0; i < 2 && status == FF_OK && !*folder; i++) {
-        if (!ff_path_exists("%s/%sshare/ffpack/recipes", program, below[i])) continue;
-        status = ff_format(folder, error, "%s/%sshare/ffpack/recipes", program, below[i]);
-    }
+    ff_status status = FF_OK;
+    FF_TRY_DONE(ff_format(&above, error, "%.*s", (int)(ff_path_base(program) - program), program));
+    if (ff_path_exists("%s/%s", program, shipped))
+        FF_TRY_DONE(ff_path_join(folder, program, shipped, error));
+    else if (ff_path_exists("%s%s", above, shipped))
+        FF_TRY_DONE(ff_path_join(folder, above, shipped, error));
+    else
+        FF_TRY_DONE(ff_format(sought, error, "%s/%s nor %s%s", program, shipped, above, shipped));
+done:
     free(program);
+    free(above);
     return status;
 }
 
@@ -32,8 +38,9 @@ static ff_status add_name(ff_buffer *known, ff_nearest *nearest, const char *nam
     return ff_buffer_printf(known, error, "%s%s", known->length ? ", " : "", name);
 }
 
-/* `files`: of the folder, by name. */
-static ff_status refuse(const char *given, struct dirent **files, int count, ff_error *error) {
+/* `files`: of the folder, by name. `sought`: of find_folder. */
+static ff_status refuse(const char *given, struct dirent **files, int count, const char *sought,
+                        ff_error *error) {
     ff_buffer known = {0};
     ff_nearest nearest = {.wanted = given, .length = strlen(given)};
     char(*names)[NAME_BYTES], near[NAME_BYTES] = "";
@@ -44,6 +51,13 @@ static ff_status refuse(const char *given, struct dirent **files, int count, ff_
             FF_TRY_DONE(add_name(&known, &nearest, names[i], error));
     for (int i = 0; ff_recipe_name(i); i++)
         FF_TRY_DONE(add_name(&known, &nearest, ff_recipe_name(i), error));
+    if (sought)
+        FF_TRY_DONE(ff_fail(error, FF_FAILED,
+                            "--recipe: '%s' is unknown, and fftrain's recipe files are missing: "
+                            "neither %s exists; copy share from where fftrain was built or "
+                            "installed, or use make install or make bundle; the recipes without "
+                            "files are %s",
+                            given, sought, known.bytes));
     if (nearest.name) snprintf(near, sizeof near, "; did you mean %s?", nearest.name);
     status = ff_fail(error, FF_USAGE, "--recipe: '%s' is unknown%s%s recipes are %s", given, near,
                      *near ? " The" : "; the", known.bytes);
@@ -54,13 +68,13 @@ done:
 }
 
 ff_status ff_recipe_find(char **path, const char *given, ff_error *error) {
-    char *folder;
+    char *folder, *sought;
     struct dirent **files = NULL;
     int count = 0;
     ff_status status = FF_OK;
     *path = NULL;
     if (ff_recipe_named(given)) return FF_OK;
-    FF_TRY(find_folder(&folder, error));
+    FF_TRY(find_folder(&folder, &sought, error));
     if (folder && !strchr(given, '/') && ff_path_exists("%s/%s.txt", folder, given)) {
         status = ff_format(path, error, "%s/%s.txt", folder, given);
     } else if (ff_path_exists("%s", given)) {
@@ -70,10 +84,11 @@ ff_status ff_recipe_find(char **path, const char *given, ff_error *error) {
         if (count < 0)
             status = ff_fail_errno(error, "%s: cannot read the folder", folder);
         else
-            status = refuse(given, files, count, error);
+            status = refuse(given, files, count, sought, error);
         for (int i = 0; i < count; i++) free(files[i]);
         free(files);
     }
     free(folder);
+    free(sought);
     return status;
 }

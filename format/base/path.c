@@ -50,7 +50,9 @@ ff_status ff_path_of_module(char **path, const char *folder, const char *file, f
         free(*path);
         *path = NULL;
     }
-    status = ff_fail(error, FF_FAILED, "the module %s is neither in %s nor in its ../lib or ..",
+    status = ff_fail(error, FF_FAILED,
+                     "the module %s is neither in %s nor in its ../lib or ..; copy it from where "
+                     "this was built or installed, or use make install or make bundle",
                      file, folder);
 done:
     free(own);

@@ -24,6 +24,26 @@ result $? "all can read it, and run the programs"
         clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
         clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$said" 2>&1
 result $? "all three run from there, fftrain with a recipe"
+mkdir -p "$scratch/copied/programs" "$scratch/moved"
+cp "$here"/bin/* "$scratch/copied/programs/"
+fails() { clean "$scratch/copied/programs/$1" "${@:2}" >"$said" 2>&1; [ $? = 1 ]; }
+fails fftrain --data "$scratch/set" --recipe quickstart && [ "$(wc -l <"$said")" = 1 ] &&
+    grep -qF "fftrain: --recipe: 'quickstart' is unknown, and fftrain's recipe files are missing: neither $scratch/copied/programs/share/ffpack/recipes nor $scratch/copied/share/ffpack/recipes exists; copy share from where fftrain was built or installed, or use make install or make bundle; the recipes without files are smallnet, " "$said"
+result $? "fftrain copied without share says which files are missing, where they were looked for, and what to do"
+clean "$scratch/copied/programs/fftrain" --data "$scratch/set" --recipe resnet18 --dry-run >"$said" 2>&1 &&
+    clean "$scratch/copied/programs/ffpack" "$scratch/x.npy" -o "$scratch/packed-2" >"$said" 2>&1 &&
+    clean "$scratch/copied/programs/ffinspect" "$scratch/packed-2" >"$said" 2>&1
+result $? "what needs no share runs without"
+for place in copied/programs copied; do
+    mkdir -p "$scratch/$place/share/ffpack" && cp -r "$here/share/ffpack/recipes" "$scratch/$place/share/ffpack/"
+    clean "$scratch/copied/programs/fftrain" --data "$scratch/set" --recipe quickstart --dry-run >"$said" 2>&1
+    result $? "with share in $place it finds the recipes"
+    fails fftrain --data "$scratch/set" --recipe quickstar || grep -qF "'quickstar' is unknown; did you mean quickstart?" "$said"
+    result $? "and names the nearest"
+    rm -r "$scratch/$place/share"
+done
+cp -r "$here" "$scratch/moved/prefix" && clean "$scratch/moved/prefix/bin/fftrain" --data "$scratch/set" --recipe quickstart --dry-run >"$said" 2>&1
+result $? "and where the whole PREFIX was moved"
 diff -r tools/launch "$here/share/ffpack/launch" >"$said"
 result $? "job files are in share/ffpack/launch"
 if [ -e "$build/libff_cuda.so" ]; then
@@ -33,6 +53,9 @@ if [ -e "$build/libff_cuda.so" ]; then
     clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda >"$said" 2>&1
     ! grep -qE 'the (CUDA )?module' "$said"
     result $? "fftrain finds it there"
+    fails fftrain --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda &&
+        grep -qF "the module libff_cuda.so is neither in $scratch/copied/programs nor in its ../lib or ..; copy it from where this was built or installed, or use make install or make bundle" "$said"
+    result $? "copied without it, it says where it was looked for, and what to do"
 else
     echo old >"$scratch/old" && install -D "$scratch/old" "$here/lib/libff_cuda.so" && makes install PREFIX="$here" && [ ! -e "$here/lib/libff_cuda.so" ]
     result $? "an older build's module does not stay"
@@ -41,6 +64,21 @@ if [ -e "$build/libff_mpi.so" ]; then
     cmp -s "$here/lib/libff_mpi.so" "$build/libff_mpi.so"
     result $? "the MPI module is in lib"
 fi
+
+# ---- pages ----
+(cd "$here/share/doc/ffpack" && find . -name '*.md' | while read -r page; do
+    grep -oE '\]\([^)# ]+' "$page" | sed 's/..//' | grep -v '://' | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page links to $link, which is not installed"
+    done
+done) >"$said"
+[ ! -s "$said" ] && grep -q '](train/GPU.md)' "$here/share/doc/ffpack/README.md" && grep -q '](examples/batches.c)' "$here/share/doc/ffpack/README.md"
+result $? "installed pages link to what is installed"
+for file in tools/launch=../../ffpack/launch one/of.md; do echo "$file"; done | paste -sd' ' >"$scratch/there.txt"
+printf '%s\n' 'A [folder](../tools/launch), a [page](of.md#part), [two' 'lines](gone.md) and ![a picture](a.png) [b](https://b.c/d) a[i](x).' >"$scratch/page.md"
+awk -v page=one/page.md -v there="$(cat "$scratch/there.txt")" -f tools/build/pages.awk "$scratch/page.md" >"$said"
+[ "$(cat "$said")" = 'A [folder](../../../ffpack/launch), a [page](of.md#part), two
+lines and a picture [b](https://b.c/d) ai.' ]
+result $? "a link to a file that is not there becomes its text"
 
 # ---- man pages ----
 for program in ffpack ffinspect fftrain; do
@@ -141,8 +179,13 @@ else
 fi
 
 # ---- staging and removing ----
-makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ] && [ ! -e "$here/share/ffpack" ]
-result $? "make uninstall leaves no file, and no folder of ours"
+makes uninstall PREFIX="$here" && [ ! -e "$scratch/there" ]
+result $? "make uninstall leaves nothing, and no folder that the installation made"
+# Folders that were there, and files of others.
+mkdir -p "$here/bin" "$here/share/man" "$here/share/empty" && makes install PREFIX="$here" && makes install PREFIX="$here" &&
+    touch "$here/lib/pkgconfig/other.pc" && mv "$here" "$here-moved" && makes uninstall PREFIX="$here-moved"
+(cd "$here-moved" && find . | sort) | diff - <(printf '%s\n' . ./bin ./lib ./lib/pkgconfig ./lib/pkgconfig/other.pc ./share ./share/empty ./share/man) >"$said" && rm -r "$scratch/there"
+result $? "nor anything of others, also where it was moved and installed twice"
 makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
 result $? "DESTDIR stages"
 (umask 077; makes install DESTDIR="$scratch/closed" PREFIX=/opt/ff) && [ -z "$(find "$scratch/closed/opt/ff" -type d ! -perm 755)" ] && rm -r "$scratch/closed"

@@ -7,7 +7,7 @@
 # found on that system (loader/cuda/libraries.h), or are put into FOLDER/lib with BUNDLE_CUDA=1.
 # Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
 # FOLDER/share holds man pages, completions and documents where BUILD/share has them, and the licence
-# of every library (share/doc/licences). Copied into a PREFIX, FOLDER is installed there.
+# of every library (share/doc/licences; its file "libraries" names package and version). Copied into a PREFIX, FOLDER is installed there.
 # Environment: LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS;
 # BUNDLE_LIBRARIES, other libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out.
 set -eu
@@ -25,7 +25,7 @@ for part in "$build"/share/*/; do [ ! -d "$part" ] || cp -r "$part" "$folder/sha
 cp LICENSE "$licences/ffpack"
 # licence NAME FILE: of a library, as its package has it, with the common texts that it refers to
 licence() {
-    local text package name
+    local text package='' name
     text=$(dirname "$2")/copyright
     if [ ! -e "$text" ]; then
         for name in "$2" "$(realpath "$2")" "/usr$(realpath "$2")"; do
@@ -36,6 +36,9 @@ licence() {
     fi
     [ -e "$text" ] || { echo "bundle: no licence of $2 was found; put it into $licences" >&2; return; }
     cp -L "$text" "$licences/${1%%.so*}"
+    if [ -n "${package:-}" ]; then package="$package $(dpkg-query -W -f '${Version}' "$package")"
+    else package="libarchive $(cat "$(dirname "$2")/version" 2>/dev/null || echo rebuilt)"; fi
+    echo "$1 $package" >>"$licences/libraries"
     grep -oE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' "$text" | sort -u | while read -r name; do
         [ ! -e "$name" ] || cp -L "$name" "$licences/"
     done
@@ -50,6 +53,10 @@ LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$folde
     while read -r name file; do
         if grep -qE "$system" <<<"$name"; then continue; fi
         if grep -qE "$nvidia" <<<"$name"; then continue; fi
+        if [[ $name = libjbig.so.* ]]; then # no_jbig.c says why
+            ${CC:-gcc} -O2 -shared -fPIC -nostdlib tools/build/no_jbig.c -o "$folder/lib/$name" -Wl,-soname,"$name"
+            continue
+        fi
         cp -L "$file" "$folder/lib/$name"
         licence "$name" "$file"
     done

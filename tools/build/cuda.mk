@@ -13,8 +13,9 @@ endif
 MODULES := $(if $(HAVE_CUDA),$(BUILD)/libff_cuda.so)
 
 # Architectures: those asked for, else those of the cards here, else two. Machine code for each,
-# and PTX of the newest, from which drivers make code for newer cards.
-CUDA_KNOWN := $(filter $(CUDA_CODES),75 80 86 89 90 100 103 120)
+# and PTX of the newest, from which drivers make code for newer cards. "all" is the first of each generation:
+# its code also runs on the later ones (that of 80 on 86 and 89, that of 100 on 103).
+CUDA_KNOWN := $(filter $(CUDA_CODES),75 80 90 100 120)
 CUDA_ASKED := $(patsubst sm_%,%,$(subst $(comma), ,$(CUDA_ARCHS)))
 CUDA_BUILT := $(CUDA_ASKED)
 ifeq ($(CUDA_ASKED),auto)
@@ -24,7 +25,13 @@ CUDA_BUILT := $(CUDA_KNOWN)
 endif
 CUDA_NEWEST  := $(lastword $(CUDA_BUILT))
 CUDA_GENCODE := $(foreach a,$(CUDA_BUILT),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
-NVCC_FLAGS   := -std=c++17 -O3 -lineinfo -I. $(CPPFLAGS_CUDA) $(CUDA_GENCODE) -Xfatbin -compress-all -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
+ifeq ($(CUDA_ASKED) $(filter 90,$(CUDA_KNOWN)),all 90)
+# The PTX of 90 serves the later ones, too: the kernels have no other source for them, and it is compiled once.
+CUDA_LATER   := $(filter-out 75 80 90,$(CUDA_KNOWN))
+CUDA_GENCODE := $(foreach a,$(filter-out $(CUDA_LATER),$(CUDA_KNOWN)),-gencode arch=compute_$(a),code=sm_$(a)) \
+                $(foreach code,$(CUDA_LATER:%=sm_%) compute_90,-gencode arch=compute_90,code=$(code))
+endif
+NVCC_FLAGS   := -std=c++17 -O3 $(if $(filter -g%,$(CFLAGS)),-lineinfo) -I. $(CPPFLAGS_CUDA) $(CUDA_GENCODE) -Xfatbin -compress-all -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
 
 # Program and module share their headers; each contains their checksum, so that a module of
 # other headers is refused (loader/cuda/table.h).

@@ -1,7 +1,8 @@
 # make install, make uninstall: programs, the modules where fftrain looks for it (../lib), manuals and
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
-DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png
+DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png \
+             loader/python/README.md tests/exact/README.md
 RECIPES   := $(patsubst train/%,share/ffpack/%,$(wildcard train/recipes/*.txt))
 LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))
 # The same paths below BUILD as below PREFIX.
@@ -14,6 +15,7 @@ HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffl
 EXAMPLES  := $(wildcard loader/library/examples/*)
 VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
 LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
+FOLDERS = $(sort $(patsubst %/,%,$(dir $(NAMES:%=bin/%) $(LIBRARY_FILES) $(SHARED))))
 
 $(BUILD)/share/%.table: $(BUILD)/%
 	@mkdir -p $(@D)
@@ -38,12 +40,18 @@ $(BUILD)/share/ffpack/launch/%: tools/launch/%
 $(BUILD)/share/doc/ffpack/%: %
 	@mkdir -p $(@D)
 	@cp $< $@
+# A page links to what is installed.
+PLACES = $(DOCUMENTS) tools/launch=../../ffpack/launch train/recipes=../../ffpack/recipes $(foreach file,$(LAUNCH),$(file:share/ffpack/%=tools/%)=$(file:share/%=../../%)) \
+         $(foreach file,$(EXAMPLES),$(file)=$(file:loader/library/%=%)) $(foreach file,$(HEADERS),loader/library/$(file)=../../../$(file))
+$(BUILD)/share/doc/ffpack/%.md: %.md tools/build/pages.awk
+	@mkdir -p $(@D)
+	@awk -v page=$< -v there="$(PLACES)" -f tools/build/pages.awk $< >$@
 .SECONDARY: $(NAMES:%=$(BUILD)/share/%.table)
 
 .PHONY: shared install uninstall
 shared: $(SHARED:%=$(BUILD)/%)
 install: programs shared ## programs, library, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
-	@install -d -m 755 "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
+	@tools/build/folders.sh $(if $(DESTDIR),stage,make) "$(TO)" $(FOLDERS) 2>/dev/null && [ -w "$(TO)" ] || { \
 	    echo "install: $(TO) cannot be written: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
 	@for file in $(NAMES:%=bin/%) $(SHARED); do \
 	    case $$file in bin/*) from=$(BUILD)/$${file#bin/} mode=755 ;; *) from=$(BUILD)/$$file mode=644 ;; esac; \
@@ -53,7 +61,6 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@ln -sf $(notdir $(LIBRARY)).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY))"
 	@for file in $(HEADERS); do install -D -m 644 loader/library/$$file "$(TO)/$$file" || exit 1; done
 	@for file in $(EXAMPLES:loader/library/%=%); do install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; done
-	@install -d -m 755 "$(TO)/lib/pkgconfig"
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
 	@chmod 644 "$(TO)/lib/pkgconfig/ffload.pc"
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
@@ -62,6 +69,7 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
 	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
 
-uninstall: ## remove what make install put into PREFIX
+uninstall: ## remove what make install put into PREFIX, and the folders that it made
 	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so lib/$(notdir $(LIBRARY)) $(LIBRARY_FILES) $(SHARED),"$(TO)/$(file)")
+	@tools/build/folders.sh remove "$(TO)"
 	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" "$(TO)/include/ffload" -depth -type d -empty -delete 2>/dev/null || true

@@ -28,5 +28,6 @@ sed -i 's/\<arc4random_buf\>/archive_random_buf/' libarchive/archive_random.c
         --disable-acl --disable-xattr --without-xml2 --without-expat --without-nettle --without-openssl --with-zstd CFLAGS=-O2 &&
         make -s -j"$(nproc)" ACLOCAL=: AUTOCONF=: AUTOHEADER=: AUTOMAKE=: libarchive.la
 } >>"$folder/log" 2>&1 || fail "it does not build: $folder/log"
+dpkg-parsechangelog -S Version >"$folder/version"
 cp -L .libs/libarchive.so.13 debian/copyright "$folder"
 echo "$folder"

@@ -1,10 +1,11 @@
 # make wheel: the Python package with programs, library, CUDA module and the libraries that these use, as one file for
-# pip; of a build of its own, in which the CUDA module has code for every architecture.
+# pip; of a build of its own, in which the CUDA module has code for every architecture, and only what the wheel
+# holds is compiled, without the debug information that the wheel has not either.
 WHEEL_FOLDER ?= $(BUILD)/wheel
 .PHONY: wheel wheel-file
 wheel: ## the Python package as a wheel for any Linux with glibc 2.34, with the CUDA module for all cards
 	@tools/build/deps.sh build bundle
-	@$(MAKE) --no-print-directory -s -j$$(nproc) $(SAME_SETTINGS) BUILD=$(BUILD)/wheel-all CUDA_ARCHS=all MPI=0 WHEEL_FOLDER=$(BUILD) wheel-file
+	@$(MAKE) --no-print-directory -s -j$$(nproc) $(if $(filter CFLAGS,$(GIVEN)),,CFLAGS=-O3) $(SAME_SETTINGS) BUILD=$(BUILD)/wheel-all CUDA_ARCHS=all MPI=0 WHEEL_FOLDER=$(BUILD) wheel-file
 # One of this build, with the architectures that it has.
 wheel-file: $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
 	@$(if $(EXTENSION),,echo "wheel: the extension is not built: Python.h is MISSING" >&2; exit 1)

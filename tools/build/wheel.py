@@ -12,22 +12,24 @@ import subprocess
 import sys
 import zipfile
 
+import licences
+
 NAME, PYTHON, PROMISED = "ffload", "3.9", (2, 34)
 PROGRAMS = ("ffpack", "ffinspect", "fftrain")
 TEXTS = {
-    "METADATA": """Metadata-Version: 2.1
+    "METADATA": """Metadata-Version: 2.4
 Name: {name}
 Version: {version}
 Summary: Packed image datasets in your own training loop, on the CPU or wholly on the GPU
-License: Apache-2.0
-Requires-Python: >={python}
-Classifier: License :: OSI Approved :: Apache Software License
+Author: The maintainers of ffpack
+License-Expression: {licence}
+{texts}Requires-Python: >={python}
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C
 Classifier: Programming Language :: Python :: 3
 Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
 Classifier: Typing :: Typed
-{licences}Description-Content-Type: text/markdown
+Description-Content-Type: text/markdown
 
 {readme}""",
     "WHEEL": """Wheel-Version: 1.0
@@ -61,16 +63,17 @@ def needed_glibc(paths):
 def main():
     folder, to, version, readme = sys.argv[1:]
     info = "%s-%s.dist-info" % (NAME, version)
+    licence = licences.gather(os.path.join(folder, NAME, "lib"), os.path.join(folder, info, "licenses"))
     names = files_below(folder)
     glibc = max(PROMISED, needed_glibc([os.path.join(folder, name) for name in names if is_binary(os.path.join(folder, name))]))
     if glibc > PROMISED:
         print("wheel: made here it needs glibc %d.%d; %d.%d suffices where it is made on Debian 12, with Debian's source "
               "packages for libarchive" % (*glibc, *PROMISED), file=sys.stderr)
     tag = "cp%s-abi3-manylinux_%d_%d_x86_64" % (PYTHON.replace(".", ""), *glibc)
-    licences = [name[len(info + "/licenses/"):] for name in names if name.startswith(info + "/licenses/")]
+    texts = [name[len(info + "/licenses/"):] for name in names if name.startswith(info + "/licenses/")]
     with open(readme, encoding="utf-8") as file:
-        values = {"name": NAME, "version": version, "python": PYTHON, "tag": tag, "readme": file.read(),
-                  "licences": "".join("License-File: %s\n" % name for name in licences)}
+        values = {"name": NAME, "version": version, "python": PYTHON, "tag": tag, "readme": file.read(), "licence": licence,
+                  "texts": "".join("License-File: %s\n" % name for name in texts)}
     made = {os.path.join(info, name): text.format(**values).encode() for name, text in TEXTS.items()}
     path = os.path.join(to, "%s-%s-%s.whl" % (NAME, version, tag))
     record = []

@@ -20,4 +20,5 @@ mkdir -p "$files/ffload-$version.dist-info"
 mv "$package/share/doc/licences" "$files/ffload-$version.dist-info/licenses"
 rm -rf "$package/share/doc"
 mkdir -p "$to"
-exec "${PYTHON:-python3}" tools/build/wheel.py "$files" "$to" "$version" loader/python/README.md
+awk -v page=loader/python/README.md -f tools/build/pages.awk loader/python/README.md >"$scratch/README.md"
+"${PYTHON:-python3}" -B tools/build/wheel.py "$files" "$to" "$version" "$scratch/README.md"
