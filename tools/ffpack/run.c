@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
+#include "format/base/say.h"
 #include "format/layout.h"
 #include "tools/ffpack/describe.h"
 
@@ -112,6 +113,24 @@ done:
     return status;
 }
 
+/* What --like RUN leaves to the source: RUN records no option that would make it so. */
+static ff_status check_like(const ff_run *job, ff_error *error) {
+    const ff_settings *settings = job->settings;
+    const ff_sample_plan *plan = &job->plan;
+    const uint32_t height = settings->like_height, width = settings->like_width;
+    if (settings->like_channels && settings->like_channels != plan->channels)
+        return ff_fail(
+            error, FF_USAGE, "--like: samples of %s have %s, and those of %s would have %u",
+            settings->like, ff_say_count(settings->like_channels, "channel", "channels").text,
+            job->source->path, plan->channels);
+    if (plan->variable || !height || (height == plan->height && width == plan->width)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "--like: samples of %s have %ux%u, and those of %s would have %ux%u; give "
+                   "--resize %ux%u beside it",
+                   settings->like, height, width, job->source->path, plan->height, plan->width,
+                   height, width);
+}
+
 ff_status ff_run_list(ff_run *job, ff_error *error) {
     FF_TRY(ff_source_list(job->source, error));
     job->report->left_out = job->source->left_out;
@@ -124,7 +143,8 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     for (size_t i = 0; !job->settings->dry_run && i < job->source->split_count; i++)
         if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));
     job->report->kind = job->source->kind;
-    return ff_sample_plan_make(&job->plan, job->source, job->settings, error);
+    FF_TRY(ff_sample_plan_make(&job->plan, job->source, job->settings, error));
+    return check_like(job, error);
 }
 
 ff_status ff_run_split(ff_run *job, ff_pack_split *packing, ff_error *error) {
