@@ -1,6 +1,7 @@
 #include "format/trained.h"
 
 #include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/safetensors.h"
 
 #include <stdlib.h>
@@ -31,12 +32,27 @@ static ff_status find_weights(const char *path, char **file, ff_error *error) {
     return status;
 }
 
+/* The length that a safetensors file begins with may be anything; its JSON comes after. */
+static ff_status check_start(const char *file, ff_error *error) {
+    char head[9] = {0};
+    uint64_t bytes;
+    int fd;
+    FF_TRY(ff_open_file(file, &fd, &bytes, error));
+    const ff_status status =
+        bytes < sizeof head ? FF_OK : ff_read_at(fd, file, head, sizeof head, 0, error);
+    ff_close_file(&fd);
+    if (status != FF_OK || head[8] == '{') return status;
+    return ff_fail(error, FF_USAGE,
+                   "%s: is no safetensors file; wanted weights that fftrain wrote", file);
+}
+
 ff_status ff_trained_metadata(ff_metadata *metadata, const char *path, ff_error *error) {
     ff_safetensors *weights = NULL;
     char *file = NULL;
     ff_status status;
     *metadata = (ff_metadata){0};
     FF_TRY_DONE(find_weights(path, &file, error));
+    FF_TRY_DONE(check_start(file, error));
     FF_TRY_DONE(ff_safetensors_open(&weights, file, error));
     const char *text = ff_safetensors_text(weights, FF_WEIGHTS_METADATA);
     if (!text)

@@ -99,7 +99,9 @@ static ff_status resolve_like(ff_settings *settings, ff_arguments *arguments,
     ff_status status;
     FF_TRY_DONE(ff_settings_resolve(settings, &given, error));
     ff_settings_free(settings);
-    FF_TRY_DONE(ff_like_read(&like, &kind, given.like, error));
+    status = ff_like_read(&like, &kind, given.like, error);
+    if (status != FF_OK) ff_fail_within(error, status, "--like");
+    FF_TRY_DONE(status);
     FF_TRY_DONE(ff_like_options(recorded, &like, error));
     FF_TRY_DONE(ff_command_parse_after(command, recorded, argc, argv, &operands, error));
     arguments->source = given.source;
