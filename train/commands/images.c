@@ -39,8 +39,47 @@ static ff_status add(ff_images *images, const char *name, ff_error *error) {
     return ff_copy_string(&images->image[images->count++].name, name, error);
 }
 
+static ff_status refuse_class(const ff_images *images, const char *name, const char *folder,
+                              size_t length, ff_error *error) {
+    enum { SHOWN = 8 };
+    const ff_field *classes = images->classes;
+    ff_buffer known = {0};
+    ff_status status;
+    for (uint32_t k = 0; k < classes->class_count && k < SHOWN; k++)
+        FF_TRY_DONE(ff_buffer_printf(&known, error, "%s%s", k ? ", " : "", classes->class_name[k]));
+    status = ff_fail(error, FF_BAD_DATA, "%s: the run has no class '%.*s'; it has %s%s", name,
+                     (int)length, folder, known.length ? known.bytes : "classes without names",
+                     classes->class_count > SHOWN ? ", ..." : "");
+done:
+    ff_buffer_free(&known);
+    return status;
+}
+
+/* The class of the last image, which is in `folder`: that of the folder in it where the image is.
+ */
+static ff_status find_class(ff_images *images, const char *folder, ff_error *error) {
+    ff_image *image = &images->image[images->count - 1];
+    const ff_field *classes = images->classes;
+    const int root = (int)ff_path_length(folder);
+    const char *inside = image->name + root + strspn(image->name + root, "/");
+    const size_t length = strcspn(inside, "/");
+    if (!inside[length])
+        return ff_fail(error, FF_BAD_DATA, "%s: lies in no class folder; wanted %.*s/CLASS/%s",
+                       image->name, root, folder, inside);
+    for (; image->class < classes->class_count; image->class ++) {
+        const char *class = classes->class_name[image->class];
+        if (!strncmp(class, inside, length) && !class[length]) return FF_OK;
+    }
+    return refuse_class(images, image->name, inside, length, error);
+}
+
 static int by_name(const FTSENT **a, const FTSENT **b) {
     return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static ff_status add_of(ff_images *images, const char *folder, const char *name, ff_error *error) {
+    FF_TRY(add(images, name, error));
+    return images->classes ? find_class(images, folder, error) : FF_OK;
 }
 
 /* What is hidden, and what macOS leaves in archives, is left out, as ffpack does. */
@@ -58,7 +97,7 @@ static ff_status add_folder(ff_images *images, const char *folder, ff_error *err
             status = ff_fail_errno(error, "%s: cannot list", at->fts_path);
         } else if (at->fts_info != FTS_D && at->fts_info != FTS_DP && at->fts_info != FTS_DC) {
             if (is_image_name(at->fts_name))
-                status = add(images, at->fts_path, error);
+                status = add_of(images, folder, at->fts_path, error);
             else
                 images->left_out++;
         }
@@ -96,14 +135,15 @@ static ff_status list(ff_images *images, const char *const *names, int count, ff
                                    names[0]);
 }
 
-/* A list for ffpack, as CSV: paths, which are absolute because it is elsewhere, and the split,
- * which makes it CSV. */
+/* A list for ffpack, as CSV: paths, which are absolute because it is elsewhere, the split, which
+ * makes it CSV, and numbers of classes. */
 static ff_status write_list(const ff_images *images, ff_error *error) {
     char *here = getcwd(NULL, 0);
     ff_buffer text = {0};
     ff_status status;
     if (!here) return ff_fail_errno(error, "cannot find the current folder");
-    FF_TRY_DONE(ff_buffer_printf(&text, error, "path,split\n"));
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "path,split%s\n",
+                                 images->classes ? "," FF_IMAGES_LABEL ":class" : ""));
     for (size_t i = 0; i < images->count; i++) {
         const char *name = images->image[i].name;
         FF_TRY_DONE(ff_buffer_add(&text, "\"", 1, error));
@@ -111,7 +151,10 @@ static ff_status write_list(const ff_images *images, ff_error *error) {
         for (; *name; name++) /* a quote is doubled */
             FF_TRY_DONE(
                 ff_buffer_add(&text, *name == '"' ? "\"\"" : name, 1 + (*name == '"'), error));
-        FF_TRY_DONE(ff_buffer_printf(&text, error, "\",all\n"));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "\",all"));
+        if (images->classes)
+            FF_TRY_DONE(ff_buffer_printf(&text, error, ",%u", images->image[i].class));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "\n"));
     }
     FF_TRY_DONE(ff_file_save(images->folder, "list.csv", &text, error));
 done:
