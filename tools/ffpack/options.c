@@ -31,6 +31,9 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
          "OUT/test, ..."},
         {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
+        {"if-changed", 0, FF_OPTION_FLAG, NULL, &arguments->if_changed, NULL, 0, 0,
+         "do nothing where OUT is what a run with --if-changed made of the same files (by their names, "
+         "sizes and times of change) with the same options; else pack, and replace OUT as --force does"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
          "require an interrupted packing to continue"},
     };

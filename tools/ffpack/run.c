@@ -56,7 +56,9 @@ ff_status ff_run_check_leftovers(const char *partial, const char *const *name, s
         const char *found = ff_names_at(&names, i);
         bool shard = !strncmp(found, "shard-", 6) || !strncmp(found, "index.", 6) ||
                      !strncmp(found, "part.", 5);
-        if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME))) continue;
+        if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME)) ||
+            !strncmp(found, FF_SOURCE_STATE_NAME, strlen(FF_SOURCE_STATE_NAME)))
+            continue;
         if (alone ? shard : is_named(found, name, count)) continue;
         status = ff_fail(error, FF_USAGE,
                          "%s/%s: left by an earlier run with other options or another source; "
@@ -140,7 +142,8 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     if (job->source->rule)
         FF_TRY(ff_copy_string(&job->report->split_rule, job->source->rule->text, error));
     FF_TRY(check_shuffle(job, error));
-    for (size_t i = 0; !job->settings->dry_run && i < job->source->split_count; i++)
+    const bool hashed = !job->settings->dry_run || job->settings->if_changed;
+    for (size_t i = 0; hashed && i < job->source->split_count; i++)
         if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));
     job->report->kind = job->source->kind;
     FF_TRY(ff_sample_plan_make(&job->plan, job->source, job->settings, error));

@@ -236,7 +236,8 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                                  .jobs = jobs},
                       .output = arguments->output,
                       .resume = arguments->resume,
-                      .force = arguments->force,
+                      .force = arguments->force || arguments->if_changed,
+                      .if_changed = arguments->if_changed,
                       .dry_run = arguments->dry_run,
                       .allow_duplicates = arguments->allow_duplicates,
                       .new_classes = arguments->new_classes,
@@ -255,6 +256,11 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .jobs = jobs};
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
+    if (arguments->if_changed && (arguments->part || arguments->force))
+        return ff_fail(error, FF_USAGE, "--if-changed: %s",
+                       arguments->part ? "is for a whole set, and --part packs a part of one"
+                                       : "replaces OUT where the source has changed, and --force "
+                                         "always; wanted one of them");
     FF_TRY(take_part(settings, arguments->part, error));
     if (settings->force && settings->output) {
         FF_TRY(ff_output_resolve(&settings->real_output, settings->output, error));

@@ -34,7 +34,7 @@ typedef struct ff_arguments {
     bool exif, allow_truncated, fast_decode;
     int pillow;    /* FF_PILLOW_CHOICES */
     int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
-    bool resume, force, dry_run, json;
+    bool resume, force, if_changed, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;
 
@@ -67,6 +67,7 @@ typedef struct ff_settings {
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
+    bool if_changed;                    /* then also `force` */
     ff_split_rule rule;                 /* --split; owned */
     bool allow_duplicates, new_classes; /* of append */
     ff_dtype dtype;
