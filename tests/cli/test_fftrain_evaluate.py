@@ -116,6 +116,11 @@ with open("turned.txt", "w") as file:
 ffpack("all", "-o", "turned", "--like", "run-crop", "--classes", "turned.txt")
 turned = numbers("run-crop", "turned")
 tap.ok(before and turned["accuracy"] == before["accuracy"] and turned["samples"] == 27 and turned["unknown_classes"] == ["7"], "classes in another order", turned)
+with open("turned.txt", "w") as file:
+    file.write("a,b\nKäse \"x\"\n50% off\n")
+ffpack("new", "-o", "around", "--like", "run-crop", "--classes", "turned.txt")
+around = numbers("run-crop", "around")
+tap.ok(before and around["accuracy"] == before["accuracy"] and around["samples"] == 27 and around["unknown_samples"] == 0, "the same classes in another order", around)
 ffpack("more", "-o", "foreign", "--like", "run-crop")
 refused("no class of the run", 65, "both need the same classes in the same order", "run-crop", "foreign")
 
