@@ -135,7 +135,7 @@ for option, code, last in ((["--on-error", "fail"], 65, "fftrain: 2 of 20 images
                            (["--on-error", "skip"], 0, "fftrain: skipped 2 of 20 images, which could not be read")):
     done = fftrain("evaluate", "run-crop", "broken", "--json", "--threads", 1, *option)
     said = done.stderr.decode().splitlines()
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout or b"{}")
     tap.ok(done.returncode == code and said[-1] == last and sum("fftrain: left out broken/" in line for line in said) == 2 and found["unreadable_images"] == 2 and
            found["samples"] == 18 and found["accuracy"] == numbers("run-crop", "few")["accuracy"], "broken images: " + option[1], (done.returncode, said, found))
 for folder in os.listdir("broken"):

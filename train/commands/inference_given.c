@@ -106,10 +106,6 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
          predicts ? "N" : NULL, predicts ? (void *)&out->top : (void *)&out->json, NULL, 1, 1e6,
          predicts ? "Classes of each line, the likeliest first; default 5."
                   : "Print one JSON object."},
-        {predicts ? "output" : NULL, 'o', predicts ? FF_OPTION_STRING : FF_OPTION_FLAG, "FILE",
-         &out->output, NULL, 0, 0,
-         "Write the predictions into this file, as its name ends: .csv, or .jsonl; default: JSON "
-         "lines on the standard output."},
         {"on-error", 0, FF_OPTION_CHOICE, NULL, &out->on_error, "fail|skip", 0, 0,
          predicts
              ? "An image that cannot be read: fail: has a line with the error, and the exit code "
@@ -117,6 +113,10 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
                "fail."
              : "An image that cannot be read is left out, and listed on the standard error; fail: "
                "the exit code is 65 at the end; skip: it is 0; default fail."},
+        {predicts ? "output" : NULL, 'o', predicts ? FF_OPTION_STRING : FF_OPTION_FLAG, "FILE",
+         &out->output, NULL, 0, 0,
+         "Write the predictions into this file, as its name ends: .csv, or .jsonl; default: JSON "
+         "lines on the standard output."},
         {.name = NULL},
     };
     const ff_command command = {
