@@ -133,7 +133,8 @@ bool ff_shard_name_parse(const char *name, uint32_t *number);
 #define FF_INDEX_NAME "index.ffx"
 /* Only during packing, never in a finished set: what completes a pending shard (format/pending.h),
  * and the progress of a statistics pass (tools/ffpack/measure.h). */
-#define FF_PENDING_SUFFIX ".pending"
-#define FF_MEASURED_NAME  "measured.ffp"
+#define FF_PENDING_SUFFIX    ".pending"
+#define FF_MEASURED_NAME     "measured.ffp"
+#define FF_SOURCE_STATE_NAME "source-state" /* of ffpack --if-changed, in OUT */
 
 #endif

@@ -32,6 +32,10 @@ static ff_status add(ff_recorded *recorded, const char *name, const char *value,
     return FF_OK;
 }
 
+ff_status ff_recorded_add(ff_recorded *recorded, const char *option, ff_error *error) {
+    return add(recorded, option, "", 0, error);
+}
+
 static ff_status add_transform(ff_recorded *recorded, const char *line, ff_error *error) {
     size_t word = strcspn(line, " ");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -74,7 +78,7 @@ const char *ff_recorded_pillow(const ff_metadata *metadata) {
 
 /* "--name value" or "--name". */
 static ff_status add_option(ff_recorded *recorded, const char *text, ff_error *error) {
-    FF_TRY(add(recorded, text, "", 0, error));
+    FF_TRY(ff_recorded_add(recorded, text, error));
     char *space = strchr(recorded->option[recorded->count - 1], ' ');
     if (space) *space = '=';
     return FF_OK;

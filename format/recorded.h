@@ -14,6 +14,8 @@ typedef struct ff_recorded {
 
 FF_MUST_USE ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata,
                                           ff_error *error);
+/* One more option, "--name=value" or "--name". */
+FF_MUST_USE ff_status ff_recorded_add(ff_recorded *recorded, const char *option, ff_error *error);
 /* "12" or "13": the version of Pillow whose values a set of image files or of resized samples has.
  * A set that does not record the version has the values of Pillow 12. NULL where no value depends
  * on the version. */

@@ -81,6 +81,8 @@ static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t numb
     if (field->kind == FF_FIELD_CLASS) {
         int64_t value;
         FF_TRY(ff_dataset_class(settings->dataset, number, index, &value, error));
+        if (settings->class_numbers && value >= 0 && value < settings->class_count)
+            value = settings->class_numbers[value];
         if (settings->classes_i64) {
             ((int64_t *)(void *)values)[row] = value;
             return FF_OK;

@@ -111,6 +111,10 @@ typedef struct ff_loader_options {
     const char *const *label;
     size_t label_count;
     bool classes_i64; /* class fields come as i64, not i32 */
+    /* Of class fields: the number that each of the `class_count` classes has in batches, -1 = no
+     * label; NULL = its own. Must outlive the loader. */
+    const int32_t *class_numbers;
+    uint32_t class_count;
 
     /* This loader's share of each global batch: the parts [share_begin, share_end) of share_total.
      * Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8. With mixup and

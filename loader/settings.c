@@ -221,10 +221,13 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                      .count = ff_dataset_count(dataset),
                                      .seed = options->seed,
                                      .classes_i64 = options->classes_i64,
+                                     .class_numbers = options->class_numbers,
+                                     .class_count = options->class_count,
                                      .kept_bytes = options->kept_bytes,
                                      .given = *options};
     ff_status status;
     settings->given.label = NULL;
+    settings->given.class_numbers = NULL;
     settings->given.sizes = NULL;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
     settings->rows = settings->sequence.rows;

@@ -29,8 +29,10 @@ struct ff_loader_settings {
     bool raw, cyclic;   /* as in ff_loader_feed */
 
     size_t label_count;
-    size_t *field;               /* [label_count] of the metadata */
-    bool classes_i64;            /* as in ff_loader_options */
+    size_t *field;    /* [label_count] of the metadata */
+    bool classes_i64; /* as in ff_loader_options, as the next two */
+    const int32_t *class_numbers;
+    uint32_t class_count;
     uint64_t label_values_limit; /* bytes of the largest label as stored */
 
     /* A slot's memory, one block: data | label 0 | label 1 ... | weight | mix, each at a multiple

@@ -30,31 +30,33 @@ static ff_status read_metadata(ff_metadata *trained, const char *path, ff_error 
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", path);
 }
 
-ff_status ff_inference_trained(ff_metadata *trained, const char *weights, ff_error *error) {
-    *trained = (ff_metadata){0};
-    FF_TRY(read_metadata(trained, weights, error));
-    return trained->channels
-               ? FF_OK
-               : ff_fail(error, FF_USAGE,
-                         "%s: does not record how its images were packed; pack yours as its were "
-                         "(ffpack --resize, --center-crop, --mean, --std), and give the packed set",
-                         weights);
-}
-
-/* What the file says of its net and of the data that it was trained on. */
-static ff_status read_facts(ff_inference *own, const char *path, ff_error *error) {
+ff_status ff_learned_read(ff_learned *learned, const char *path, ff_error *error) {
     char *net;
+    *learned = (ff_learned){0};
     FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
-    const bool good = !net || ff_weights_net_parse(&own->net, net);
+    const bool good = !net || ff_weights_net_parse(&learned->net, net);
     free(net);
     if (!good)
         return ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", path);
-    FF_TRY(read_metadata(&own->trained, path, error));
-    for (size_t i = 0; i < own->trained.field_count; i++)
-        if (!strcmp(own->trained.field[i].name, own->net.label))
-            own->names = &own->trained.field[i];
-    if (own->names || !own->trained.channels) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: has no label field '%s'", path, own->net.label);
+    const ff_metadata *trained = &learned->trained;
+    FF_TRY(read_metadata(&learned->trained, path, error));
+    for (size_t i = 0; i < trained->field_count; i++)
+        if (!strcmp(trained->field[i].name, learned->net.label))
+            learned->names = &trained->field[i];
+    if (learned->names || !trained->channels) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: has no label field '%s'", path, learned->net.label);
+}
+
+void ff_learned_free(ff_learned *learned) {
+    ff_metadata_free(&learned->trained);
+    *learned = (ff_learned){0};
+}
+
+static ff_status read_facts(ff_inference *own, const char *path, ff_error *error) {
+    FF_TRY(ff_learned_read(&own->learned, path, error));
+    own->net = own->learned.net;
+    own->names = own->learned.names;
+    return FF_OK;
 }
 
 /* Its labels, too, for an evaluation, or where the file says nothing of classes. */
@@ -94,15 +96,54 @@ static ff_status complete(ff_inference *own, const ff_inference_options *options
     return FF_OK;
 }
 
-/* The set is what the model was trained for. */
-static ff_status check_set(const ff_inference *own, const ff_inference_options *options,
+/* ---- the set is what the model was trained for ---- */
+
+static int64_t find_class(const ff_field *field, const char *name) {
+    for (uint32_t k = 0; k < field->class_count; k++)
+        if (!strcmp(field->class_name[k], name)) return k;
+    return -1;
+}
+
+/* Samples of the set whose class the model does not have. */
+static ff_status count_unknown(ff_inference *own, ff_error *error) {
+    for (uint64_t i = 0; i < ff_dataset_count(own->set); i++) {
+        int64_t value;
+        FF_TRY(ff_dataset_class(own->set, i, own->field, &value, error));
+        own->unknown += value >= 0 && own->class_numbers[value] < 0;
+    }
+    return FF_OK;
+}
+
+/* Classes with names are matched by them, where both have some of the same. *matched: the set has
+ * others, or in another order. */
+static ff_status match_classes(ff_inference *own, bool *matched, ff_error *error) {
+    const ff_field *set = &ff_dataset_metadata(own->set)->field[own->field];
+    bool same = set->class_count == own->names->class_count, any = false;
+    *matched = false;
+    FF_TRY(ff_alloc(&own->class_numbers, (uint64_t)set->class_count + 1, sizeof *own->class_numbers,
+                    "classes", error));
+    for (uint32_t k = 0; k < set->class_count; k++) {
+        own->class_numbers[k] = (int32_t)find_class(own->names, set->class_name[k]);
+        same = same && own->class_numbers[k] == (int32_t)k;
+        any = any || own->class_numbers[k] >= 0;
+    }
+    *matched = any && !same;
+    if (*matched) return count_unknown(own, error);
+    free(own->class_numbers);
+    own->class_numbers = NULL;
+    return FF_OK;
+}
+
+static ff_status check_set(ff_inference *own, const ff_inference_options *options,
                            ff_error *error) {
-    if (!own->trained.channels || options->made) return FF_OK;
-    const ff_agreement_side learned = {options->weights, &own->trained,
-                                       (size_t)(own->names - own->trained.field)};
-    const ff_agreement_side seen =
-        ff_agreement_of(own->set, own->labelled ? own->field : FF_AGREEMENT_ANY_CLASSES);
-    const ff_metadata *set = ff_dataset_metadata(own->set);
+    const ff_metadata *set = ff_dataset_metadata(own->set), *trained = &own->learned.trained;
+    bool matched = false;
+    if (!trained->channels || options->made) return FF_OK;
+    if (own->labelled) FF_TRY(match_classes(own, &matched, error));
+    const ff_agreement_side learned = {options->weights, trained,
+                                       (size_t)(own->names - trained->field)};
+    const ff_agreement_side seen = ff_agreement_of(
+        own->set, own->labelled && !matched ? own->field : FF_AGREEMENT_ANY_CLASSES);
     const bool whole = set->height == own->net.height && set->width == own->net.width;
     return ff_agreement_check(&learned, &seen,
                               own->net.resize           ? FF_FIT_RESAMPLED
@@ -111,6 +152,8 @@ static ff_status check_set(const ff_inference *own, const ff_inference_options *
                               error);
 }
 
+/* ---- the model ---- */
+
 /* What PyTorch's files do not say is seen from their tensors: the stem, and where the set's classes
  * have no names, the classes of the head. */
 static ff_status complete_form(ff_inference *own, const ff_inference_options *options,
@@ -118,7 +161,7 @@ static ff_status complete_form(ff_inference *own, const ff_inference_options *op
     ff_weights_net *net = &own->net;
     ff_weights_form form;
     if (!net->classes) net->classes = own->names->class_count;
-    if (net->classes && (net->stem != FF_STEM_AUTO || own->trained.channels)) return FF_OK;
+    if (net->classes && (net->stem != FF_STEM_AUTO || own->learned.trained.channels)) return FF_OK;
     ff_model_options model = ff_weights_net_model(net);
     if (!net->classes) model.classes = 1;
     FF_TRY(ff_weights_read_form(&form, options->weights, &model, error));
@@ -173,6 +216,9 @@ static ff_status build_feed(ff_inference *own, const ff_inference_options *optio
                            .quiet = options->quiet};
     how.loader = ff_feed_in_order(own->model, label ? &label : NULL,
                                   (uint64_t)ff_plan_batch(own->plan), own->net.resize);
+    how.loader.class_numbers = own->class_numbers;
+    if (own->class_numbers)
+        how.loader.class_count = ff_dataset_metadata(own->set)->field[own->field].class_count;
     const ff_status status = ff_feed_create(&own->feed, own->set, &how, error);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(own->set));
 }
@@ -205,7 +251,8 @@ void ff_inference_close(ff_inference **pointer) {
     ff_model_destroy(&own->model);
     ff_machine_close(&own->machine);
     ff_dataset_close(&own->set);
-    ff_metadata_free(&own->trained);
+    ff_learned_free(&own->learned);
+    free(own->class_numbers);
     free(own->text);
     free(own);
     *pointer = NULL;

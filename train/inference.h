@@ -23,7 +23,8 @@ typedef struct ff_inference_options {
     ff_verify verify;
     bool
         predicts; /* labels are not needed; the classes are those of the file, where it says them */
-    bool made;    /* the set was packed for this file: it is not compared with what it says */
+    bool made;    /* the set was packed for this file, with its numbers of classes as labels: it is
+                     not compared with what the file says */
     const char *device;
     int64_t batch, threads;
     bool quiet;
@@ -32,13 +33,28 @@ typedef struct ff_inference_options {
 /* No weights, no data; everything else as the file says, batches of 128. */
 ff_inference_options ff_inference_default_options(void);
 
+/* What a file of weights says of its net and of the set that it was trained on. */
+typedef struct ff_learned {
+    ff_weights_net net;
+    ff_metadata trained;   /* channels 0: the file does not say, as a file of PyTorch's */
+    const ff_field *names; /* the field with the classes, of `trained`; NULL: likewise */
+} ff_learned;
+
+/* FF_USAGE, FF_BAD_DATA, FF_IO, FF_NO_MEMORY. The caller frees it, after a failure too. */
+FF_MUST_USE ff_status ff_learned_read(ff_learned *learned, const char *weights, ff_error *error);
+void ff_learned_free(ff_learned *learned);
+
 typedef struct ff_inference {
     ff_dataset *set;
     size_t field; /* the label's, where `labelled` */
     bool labelled;
-    ff_weights_net net;
-    ff_metadata trained;   /* of the training set; channels 0: the file does not say */
-    const ff_field *names; /* the field with the classes */
+    ff_learned learned;
+    ff_weights_net net;    /* with what the options and the set say */
+    const ff_field *names; /* the field with the classes: the file's, or else the set's */
+    /* Where the set's classes are others, or in another order: the model's number of each, -1 = it
+     * has none and its samples are left out; NULL: the same classes. */
+    int32_t *class_numbers;
+    uint64_t unknown; /* samples that are left out so */
     ff_machine *machine;
     ff_model *model;
     ff_plan *plan;
@@ -47,11 +63,6 @@ typedef struct ff_inference {
     char *text; /* what was loaded */
     bool over;  /* the last batch was predicted */
 } ff_inference;
-
-/* What `weights` says of the set that it was trained on; the caller frees it. FF_USAGE where it
- * says nothing, as a file of PyTorch's. */
-FF_MUST_USE ff_status ff_inference_trained(ff_metadata *trained, const char *weights,
-                                           ff_error *error);
 
 /* FF_USAGE, FF_BAD_DATA (also: the set was packed otherwise than the training set), FF_IO,
  * FF_NO_MEMORY. The options must outlive it. On failure *inference = NULL. */

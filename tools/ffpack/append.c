@@ -336,6 +336,7 @@ ff_status ff_append_run(ff_append *append, const ff_settings *settings, const ff
     char *parent = NULL;
     ff_split_rule rule = {0};
     report->appended = true;
+    report->exif = settings->exif;
     ff_status status;
     FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
     FF_TRY_DONE(ff_copy_string(&report->output, append->path, error));

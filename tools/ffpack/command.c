@@ -19,6 +19,20 @@ ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
     return ff_fail_errno(error, "stdout: cannot write");
 }
 
+ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *options, int argc,
+                                 char **argv, ff_positionals *operands, ff_error *error) {
+    char **all;
+    FF_TRY(ff_alloc(&all, options->count + (size_t)argc + 1, sizeof *all, "arguments", error));
+    int count = 0;
+    all[count++] = argv[0];
+    for (size_t i = 0; i < options->count; i++) all[count++] = options->option[i];
+    for (int i = 1; i < argc; i++) all[count++] = argv[i];
+    ff_positionals_free(operands);
+    const ff_status status = ff_command_parse(command, count, all, operands, error);
+    free(all);
+    return status;
+}
+
 int ff_positionals_free(ff_positionals *operands) {
     free(operands->operand);
     *operands = (ff_positionals){0};

@@ -4,6 +4,7 @@
 #define FF_FFPACK_COMMAND_H
 
 #include "format/base/options.h"
+#include "format/recorded.h"
 
 #include <stdbool.h>
 
@@ -23,6 +24,11 @@ typedef struct ff_positionals {
 
 FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
                                        ff_positionals *operands, ff_error *error);
+/* Parses again, with these options before those given, so that given ones count; `operands` are of
+ * an earlier parse. */
+FF_MUST_USE ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *options,
+                                             int argc, char **argv, ff_positionals *operands,
+                                             ff_error *error);
 /* Returns 0. */
 int ff_positionals_free(ff_positionals *operands);
 

@@ -2,7 +2,6 @@
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
 #include "format/base/progress.h"
-#include "format/recorded.h"
 #include "tools/ffpack/append.h"
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/options.h"
@@ -36,23 +35,6 @@ static void fill_table(ff_option_table *table, ff_arguments *arguments) {
     ff_options_add_statistics(table, arguments);
     ff_options_add_storage(table, arguments);
     ff_options_add_running(table, arguments);
-}
-
-/* The set's options, then those given: the later ones count. */
-static ff_status parse_all(const ff_command *command, const ff_metadata *metadata, int argc,
-                           char **argv, ff_recorded *recorded, ff_positionals *operands,
-                           ff_error *error) {
-    char **all;
-    FF_TRY(ff_recorded_options(recorded, metadata, error));
-    FF_TRY(ff_alloc(&all, recorded->count + (size_t)argc + 1, sizeof *all, "arguments", error));
-    int count = 0;
-    all[count++] = argv[0];
-    for (size_t i = 0; i < recorded->count; i++) all[count++] = recorded->option[i];
-    for (int i = 1; i < argc; i++) all[count++] = argv[i];
-    ff_positionals_free(operands);
-    ff_status status = ff_command_parse(command, count, all, operands, error);
-    free(all);
-    return status;
 }
 
 /* Says which options come from the set's packing that change which items are taken, or their order.
@@ -121,8 +103,8 @@ int ff_command_append(int argc, char **argv) {
         FF_TRY_DONE(
             ff_fail(&error, FF_USAGE, "append: wanted ffpack append OUT SOURCE, see --help"));
     FF_TRY_DONE(ff_append_open(&append, operands.operand[0], &error));
-    FF_TRY_DONE(
-        parse_all(&command, ff_append_metadata(append), argc, argv, &recorded, &operands, &error));
+    FF_TRY_DONE(ff_recorded_options(&recorded, ff_append_metadata(append), &error));
+    FF_TRY_DONE(ff_command_parse_after(&command, &recorded, argc, argv, &operands, &error));
     arguments.output = operands.operand[0];
     arguments.source = operands.operand[1];
     FF_TRY_DONE(run(append, &arguments, &recorded, &report, &error));

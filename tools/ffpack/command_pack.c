@@ -4,6 +4,7 @@
 #include "format/base/progress.h"
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/habits.h"
+#include "tools/ffpack/like.h"
 #include "tools/ffpack/options.h"
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/part_counts.h"
@@ -85,7 +86,54 @@ static int fail(const ff_error *error, const ff_settings *settings, const ff_rep
     return code;
 }
 
-static ff_status run(const ff_settings *settings, bool json, ff_report *report, ff_error *error) {
+/* The settings with the options of --like before those given, which are checked alone first, so
+ * that a failure after that is a contradiction. */
+static ff_status resolve_like(ff_settings *settings, ff_arguments *arguments,
+                              const ff_command *command, int argc, char **argv,
+                              ff_recorded *recorded, ff_error *error) {
+    const ff_arguments given = *arguments;
+    ff_metadata like = {0};
+    ff_positionals operands = {0};
+    ff_buffer text = {0};
+    const char *kind;
+    ff_status status;
+    FF_TRY_DONE(ff_settings_resolve(settings, &given, error));
+    ff_settings_free(settings);
+    status = ff_like_read(&like, &kind, given.like, error);
+    if (status != FF_OK) ff_fail_within(error, status, "--like");
+    FF_TRY_DONE(status);
+    FF_TRY_DONE(ff_like_options(recorded, &like, error));
+    FF_TRY_DONE(ff_command_parse_after(command, recorded, argc, argv, &operands, error));
+    arguments->source = given.source;
+    if (!given.mean && !given.std && !given.stats && !given.stats_sample && !given.stats_from &&
+        given.normalize < 0 && like.statistics_count)
+        arguments->stats_from = given.like;
+    FF_TRY_DONE(ff_like_text(recorded, &text, error));
+    status = ff_settings_resolve(settings, arguments, error);
+    if (status != FF_OK) ff_fail_within(error, status, "--like %s (%s)", given.like, text.bytes);
+    ff_like_expect(settings, &given, &like);
+done:
+    ff_buffer_free(&text);
+    ff_positionals_free(&operands);
+    ff_metadata_free(&like);
+    return status;
+}
+
+/* What --like made of the options, for the summary. */
+static ff_status note_like(const char *like, const ff_recorded *recorded, ff_report *report,
+                           ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "as %s was packed: ", like));
+    FF_TRY_DONE(ff_like_text(recorded, &text, error));
+    FF_TRY_DONE(ff_names_add(&report->notes, text.bytes, text.length, error));
+done:
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status run(const ff_settings *settings, bool json, const ff_recorded *recorded,
+                     ff_report *report, ff_error *error) {
     ff_notices pack = {.tell = ff_command_notice};
     if (settings->part_origin)
         ff_notice(&pack, "part %u/%u, by %s%s%s", settings->part.number, settings->part.count,
@@ -93,6 +141,7 @@ static ff_status run(const ff_settings *settings, bool json, ff_report *report, 
                   settings->output ? settings->output : "");
     ff_interrupt_install(0);
     FF_TRY(ff_pack_run(settings, &pack, report, error));
+    if (settings->like) FF_TRY(note_like(settings->like, recorded, report, error));
     if (json)
         FF_TRY(ff_report_json(report, stdout, error));
     else
@@ -107,6 +156,7 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_source(&table, &arguments);
     ff_options_add_split(&table, &arguments);
     ff_options_add_samples(&table, &arguments);
+    ff_options_add_like(&table, &arguments);
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);
     ff_options_add_shards(&table, &arguments);
@@ -130,11 +180,16 @@ int ff_command_pack(int argc, char **argv) {
     ff_positionals_free(&operands);
     ff_settings settings = {0};
     ff_report report = {0};
-    if (status == FF_OK) status = ff_settings_resolve(&settings, &arguments, &error);
+    ff_recorded recorded = {0};
+    if (status == FF_OK)
+        status = arguments.like
+                     ? resolve_like(&settings, &arguments, &command, argc, argv, &recorded, &error)
+                     : ff_settings_resolve(&settings, &arguments, &error);
     const bool began = status == FF_OK;
     ff_progress_show_as((ff_progress_form)arguments.progress);
-    if (began) status = run(&settings, arguments.json, &report, &error);
+    if (began) status = run(&settings, arguments.json, &recorded, &report, &error);
     int code = status == FF_OK ? 0 : fail(&error, &settings, &report, began, argc, argv);
+    ff_recorded_free(&recorded);
     ff_report_free(&report);
     ff_settings_free(&settings);
     return code;

@@ -31,6 +31,9 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
          "OUT/test, ..."},
         {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
+        {"if-changed", 0, FF_OPTION_FLAG, NULL, &arguments->if_changed, NULL, 0, 0,
+         "do nothing where OUT is what a run with --if-changed made of the same files (by their names, "
+         "sizes and times of change) with the same options; else pack, and replace OUT as --force does"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
          "require an interrupted packing to continue"},
     };
@@ -146,6 +149,16 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
+void ff_options_add_like(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {"like", 0, FF_OPTION_STRING, "RUN|SET", &arguments->like, NULL, 0, 0,
+         "make the samples as those of a packed set were made, or those on which a run of fftrain was "
+         "trained (its folder, a checkpoint or a file of weights): dtype, layout, storage, size, "
+         "channels, mean and std; options given beside it count instead"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING,
@@ -163,8 +176,9 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
         {"normalize", 0, FF_OPTION_CHOICE, NULL, &arguments->normalize, FF_NORMALIZE_CHOICES, 0, 0,
          "mean and std that are usual with PyTorch for a known data set; half: 0.5 for both in every "
          "channel"},
-        {"stats-from", 0, FF_OPTION_STRING, "DIR", &arguments->stats_from, NULL, 0, 0,
-         "the mean and std of a packed set"},
+        {"stats-from", 0, FF_OPTION_STRING, "RUN|SET", &arguments->stats_from, NULL, 0, 0,
+         "the mean and std of a packed set, or of the set on which a run of fftrain was trained (its "
+         "folder, a checkpoint or a file of weights)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

@@ -22,6 +22,7 @@ void ff_options_add_append(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_split(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_like(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments);

@@ -13,6 +13,7 @@
 #include "tools/ffpack/space.h"
 #include "tools/ffpack/statistics.h"
 #include "tools/ffpack/tried.h"
+#include "tools/ffpack/unchanged.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,6 +26,7 @@
 typedef struct pack {
     ff_run run;
     ff_output *output;
+    uint8_t source_id[16]; /* with --if-changed (unchanged.h) */
 } pack;
 
 /* ---- the output ---------------------------------------------------------------------------- */
@@ -138,6 +140,7 @@ static ff_status pack_all(pack *job, ff_error *error) {
                            error));
     for (size_t i = 0; i < source->split_count; i++) FF_TRY(pack_split(job, partial, i, error));
     if (settings->part.count) FF_TRY(ff_part_skips_write(&job->run, error));
+    if (settings->if_changed) FF_TRY(ff_unchanged_write(partial, job->source_id, error));
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->run.skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
@@ -204,15 +207,22 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     }
     report->kept = settings->part_origin && !settings->force && !settings->dry_run &&
                    ff_path_exists("%s", settings->output);
+    /* What is there may stay. */
+    const bool late = settings->if_changed && settings->output &&
+                      ff_path_exists("%s/" FF_SOURCE_STATE_NAME, settings->output);
     FF_TRY(ff_run_open(&job->run, temporary, error));
-    if (!report->kept) FF_TRY(open_output(job, parent, error));
+    if (!report->kept && !late) FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_run_list(&job->run, error));
     if (settings->dry_run) FF_TRY(ff_tried_items(&job->run, error));
     FF_TRY(ff_statistics_plan(&job->run, error));
     FF_TRY(report_splits(job, error));
     for (size_t i = 0; report->kept && i < report->split_count; i++)
         FF_TRY(check_whole(job, i, error));
-    if (report->kept) return FF_OK;
+    if (settings->if_changed) FF_TRY(ff_unchanged_source(&job->run, job->source_id, error));
+    if (late)
+        FF_TRY(ff_unchanged_check(settings->output, job->source_id, &report->unchanged, error));
+    if (report->kept || report->unchanged) return FF_OK;
+    if (late) FF_TRY(open_output(job, parent, error));
     if (report->output)
         FF_TRY(ff_space_check(report, parent, job->output ? ff_output_bytes(job->output) : 0,
                               report->dry_run ? NULL : job->run.options, error));
@@ -225,6 +235,7 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
     report->dry_run = settings->dry_run;
+    report->exif = settings->exif;
     report->part = settings->part;
     ff_status status;
     FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));

@@ -28,8 +28,8 @@ typedef struct note {
 
 typedef struct slot {
     ff_block *block;
-    ff_stats *sums;               /* of the block's samples, where they are counted */
-    uint64_t clipped, not_finite; /* samples of the block */
+    ff_stats *sums;                       /* of the block's samples, where they are counted */
+    uint64_t clipped, turned, not_finite; /* samples of the block */
     note *note;
     size_t note_count, note_capacity;
 } slot;
@@ -131,6 +131,7 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     else
         ff_transform_interleaved(transform, sample->values, sample->width, sample->height, tensor);
     to->clipped += sample->clipped;
+    to->turned += sample->turned;
     to->not_finite += ff_transform_not_finite(transform, sample->width, sample->height, tensor);
     return FF_OK;
 }
@@ -144,7 +145,7 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
                                  error));
     if (!to->block) FF_TRY(ff_block_create(&to->block, metadata, error));
     ff_block_reset(to->block, number);
-    to->clipped = to->not_finite = 0;
+    to->clipped = to->turned = to->not_finite = 0;
     if (job->sums && !to->sums) FF_TRY(ff_stats_create(&to->sums, metadata->channels, error));
     if (to->sums) ff_stats_reset(to->sums);
     uint64_t position = number * metadata->items_per_block;
@@ -215,6 +216,7 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
     for (size_t i = 0; i < from->note_count; i++) FF_TRY(take_note(packing, &from->note[i], error));
     clear_notes(from);
     packing->job->report->clipped += from->clipped;
+    packing->job->report->turned += from->turned;
     packing->job->report->not_finite += from->not_finite;
     if (from->sums) {
         ff_stats_merge(packing->job->sums, from->sums);

@@ -90,6 +90,12 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
     if (split->clipped)
         fprintf(out, "  %s greys above 255, which became 255 (white)\n",
                 ff_say_count(split->clipped, "image has", "images have").text);
+    if (split->turned)
+        fprintf(out,
+                report->exif ? "  %s turned upright by the EXIF orientation (--exif)\n"
+                             : "  %s stored as in the file, with an EXIF orientation other than 1; "
+                               "--exif turns them upright\n",
+                ff_say_count(split->turned, "image is", "images are").text);
     if (split->not_finite)
         fprintf(out, "  %s values that are inf or NaN%s\n",
                 ff_say_count(split->not_finite, "sample has", "samples have").text,
@@ -136,6 +142,11 @@ static void print_pass(const ff_report *report, FILE *out) {
 }
 
 void ff_report_print(const ff_report *report, FILE *out) {
+    if (report->unchanged) {
+        fprintf(out, "unchanged: %s is what %s and the options make; nothing was done\n",
+                report->output, report->source);
+        return;
+    }
     fprintf(out, "%s%s (%s)",
             report->appended  ? "appended "
             : report->copied  ? "copied "
@@ -229,6 +240,7 @@ static json_t *split_of(const ff_report *report, const ff_report_split *split) {
         (json_int_t)metadata->items_per_shard, "bytes", (json_int_t)result->file_bytes, "fields",
         fields_of(metadata));
     json_object_set_new(object, "clipped", json_integer((json_int_t)split->clipped));
+    json_object_set_new(object, "exif_orientation", json_integer((json_int_t)split->turned));
     json_object_set_new(object, "not_finite", json_integer((json_int_t)split->not_finite));
     if (split->directory) json_object_set_new(object, "directory", ff_json_text(split->directory));
     if (report->dry_run || report->part.count) return object;
@@ -238,7 +250,12 @@ static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     return object;
 }
 
-ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
+static json_t *unchanged_of(const ff_report *report) {
+    return json_pack("{s:s, s:o, s:o}", "event", "unchanged", "source",
+                     ff_json_text(report->source), "output", ff_json_text(report->output));
+}
+
+static json_t *report_of(const ff_report *report) {
     json_t *splits = json_array();
     for (size_t i = 0; i < report->split_count; i++)
         json_array_append_new(splits, split_of(report, &report->split[i]));
@@ -278,6 +295,11 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
             json_object_set_new(root, "statistics_seconds", json_real(report->statistics_seconds));
     }
     if (!report->dry_run) json_object_set_new(root, "seconds", json_real(report->seconds));
+    return root;
+}
+
+ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
+    json_t *root = report->unchanged ? unchanged_of(report) : report_of(report);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the report");

@@ -16,6 +16,7 @@ typedef struct ff_report_split {
     uint64_t continued;      /* items packed by earlier runs */
     bool lost_too_much;      /* more was left out than --max-skip allows */
     uint64_t clipped;        /* images with greys above 255, which became 255; by this run */
+    uint64_t turned;         /* images with an EXIF orientation other than 1; by this run */
     uint64_t not_finite;     /* samples with inf or NaN; by this run */
     uint64_t warnings;       /* images that were odd, or cut off and filled */
     ff_writer_result result; /* before it was packed: sample_count, shard_count and file_bytes only,
@@ -31,6 +32,8 @@ typedef struct ff_report {
     const char *kind; /* static */
     bool dry_run, appended, copied;
     bool kept;             /* --part auto: the part was whole already */
+    bool exif;             /* --exif: images are stored upright */
+    bool unchanged;        /* --if-changed: there was nothing to do */
     ff_part part;          /* count 0 = the whole set */
     bool statistics_known; /* false in a dry run that would compute them */
     char *statistics_origin;

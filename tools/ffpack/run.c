@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
+#include "format/base/say.h"
 #include "format/layout.h"
 #include "tools/ffpack/describe.h"
 
@@ -55,7 +56,9 @@ ff_status ff_run_check_leftovers(const char *partial, const char *const *name, s
         const char *found = ff_names_at(&names, i);
         bool shard = !strncmp(found, "shard-", 6) || !strncmp(found, "index.", 6) ||
                      !strncmp(found, "part.", 5);
-        if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME))) continue;
+        if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME)) ||
+            !strncmp(found, FF_SOURCE_STATE_NAME, strlen(FF_SOURCE_STATE_NAME)))
+            continue;
         if (alone ? shard : is_named(found, name, count)) continue;
         status = ff_fail(error, FF_USAGE,
                          "%s/%s: left by an earlier run with other options or another source; "
@@ -112,6 +115,24 @@ done:
     return status;
 }
 
+/* What --like RUN leaves to the source: RUN records no option that would make it so. */
+static ff_status check_like(const ff_run *job, ff_error *error) {
+    const ff_settings *settings = job->settings;
+    const ff_sample_plan *plan = &job->plan;
+    const uint32_t height = settings->like_height, width = settings->like_width;
+    if (settings->like_channels && settings->like_channels != plan->channels)
+        return ff_fail(
+            error, FF_USAGE, "--like: samples of %s have %s, and those of %s would have %u",
+            settings->like, ff_say_count(settings->like_channels, "channel", "channels").text,
+            job->source->path, plan->channels);
+    if (plan->variable || !height || (height == plan->height && width == plan->width)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "--like: samples of %s have %ux%u, and those of %s would have %ux%u; give "
+                   "--resize %ux%u beside it",
+                   settings->like, height, width, job->source->path, plan->height, plan->width,
+                   height, width);
+}
+
 ff_status ff_run_list(ff_run *job, ff_error *error) {
     FF_TRY(ff_source_list(job->source, error));
     job->report->left_out = job->source->left_out;
@@ -121,10 +142,12 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     if (job->source->rule)
         FF_TRY(ff_copy_string(&job->report->split_rule, job->source->rule->text, error));
     FF_TRY(check_shuffle(job, error));
-    for (size_t i = 0; !job->settings->dry_run && i < job->source->split_count; i++)
+    const bool hashed = !job->settings->dry_run || job->settings->if_changed;
+    for (size_t i = 0; hashed && i < job->source->split_count; i++)
         if (!job->source->split[i].order) FF_TRY(add_content(job, &job->source->split[i], error));
     job->report->kind = job->source->kind;
-    return ff_sample_plan_make(&job->plan, job->source, job->settings, error);
+    FF_TRY(ff_sample_plan_make(&job->plan, job->source, job->settings, error));
+    return check_like(job, error);
 }
 
 ff_status ff_run_split(ff_run *job, ff_pack_split *packing, ff_error *error) {

@@ -292,6 +292,7 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
         FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes, &options, &needed, image,
                          error));
         sample->warning = ff_decoder_warning(sampler->decoder);
+        sample->turned = ff_decode_is_turned(bytes, sample->item.bytes);
         sample->clipped =
             image->clips &&
             memchr(image->pixels, 255, (size_t)image->width * image->height * image->channels);

@@ -46,6 +46,7 @@ typedef struct ff_sample {
     bool encoded;               /* the item is an image file, not a slice of an array */
     const unsigned char *bytes; /* the item's, [item.bytes]; valid as `values` */
     bool clipped;               /* greys above 255 became 255 */
+    bool turned;                /* ff_decode_is_turned, of the image file */
     const char *warning;        /* a warning, or NULL; valid as `values` */
 } ff_sample;
 

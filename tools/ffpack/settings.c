@@ -2,8 +2,7 @@
 
 #include "format/base/thread.h"
 #include "format/output.h"
-#include "format/reader.h"
-#include "format/set.h"
+#include "tools/ffpack/like.h"
 #include "tools/ffpack/normalize.h"
 #include "tools/ffpack/part_auto.h"
 
@@ -64,36 +63,23 @@ static ff_status take_given(ff_settings *settings, const ff_arguments *arguments
     return ff_copy_string(&settings->statistics_origin, "given", error);
 }
 
-/* DIR is a packed split, or a set, of which the train split is used. */
-static ff_status copy_statistics(ff_settings *settings, const ff_dataset *dataset,
-                                 ff_error *error) {
-    const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    const uint32_t count = metadata->statistics_count;
-    if (!count)
-        return ff_fail(error, FF_USAGE, "--stats-from: %s has no mean and std recorded",
-                       ff_dataset_path(dataset));
+static ff_status take_from(ff_settings *settings, const char *path, ff_error *error) {
+    ff_metadata metadata;
+    const char *kind;
+    ff_status status;
+    FF_TRY_DONE(ff_like_read(&metadata, &kind, path, error));
+    const uint32_t count = metadata.statistics_count;
+    if (!count) FF_TRY_DONE(ff_fail(error, FF_USAGE, "%s has no mean and std recorded", path));
     settings->statistics = FF_STATISTICS_FROM;
     settings->statistics_count = count;
-    FF_TRY(ff_alloc(&settings->mean, count, sizeof *settings->mean, "statistics", error));
-    FF_TRY(ff_alloc(&settings->std, count, sizeof *settings->std, "statistics", error));
-    memcpy(settings->mean, metadata->mean, count * sizeof *settings->mean);
-    memcpy(settings->std, metadata->std, count * sizeof *settings->std);
-    return ff_copy_string(&settings->statistics_origin, "taken from a packed set", error);
-}
-
-static ff_status take_from(ff_settings *settings, const char *path, ff_error *error) {
-    char *folder;
-    ff_dataset *dataset = NULL;
-    ff_status status = ff_set_choose(&folder, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error);
-    if (status == FF_OK)
-        status = ff_dataset_open(&dataset, folder ? folder : path, FF_VERIFY_FIRST, error);
-    if (status != FF_OK)
-        ff_fail_within(error, status, "--stats-from");
-    else
-        status = copy_statistics(settings, dataset, error);
-    ff_dataset_close(&dataset);
-    free(folder);
-    return status;
+    FF_TRY_DONE(ff_alloc(&settings->mean, count, sizeof *settings->mean, "statistics", error));
+    FF_TRY_DONE(ff_alloc(&settings->std, count, sizeof *settings->std, "statistics", error));
+    memcpy(settings->mean, metadata.mean, count * sizeof *settings->mean);
+    memcpy(settings->std, metadata.std, count * sizeof *settings->std);
+    FF_TRY_DONE(ff_format(&settings->statistics_origin, error, "taken from %s", kind));
+done:
+    ff_metadata_free(&metadata);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--stats-from");
 }
 
 static ff_status take_statistics(ff_settings *settings, const ff_arguments *arguments,
@@ -250,7 +236,8 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                                  .jobs = jobs},
                       .output = arguments->output,
                       .resume = arguments->resume,
-                      .force = arguments->force,
+                      .force = arguments->force || arguments->if_changed,
+                      .if_changed = arguments->if_changed,
                       .dry_run = arguments->dry_run,
                       .allow_duplicates = arguments->allow_duplicates,
                       .new_classes = arguments->new_classes,
@@ -269,6 +256,11 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .jobs = jobs};
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
+    if (arguments->if_changed && (arguments->part || arguments->force))
+        return ff_fail(error, FF_USAGE, "--if-changed: %s",
+                       arguments->part ? "is for a whole set, and --part packs a part of one"
+                                       : "replaces OUT where the source has changed, and --force "
+                                         "always; wanted one of them");
     FF_TRY(take_part(settings, arguments->part, error));
     if (settings->force && settings->output) {
         FF_TRY(ff_output_resolve(&settings->real_output, settings->output, error));

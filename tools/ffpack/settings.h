@@ -18,6 +18,7 @@ typedef struct ff_arguments {
     const char *split, *group_by; /* NULL = not given */
     int64_t split_seed;           /* -1 = not given */
     bool stratify;
+    const char *like;  /* NULL = not given */
     const char *label; /* the label field to keep; NULL = all */
     const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes, allow_duplicates, new_classes;
@@ -33,7 +34,7 @@ typedef struct ff_arguments {
     bool exif, allow_truncated, fast_decode;
     int pillow;    /* FF_PILLOW_CHOICES */
     int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
-    bool resume, force, dry_run, json;
+    bool resume, force, if_changed, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;
 
@@ -49,7 +50,7 @@ typedef enum ff_statistics_kind {
     FF_STATISTICS_DEFAULT, /* not given: COMPUTE if the source has u8 values */
     FF_STATISTICS_COMPUTE, /* measured on the train split */
     FF_STATISTICS_GIVEN,   /* --mean and --std, or --normalize */
-    FF_STATISTICS_FROM,    /* of a packed set */
+    FF_STATISTICS_FROM,    /* of a packed set or a run */
 } ff_statistics_kind;
 
 /* How many items of a split --on-error skip may leave out. */
@@ -66,6 +67,7 @@ typedef struct ff_settings {
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
+    bool if_changed;                    /* then also `force` */
     ff_split_rule rule;                 /* --split; owned */
     bool allow_duplicates, new_classes; /* of append */
     ff_dtype dtype;
@@ -78,11 +80,14 @@ typedef struct ff_settings {
     double low, high;
     ff_statistics_kind statistics;
     uint64_t stats_sample;     /* items that are measured; 0 = all */
-    const char *stats_from;    /* the set */
+    const char *stats_from;    /* the set or run */
     uint32_t statistics_count; /* channels of mean and std, if given or from a set; 0 = as many as
                                   the source has, at most FF_CHANNELS_LIMIT */
     float *mean, *std;         /* owned */
     char *statistics_origin;   /* where they come from, recorded; owned */
+    const char
+        *like; /* --like, or NULL; with the channels and size that no option makes, 0 = any */
+    uint32_t like_channels, like_height, like_width;
     bool shuffled;
     uint64_t seed; /* of --shuffle */
     uint32_t alignment;

@@ -152,18 +152,6 @@ static ff_status open_files(ff_checkpoint *checkpoint, ff_error *error) {
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", checkpoint->path);
 }
 
-ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error) {
-    if (ff_path_exists("%s/" FF_CHECKPOINT_SUMS_FILE, given))
-        return ff_copy_string(path, given, error);
-    static const char *const links[] = {FF_RUN_BEST, FF_RUN_LAST};
-    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        if (ff_path_exists("%s/" FF_RUN_CHECKPOINTS "/%s/" FF_CHECKPOINT_SUMS_FILE, given,
-                           links[i]))
-            return ff_format(path, error, "%s/" FF_RUN_CHECKPOINTS "/%s", given, links[i]);
-    return ff_fail(error, FF_USAGE, "%s: is neither a checkpoint nor the folder of a run with one",
-                   given);
-}
-
 ff_status ff_checkpoint_open(ff_checkpoint **out, const char *path, ff_error *error) {
     ff_checkpoint *checkpoint;
     ff_status status;

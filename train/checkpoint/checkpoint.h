@@ -13,12 +13,12 @@
 #ifndef FF_TRAIN_CHECKPOINT_H
 #define FF_TRAIN_CHECKPOINT_H
 
-#include "train/checkpoint/safetensors.h"
+#include "format/safetensors.h"
+#include "format/trained.h"
 #include "train/checkpoint/state.h"
 #include "train/model.h"
 
 #define FF_CHECKPOINT_STATE_FILE "state.safetensors"
-#define FF_CHECKPOINT_SUMS_FILE  "checksums.xxh128"
 
 /* Names of folders that are being written or removed end so. */
 #define FF_CHECKPOINT_PARTIAL ".partial"
@@ -70,9 +70,6 @@ void ff_checkpoint_discard(const char *path);
 
 typedef struct ff_checkpoint ff_checkpoint;
 
-/* The folder of a checkpoint: `given` itself, or of a run its best one where there is one, else its
- * last. FF_USAGE where it is neither. The caller frees *path. */
-FF_MUST_USE ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error);
 /* Compares the bytes of a file of ff_checkpoint_files with the checksum beside it. FF_BAD_DATA,
  * FF_IO. */
 FF_MUST_USE ff_status ff_checkpoint_check(const char *path, int file, ff_error *error);

@@ -8,7 +8,7 @@
 #ifndef FF_TRAIN_ONNX_H
 #define FF_TRAIN_ONNX_H
 
-#include "train/checkpoint/safetensors.h"
+#include "format/safetensors.h"
 #include "train/model.h"
 
 /* Appends the whole file. `facts`: its metadata_props, among them how this program evaluates: after

@@ -10,17 +10,14 @@
 #ifndef FF_TRAIN_RUN_FOLDER_H
 #define FF_TRAIN_RUN_FOLDER_H
 
-#include "format/base/memory.h"
+#include "format/trained.h"
 
 #define FF_RUN_RECIPE_FILE   "recipe.txt"
 #define FF_RUN_LOG_FILE      "log.jsonl"
-#define FF_RUN_CHECKPOINTS   "checkpoints"
 #define FF_RUN_HASHES        "hashes.jsonl"
 #define FF_RUN_FOLDERS       "runs" /* of runs without --out, in the working directory */
 #define FF_RUN_STEP_PREFIX   "step-"
 #define FF_RUN_BRANCH_PREFIX "branch-"
-#define FF_RUN_LAST          "last"
-#define FF_RUN_BEST          "best"
 
 typedef struct ff_run_folder ff_run_folder;
 

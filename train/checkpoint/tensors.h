@@ -5,7 +5,7 @@
 #ifndef FF_TRAIN_TENSORS_H
 #define FF_TRAIN_TENSORS_H
 
-#include "train/checkpoint/safetensors.h"
+#include "format/safetensors.h"
 
 typedef struct ff_tensors ff_tensors;
 

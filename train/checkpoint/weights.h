@@ -11,18 +11,16 @@
 #ifndef FF_TRAIN_WEIGHTS_H
 #define FF_TRAIN_WEIGHTS_H
 
-#include "format/metadata.h"
+#include "format/trained.h"
 #include "train/checkpoint/tensors.h"
 #include "train/model.h"
 
-#define FF_WEIGHTS_FILE "model.safetensors" /* in a checkpoint */
-
-/* Keys of a file's metadata. Numbers of the channels with blanks between, "0.485 0.456 0.406". */
-#define FF_WEIGHTS_MODEL    "ffpack.model"
-#define FF_WEIGHTS_MEAN     "ffpack.mean"
-#define FF_WEIGHTS_STD      "ffpack.std"
-#define FF_WEIGHTS_NET      "ffpack.net"      /* ff_weights_net */
-#define FF_WEIGHTS_METADATA "ffpack.metadata" /* of the training set */
+/* Keys of a file's metadata, beside FF_WEIGHTS_METADATA. Numbers of the channels with blanks
+ * between, "0.485 0.456 0.406". */
+#define FF_WEIGHTS_MODEL "ffpack.model"
+#define FF_WEIGHTS_MEAN  "ffpack.mean"
+#define FF_WEIGHTS_STD   "ffpack.std"
+#define FF_WEIGHTS_NET   "ffpack.net" /* ff_weights_net */
 
 /* How images enter the net, and its form: what evaluation needs besides the values. */
 typedef struct ff_weights_net {

@@ -3,7 +3,6 @@
 #include "format/base/file.h"
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/recorded.h"
 #include "format/set.h"
 
 #include <errno.h>
@@ -40,8 +39,47 @@ static ff_status add(ff_images *images, const char *name, ff_error *error) {
     return ff_copy_string(&images->image[images->count++].name, name, error);
 }
 
+static ff_status refuse_class(const ff_images *images, const char *name, const char *folder,
+                              size_t length, ff_error *error) {
+    enum { SHOWN = 8 };
+    const ff_field *classes = images->classes;
+    ff_buffer known = {0};
+    ff_status status;
+    for (uint32_t k = 0; k < classes->class_count && k < SHOWN; k++)
+        FF_TRY_DONE(ff_buffer_printf(&known, error, "%s%s", k ? ", " : "", classes->class_name[k]));
+    status = ff_fail(error, FF_BAD_DATA, "%s: the run has no class '%.*s'; it has %s%s", name,
+                     (int)length, folder, known.length ? known.bytes : "classes without names",
+                     classes->class_count > SHOWN ? ", ..." : "");
+done:
+    ff_buffer_free(&known);
+    return status;
+}
+
+/* The class of the last image, which is in `folder`: that of the folder in it where the image is.
+ */
+static ff_status find_class(ff_images *images, const char *folder, ff_error *error) {
+    ff_image *image = &images->image[images->count - 1];
+    const ff_field *classes = images->classes;
+    const int root = (int)ff_path_length(folder);
+    const char *inside = image->name + root + strspn(image->name + root, "/");
+    const size_t length = strcspn(inside, "/");
+    if (!inside[length])
+        return ff_fail(error, FF_BAD_DATA, "%s: lies in no class folder; wanted %.*s/CLASS/%s",
+                       image->name, root, folder, inside);
+    for (; image->class < classes->class_count; image->class ++) {
+        const char *class = classes->class_name[image->class];
+        if (!strncmp(class, inside, length) && !class[length]) return FF_OK;
+    }
+    return refuse_class(images, image->name, inside, length, error);
+}
+
 static int by_name(const FTSENT **a, const FTSENT **b) {
     return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static ff_status add_of(ff_images *images, const char *folder, const char *name, ff_error *error) {
+    FF_TRY(add(images, name, error));
+    return images->classes ? find_class(images, folder, error) : FF_OK;
 }
 
 /* What is hidden, and what macOS leaves in archives, is left out, as ffpack does. */
@@ -59,7 +97,7 @@ static ff_status add_folder(ff_images *images, const char *folder, ff_error *err
             status = ff_fail_errno(error, "%s: cannot list", at->fts_path);
         } else if (at->fts_info != FTS_D && at->fts_info != FTS_DP && at->fts_info != FTS_DC) {
             if (is_image_name(at->fts_name))
-                status = add(images, at->fts_path, error);
+                status = add_of(images, folder, at->fts_path, error);
             else
                 images->left_out++;
         }
@@ -97,14 +135,15 @@ static ff_status list(ff_images *images, const char *const *names, int count, ff
                                    names[0]);
 }
 
-/* A list for ffpack, as CSV: paths, which are absolute because it is elsewhere, and the split,
- * which makes it CSV. */
+/* A list for ffpack, as CSV: paths, which are absolute because it is elsewhere, the split, which
+ * makes it CSV, and numbers of classes. */
 static ff_status write_list(const ff_images *images, ff_error *error) {
     char *here = getcwd(NULL, 0);
     ff_buffer text = {0};
     ff_status status;
     if (!here) return ff_fail_errno(error, "cannot find the current folder");
-    FF_TRY_DONE(ff_buffer_printf(&text, error, "path,split\n"));
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "path,split%s\n",
+                                 images->classes ? "," FF_IMAGES_LABEL ":class" : ""));
     for (size_t i = 0; i < images->count; i++) {
         const char *name = images->image[i].name;
         FF_TRY_DONE(ff_buffer_add(&text, "\"", 1, error));
@@ -112,7 +151,10 @@ static ff_status write_list(const ff_images *images, ff_error *error) {
         for (; *name; name++) /* a quote is doubled */
             FF_TRY_DONE(
                 ff_buffer_add(&text, *name == '"' ? "\"\"" : name, 1 + (*name == '"'), error));
-        FF_TRY_DONE(ff_buffer_printf(&text, error, "\",all\n"));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "\",all"));
+        if (images->classes)
+            FF_TRY_DONE(ff_buffer_printf(&text, error, ",%u", images->image[i].class));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "\n"));
     }
     FF_TRY_DONE(ff_file_save(images->folder, "list.csv", &text, error));
 done:
@@ -123,30 +165,6 @@ done:
 
 /* ---- how they are packed ---- */
 
-/* Takes the text over. */
-static ff_status add_option(ff_recorded *options, char *option, ff_error *error) {
-    const ff_status status = ff_reserve(&options->option, &options->capacity, options->count + 1,
-                                        sizeof *options->option, "options", error);
-    if (status == FF_OK)
-        options->option[options->count++] = option;
-    else
-        free(option);
-    return status;
-}
-
-static ff_status add_numbers(ff_recorded *options, const char *name, const float *values,
-                             uint32_t count, ff_error *error) {
-    ff_buffer text = {0};
-    ff_status status;
-    FF_TRY_DONE(ff_buffer_printf(&text, error, "--%s=", name));
-    for (uint32_t c = 0; c < count; c++) /* 9 digits give the same bits */
-        FF_TRY_DONE(ff_buffer_printf(&text, error, "%s%.9g", c ? "," : "", (double)values[c]));
-    return add_option(options, text.bytes, error);
-done:
-    ff_buffer_free(&text);
-    return status;
-}
-
 static bool transformed(const ff_metadata *trained, const char *word) {
     for (size_t i = 0; i < trained->transform_count; i++)
         if (!strncmp(trained->transform[i], word, strlen(word))) return true;
@@ -154,29 +172,21 @@ static bool transformed(const ff_metadata *trained, const char *word) {
 }
 
 /* Without a central crop the training images were of one size or proportion, which is no option of
- * theirs: others are resized to it. A set from arrays does not record that its images are grey. */
-static ff_status choose_options(ff_recorded *options, const ff_metadata *trained,
-                                const char *weights, ff_error *error) {
-    char *option;
+ * theirs: *size is the option that makes other images so, or NULL. */
+static ff_status choose_size(char **size, const ff_metadata *trained, const char *weights,
+                             ff_error *error) {
     const bool sized = trained->variable_size || transformed(trained, "center_crop");
     /* Greys of 16 bits, which are not resized. */
     const bool deep = trained->channels == 1 && transformed(trained, "to_tensor range=");
+    *size = NULL;
     if ((!deep && !transformed(trained, "to_tensor scale=1/255")) ||
         (trained->channels != 1 && trained->channels != 3))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: was trained on arrays with %u channels, not on image files; pack yours "
                        "as its training set was, and give the packed set",
                        weights, trained->channels);
-    FF_TRY(ff_recorded_options(options, trained, error));
-    if (!sized && !deep) {
-        FF_TRY(ff_format(&option, error, "--resize=%ux%u", trained->height, trained->width));
-        FF_TRY(add_option(options, option, error));
-    }
-    FF_TRY(ff_format(&option, error, "--mode=%s", trained->channels == 1 ? "gray" : "rgb"));
-    FF_TRY(add_option(options, option, error));
-    if (!trained->statistics_count) return FF_OK;
-    FF_TRY(add_numbers(options, "mean", trained->mean, trained->statistics_count, error));
-    return add_numbers(options, "std", trained->std, trained->statistics_count, error);
+    if (sized || deep) return FF_OK;
+    return ff_format(size, error, "--resize=%ux%u", trained->height, trained->width);
 }
 
 /* ---- ffpack ---- */
@@ -262,34 +272,33 @@ static ff_status told(ff_buffer *text, int code, ff_error *error) {
                    "%s", *last ? last : "ffpack: was killed");
 }
 
-static ff_status run(ff_recorded *options, const ff_images *images, ff_error *error) {
-    char *program = NULL, *source = NULL, **arguments = NULL;
+/* `size`: an option, or NULL. */
+static ff_status run(const ff_images *images, const char *weights, char *size, ff_error *error) {
+    char *program = NULL, *source = NULL, *like = NULL;
     ff_buffer said_text = {0};
     pid_t process;
     int said = -1, code = 0;
-    size_t count = 0;
     ff_status status;
     FF_TRY_DONE(find_program(&program, error));
     FF_TRY_DONE(ff_path_join(&source, images->folder, "list.csv", error));
-    char *fixed[] = {program,
-                     source,
-                     (char[]){"--output"},
-                     images->set,
-                     (char[]){"--format=list"},
-                     (char[]){"--on-error=skip"},
-                     (char[]){"--max-skip=100%"}};
-    const size_t fixed_count = sizeof fixed / sizeof *fixed;
-    FF_TRY_DONE(ff_alloc(&arguments, fixed_count + options->count + 1, sizeof *arguments,
-                         "arguments", error));
-    for (size_t i = 0; i < fixed_count; i++) arguments[count++] = fixed[i];
-    for (size_t i = 0; i < options->count; i++) arguments[count++] = options->option[i];
+    FF_TRY_DONE(ff_format(&like, error, "--like=%s", weights));
+    char *arguments[] = {program,
+                         source,
+                         (char[]){"--output"},
+                         images->set,
+                         (char[]){"--format=list"},
+                         (char[]){"--on-error=skip"},
+                         (char[]){"--max-skip=100%"},
+                         like,
+                         size,
+                         NULL};
     FF_TRY_DONE(start(arguments, &process, &said, error));
     status = listen_to(process, said, &said_text, &code, error);
     close(said);
     if (status == FF_OK && code != 0) status = told(&said_text, code, error);
 done:
     ff_buffer_free(&said_text);
-    free(arguments);
+    free(like);
     free(source);
     free(program);
     return status;
@@ -356,19 +365,19 @@ static ff_status make_folder(ff_images *images, ff_error *error) {
 
 ff_status ff_images_pack(ff_images *images, const char *const *names, int count,
                          const ff_metadata *trained, const char *weights, ff_error *error) {
-    ff_recorded options = {0};
+    char *size = NULL;
     ff_status status;
     FF_TRY_DONE(list(images, names, count, error));
-    FF_TRY_DONE(choose_options(&options, trained, weights, error));
+    FF_TRY_DONE(choose_size(&size, trained, weights, error));
     FF_TRY_DONE(make_folder(images, error));
     FF_TRY_DONE(write_list(images, error));
-    status = run(&options, images, error);
+    status = run(images, weights, size, error);
     if (status != FF_OK && status != FF_BAD_DATA) goto done;
     /* Where all are broken ffpack fails, and there is no set. */
     const ff_status listed = read_skipped(images, status == FF_OK ? error : NULL);
     if (status == FF_OK || images->broken == images->count) status = listed;
 done:
-    ff_recorded_free(&options);
+    free(size);
     return status;
 }
 

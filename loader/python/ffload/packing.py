@@ -201,7 +201,8 @@ def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **opti
         classes may also be a list of names; blanks at a name's ends are no part of the name.
 
     Returns a dict: "event" ("packed", "would_pack" or "kept"), "splits" with the samples, shapes, dtypes, shards and
-    bytes of each, "mean", "std", "seconds" and more.
+    bytes of each, "mean", "std", "seconds" and more; with if_changed, where nothing was done, "event"
+    ("unchanged"), "source" and "output" alone.
 
     Raises UsageError, BadData, OSError or Error with ffpack's sentence, which names the image or file that it is
     about. Ctrl-C raises KeyboardInterrupt; shards that are whole stay in OUT.partial, and the same call continues.

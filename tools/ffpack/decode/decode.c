@@ -90,6 +90,13 @@ static unsigned find_orientation(const ff_decode_kind *kind, const uint8_t *byte
     return found == FF_EXIF_NONE ? FF_EXIF_UPRIGHT : found;
 }
 
+bool ff_decode_is_turned(const uint8_t *bytes, size_t length) {
+    size_t kind;
+    return find_kind(bytes, length, &kind, NULL) == FF_OK && kinds[kind]->orientation &&
+           !kinds[kind]->always_upright &&
+           kinds[kind]->orientation(bytes, length) > FF_EXIF_UPRIGHT;
+}
+
 ff_status ff_decode_probe(const uint8_t *bytes, size_t length, const ff_decode_options *options,
                           ff_image_info *info, ff_error *error) {
     size_t kind;

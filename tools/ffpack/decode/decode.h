@@ -57,6 +57,10 @@ FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length,
                                       const ff_decode_options *options, ff_image_info *info,
                                       ff_error *error);
 
+/* Whether an image that was decoded has an EXIF orientation other than 1, so that options->exif
+ * matters. False for TIFFs, which are always turned upright. */
+bool ff_decode_is_turned(const uint8_t *bytes, size_t length);
+
 /* A guess from the first bytes of a file (FF_DECODE_GUESS_BYTES, or all). */
 typedef enum ff_decode_guess {
     FF_DECODE_OTHER,  /* no image */

@@ -55,15 +55,20 @@ static ff_status changed(const char *path, uint64_t bytes, uint64_t listed, ff_e
                    bytes, listed);
 }
 
+ff_status ff_source_item_path(const ff_source_split *split, const ff_item *item, ff_buffer *path,
+                              ff_error *error) {
+    const char *key = item->key;
+    const bool absolute = item->key_bytes && *key == '/';
+    path->length = 0;
+    return ff_buffer_printf(path, error, "%s%s%.*s", absolute ? "" : split->root,
+                            absolute ? "" : "/", (int)item->key_bytes, key);
+}
+
 static ff_status read_file(ff_source_reader *reader, const ff_source_split *split,
                            const ff_item *item, ff_error *error) {
     ff_buffer *path = &reader->path;
-    path->length = 0;
     reader->length = 0;
-    const char *key = item->key;
-    bool absolute = item->key_bytes && *key == '/';
-    FF_TRY(ff_buffer_printf(path, error, "%s%s%.*s", absolute ? "" : split->root,
-                            absolute ? "" : "/", (int)item->key_bytes, key));
+    FF_TRY(ff_source_item_path(split, item, path, error));
     int fd;
     uint64_t bytes;
     FF_TRY(ff_open_file(path->bytes, &fd, &bytes, error));

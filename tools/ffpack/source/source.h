@@ -141,6 +141,10 @@ const ff_source_split *ff_source_find(const ff_source *source, const char *name)
 const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,
                                 const ff_item *item, char *text, size_t size);
 
+/* The path of an item that is a file (FF_PART_FILE), in place of what `path` held. */
+FF_MUST_USE ff_status ff_source_item_path(const ff_source_split *split, const ff_item *item,
+                                          ff_buffer *path, ff_error *error);
+
 /* The item at a storage position, in the source's own order. */
 static inline uint64_t ff_source_item_at(const ff_source_split *split, uint64_t position) {
     return split->order ? split->order[position] : position;

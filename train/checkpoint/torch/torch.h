@@ -13,7 +13,7 @@
 #ifndef FF_TRAIN_TORCH_H
 #define FF_TRAIN_TORCH_H
 
-#include "train/checkpoint/safetensors.h"
+#include "format/safetensors.h"
 
 enum { FF_TORCH_HEAD_BYTES = 512 };
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint/safetensors.h"
+#include "format/safetensors.h"
 
 #include "format/base/file.h"
 #include "format/base/json.h"

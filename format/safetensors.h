@@ -9,8 +9,8 @@
  * are little-endian, in row-major order. Every number of a file is checked before it is used.
  *
  * Thread rule: an object belongs to one thread at a time. */
-#ifndef FF_TRAIN_SAFETENSORS_H
-#define FF_TRAIN_SAFETENSORS_H
+#ifndef FF_FORMAT_SAFETENSORS_H
+#define FF_FORMAT_SAFETENSORS_H
 
 #include "format/base/memory.h"
 #include "format/dtype.h"
