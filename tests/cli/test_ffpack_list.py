@@ -163,7 +163,7 @@ if tap.ok(done.returncode == 0, "--on-error skip", done.stderr.decode()):
     tap.ok((found.keys, found.labels["label"]) == (["a.png", "é.jpg"], [1, 5]), "the rest is there", found.keys)
     with open("out.skipped.tsv") as file:
         left = [line.split("\t")[2:4] for line in file]
-    tap.ok(left == [["1", "missing.png"], ["2", "bad.png"], ["3", "sub%20dir"]], "what was left out is listed", left)
+    tap.ok(left == [["item", "name"], ["1", "set/missing.png"], ["2", "set/bad.png"], ["3", "set/sub dir"]], "what was left out is listed", left)
     os.remove("out.skipped.tsv")
     shutil.rmtree("out")
 

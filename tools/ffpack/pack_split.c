@@ -15,15 +15,15 @@ enum {
     /* Blocks made ahead, so that workers continue while one is written: one per worker, or as many
      * as fit SPARE_BYTES; at most SPARE_SLOTS. */
     SPARE_SLOTS = 16,
-    SPARE_BYTES = 4 << 20 /* stays in the CPU caches */
+    SPARE_BYTES = 4 << 20, /* stays in the CPU caches */
+    NAME_BYTES = 16384     /* of an item: two paths */
 };
 
 /* A message about an item, printed when its block is appended. */
 typedef struct note {
     bool skipped; /* else a warning */
     uint64_t position, item;
-    char *key, *message;
-    size_t key_bytes;
+    char *name, *message; /* the item's, as messages name it */
 } note;
 
 typedef struct slot {
@@ -57,24 +57,26 @@ typedef struct pack_state {
 
 /* ---- on workers ---------------------------------------------------------------------------- */
 
-static ff_status add_note(slot *to, bool skipped, uint64_t position, uint64_t number,
-                          const ff_item *item, const char *message, ff_error *error) {
+static ff_status add_note(const pack_state *packing, slot *to, bool skipped, uint64_t position,
+                          uint64_t number, const ff_item *item, const char *message,
+                          ff_error *error) {
+    char name[NAME_BYTES];
     FF_TRY(ff_reserve(&to->note, &to->note_capacity, to->note_count + 1, sizeof *to->note, "notes",
                       error));
-    note added = {
-        .skipped = skipped, .position = position, .item = number, .key_bytes = item->key_bytes};
-    FF_TRY(ff_copy_bytes(&added.key, item->key, item->key_bytes, error));
+    note added = {.skipped = skipped, .position = position, .item = number};
+    ff_source_item_name(packing->job->plan->source, packing->job->split, item, name, sizeof name);
+    FF_TRY(ff_copy_string(&added.name, name, error));
     ff_status status = ff_copy_string(&added.message, message, error);
     if (status == FF_OK)
         to->note[to->note_count++] = added;
     else
-        free(added.key);
+        free(added.name);
     return status;
 }
 
 static void clear_notes(slot *from) {
     for (size_t i = 0; i < from->note_count; i++) {
-        free(from->note[i].key);
+        free(from->note[i].name);
         free(from->note[i].message);
     }
     from->note_count = 0;
@@ -159,14 +161,16 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
         ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
         if (status != FF_OK && job->settings->skip && ff_sample_skippable(&sample, status)) {
             ff_error failure = *error;
-            FF_TRY(add_note(to, true, position, item, &sample.item, failure.message, error));
+            FF_TRY(
+                add_note(packing, to, true, position, item, &sample.item, failure.message, error));
             continue;
         }
         FF_TRY(status);
         FF_TRY(add_sample(packing, worker, to, item, &sample, error));
         if (to->sums) ff_sample_count(job->plan, &sample, to->sums);
         if (sample.warning)
-            FF_TRY(add_note(to, false, position, item, &sample.item, sample.warning, error));
+            FF_TRY(
+                add_note(packing, to, false, position, item, &sample.item, sample.warning, error));
     }
     return ff_block_seal(to->block, error);
 }
@@ -193,20 +197,17 @@ static ff_status check_skipped(const pack_state *packing, ff_error *error) {
 
 static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {
     const ff_pack_split *job = packing->job;
-    if (said->skipped)
-        FF_TRY(ff_skipped_add(
-            job->skipped, packing->metadata->split, packing->first_item + said->position,
-            packing->first_item + said->item, said->key, said->key_bytes, said->message, error));
-    else
+    if (!said->skipped) {
         job->report->warnings++;
-    bool rooted = job->split->root && *said->key != '/';
-    if (said->skipped)
-        ff_notice(job->options, "left out: %s", said->message);
-    else
-        ff_notice(job->options, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
-                  said->key, said->message);
-    packing->skipped += said->skipped;
-    return said->skipped ? check_skipped(packing, error) : FF_OK;
+        ff_notice(job->options, "%s: %s", said->name, said->message);
+        return FF_OK;
+    }
+    FF_TRY(ff_skipped_add(job->skipped, packing->metadata->split,
+                          packing->first_item + said->position, packing->first_item + said->item,
+                          said->name, said->message, error));
+    ff_notice(job->options, "left out: %s", said->message);
+    packing->skipped++;
+    return check_skipped(packing, error);
 }
 
 static ff_status take_block(void *context, size_t place, uint64_t number, ff_error *error) {
