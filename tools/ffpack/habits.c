@@ -21,6 +21,8 @@ const ff_habit ff_pack_habits[] = {
     {"compression", "here it is --compress zstd"},
     {"skip-errors ignore-errors skip-broken skip-corrupt", "here it is --on-error skip"},
     {"chunk-size max-shard-size maxsize shard-bytes", "here it is --shard-size BYTES"},
+    {"verify validate check check-images decode-all",
+     "here it is ffpack check SOURCE, or --dry-run --decode"},
     {"ignore", "here it is --exclude PATTERN,..."},
     {"exif-transpose autorotate", "here it is --exif"},
     {"no-normalize", "here u8 samples keep the raw values: --dtype u8"},

@@ -49,6 +49,11 @@ void ff_options_add_append(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
+void ff_options_add_check(ff_option_table *table) {
+    const ff_option heading = {.kind = FF_OPTION_HEADING, .help = "Input"};
+    add(table, &heading, 1);
+}
+
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"format", 0, FF_OPTION_STRING,
@@ -190,16 +195,20 @@ void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
-void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
+void ff_options_add_running(ff_option_table *table, ff_arguments *arguments, bool packs) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Running"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &arguments->jobs, NULL, 1, 1024,
          "worker threads (default: one per CPU); the output does not depend on it"},
+    };
+    const ff_option errors[] = {
         {"on-error", 0, FF_OPTION_CHOICE, NULL, &arguments->on_error, FF_ON_ERROR_CHOICES, 0, 0,
          "what to do about an image that cannot be read (default: fail)"},
         {"max-skip", 0, FF_OPTION_STRING, "N|P%", &arguments->max_skip, NULL, 0, 0,
          "with --on-error skip: fail where more items of a split would be left out, or a class loses "
          "all of its images (default: 1%, rounded up)"},
+    };
+    const ff_option output[] = {
         {"json", 0, FF_OPTION_FLAG, NULL, &arguments->json, NULL, 0, 0,
          "print the summary as a JSON object"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &arguments->progress, FF_PROGRESS_CHOICES, 0, 0,
@@ -207,6 +216,8 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
          "the summary"},
     };
     add(table, group, sizeof group / sizeof *group);
+    if (packs) add(table, errors, sizeof errors / sizeof *errors);
+    add(table, output, sizeof output / sizeof *output);
 }
 
 void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
@@ -217,6 +228,8 @@ void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
          "many), into OUT.part-I-of-N"},
         {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
          "list the source, try up to 1000 images a split, and print what would be packed; writes nothing"},
+        {"decode", 0, FF_OPTION_FLAG, NULL, &arguments->decode, NULL, 0, 0,
+         "with --dry-run: decode all images and list every broken one; exit code 65 where one is"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

@@ -4,6 +4,7 @@
 #include "format/base/progress.h"
 #include "format/checksum.h"
 #include "format/generation.h"
+#include "tools/ffpack/item_notes.h"
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/shuffle.h"
 
@@ -15,23 +16,14 @@ enum {
     /* Blocks made ahead, so that workers continue while one is written: one per worker, or as many
      * as fit SPARE_BYTES; at most SPARE_SLOTS. */
     SPARE_SLOTS = 16,
-    SPARE_BYTES = 4 << 20, /* stays in the CPU caches */
-    NAME_BYTES = 16384     /* of an item: two paths */
+    SPARE_BYTES = 4 << 20 /* stays in the CPU caches */
 };
-
-/* A message about an item, printed when its block is appended. */
-typedef struct note {
-    bool skipped; /* else a warning */
-    uint64_t position, item;
-    char *name, *message; /* the item's, as messages name it */
-} note;
 
 typedef struct slot {
     ff_block *block;
     ff_stats *sums;               /* of the block's samples, where they are counted */
     uint64_t clipped, not_finite; /* samples of the block */
-    note *note;
-    size_t note_count, note_capacity;
+    ff_item_notes notes;          /* printed when the block is appended */
 } slot;
 
 typedef struct pack_state {
@@ -57,29 +49,10 @@ typedef struct pack_state {
 
 /* ---- on workers ---------------------------------------------------------------------------- */
 
-static ff_status add_note(const pack_state *packing, slot *to, bool skipped, uint64_t position,
-                          uint64_t number, const ff_item *item, const char *message,
-                          ff_error *error) {
-    char name[NAME_BYTES];
-    FF_TRY(ff_reserve(&to->note, &to->note_capacity, to->note_count + 1, sizeof *to->note, "notes",
-                      error));
-    note added = {.skipped = skipped, .position = position, .item = number};
-    ff_source_item_name(packing->job->plan->source, packing->job->split, item, name, sizeof name);
-    FF_TRY(ff_copy_string(&added.name, name, error));
-    ff_status status = ff_copy_string(&added.message, message, error);
-    if (status == FF_OK)
-        to->note[to->note_count++] = added;
-    else
-        free(added.name);
-    return status;
-}
-
-static void clear_notes(slot *from) {
-    for (size_t i = 0; i < from->note_count; i++) {
-        free(from->note[i].name);
-        free(from->note[i].message);
-    }
-    from->note_count = 0;
+static ff_status add_note(const pack_state *packing, slot *to, ff_item_note note,
+                          const ff_item *item, const char *message, ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    return ff_item_notes_add(&to->notes, job->plan->source, job->split, item, note, message, error);
 }
 
 /* Refuses an item that the set has already. */
@@ -157,20 +130,20 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
     for (; position < end; position++) {
         uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0)
                                  : ff_source_item_at(job->split, position);
+        ff_item_note note = {.position = position, .item = item};
         ff_sample sample;
         ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
         if (status != FF_OK && job->settings->skip && ff_sample_skippable(&sample, status)) {
             ff_error failure = *error;
-            FF_TRY(
-                add_note(packing, to, true, position, item, &sample.item, failure.message, error));
+            note.broken = true;
+            FF_TRY(add_note(packing, to, note, &sample.item, failure.message, error));
             continue;
         }
         FF_TRY(status);
         FF_TRY(add_sample(packing, worker, to, item, &sample, error));
         if (to->sums) ff_sample_count(job->plan, &sample, to->sums);
         if (sample.warning)
-            FF_TRY(
-                add_note(packing, to, false, position, item, &sample.item, sample.warning, error));
+            FF_TRY(add_note(packing, to, note, &sample.item, sample.warning, error));
     }
     return ff_block_seal(to->block, error);
 }
@@ -195,9 +168,9 @@ static ff_status check_skipped(const pack_state *packing, ff_error *error) {
     return status;
 }
 
-static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {
+static ff_status take_note(pack_state *packing, const ff_item_note *said, ff_error *error) {
     const ff_pack_split *job = packing->job;
-    if (!said->skipped) {
+    if (!said->broken) {
         job->report->warnings++;
         ff_notice(job->options, "%s: %s", said->name, said->message);
         return FF_OK;
@@ -213,8 +186,9 @@ static ff_status take_note(pack_state *packing, const note *said, ff_error *erro
 static ff_status take_block(void *context, size_t place, uint64_t number, ff_error *error) {
     pack_state *packing = context;
     slot *from = &packing->slot[place];
-    for (size_t i = 0; i < from->note_count; i++) FF_TRY(take_note(packing, &from->note[i], error));
-    clear_notes(from);
+    for (size_t i = 0; i < from->notes.count; i++)
+        FF_TRY(take_note(packing, &from->notes.note[i], error));
+    ff_item_notes_clear(&from->notes);
     packing->job->report->clipped += from->clipped;
     packing->job->report->not_finite += from->not_finite;
     if (from->sums) {
@@ -339,8 +313,7 @@ ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
     for (size_t i = 0; packing.slot && i < packing.slot_count; i++) {
         ff_block_destroy(&packing.slot[i].block);
         ff_stats_destroy(&packing.slot[i].sums);
-        clear_notes(&packing.slot[i]);
-        free(packing.slot[i].note);
+        ff_item_notes_free(&packing.slot[i].notes);
     }
     ff_stream_destroy(&packing.stream);
     ff_buffer_free(&packing.counted);

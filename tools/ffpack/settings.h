@@ -34,6 +34,8 @@ typedef struct ff_arguments {
     int pillow;    /* FF_PILLOW_CHOICES */
     int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
     bool resume, force, dry_run, json;
+    bool decode; /* with dry_run: all items */
+    bool check;  /* ffpack check: dry_run and decode, and no more than that */
     uint64_t shard_bytes;
 } ff_arguments;
 
@@ -66,6 +68,7 @@ typedef struct ff_settings {
     ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
+    bool decode, check;                 /* as in the arguments */
     ff_split_rule rule;                 /* --split; owned */
     bool allow_duplicates, new_classes; /* of append */
     ff_dtype dtype;
