@@ -219,7 +219,7 @@ for name, text in [("another header", "picture,kind\na.png,1\n"), ("pandas' inde
     write(text, "set/table.csv")
     refuses(name, 65, ["set/table.csv: its first line '%s' neither begins" % text.split("\n")[0].replace("\t", "?")], "set/table.csv", out=out)
 write("\1\2, binary\n", "set/binary")
-refuses("what is no text", 65, ["set/binary: starts with bytes 01 02 2c 20", "a list of image files"], "set/binary", out=out)
+refuses("what is no text", 65, ["set/binary: starts with bytes 01 02 2c 20", "the nearest are a folder with one folder of images per class; a list of image files", "; ffpack --help lists all"], "set/binary", out=out)
 write("some text\tof no file\n", "set/text")
 refuses("text that is no list", 65, ["set/text: its first line 'some text?of no file' neither begins with the path", "path, file, filename or image"], "set/text", out=out)
 

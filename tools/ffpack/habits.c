@@ -23,6 +23,8 @@ const ff_habit ff_pack_habits[] = {
     {"chunk-size max-shard-size maxsize shard-bytes", "here it is --shard-size BYTES"},
     {"verify validate check check-images decode-all",
      "here it is ffpack check SOURCE, or --dry-run --decode"},
+    {"path-column path-col image-column label-column label-col target-column column cols",
+     "here it is --columns path=NAME,label=NAME"},
     {"ignore", "here it is --exclude PATTERN,..."},
     {"exif-transpose autorotate", "here it is --exif"},
     {"no-normalize", "here u8 samples keep the raw values: --dtype u8"},

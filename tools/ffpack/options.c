@@ -67,6 +67,11 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"labels", 0, FF_OPTION_STRING, "[SPLIT=]FILE", &arguments->label_list, NULL, 0, 0,
          "classes of images without class folders: a name and a class per line, with a tab or "
          "a comma between; several with commas, SPLIT=FILE,SPLIT=FILE"},
+        {"columns", 0, FF_OPTION_STRING, "path=NAME,label=NAME[,split=NAME]", &arguments->columns,
+         NULL, 0, 0,
+         "columns of a list, by their titles or by number from 1, as SOURCE or of --labels (default: "
+         "those called path, file, filename, image, key and the like; label, class, target, category; "
+         "split)"},
         {"splits", 0, FF_OPTION_STRING, "NAME=FOLDER,...|none", &arguments->splits, NULL, 0, 0,
          "folders of SOURCE that are splits (default: those called train, val, test and the like, "
          "where all are); none: all folders are classes"},

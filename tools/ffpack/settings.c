@@ -256,6 +256,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                                  .label = arguments->label,
                                  .classes_from = arguments->classes_from,
                                  .label_list = arguments->label_list,
+                                 .columns = arguments->columns,
                                  .splits = arguments->splits,
                                  .exclude = arguments->exclude,
                                  .allow_empty_classes = arguments->allow_empty_classes,

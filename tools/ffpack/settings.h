@@ -19,7 +19,7 @@ typedef struct ff_arguments {
     int64_t split_seed;           /* -1 = not given */
     bool stratify;
     const char *label; /* the label field to keep; NULL = all */
-    const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
+    const char *classes_from, *label_list, *columns, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes, allow_duplicates, new_classes;
     int dtype, layout, interpolation, on_error, alignment, progress;
     int mode;             /* -1 = not given */
