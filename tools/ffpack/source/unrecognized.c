@@ -26,7 +26,11 @@ static int distance(const ff_source_format *format, const char *ending) {
         status = ff_names_add(&words, at, bytes, NULL);
         at += bytes + (at[bytes] == ' ');
     }
-    for (size_t i = 0; i < words.count; i++) ff_nearest_offer(&nearest, ff_names_at(&words, i));
+    const bool folder = *ending == '/';
+    for (size_t i = 0; i < words.count; i++) {
+        const char *word = ff_names_at(&words, i);
+        if (folder == (*word == '/')) ff_nearest_offer(&nearest, word);
+    }
     const int edits = nearest.name ? nearest.edits : FAR;
     ff_names_free(&words);
     return edits;

@@ -40,7 +40,7 @@ static bool is_end(char c) {
     return c == '\n' || c == '\r';
 }
 
-/* Where the quoted cell that begins at text[at] ends: behind its closing quote; `bytes` where that
+/* Where the quoted cell that begins at text[at] ends: behind its closing quote; SIZE_MAX where that
  * is missing. */
 static size_t after_quotes(const char *text, size_t at, size_t bytes) {
     for (at++; at < bytes; at++) {
@@ -48,7 +48,7 @@ static size_t after_quotes(const char *text, size_t at, size_t bytes) {
         if (at + 1 == bytes || text[at + 1] != '"') return at + 1;
         at++;
     }
-    return bytes;
+    return SIZE_MAX;
 }
 
 /* The separator, by the first line without its quoted cells: a tab, else a comma, else a semicolon.
@@ -58,7 +58,8 @@ static char separator_of(const char *text, size_t bytes) {
     static const char separators[] = "\t,;";
     bool begins = true;
     for (size_t at = 0; at < bytes && !is_end(text[at]); at++) {
-        if (begins && text[at] == '"') at = after_quotes(text, at, bytes);
+        const size_t behind = begins && text[at] == '"' ? after_quotes(text, at, bytes) : SIZE_MAX;
+        if (behind != SIZE_MAX) at = behind;
         if (at == bytes || is_end(text[at])) break;
         const char *found = text[at] ? strchr(separators, text[at]) : NULL;
         begins = found != NULL;
@@ -73,13 +74,15 @@ static char separator_of(const char *text, size_t bytes) {
 }
 
 /* Whether cells may be quoted. Between tabs a quote may also be a part of a name: there they are
- * quoted where every cell in `text` that begins with a quote also ends with one. */
-static bool quotes_in(char separator, const char *text, size_t bytes) {
+ * quoted where every cell in `text` that begins with a quote also ends with one; `whole`: the table
+ * ends with the text. */
+static bool quotes_in(char separator, const char *text, size_t bytes, bool whole) {
     if (separator != '\t') return separator != 0;
     for (size_t at = 0; at < bytes; at++) {
         const bool begins = !at || text[at - 1] == '\t' || is_end(text[at - 1]);
         if (!begins || text[at] != '"') continue;
         at = after_quotes(text, at, bytes);
+        if (at == SIZE_MAX) return !whole;
         if (at < bytes && text[at] != '\t' && !is_end(text[at])) return false;
     }
     return true;
@@ -104,7 +107,8 @@ static ff_status begin(ff_table *table, const char *path, ff_error *error) {
     if (table->length >= 3 && !memcmp(table->chunk, mark, 3)) table->at = 3;
     const char *text = (const char *)table->chunk + table->at;
     table->separator = separator_of(text, table->length - table->at);
-    table->quotes = quotes_in(table->separator, text, table->length - table->at);
+    table->quotes =
+        quotes_in(table->separator, text, table->length - table->at, table->length < CHUNK_BYTES);
     return FF_OK;
 }
 
@@ -251,7 +255,7 @@ bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell,
         bytes -= 3;
     }
     char separator = separator_of(head, bytes);
-    bool quoted = bytes && *head == '"' && quotes_in(separator, head, bytes);
+    bool quoted = bytes && *head == '"' && quotes_in(separator, head, bytes, whole);
     size_t used = 0, at = quoted;
     for (; at < bytes; at++) {
         if (quoted && head[at] == '"') {

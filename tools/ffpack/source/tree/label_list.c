@@ -52,7 +52,7 @@ static ff_status find_columns(ff_label_list *list, const ff_list_header *header,
     }
     if (!count) return FF_OK; /* take_row refuses it */
     list->class_column = wanted != SIZE_MAX ? wanted : titles == 1 ? titled : only;
-    list->chosen = wanted != SIZE_MAX || header->label_count;
+    list->chosen = wanted != SIZE_MAX;
     list->unclear = count > 1 && wanted == SIZE_MAX && titles != 1;
     list->numbers = !header->present || list->unclear;
     return note_columns(list, header, row, error);

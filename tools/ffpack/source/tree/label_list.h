@@ -23,7 +23,7 @@ typedef struct ff_label_list {
     char *columns;  /* the further columns, "b, c"; NULL = none. Owned */
     char *roles; /* which columns are used, where a header or --columns says it; or NULL. Owned */
     size_t class_column;
-    bool chosen;          /* by --label or --columns */
+    bool chosen;          /* by --label */
     bool unclear;         /* which column has the classes */
     bool numbers;         /* the further columns hold numbers only, as boxes do */
     ff_names name, klass; /* one per line */
