@@ -148,6 +148,11 @@ refuses("split= of --labels", 2, ["--columns: split= is for a list as SOURCE"], 
 refuses("two labels of --labels", 2, ["wanted one label="], "flat", "--labels", "labels.csv", "--columns", "path=1,label=2,label=3")
 refuses("--columns of a folder", 2, ["--columns: is for a list as SOURCE, or for a list of --labels FILE"], "set", "--columns", "path=a")
 
+write("flat/table.csv", [["path", "label", "caption"]] + [[a, b, "" if i == 3 else "text"] for i, (a, b) in enumerate(rows)])
+refuses("a column that has no labels", 65, ["flat/table.csv: column caption: line 5 is empty", "--columns label=NAME takes only the columns that it names"], "flat/table.csv", "--label-kind", "class")
+packs("is left out by --columns", wanted_flat, "flat/table.csv", "--label-kind", "class", "--columns", "label=label", says=["not used: column caption"])
+os.remove("flat/table.csv")
+
 # ---- names of images in a folder
 write("flat.csv", [["class", "image_id"]] + [[b, a[:-4] if a.endswith(".ppm") else a] for a, b in rows])
 refuses("class,image_id as SOURCE", 65, ["flat.csv: line 2: plain is missing", "for names in a folder of images wanted ffpack FOLDER --labels flat.csv"], "flat.csv", "--label-kind", "class")

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct ff_skipped {
@@ -119,12 +120,12 @@ static bool is_after(const char *line, const char *split, uint64_t position) {
 
 /* Opens the list for appending, if it is not open. A new one gets its titles. */
 static ff_status open_end(ff_skipped *skipped, ff_error *error) {
+    struct stat info;
     if (skipped->file) return FF_OK;
     skipped->file = fopen(skipped->path, "ae");
-    if (!skipped->file) return ff_fail_errno(error, "%s: cannot open", skipped->path);
-    if (fseek(skipped->file, 0, SEEK_END) == 0 &&
-        (ftell(skipped->file) > 0 || fputs(titles, skipped->file) >= 0))
-        return FF_OK;
+    if (!skipped->file || fstat(fileno(skipped->file), &info) < 0)
+        return ff_fail_errno(error, "%s: cannot open", skipped->path);
+    if (info.st_size || fputs(titles, skipped->file) >= 0) return FF_OK;
     return ff_fail_errno(error, "%s: cannot write", skipped->path);
 }
 

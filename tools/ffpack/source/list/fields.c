@@ -3,6 +3,7 @@
 #include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,12 @@ static ff_status in_column(const ff_list_fields *fields, size_t index, ff_status
                            ff_error *error) {
     if (status == FF_OK) return FF_OK;
     const char *name = fields->column[index].name;
+    size_t used = 0;
+    for (size_t i = 0; i < fields->column_count; i++) used += fields->used[i];
+    const size_t length = error ? strlen(error->message) : 0;
+    if (length && used > 1 && fields->header.present && !fields->header.label_count)
+        snprintf(error->message + length, sizeof error->message - length,
+                 "; --columns label=NAME takes only the columns that it names");
     return name ? ff_fail_within(error, status, "%s: column %s", fields->source->path, name)
                 : ff_fail_within(error, status, "%s: column %zu", fields->source->path, index + 1);
 }
@@ -94,7 +101,8 @@ static ff_status say_columns(const ff_list_fields *fields, const ff_table_row *r
         FF_TRY_DONE(ff_buffer_printf(text, error, "; splits from "));
         FF_TRY_DONE(ff_list_header_title(text, header, row, header->split, error));
     }
-    if (rest.length) FF_TRY_DONE(ff_buffer_printf(text, error, "; not used: column %s", rest.bytes));
+    if (rest.length)
+        FF_TRY_DONE(ff_buffer_printf(text, error, "; not used: column %s", rest.bytes));
 done:
     ff_buffer_free(&labels);
     ff_buffer_free(&rest);
