@@ -135,6 +135,9 @@ checked("a plain tar", 65, sorted("photos.tar: " + name[len("photos/train/"):] f
 with open("list.csv", "w") as file:
     file.write("path,label\n" + "".join("%s,%d\n" % (name, i % 3) for i, name in enumerate(files[:40] + ["photos/missing.png"])))
 checked("a list, and what is missing", 65, ["./" + name for name in broken if name in files[:40]] + ["./photos/missing.png"], "check", "list.csv")
+with open("paths.txt", "w") as file:
+    file.write("".join(name + "\n" for name in files))
+checked("paths without classes", 65, ["./" + name for name in broken], "check", "paths.txt")
 numpy.save("x.npy", numpy.zeros((50, 8, 8, 3), "u1"))
 checked("an array", 0, [], "check", "x.npy")
 done = ffpack("check", "nowhere")

@@ -19,8 +19,9 @@ static const char epilogue[] =
     "'ffpack SOURCE -o OUT [options] --dry-run --decode' does the same, and then says what would be\n"
     "packed.\n"
     "\n"
-    "Example:\n"
+    "Examples:\n"
     "  ffpack check photos > broken.txt\n"
+    "  find downloads -name '*.jpg' > list.txt; ffpack check list.txt\n"
     "\n"
     "Exit codes: 0 nothing is broken; 65 something is; else as for ffpack.";
 
