@@ -138,7 +138,7 @@ check "--on-error skip" pack skipped mixed --on-error skip --max-skip 100% "${fi
 says "packs the others" skipped.json 's["splits"][0]["samples"]' 58
 says "and counts all" skipped.json 's["splits"][0]["items"]' 61
 check "names each on stderr" test "$(grep -c 'left out: mixed/' skipped.err)" = 3
-check "and in OUT.skipped.tsv" test "$(cut -f 4 skipped.skipped.tsv | tr '\n' ' ')" = "C/img99.png a/img1.JPG b/img4.JPG "
+check "and in OUT.skipped.tsv" test "$(cut -f 4 skipped.skipped.tsv | tr '\n' ' ')" = "name mixed/C/img99.png mixed/a/img1.JPG mixed/b/img4.JPG "
 "$ffpack" mixed -o skipped1 --jobs 1 --on-error skip --max-skip 100% "${fixed[@]}" --force >/dev/null 2>&1
 "$ffpack" mixed -o skipped5 --jobs 5 --on-error skip --max-skip 100% "${fixed[@]}" --force >/dev/null 2>&1
 check "the same bytes for 1 and 5 jobs" diff -r skipped1 skipped5

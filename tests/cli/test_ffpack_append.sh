@@ -91,7 +91,7 @@ cp -r more bad; echo text >bad/b/img0.png
 refuses "a bad image" 65 'bad/b/img0.png' append set2 $again bad
 check "  the set is unchanged" "$inspect" set2 --verify
 check "is left out with --on-error skip" "$ffpack" append set2 $again bad --on-error skip --max-skip 100%
-check "  and listed by its number in the set" bash -c "cut -f 2-4 set2.skipped.tsv | grep -qx '$(printf '36\t36\tb/img0.png')'"
+check "  and listed by its number in the set" bash -c "cut -f 2-4 set2.skipped.tsv | grep -qx '$(printf '36\t36\tbad/b/img0.png')'"
 check "  the rest is there" "$inspect" set2 --verify
 
 # ---- new classes come after the old ones

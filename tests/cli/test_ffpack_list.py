@@ -163,7 +163,7 @@ if tap.ok(done.returncode == 0, "--on-error skip", done.stderr.decode()):
     tap.ok((found.keys, found.labels["label"]) == (["a.png", "é.jpg"], [1, 5]), "the rest is there", found.keys)
     with open("out.skipped.tsv") as file:
         left = [line.split("\t")[2:4] for line in file]
-    tap.ok(left == [["1", "missing.png"], ["2", "bad.png"], ["3", "sub%20dir"]], "what was left out is listed", left)
+    tap.ok(left == [["item", "name"], ["1", "set/missing.png"], ["2", "set/bad.png"], ["3", "set/sub dir"]], "what was left out is listed", left)
     os.remove("out.skipped.tsv")
     shutil.rmtree("out")
 
@@ -219,7 +219,7 @@ for name, text in [("another header", "picture,kind\na.png,1\n"), ("pandas' inde
     write(text, "set/table.csv")
     refuses(name, 65, ["set/table.csv: its first line '%s' neither begins" % text.split("\n")[0].replace("\t", "?")], "set/table.csv", out=out)
 write("\1\2, binary\n", "set/binary")
-refuses("what is no text", 65, ["set/binary: starts with bytes 01 02 2c 20", "a list of image files"], "set/binary", out=out)
+refuses("what is no text", 65, ["set/binary: starts with bytes 01 02 2c 20", "the nearest are a folder with one folder of images per class; a list of image files", "; ffpack --help lists all"], "set/binary", out=out)
 write("some text\tof no file\n", "set/text")
 refuses("text that is no list", 65, ["set/text: its first line 'some text?of no file' neither begins with the path", "path, file, filename or image"], "set/text", out=out)
 

@@ -110,6 +110,24 @@ for wrong in ("", "-1", "x", "101%", "1.5", "1%%", "nan", "1e3%"):
     said("--max-skip %r" % wrong, ffpack("broken", "-o", "wrong", *SKIP, "--max-skip", wrong), 2, "--max-skip: '%s' is no number of items" % wrong)
 said("--max-skip alone", ffpack("broken", "-o", "wrong", "--max-skip", "3"), 2, "--max-skip: is for --on-error skip")
 
+# ---- the list of what was left out is for a shell
+os.makedirs("shell/é & 50%")
+good = ["shell/é & 50%%/%d.png" % i for i in range(3)]
+for name in good:
+    Image.fromarray(values[0, :8, :8, 0]).save(name)
+plain = ["shell/é & 50%/two  words.png", "shell/é & 50%/%41'\"$HOME.png", "shell/é & 50%/日本.png"]
+odd = ["shell/é & 50%/tab\tnew\nline.png", "shell/é & 50%/back\\slash\\t.png", "shell/é & 50%/bell\x07.png"]
+for name in plain + odd:
+    open(name, "wb").write(b"no image")
+said("odd names are left out", ffpack("shell", "-o", "shelled", "--dtype", "u8", "--on-error", "skip", "--max-skip", "100%"), 0, "6 items were left out: shelled.skipped.tsv")
+listed = open("shelled.skipped.tsv", encoding="utf-8", newline="\n").read()
+tap.ok(listed.startswith("split\tposition\titem\tname\treason\n") and listed.count("\n") == 7 and all(line.count("\t") == 4 for line in listed.splitlines()),
+       "each has a line, below the titles", listed)
+subprocess.run("tail -n +2 shelled.skipped.tsv | cut -f 4 | grep -v '\\\\' | xargs -d '\\n' rm", shell=True, check=True)
+tap.ok(sorted(glob.glob("shell/*/*")) == sorted(good + odd), "ordinary names are for xargs as they are", glob.glob("shell/*/*"))
+subprocess.run(["bash", "-c", "tail -n +2 shelled.skipped.tsv | cut -f 4 | grep '\\\\' | while IFS= read -r name; do printf '%b\\0' \"$name\"; done | xargs -0 rm"], check=True)
+tap.ok(sorted(glob.glob("shell/*/*")) == sorted(good), "and those with tabs, line ends and backslashes after printf %b", glob.glob("shell/*/*"))
+
 # ---- what parts leave out is added up
 def folder(path):
     """{name: bytes} of a set, and its list of skipped items."""

@@ -185,7 +185,7 @@ for compress in ("", "gz"):
     tap.ok(found and found.keys == ["a", "d"] and found.labels["label"] == [1, 4], "--on-error skip (%s)" % compress, done.stderr.decode())
     with open("out.skipped.tsv") as file:
         lines = [line.split("\t") for line in file]
-    tap.ok([line[2:4] for line in lines] == [["1", "b"], ["2", "c"]], "both are listed in OUT.skipped.tsv", lines)
+    tap.ok([line[2:4] for line in lines] == [["item", "name"], ["1", "bad.tar: b"], ["2", "bad.tar: c"]], "both are listed in OUT.skipped.tsv", lines)
     fresh()
 
 # ---- refused -------------------------------------------------------------------------------------

@@ -83,6 +83,13 @@ tap.ok(done.returncode == 0 and [line["run"] for line in table] == order and
        all(line["best"] == "" if row["best"] is None else abs(float(line["best"]) - row["best"]) < 1e-9 for line, row in zip(table, rows)) and
        '"fc.*:lr=0.1,momentum=0.5"' in done.stdout, "--csv has the same", done.stdout)
 
+odd = ["two\nlines", "a bare\rreturn", 'commas, "quotes"']  # what CSV quotes
+for name in odd:
+    shutil.copytree("runs/two", "odd/" + name, symlinks=True)
+done = tap.run([os.path.join(tap.BUILD, "fftrain"), "runs", "odd", "--csv"])
+rows_of = list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
+tap.ok(sorted(row[0] for row in rows_of[1:]) == sorted(odd) and len({len(row) for row in rows_of}) == 1, "names of runs with line ends, commas and quotes in --csv", done.stdout)
+
 done = fftrain("runs")
 lines = done.stdout.splitlines()
 tap.ok(lines[0].split()[:6] == ["run", "best", "epoch", "epochs", "seconds", "status"] and [line.split()[0] for line in lines[1:]] == order and

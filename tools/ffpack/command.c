@@ -1,5 +1,6 @@
 #include "tools/ffpack/command.h"
 
+#include "format/base/json.h"
 #include "format/base/path.h"
 
 #include <stdio.h>
@@ -79,6 +80,25 @@ char *ff_command_kept(const char *output) {
 void ff_command_notice(void *context, const char *message) {
     (void)context;
     fprintf(stderr, "ffpack: %s\n", message);
+}
+
+void ff_command_broken(void *context, const char *split, const char *name, const char *reason) {
+    (void)context, (void)split, (void)name;
+    puts(reason);
+    fflush(stdout);
+}
+
+void ff_command_broken_json(void *context, const char *split, const char *name,
+                            const char *reason) {
+    json_t *object =
+        json_pack("{s:s, s:o, s:o, s:o}", "event", "broken", "split", ff_json_text(split), "name",
+                  ff_json_text(name), "reason", ff_json_text(reason));
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    (void)context;
+    if (text) puts(text);
+    fflush(stdout);
+    free(text);
+    json_decref(object);
 }
 
 ff_status ff_command_flush(ff_error *error) {

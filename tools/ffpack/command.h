@@ -12,6 +12,7 @@
 int ff_command_pack(int argc, char **argv);
 int ff_command_merge(int argc, char **argv);
 int ff_command_append(int argc, char **argv);
+int ff_command_check(int argc, char **argv);
 int ff_command_copy(int argc, char **argv);
 int ff_command_repair(int argc, char **argv);
 
@@ -42,6 +43,11 @@ char *ff_command_kept(const char *output);
 
 /* One notice on stderr; the signature of ff_notices.tell. */
 void ff_command_notice(void *context, const char *message);
+
+/* A broken item on stdout: a line of its reason, which names it; or an object of JSON. The
+ * signature of ff_notices.broken. */
+void ff_command_broken(void *context, const char *split, const char *name, const char *reason);
+void ff_command_broken_json(void *context, const char *split, const char *name, const char *reason);
 
 /* FF_IO where writing to stdout failed. */
 FF_MUST_USE ff_status ff_command_flush(ff_error *error);

@@ -34,7 +34,7 @@ static void fill_table(ff_option_table *table, ff_arguments *arguments) {
     ff_options_add_samples(table, arguments);
     ff_options_add_statistics(table, arguments);
     ff_options_add_storage(table, arguments);
-    ff_options_add_running(table, arguments);
+    ff_options_add_running(table, arguments, true);
 }
 
 /* Says which options come from the set's packing that change which items are taken, or their order.

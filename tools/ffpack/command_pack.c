@@ -36,6 +36,7 @@ static const char epilogue[] =
     "Other commands, each with its own --help:\n"
     "  ffpack merge OUT [PART...]  merge parts (--part) into one set\n"
     "  ffpack append OUT SOURCE    append the items of a source to a packed set\n"
+    "  ffpack check SOURCE         decode all images, list every broken one\n"
     "  ffpack copy SET -o NEW      copy a set with fewer samples or other classes\n"
     "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
     "\n"
@@ -134,7 +135,8 @@ done:
 
 static ff_status run(const ff_settings *settings, bool json, const ff_recorded *recorded,
                      ff_report *report, ff_error *error) {
-    ff_notices pack = {.tell = ff_command_notice};
+    ff_notices pack = {.tell = ff_command_notice,
+                       .broken = json ? ff_command_broken_json : ff_command_broken};
     if (settings->part_origin)
         ff_notice(&pack, "part %u/%u, by %s%s%s", settings->part.number, settings->part.count,
                   settings->part_origin, settings->output ? ": " : "",
@@ -160,11 +162,11 @@ int ff_command_pack(int argc, char **argv) {
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);
     ff_options_add_shards(&table, &arguments);
-    ff_options_add_running(&table, &arguments);
+    ff_options_add_running(&table, &arguments, true);
     ff_options_add_dry_run(&table, &arguments);
     const ff_command command = {.program = "ffpack",
                                 .usage = "ffpack SOURCE -o OUT [options]\n"
-                                         "       ffpack merge|append|copy|repair ...",
+                                         "       ffpack merge|append|check|copy|repair ...",
                                 .summary = summary,
                                 .options = table.option,
                                 .epilogue = epilogue,

@@ -12,6 +12,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {{"merge", ff_command_merge},
                 {"append", ff_command_append},
+                {"check", ff_command_check},
                 {"copy", ff_command_copy},
                 {"repair", ff_command_repair}};
 
@@ -40,7 +41,8 @@ static int refuse(const char *word) {
     ff_error error = {0};
     (void)!ff_fail(&error, FF_USAGE, "%s: is neither a command nor a file or folder; %s%s%s", word,
                    near ? "did you mean ffpack " : "the commands are ",
-                   near ? near : "merge, append, copy and repair, and ffpack SOURCE -o OUT packs",
+                   near ? near
+                        : "merge, append, check, copy and repair, and ffpack SOURCE -o OUT packs",
                    near ? "?" : "");
     return ff_command_fail(&error, NULL, 0, NULL);
 }

@@ -52,6 +52,11 @@ void ff_options_add_append(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
+void ff_options_add_check(ff_option_table *table) {
+    const ff_option heading = {.kind = FF_OPTION_HEADING, .help = "Input"};
+    add(table, &heading, 1);
+}
+
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"format", 0, FF_OPTION_STRING,
@@ -65,6 +70,11 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"labels", 0, FF_OPTION_STRING, "[SPLIT=]FILE", &arguments->label_list, NULL, 0, 0,
          "classes of images without class folders: a name and a class per line, with a tab or "
          "a comma between; several with commas, SPLIT=FILE,SPLIT=FILE"},
+        {"columns", 0, FF_OPTION_STRING, "path=NAME,label=NAME[,split=NAME]", &arguments->columns,
+         NULL, 0, 0,
+         "columns of a list, by their titles or by number from 1, as SOURCE or of --labels (default: "
+         "those called path, file, filename, image, key and the like; label, class, target, category; "
+         "split)"},
         {"splits", 0, FF_OPTION_STRING, "NAME=FOLDER,...|none", &arguments->splits, NULL, 0, 0,
          "folders of SOURCE that are splits (default: those called train, val, test and the like, "
          "where all are); none: all folders are classes"},
@@ -204,16 +214,20 @@ void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
-void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
+void ff_options_add_running(ff_option_table *table, ff_arguments *arguments, bool packs) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Running"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &arguments->jobs, NULL, 1, 1024,
          "worker threads (default: one per CPU); the output does not depend on it"},
+    };
+    const ff_option errors[] = {
         {"on-error", 0, FF_OPTION_CHOICE, NULL, &arguments->on_error, FF_ON_ERROR_CHOICES, 0, 0,
          "what to do about an image that cannot be read (default: fail)"},
         {"max-skip", 0, FF_OPTION_STRING, "N|P%", &arguments->max_skip, NULL, 0, 0,
          "with --on-error skip: fail where more items of a split would be left out, or a class loses "
          "all of its images (default: 1%, rounded up)"},
+    };
+    const ff_option output[] = {
         {"json", 0, FF_OPTION_FLAG, NULL, &arguments->json, NULL, 0, 0,
          "print the summary as a JSON object"},
         {"progress", 0, FF_OPTION_CHOICE, NULL, &arguments->progress, FF_PROGRESS_CHOICES, 0, 0,
@@ -221,6 +235,8 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
          "the summary"},
     };
     add(table, group, sizeof group / sizeof *group);
+    if (packs) add(table, errors, sizeof errors / sizeof *errors);
+    add(table, output, sizeof output / sizeof *output);
 }
 
 void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
@@ -231,6 +247,8 @@ void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
          "many), into OUT.part-I-of-N"},
         {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
          "list the source, try up to 1000 images a split, and print what would be packed; writes nothing"},
+        {"decode", 0, FF_OPTION_FLAG, NULL, &arguments->decode, NULL, 0, 0,
+         "with --dry-run: decode all images and list every broken one; exit code 65 where one is"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

@@ -18,6 +18,8 @@ typedef struct ff_option_table {
 ff_arguments ff_arguments_default(void);
 
 void ff_options_add_output(ff_option_table *table, ff_arguments *arguments);
+/* The heading of a command that has no output. */
+void ff_options_add_check(ff_option_table *table);
 void ff_options_add_append(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_split(ff_option_table *table, ff_arguments *arguments);
@@ -26,7 +28,8 @@ void ff_options_add_like(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments);
-void ff_options_add_running(ff_option_table *table, ff_arguments *arguments);
+/* `packs`: the command can leave out items. */
+void ff_options_add_running(ff_option_table *table, ff_arguments *arguments, bool packs);
 void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments);
 
 #endif

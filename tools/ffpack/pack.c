@@ -6,6 +6,7 @@
 #include "format/layout.h"
 #include "format/output.h"
 #include "format/pending.h"
+#include "tools/ffpack/check.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/emptied.h"
 #include "tools/ffpack/part_skips.h"
@@ -213,7 +214,9 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     FF_TRY(ff_run_open(&job->run, temporary, error));
     if (!report->kept && !late) FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_run_list(&job->run, error));
-    if (settings->dry_run) FF_TRY(ff_tried_items(&job->run, error));
+    if (settings->decode) FF_TRY(ff_check_items(&job->run, error));
+    if (settings->check) return FF_OK;
+    if (settings->dry_run && !settings->decode) FF_TRY(ff_tried_items(&job->run, error));
     FF_TRY(ff_statistics_plan(&job->run, error));
     FF_TRY(report_splits(job, error));
     for (size_t i = 0; report->kept && i < report->split_count; i++)
@@ -236,6 +239,7 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     char *parent = NULL;
     report->dry_run = settings->dry_run;
     report->exif = settings->exif;
+    report->checked_only = settings->check;
     report->part = settings->part;
     ff_status status;
     FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));

@@ -4,6 +4,7 @@
 #include "format/base/progress.h"
 #include "format/checksum.h"
 #include "format/generation.h"
+#include "tools/ffpack/item_notes.h"
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/shuffle.h"
 
@@ -18,20 +19,11 @@ enum {
     SPARE_BYTES = 4 << 20 /* stays in the CPU caches */
 };
 
-/* A message about an item, printed when its block is appended. */
-typedef struct note {
-    bool skipped; /* else a warning */
-    uint64_t position, item;
-    char *key, *message;
-    size_t key_bytes;
-} note;
-
 typedef struct slot {
     ff_block *block;
     ff_stats *sums;                       /* of the block's samples, where they are counted */
     uint64_t clipped, turned, not_finite; /* samples of the block */
-    note *note;
-    size_t note_count, note_capacity;
+    ff_item_notes notes;                  /* printed when the block is appended */
 } slot;
 
 typedef struct pack_state {
@@ -57,27 +49,10 @@ typedef struct pack_state {
 
 /* ---- on workers ---------------------------------------------------------------------------- */
 
-static ff_status add_note(slot *to, bool skipped, uint64_t position, uint64_t number,
+static ff_status add_note(const pack_state *packing, slot *to, ff_item_note note,
                           const ff_item *item, const char *message, ff_error *error) {
-    FF_TRY(ff_reserve(&to->note, &to->note_capacity, to->note_count + 1, sizeof *to->note, "notes",
-                      error));
-    note added = {
-        .skipped = skipped, .position = position, .item = number, .key_bytes = item->key_bytes};
-    FF_TRY(ff_copy_bytes(&added.key, item->key, item->key_bytes, error));
-    ff_status status = ff_copy_string(&added.message, message, error);
-    if (status == FF_OK)
-        to->note[to->note_count++] = added;
-    else
-        free(added.key);
-    return status;
-}
-
-static void clear_notes(slot *from) {
-    for (size_t i = 0; i < from->note_count; i++) {
-        free(from->note[i].key);
-        free(from->note[i].message);
-    }
-    from->note_count = 0;
+    const ff_pack_split *job = packing->job;
+    return ff_item_notes_add(&to->notes, job->plan->source, job->split, item, note, message, error);
 }
 
 /* Refuses an item that the set has already. */
@@ -156,18 +131,20 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
     for (; position < end; position++) {
         uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0)
                                  : ff_source_item_at(job->split, position);
+        ff_item_note note = {.position = position, .item = item};
         ff_sample sample;
         ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
         if (status != FF_OK && job->settings->skip && ff_sample_skippable(&sample, status)) {
             ff_error failure = *error;
-            FF_TRY(add_note(to, true, position, item, &sample.item, failure.message, error));
+            note.broken = true;
+            FF_TRY(add_note(packing, to, note, &sample.item, failure.message, error));
             continue;
         }
         FF_TRY(status);
         FF_TRY(add_sample(packing, worker, to, item, &sample, error));
         if (to->sums) ff_sample_count(job->plan, &sample, to->sums);
         if (sample.warning)
-            FF_TRY(add_note(to, false, position, item, &sample.item, sample.warning, error));
+            FF_TRY(add_note(packing, to, note, &sample.item, sample.warning, error));
     }
     return ff_block_seal(to->block, error);
 }
@@ -192,29 +169,27 @@ static ff_status check_skipped(const pack_state *packing, ff_error *error) {
     return status;
 }
 
-static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {
+static ff_status take_note(pack_state *packing, const ff_item_note *said, ff_error *error) {
     const ff_pack_split *job = packing->job;
-    if (said->skipped)
-        FF_TRY(ff_skipped_add(
-            job->skipped, packing->metadata->split, packing->first_item + said->position,
-            packing->first_item + said->item, said->key, said->key_bytes, said->message, error));
-    else
+    if (!said->broken) {
         job->report->warnings++;
-    bool rooted = job->split->root && *said->key != '/';
-    if (said->skipped)
-        ff_notice(job->options, "left out: %s", said->message);
-    else
-        ff_notice(job->options, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
-                  said->key, said->message);
-    packing->skipped += said->skipped;
-    return said->skipped ? check_skipped(packing, error) : FF_OK;
+        ff_notice(job->options, "%s: %s", said->name, said->message);
+        return FF_OK;
+    }
+    FF_TRY(ff_skipped_add(job->skipped, packing->metadata->split,
+                          packing->first_item + said->position, packing->first_item + said->item,
+                          said->name, said->message, error));
+    ff_notice(job->options, "left out: %s", said->message);
+    packing->skipped++;
+    return check_skipped(packing, error);
 }
 
 static ff_status take_block(void *context, size_t place, uint64_t number, ff_error *error) {
     pack_state *packing = context;
     slot *from = &packing->slot[place];
-    for (size_t i = 0; i < from->note_count; i++) FF_TRY(take_note(packing, &from->note[i], error));
-    clear_notes(from);
+    for (size_t i = 0; i < from->notes.count; i++)
+        FF_TRY(take_note(packing, &from->notes.note[i], error));
+    ff_item_notes_clear(&from->notes);
     packing->job->report->clipped += from->clipped;
     packing->job->report->turned += from->turned;
     packing->job->report->not_finite += from->not_finite;
@@ -340,8 +315,7 @@ ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
     for (size_t i = 0; packing.slot && i < packing.slot_count; i++) {
         ff_block_destroy(&packing.slot[i].block);
         ff_stats_destroy(&packing.slot[i].sums);
-        clear_notes(&packing.slot[i]);
-        free(packing.slot[i].note);
+        ff_item_notes_free(&packing.slot[i].notes);
     }
     ff_stream_destroy(&packing.stream);
     ff_buffer_free(&packing.counted);

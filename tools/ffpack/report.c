@@ -141,10 +141,25 @@ static void print_pass(const ff_report *report, FILE *out) {
                                                            : "");
 }
 
+/* Of a check that found nothing broken. */
+static void print_checked(const ff_report *report, FILE *out) {
+    fprintf(out, "checked %s (%s)\n", report->source, report->kind);
+    print_listing(report, out);
+    fprintf(
+        out, "%s in %.2f s, %s: none is broken\n",
+        ff_say_count(report->checked, "item", "items").text, report->seconds,
+        ff_say_rate(report->seconds > 0 ? (double)report->checked / report->seconds : 0, "items")
+            .text);
+}
+
 void ff_report_print(const ff_report *report, FILE *out) {
     if (report->unchanged) {
         fprintf(out, "unchanged: %s is what %s and the options make; nothing was done\n",
                 report->output, report->source);
+        return;
+    }
+    if (report->checked_only) {
+        print_checked(report, out);
         return;
     }
     fprintf(out, "%s%s (%s)",
@@ -164,6 +179,9 @@ void ff_report_print(const ff_report *report, FILE *out) {
         items += report->split[i].items - report->split[i].continued;
     }
     print_listing(report, out);
+    if (report->decoded)
+        fprintf(out, "decoded %s: none is broken\n",
+                ff_say_count(report->checked, "item", "items").text);
     if (report->split_rule) fprintf(out, "split by the names' hashes: %s\n", report->split_rule);
     const ff_metadata *first = &report->split[0].metadata;
     if (report->statistics_known) {
@@ -255,18 +273,30 @@ static json_t *unchanged_of(const ff_report *report) {
                      ff_json_text(report->source), "output", ff_json_text(report->output));
 }
 
-static json_t *report_of(const ff_report *report) {
+static json_t *splits_of(const ff_report *report) {
     json_t *splits = json_array();
     for (size_t i = 0; i < report->split_count; i++)
         json_array_append_new(splits, split_of(report, &report->split[i]));
-    json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:s}", "event",
-                             report->appended  ? "appended"
-                             : report->copied  ? "copied"
-                             : report->kept    ? "kept"
-                             : report->dry_run ? "would_pack"
-                                               : "packed",
-                             "source", ff_json_text(report->source), "kind", report->kind, "splits",
-                             splits, "statistics", report->statistics_origin);
+    return splits;
+}
+
+static json_t *report_of(const ff_report *report) {
+    json_t *root = json_pack("{s:s, s:o, s:s}", "event",
+                             report->appended       ? "appended"
+                             : report->copied       ? "copied"
+                             : report->kept         ? "kept"
+                             : report->checked_only ? "checked"
+                             : report->dry_run      ? "would_pack"
+                                                    : "packed",
+                             "source", ff_json_text(report->source), "kind", report->kind);
+    if (report->decoded) {
+        json_object_set_new(root, "checked", json_integer((json_int_t)report->checked));
+        json_object_set_new(root, "broken", json_integer((json_int_t)report->broken));
+    }
+    if (!report->checked_only) {
+        json_object_set_new(root, "splits", splits_of(report));
+        json_object_set_new(root, "statistics", json_string(report->statistics_origin));
+    }
     if (report->part.count)
         json_object_set_new(root, "part",
                             json_sprintf("%u/%u", report->part.number, report->part.count));
@@ -283,7 +313,7 @@ static json_t *report_of(const ff_report *report) {
         json_object_set_new(root, "mean", floats_of(first->mean, first->statistics_count));
         json_object_set_new(root, "std", floats_of(first->std, first->statistics_count));
     }
-    if (report->dry_run) {
+    if (report->dry_run && !report->checked_only) {
         json_object_set_new(root, "needed_bytes", json_integer((json_int_t)report->needed_bytes));
         if (report->free_known)
             json_object_set_new(root, "free_bytes", json_integer((json_int_t)report->free_bytes));
@@ -294,7 +324,8 @@ static json_t *report_of(const ff_report *report) {
         if (report->statistics_known)
             json_object_set_new(root, "statistics_seconds", json_real(report->statistics_seconds));
     }
-    if (!report->dry_run) json_object_set_new(root, "seconds", json_real(report->seconds));
+    if (!report->dry_run || report->checked_only)
+        json_object_set_new(root, "seconds", json_real(report->seconds));
     return root;
 }
 

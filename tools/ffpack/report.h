@@ -31,6 +31,8 @@ typedef struct ff_report {
     char *source, *output;
     const char *kind; /* static */
     bool dry_run, appended, copied;
+    bool decoded;          /* a check has decoded all items */
+    bool checked_only;     /* ffpack check: no splits are filled */
     bool kept;             /* --part auto: the part was whole already */
     bool exif;             /* --exif: images are stored upright */
     bool unchanged;        /* --if-changed: there was nothing to do */
@@ -47,10 +49,11 @@ typedef struct ff_report {
     size_t split_count;
     ff_report_split *split;
     double seconds;
-    char *skipped_path;   /* NULL where nothing was left out */
-    ff_left_out left_out; /* of the source by listing it, */
-    ff_names notes;       /* and other notes about it */
-    char *split_rule;     /* as the set records it; NULL without --split */
+    uint64_t checked, broken; /* items: decoded by a check, and of these broken */
+    char *skipped_path;       /* NULL where nothing was left out */
+    ff_left_out left_out;     /* of the source by listing it, */
+    ff_names notes;           /* and other notes about it */
+    char *split_rule;         /* as the set records it; NULL without --split */
 } ff_report;
 
 /* Appends an empty split. */
@@ -67,6 +70,8 @@ void ff_report_free(ff_report *report);
 /* Receives messages during a run: items left out, odd images, losses. */
 typedef struct ff_notices {
     void (*tell)(void *context, const char *sentence); /* NULL: nowhere */
+    /* An item that a check found broken; `reason` names it, too. NULL: nowhere. */
+    void (*broken)(void *context, const char *split, const char *name, const char *reason);
     void *context;
 } ff_notices;
 

@@ -173,7 +173,9 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                              .fast_decode = source->encoded && settings->fast_decode,
                              .pillow_12 = source->encoded && settings->pillow_12,
                              .variable =
-                                 source->encoded && ff_geometry_is_variable(&settings->geometry)};
+                                 source->encoded &&
+                                 (ff_geometry_is_variable(&settings->geometry) ||
+                                  (settings->check && !ff_geometry_is_fixed(&settings->geometry)))};
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
     FF_TRY(source->encoded ? plan_image_values(plan, settings, error)
@@ -185,7 +187,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         if (plan->mode == FF_MODE_NATIVE && !deep) plan->mode = FF_MODE_RGB;
         plan->channels = deep ? 1 : ff_image_mode_channels(plan->mode, 3);
         if (plan->variable) {
-            native_height = native_width = geometry->max_side;
+            native_height = native_width = geometry->max_side ? geometry->max_side : 1;
         } else if (!ff_geometry_is_fixed(geometry)) {
             FF_TRY(find_first(plan, &source->split[0], settings->skip, error));
             native_height = plan->first_height;

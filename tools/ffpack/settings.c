@@ -214,6 +214,21 @@ static ff_status take_part(ff_settings *settings, const char *text, ff_error *er
     return FF_OK;
 }
 
+/* Decoding lists every broken image, whatever a packing would do about them. */
+static ff_status check_decode(const ff_arguments *arguments, ff_error *error) {
+    const char *with = arguments->part ? "part" : arguments->on_error == 1 ? "on-error skip" : NULL;
+    if (!arguments->decode) return FF_OK;
+    if (!arguments->dry_run)
+        return ff_fail(error, FF_USAGE,
+                       "--decode: is for --dry-run; ffpack check SOURCE decodes, too");
+    if (with)
+        return ff_fail(error, FF_USAGE,
+                       "--decode decodes all of SOURCE and lists every broken image; --%s does not "
+                       "go with it",
+                       with);
+    return FF_OK;
+}
+
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
@@ -227,18 +242,21 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                                  .label = arguments->label,
                                  .classes_from = arguments->classes_from,
                                  .label_list = arguments->label_list,
+                                 .columns = arguments->columns,
                                  .splits = arguments->splits,
                                  .exclude = arguments->exclude,
                                  .allow_empty_classes = arguments->allow_empty_classes,
                                  .label_kind = (ff_label_kind)(arguments->label_kind + 1),
                                  .array_layout = (ff_array_axes)(arguments->array_layout + 1),
-                                 .skip = arguments->on_error == 1,
+                                 .skip = arguments->on_error == 1 || arguments->decode,
                                  .jobs = jobs},
                       .output = arguments->output,
                       .resume = arguments->resume,
                       .force = arguments->force || arguments->if_changed,
                       .if_changed = arguments->if_changed,
                       .dry_run = arguments->dry_run,
+                      .decode = arguments->decode,
+                      .check = arguments->check,
                       .allow_duplicates = arguments->allow_duplicates,
                       .new_classes = arguments->new_classes,
                       .dtype = ff_dtype_choice(arguments->dtype),
@@ -252,7 +270,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .seed = (uint64_t)arguments->shuffle,
                       .alignment = arguments->alignment ? 4096 : 64,
                       .shard_bytes = arguments->shard_bytes,
-                      .skip = arguments->on_error == 1,
+                      .skip = arguments->on_error == 1 || arguments->decode,
                       .jobs = jobs};
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
@@ -261,6 +279,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                        arguments->part ? "is for a whole set, and --part packs a part of one"
                                        : "replaces OUT where the source has changed, and --force "
                                          "always; wanted one of them");
+    FF_TRY(check_decode(arguments, error));
     FF_TRY(take_part(settings, arguments->part, error));
     if (settings->force && settings->output) {
         FF_TRY(ff_output_resolve(&settings->real_output, settings->output, error));

@@ -20,7 +20,7 @@ typedef struct ff_arguments {
     bool stratify;
     const char *like;  /* NULL = not given */
     const char *label; /* the label field to keep; NULL = all */
-    const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
+    const char *classes_from, *label_list, *columns, *splits, *exclude; /* NULL = not given */
     bool allow_empty_classes, allow_duplicates, new_classes;
     int dtype, layout, interpolation, on_error, alignment, progress;
     int mode;             /* -1 = not given */
@@ -35,6 +35,8 @@ typedef struct ff_arguments {
     int pillow;    /* FF_PILLOW_CHOICES */
     int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
     bool resume, force, if_changed, dry_run, json;
+    bool decode; /* with dry_run: all items */
+    bool check;  /* ffpack check: dry_run and decode, and no more than that */
     uint64_t shard_bytes;
 } ff_arguments;
 
@@ -68,6 +70,7 @@ typedef struct ff_settings {
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
     bool if_changed;                    /* then also `force` */
+    bool decode, check;                 /* as in the arguments */
     ff_split_rule rule;                 /* --split; owned */
     bool allow_duplicates, new_classes; /* of append */
     ff_dtype dtype;

@@ -1,8 +1,11 @@
-/* The list of items that --on-error skip left out: OUT.skipped.tsv next to OUT, one line per item:
- * split, storage position, item number, key and reason, separated by tabs; in key and reason
- * everything outside 0x21..0x7e (except spaces in the reason) is %XX. The file exists only where
+/* The list of items that --on-error skip left out: OUT.skipped.tsv next to OUT. A line of titles,
+ * then a line per item: split, storage position, item number, name (as messages name the item) and
+ * reason, separated by tabs; name and reason as ff_tsv_cell writes them. The file exists only where
  * items were left out. It grows as they are found, so a continued run has the earlier ones too.
- * Thread rule: one thread at a time. */
+ *
+ * Earlier versions wrote no titles, and in the last two cells everything outside 0x21..0x7e (except
+ * spaces in the reason) as %XX. Such a list is read, and written as it is now. Thread rule: one
+ * thread at a time. */
 #ifndef FF_FFPACK_SKIPPED_H
 #define FF_FFPACK_SKIPPED_H
 
@@ -23,8 +26,8 @@ FF_MUST_USE ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, 
                                         uint64_t position, uint64_t *kept, ff_error *error);
 
 FF_MUST_USE ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uint64_t position,
-                                     uint64_t item, const void *key, size_t key_bytes,
-                                     const char *reason, ff_error *error);
+                                     uint64_t item, const char *name, const char *reason,
+                                     ff_error *error);
 
 /* Appends the lines of `split` in the list at `path`; *lines counts them. A missing list is
  * empty. */

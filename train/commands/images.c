@@ -1,5 +1,6 @@
 #include "train/commands/images.h"
 
+#include "format/base/csv.h"
 #include "format/base/file.h"
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
@@ -139,25 +140,25 @@ static ff_status list(ff_images *images, const char *const *names, int count, ff
  * makes it CSV, and numbers of classes. */
 static ff_status write_list(const ff_images *images, ff_error *error) {
     char *here = getcwd(NULL, 0);
-    ff_buffer text = {0};
+    ff_buffer text = {0}, path = {0};
     ff_status status;
     if (!here) return ff_fail_errno(error, "cannot find the current folder");
     FF_TRY_DONE(ff_buffer_printf(&text, error, "path,split%s\n",
                                  images->classes ? "," FF_IMAGES_LABEL ":class" : ""));
     for (size_t i = 0; i < images->count; i++) {
         const char *name = images->image[i].name;
-        FF_TRY_DONE(ff_buffer_add(&text, "\"", 1, error));
-        if (*name != '/') FF_TRY_DONE(ff_buffer_printf(&text, error, "%s/", here));
-        for (; *name; name++) /* a quote is doubled */
-            FF_TRY_DONE(
-                ff_buffer_add(&text, *name == '"' ? "\"\"" : name, 1 + (*name == '"'), error));
-        FF_TRY_DONE(ff_buffer_printf(&text, error, "\",all"));
+        path.length = 0;
+        if (*name != '/') FF_TRY_DONE(ff_buffer_printf(&path, error, "%s/", here));
+        FF_TRY_DONE(ff_buffer_add(&path, name, strlen(name), error));
+        FF_TRY_DONE(ff_csv_cell(&text, path.bytes, path.length, error));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, ",all"));
         if (images->classes)
             FF_TRY_DONE(ff_buffer_printf(&text, error, ",%u", images->image[i].class));
         FF_TRY_DONE(ff_buffer_printf(&text, error, "\n"));
     }
     FF_TRY_DONE(ff_file_save(images->folder, "list.csv", &text, error));
 done:
+    ff_buffer_free(&path);
     ff_buffer_free(&text);
     free(here);
     return status;
@@ -306,27 +307,15 @@ done:
 
 /* ---- what was left out ---- */
 
-/* %XX as bytes, in place. */
-static void unescape(char *text) {
-    char *to = text;
-    for (unsigned byte; *text; text++) {
-        if (*text == '%' && sscanf(text + 1, "%2x", &byte) == 1) {
-            *to++ = (char)byte;
-            text += 2;
-        } else {
-            *to++ = *text;
-        }
-    }
-    *to = 0;
-}
-
-/* Lines of split, position, item, key and reason. */
+/* A line of titles, then lines of split, position, item, name and reason. */
 static ff_status read_skipped(ff_images *images, ff_error *error) {
     char *path, *line = NULL;
     size_t capacity = 0;
     ff_status status = FF_OK;
     FF_TRY(ff_format(&path, error, "%s.skipped.tsv", images->set));
     FILE *file = fopen(path, "re");
+    if (file && getline(&line, &capacity, file) < 0)
+        status = ff_fail(error, FF_BAD_DATA, "%s: has no lines", path);
     while (file && status == FF_OK && getline(&line, &capacity, file) > 0) {
         char *cell[5] = {line};
         for (int i = 1; i < 5 && cell[i - 1]; i++) {
@@ -339,7 +328,7 @@ static ff_status read_skipped(ff_images *images, ff_error *error) {
             break;
         }
         cell[4][strcspn(cell[4], "\n")] = 0;
-        unescape(cell[4]);
+        ff_tsv_text(cell[4]);
         status = ff_copy_string(&images->image[item].reason, cell[4], error);
         images->broken++;
     }

@@ -1,5 +1,6 @@
 #include "train/commands/prediction_lines.h"
 
+#include "format/base/csv.h"
 #include "format/base/json.h"
 #include "format/base/path.h"
 
@@ -69,15 +70,10 @@ static ff_status write_line(ff_prediction_lines *lines, ff_buffer *line, ff_erro
 
 /* ---- CSV ---- */
 
-/* One more cell of a line, quoted where it must be. */
+/* One more cell of a line. */
 static ff_status add_cell(ff_buffer *line, const char *text, ff_error *error) {
-    const bool quoted = text[strcspn(text, ",\"\r\n")] != 0;
     if (line->length) FF_TRY(ff_buffer_add(line, ",", 1, error));
-    if (!quoted) return ff_buffer_add(line, text, strlen(text), error);
-    FF_TRY(ff_buffer_add(line, "\"", 1, error));
-    for (; *text; text++)
-        FF_TRY(ff_buffer_add(line, *text == '"' ? "\"\"" : text, 1 + (*text == '"'), error));
-    return ff_buffer_add(line, "\"", 1, error);
+    return ff_csv_cell(line, text, strlen(text), error);
 }
 
 static ff_status add_class(ff_buffer *line, const ff_predicted_class *one, ff_error *error) {

@@ -36,7 +36,7 @@ static ff_status show(const char *folder, bool json, bool csv, ff_error *error) 
     if (json)
         status = ff_runs_table_json(stdout, &table, error);
     else if (csv)
-        ff_runs_table_csv(stdout, &table);
+        status = ff_runs_table_csv(stdout, &table, error);
     else if (table.count)
         status = ff_runs_table_print(stdout, &table, error);
 done:

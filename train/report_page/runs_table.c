@@ -1,6 +1,7 @@
 #include "train/report_page/runs_table.h"
 
 #include "format/base/columns.h"
+#include "format/base/csv.h"
 #include "format/base/path.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/report_page/run_sums.h"
@@ -233,50 +234,46 @@ ff_status ff_runs_table_print(FILE *out, const ff_runs_table *table, ff_error *e
     return FF_OK;
 }
 
-static void print_quoted(FILE *out, const char *text, size_t length) {
-    if (!memchr(text, ',', length) && !memchr(text, '"', length)) {
-        fwrite(text, 1, length, out);
-        return;
-    }
-    putc('"', out);
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] == '"') putc('"', out);
-        putc(text[i], out);
-    }
-    putc('"', out);
-}
-
-static void print_number(FILE *out, double value) {
-    if (isfinite(value)) fprintf(out, "%.10g", value);
-    putc(',', out);
+static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
+    return isfinite(value) ? ff_buffer_printf(line, error, "%.10g,", value)
+                           : ff_buffer_add(line, ",", 1, error);
 }
 
 static const char *metric_of(const ff_runs_row *row) {
     return row->by_loss ? "val_loss" : "val_accuracy";
 }
 
-void ff_runs_table_csv(FILE *out, const ff_runs_table *table) {
-    fprintf(out, "run,metric,best,best_epoch,epoch,epochs,seconds,status");
-    for (size_t c = 0; c < table->setting_count; c++) fprintf(out, ",%s", table->settings[c]);
-    fprintf(out, "\r\n");
-    for (size_t i = 0; i < table->count; i++) {
-        const ff_runs_row *row = &table->rows[i];
-        print_quoted(out, row->name, strlen(row->name));
-        fprintf(out, ",%s,", metric_of(row));
-        print_number(out, row->best);
-        print_number(out, row->best_epoch);
-        print_number(out, row->epoch);
-        print_number(out, row->epochs);
-        print_number(out, row->seconds);
-        fprintf(out, "%s", row->status);
-        for (size_t c = 0; c < table->setting_count; c++) {
-            size_t length;
-            const char *value = ff_run_log_setting(&row->log.recipe, table->settings[c], &length);
-            putc(',', out);
-            if (value) print_quoted(out, value, length);
-        }
-        fprintf(out, "\r\n");
+static ff_status add_csv_row(ff_buffer *text, const ff_runs_table *table, const ff_runs_row *row,
+                             ff_error *error) {
+    const double numbers[] = {row->best, row->best_epoch, row->epoch, row->epochs, row->seconds};
+    FF_TRY(ff_csv_cell(text, row->name, strlen(row->name), error));
+    FF_TRY(ff_buffer_printf(text, error, ",%s,", metric_of(row)));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        FF_TRY(add_number(text, numbers[i], error));
+    FF_TRY(ff_buffer_printf(text, error, "%s", row->status));
+    for (size_t c = 0; c < table->setting_count; c++) {
+        size_t length;
+        const char *value = ff_run_log_setting(&row->log.recipe, table->settings[c], &length);
+        FF_TRY(ff_buffer_add(text, ",", 1, error));
+        if (value) FF_TRY(ff_csv_cell(text, value, length, error));
     }
+    return ff_buffer_add(text, "\r\n", 2, error);
+}
+
+ff_status ff_runs_table_csv(FILE *out, const ff_runs_table *table, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status;
+    FF_TRY_DONE(
+        ff_buffer_printf(&text, error, "run,metric,best,best_epoch,epoch,epochs,seconds,status"));
+    for (size_t c = 0; c < table->setting_count; c++)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, ",%s", table->settings[c]));
+    FF_TRY_DONE(ff_buffer_add(&text, "\r\n", 2, error));
+    for (size_t i = 0; i < table->count; i++)
+        FF_TRY_DONE(add_csv_row(&text, table, &table->rows[i], error));
+    fwrite(text.bytes, 1, text.length, out);
+done:
+    ff_buffer_free(&text);
+    return status;
 }
 
 static json_t *number_or_null(double value) {

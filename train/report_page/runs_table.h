@@ -54,8 +54,8 @@ void ff_runs_cell(const ff_runs_table *table, const ff_runs_row *row, size_t col
 
 /* These as lines. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_runs_table_print(FILE *out, const ff_runs_table *table, ff_error *error);
-/* RFC 4180, a header first. */
-void ff_runs_table_csv(FILE *out, const ff_runs_table *table);
+/* RFC 4180, a header first. FF_NO_MEMORY. */
+FF_MUST_USE ff_status ff_runs_table_csv(FILE *out, const ff_runs_table *table, ff_error *error);
 /* An array of objects; a setting that is as by default is null. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_runs_table_json(FILE *out, const ff_runs_table *table, ff_error *error);
 

@@ -17,7 +17,7 @@ static ff_status read_list(ff_label_list *list, const char *path, const char *na
     free(root);
     FF_TRY(status);
     FF_TRY(ff_table_open(&table, path, error));
-    return ff_label_list_read(list, path, column, table, error);
+    return ff_label_list_read(list, path, column, NULL, table, error);
 }
 
 typedef ff_status visitor(void *context, uint64_t place, const char *key, size_t bytes,

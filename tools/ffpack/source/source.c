@@ -10,6 +10,7 @@
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/list/header.h"
 #include "tools/ffpack/source/stream.h"
+#include "tools/ffpack/source/unrecognized.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -40,38 +41,6 @@ static ff_status find_format(const ff_source_format **found, const char *name, f
     return ff_fail(error, FF_USAGE, "--format: '%s' is none of %s", name, known);
 }
 
-static ff_status unrecognized(const char *path, const unsigned char *head, size_t head_bytes,
-                              ff_error *error) {
-    ff_buffer wanted = {0};
-    ff_status status = FF_OK;
-    size_t line_bytes;
-    for (const ff_source_format *const *format = formats; *format && status == FF_OK; format++)
-        status =
-            ff_buffer_printf(&wanted, error, "%s%s", wanted.length ? "; " : "", (*format)->wanted);
-    if (status != FF_OK)
-        ;
-    else if (!head)
-        status =
-            ff_fail(error, FF_BAD_DATA, "%s: not a kind of folder that ffpack knows; wanted %s",
-                    path, wanted.bytes);
-    else if (!head_bytes)
-        status = ff_fail(error, FF_BAD_DATA, "%s: is empty; wanted %s", path, wanted.bytes);
-    else if (ff_list_looks_like_table(head, head_bytes, &line_bytes))
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s: its first line '%.*s' neither begins with the path of a file that is "
-                         "there, nor has a column called path, file, filename or image; wanted one "
-                         "of them, as in a list of image files",
-                         path, (int)(line_bytes < 100 ? line_bytes : 100), (const char *)head);
-    else
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s: starts with bytes %02x %02x %02x %02x, which is no source that "
-                         "ffpack knows; wanted %s",
-                         path, head[0], head_bytes > 1 ? head[1] : 0, head_bytes > 2 ? head[2] : 0,
-                         head_bytes > 3 ? head[3] : 0, wanted.bytes);
-    ff_buffer_free(&wanted);
-    return status;
-}
-
 static ff_status several_fit(const ff_source *source, const ff_source_format *other,
                              const char *path, ff_error *error) {
     return ff_fail(error, FF_USAGE,
@@ -95,7 +64,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
         ff_input_close(&input);
         FF_TRY(status);
         head = bytes;
-        if (!head_bytes) return unrecognized(path, head, 0, error);
+        if (!head_bytes) return ff_source_unrecognized(path, head, 0, error);
     }
     if (source->format) return FF_OK;
     for (const ff_source_format *const *format = formats; *format; format++) {
@@ -118,7 +87,12 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
             return hidden.status;
         }
     }
-    return source->format ? FF_OK : unrecognized(path, head, head_bytes, error);
+    /* Which columns there are is said, so that the first line need not say it. */
+    size_t line_bytes;
+    if (!source->format && source->columns && head &&
+        ff_list_looks_like_table(head, head_bytes, &line_bytes))
+        source->format = &ff_source_list_file;
+    return source->format ? FF_OK : ff_source_unrecognized(path, head, head_bytes, error);
 }
 
 /* ---- refused sources --------------------------------------------------------------------- */
@@ -172,6 +146,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
         {"splits", options->splits, FF_USES_SPLITS},
         {"exclude", options->exclude, FF_USES_TREE},
         {"labels", options->label_list, FF_USES_TREE},
+        {"columns", options->columns, FF_USES_COLUMNS},
         {"allow-empty-classes", options->allow_empty_classes, FF_USES_EMPTY},
         {"val-labels", options->val_labels, FF_USES_VAL_LABELS},
         {"label-kind", options->label_kind != FF_LABEL_GUESS, FF_USES_LABEL_KIND},
@@ -225,6 +200,7 @@ static ff_status copy_options(ff_source *source, const ff_source_options *option
         {&source->classes, options->classes_from}, {&source->val_labels, options->val_labels},
         {&source->label, options->label},          {&source->splits, options->splits},
         {&source->exclude, options->exclude},      {&source->label_list, options->label_list},
+        {&source->columns, options->columns},
     };
     source->jobs = options->jobs;
     source->array_layout = options->array_layout;
@@ -329,6 +305,7 @@ void ff_source_close(ff_source **out) {
     free(source->splits);
     free(source->exclude);
     free(source->label_list);
+    free(source->columns);
     ff_left_out_free(&source->left_out);
     ff_names_free(&source->notes);
     free(source);

@@ -29,12 +29,14 @@ typedef enum ff_source_uses {
     FF_USES_LABEL_KIND = 16,  /* --label-kind */
     FF_USES_EMPTY = 32,       /* --allow-empty-classes */
     FF_USES_SPLITS = 64,      /* --splits */
+    FF_USES_COLUMNS = 128,    /* --columns */
 } ff_source_uses;
 
 /* How one kind is detected and listed. */
 typedef struct ff_source_format {
-    const char *name;   /* the word of --format */
-    const char *wanted; /* its description, for the message when no kind matches */
+    const char *name;    /* the word of --format */
+    const char *wanted;  /* its description, for the message when no kind matches */
+    const char *endings; /* how its files are called, "csv tsv"; "/" = a folder. For that message */
     /* Whether `path` holds it, by content and names, at low cost. `head`: the first bytes of a
      * file, decompressed if gzip; NULL for a folder. *error is zeroed; it keeps a failure that
      * prevented an answer. Required. */
@@ -88,6 +90,7 @@ struct ff_source {
     char *splits;      /* --splits, or NULL */
     char *exclude;     /* --exclude, or NULL */
     char *label_list;  /* --labels, or NULL */
+    char *columns;     /* --columns, or NULL */
     bool allow_empty_classes;
     ff_label_kind label_kind; /* --label-kind */
     ff_array_axes array_layout;
@@ -111,7 +114,8 @@ typedef struct ff_source_options {
     const char *format;       /* --format; NULL or "auto" = by content */
     const char *classes;      /* file with one class name per line; NULL = the source's own */
     const char *classes_from; /* packed set or folder with the classes; not with `classes` */
-    const char *splits, *exclude, *label_list; /* --splits, --exclude, --labels; or NULL */
+    /* --splits, --exclude, --labels, --columns; or NULL */
+    const char *splits, *exclude, *label_list, *columns;
     bool allow_empty_classes;
     ff_label_kind label_kind;   /* --label-kind; FF_LABEL_GUESS = as the labels look */
     const char *val_labels;     /* of ImageNet's validation images; NULL = searched next to them */

@@ -290,6 +290,7 @@ extern const ff_source_format ff_source_idx;
 const ff_source_format ff_source_idx = {
     .name = "idx",
     .wanted = "IDX files named as MNIST's (plain or .gz), or a folder of them",
+    .endings = "ubyte idx gz /",
     .detect = idx_detect,
     .list = idx_list,
     .labels = "in the file of labels beside that of images",

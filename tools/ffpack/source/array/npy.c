@@ -195,6 +195,7 @@ extern const ff_source_format ff_source_npy;
 const ff_source_format ff_source_npy = {
     .name = "npy",
     .wanted = "arrays of NumPy: an .npz with images and labels, an .npy, or a folder of .npy",
+    .endings = "npy npz /",
     .detect = npy_detect,
     .list = npy_list,
     .labels = "in y.npy beside x.npy, X_labels.npy beside X.npy, or labels of the .npz",

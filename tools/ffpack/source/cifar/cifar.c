@@ -193,6 +193,7 @@ const ff_source_format ff_source_cifar = {
     .wanted =
         "CIFAR-10 or CIFAR-100, binary or python version: a .bin file or a pickle, a folder or a "
         ".tar.gz of them",
+    .endings = "bin gz /",
     .detect = ff_cifar_detect,
     .list = cifar_list,
     .labels = "in its batches",

@@ -262,6 +262,7 @@ extern const ff_source_format ff_source_imagenet;
 const ff_source_format ff_source_imagenet = {
     .name = "imagenet",
     .wanted = "ImageNet's ILSVRC2012_img_train.tar or ILSVRC2012_img_val.tar, or their folder",
+    .endings = "tar /",
     .detect = imagenet_detect,
     .list = imagenet_list,
     .labels = "from --val-labels",

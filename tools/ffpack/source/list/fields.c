@@ -3,6 +3,7 @@
 #include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,12 @@ static ff_status in_column(const ff_list_fields *fields, size_t index, ff_status
                            ff_error *error) {
     if (status == FF_OK) return FF_OK;
     const char *name = fields->column[index].name;
+    size_t used = 0;
+    for (size_t i = 0; i < fields->column_count; i++) used += fields->used[i];
+    const size_t length = error ? strlen(error->message) : 0;
+    if (length && used > 1 && fields->header.present && !fields->header.label_count)
+        snprintf(error->message + length, sizeof error->message - length,
+                 "; --columns label=NAME takes only the columns that it names");
     return name ? ff_fail_within(error, status, "%s: column %s", fields->source->path, name)
                 : ff_fail_within(error, status, "%s: column %zu", fields->source->path, index + 1);
 }
@@ -68,16 +75,49 @@ static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff
                            fields->source->path, wanted);
 }
 
-/* Says where the paths are, if not in the first column. */
+/* The titles of the columns that are labels, or that have no role. */
+static ff_status list_titles(const ff_list_fields *fields, const ff_table_row *row, bool labels,
+                             ff_buffer *text, ff_error *error) {
+    const ff_list_header *header = &fields->header;
+    for (size_t i = 0; i < row->count; i++) {
+        if (i == header->path || i == header->split || fields->used[i] != labels) continue;
+        if (text->length) FF_TRY(ff_buffer_add(text, ", ", 2, error));
+        FF_TRY(ff_list_header_title(text, header, row, i, error));
+    }
+    return FF_OK;
+}
+
+static ff_status say_columns(const ff_list_fields *fields, const ff_table_row *row, ff_buffer *text,
+                             ff_error *error) {
+    const ff_list_header *header = &fields->header;
+    ff_buffer labels = {0}, rest = {0};
+    ff_status status;
+    FF_TRY_DONE(list_titles(fields, row, true, &labels, error));
+    FF_TRY_DONE(list_titles(fields, row, false, &rest, error));
+    FF_TRY_DONE(ff_buffer_printf(text, error, "%s: paths from column ", fields->source->path));
+    FF_TRY_DONE(ff_list_header_title(text, header, row, header->path, error));
+    if (labels.length) FF_TRY_DONE(ff_buffer_printf(text, error, "; labels from %s", labels.bytes));
+    if (header->split != SIZE_MAX) {
+        FF_TRY_DONE(ff_buffer_printf(text, error, "; splits from "));
+        FF_TRY_DONE(ff_list_header_title(text, header, row, header->split, error));
+    }
+    if (rest.length)
+        FF_TRY_DONE(ff_buffer_printf(text, error, "; not used: column %s", rest.bytes));
+done:
+    ff_buffer_free(&labels);
+    ff_buffer_free(&rest);
+    return status;
+}
+
+/* Says in the summary which columns are used for what, where a header or --columns decides it. */
 static ff_status note_columns(const ff_list_fields *fields, const ff_table_row *row,
                               ff_error *error) {
-    const ff_list_header *header = &fields->header;
-    char *text;
-    if (!header->path) return FF_OK;
-    FF_TRY(ff_format(&text, error, "%s: the paths are in column %zu (%s)%s", fields->source->path,
-                     header->path + 1, ff_table_cell(row, header->path),
-                     header->index ? "; column 1, the numbers of the rows, is left out" : ""));
-    return ff_source_note(fields->source, text, error);
+    ff_buffer text = {0};
+    if (!fields->header.present && !fields->source->columns) return FF_OK;
+    const ff_status status = say_columns(fields, row, &text, error);
+    if (status == FF_OK) return ff_source_note(fields->source, text.bytes, error);
+    ff_buffer_free(&text);
+    return status;
 }
 
 ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source, const ff_table_row *row,
@@ -86,7 +126,10 @@ ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source, const 
     fields->column_count = row->count;
     FF_TRY(ff_alloc(&fields->column, row->count, sizeof *fields->column, "columns", error));
     FF_TRY(ff_alloc(&fields->used, row->count, sizeof *fields->used, "columns", error));
-    fields->header = ff_list_header_find(row, false);
+    FF_TRY(
+        ff_list_header_choose(&fields->header, row, false, source->columns, source->path, error));
+    if (fields->header.label_count && source->label)
+        return ff_fail(error, FF_USAGE, "--label and label= of --columns exclude each other");
     if (fields->header.present) FF_TRY(take_header(fields, row, error));
     for (size_t i = 0; i < row->count; i++) {
         if (!fields->header.present) fields->used[i] = ff_list_header_is_label(&fields->header, i);

@@ -1,30 +1,44 @@
-/* The header of a table of images: whether the first row is one, and which columns are not labels.
+/* The header of a table of images: whether the first row is one, and which columns have which role.
  *
- * It is one where the first cell is a word for a path (path, file, filename, image, ...); or where
- * another cell is, and the first one is empty, as in pandas' tables with an index, or a word for a
- * label, split or number. Thread rule: pure. */
+ * It is one where the first cell is a word for a path (path, file, filename, image, key, ...). It
+ * is one, too, where another cell is such a word and the first one is empty, as in pandas' tables
+ * with an index, or a word for a label, split or number; or where the row has a word for a label or
+ * a split, and no cell looks like a path or a number. --columns says it instead. Thread rule: pure.
+ */
 #ifndef FF_FFPACK_LIST_HEADER_H
 #define FF_FFPACK_LIST_HEADER_H
 
 #include "tools/ffpack/source/list/table.h"
 
+#define FF_LIST_CHOSEN_LIMIT 16
+
 typedef struct ff_list_header {
     bool present;
-    bool index;   /* the first column has the numbers of pandas' rows */
-    size_t path;  /* the column of the images' names */
-    size_t split; /* the column of splits; SIZE_MAX = none */
+    size_t indexes; /* so many columns at the beginning have the numbers of pandas' rows */
+    size_t path;    /* the column of the images' names */
+    size_t split;   /* the column of splits; SIZE_MAX = none */
+    size_t label[FF_LIST_CHOSEN_LIMIT]; /* [label_count] the columns of labels, by --columns */
+    size_t label_count;                 /* 0 = not said: any of the rest */
 } ff_list_header;
 
-/* `names`: any cell may also be image_id, the first one also another word for names without a path
- * (id, name, key). */
+/* `names`: the first cell may also be another word for names without a path (id, name). */
 ff_list_header ff_list_header_find(const ff_table_row *row, bool names);
+/* The same with --columns, "path=NAME,label=NAME,split=NAME", a column's title or its number from
+ * 1; NULL = not given. A title makes the row a header. `names`: a list of --labels, which has no
+ * splits. `file` is for messages. FF_USAGE where there is no such column, or one has two roles. */
+FF_MUST_USE ff_status ff_list_header_choose(ff_list_header *header, const ff_table_row *row,
+                                            bool names, const char *columns, const char *file,
+                                            ff_error *error);
 /* Whether column `index` may hold labels: neither paths, splits nor an index. */
 bool ff_list_header_is_label(const ff_list_header *header, size_t index);
 /* Whether a column of this title holds the images' classes (label, class, target, ...). */
 bool ff_list_is_label_title(const char *title);
+/* Appends the title of column `index`, or its number where it has none. */
+FF_MUST_USE ff_status ff_list_header_title(ff_buffer *text, const ff_list_header *header,
+                                           const ff_table_row *row, size_t index, ff_error *error);
 
 /* Whether a file that begins with `head` looks like a table: text, whose first line (*line_bytes)
- * has a comma or a tab. */
+ * has a comma, a semicolon or a tab. */
 bool ff_list_looks_like_table(const unsigned char *head, size_t bytes, size_t *line_bytes);
 
 #endif

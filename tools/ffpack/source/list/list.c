@@ -231,8 +231,14 @@ static ff_status find_file(const list *state, const ff_table_row *row, uint64_t 
         return ff_fail_errno(error, "%s: line %" PRIu64 ": cannot find %.200s", state->source->path,
                              row->line, cell);
     }
-    return ff_fail(error, FF_BAD_DATA, "%s: line %" PRIu64 ": %.200s is %s, wanted an image file",
-                   state->source->path, row->line, cell, there ? "a folder" : "missing");
+    const bool bare = !there && !strchr(cell, '/');
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: line %" PRIu64 ": %.200s is %s, wanted an image file%s%s%s",
+                   state->source->path, row->line, cell, there ? "a folder" : "missing",
+                   bare ? ", from the list's folder on; for names in a folder of images wanted "
+                          "ffpack FOLDER --labels "
+                        : "",
+                   bare ? state->source->path : "", bare ? " -o OUT" : "");
 }
 
 static ff_status list_row(list *state, const ff_table_row *row, ff_error *error) {
@@ -292,8 +298,9 @@ extern const ff_source_format ff_source_list_file;
 const ff_source_format ff_source_list_file = {
     .name = "list",
     .wanted = "a list of image files: lines of a path and its labels, separated by tabs or as CSV",
+    .endings = "csv tsv txt tab lst list",
     .detect = list_detect,
     .list = list_list,
     .labels = "in its own columns",
-    .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND,
+    .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND | FF_USES_COLUMNS,
 };

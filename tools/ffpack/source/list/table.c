@@ -14,6 +14,7 @@ struct ff_table {
     char *text;
     size_t text_at, text_bytes;
     char separator; /* 0 = a line is one cell */
+    bool quotes;    /* cells may be quoted */
     uint64_t line;  /* of the next character */
     size_t columns; /* of the first row; 0 before it */
     size_t at, length;
@@ -35,10 +36,56 @@ static ff_status fill(ff_table *table, ff_error *error) {
 
 static const char mark[] = "\xef\xbb\xbf";
 
+static bool is_end(char c) {
+    return c == '\n' || c == '\r';
+}
+
+/* Where the quoted cell that begins at text[at] ends: behind its closing quote; SIZE_MAX where that
+ * is missing. */
+static size_t after_quotes(const char *text, size_t at, size_t bytes) {
+    for (at++; at < bytes; at++) {
+        if (text[at] != '"') continue;
+        if (at + 1 == bytes || text[at + 1] != '"') return at + 1;
+        at++;
+    }
+    return SIZE_MAX;
+}
+
+/* The separator, by the first line without its quoted cells: a tab, else a comma, else a semicolon.
+ * A semicolon comes before a comma where a title ends with it, as in `path;size, in pixels`. */
 static char separator_of(const char *text, size_t bytes) {
-    size_t line = 0;
-    while (line < bytes && text[line] != '\n' && text[line] != '\r') line++;
-    return memchr(text, '\t', line) ? '\t' : memchr(text, ',', line) ? ',' : 0;
+    size_t first[3] = {bytes, bytes, bytes};
+    static const char separators[] = "\t,;";
+    bool begins = true;
+    for (size_t at = 0; at < bytes && !is_end(text[at]); at++) {
+        const size_t behind = begins && text[at] == '"' ? after_quotes(text, at, bytes) : SIZE_MAX;
+        if (behind != SIZE_MAX) at = behind;
+        if (at == bytes || is_end(text[at])) break;
+        const char *found = text[at] ? strchr(separators, text[at]) : NULL;
+        begins = found != NULL;
+        if (found && first[found - separators] == bytes) first[found - separators] = at;
+    }
+    const size_t tab = first[0], comma = first[1], semicolon = first[2];
+    if (tab < bytes) return '\t';
+    const bool title =
+        semicolon < comma && !memchr(text, '.', semicolon) && !memchr(text, '/', semicolon);
+    if (comma < bytes && !title) return ',';
+    return semicolon < bytes ? ';' : 0;
+}
+
+/* Whether cells may be quoted. Between tabs a quote may also be a part of a name: there they are
+ * quoted where every cell in `text` that begins with a quote also ends with one; `whole`: the table
+ * ends with the text. */
+static bool quotes_in(char separator, const char *text, size_t bytes, bool whole) {
+    if (separator != '\t') return separator != 0;
+    for (size_t at = 0; at < bytes; at++) {
+        const bool begins = !at || text[at - 1] == '\t' || is_end(text[at - 1]);
+        if (!begins || text[at] != '"') continue;
+        at = after_quotes(text, at, bytes);
+        if (at == SIZE_MAX) return !whole;
+        if (at < bytes && text[at] != '\t' && !is_end(text[at])) return false;
+    }
+    return true;
 }
 
 /* The next character is at chunk[at], or the table ends: then *c = END. */
@@ -58,8 +105,10 @@ static ff_status begin(ff_table *table, const char *path, ff_error *error) {
     if (!table->text) FF_TRY(ff_input_open(&table->input, path, error));
     FF_TRY(peek(table, &c, error));
     if (table->length >= 3 && !memcmp(table->chunk, mark, 3)) table->at = 3;
-    table->separator =
-        separator_of((const char *)table->chunk + table->at, table->length - table->at);
+    const char *text = (const char *)table->chunk + table->at;
+    table->separator = separator_of(text, table->length - table->at);
+    table->quotes =
+        quotes_in(table->separator, text, table->length - table->at, table->length < CHUNK_BYTES);
     return FF_OK;
 }
 
@@ -140,7 +189,7 @@ static ff_status read_cell(ff_table *table, ff_error *error) {
     size_t begin = table->bytes.length;
     FF_TRY(begin_cell(table, error));
     FF_TRY(peek(table, &c, error));
-    if (c == '"' && table->separator == ',') {
+    if (c == '"' && table->quotes) {
         table->at++;
         quoted = true;
         FF_TRY(read_quoted(table, error));
@@ -154,8 +203,11 @@ static ff_status read_cell(ff_table *table, ff_error *error) {
     }
     if (quoted && table->bytes.length > begin)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: line %" PRIu64 " has '%c' after a closing quote, wanted a comma",
-                       table->path, table->line, table->bytes.bytes[begin]);
+                       "%s: line %" PRIu64 " has '%c' after a closing quote, wanted a %s",
+                       table->path, table->line, table->bytes.bytes[begin],
+                       table->separator == ','   ? "comma"
+                       : table->separator == ';' ? "semicolon"
+                                                 : "tab");
     return ff_buffer_add(&table->bytes, "", 1, error);
 }
 
@@ -203,7 +255,7 @@ bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell,
         bytes -= 3;
     }
     char separator = separator_of(head, bytes);
-    bool quoted = separator == ',' && bytes && *head == '"';
+    bool quoted = bytes && *head == '"' && quotes_in(separator, head, bytes, whole);
     size_t used = 0, at = quoted;
     for (; at < bytes; at++) {
         if (quoted && head[at] == '"') {

@@ -1,10 +1,11 @@
-/* Text tables: a row per line, cells separated by tabs or commas, read sequentially.
+/* Text tables: a row per line, cells separated by tabs, commas or semicolons, read sequentially.
  *
- * The first line decides: with a tab in it cells are separated by tabs, and nothing is quoted; else
- * with a comma they are separated by commas, and may be quoted as in RFC 4180 ("a ""b"", c", also
- * over several lines); else a line is one cell. Lines end with \n, \r\n or \r; empty ones and a
- * UTF-8 byte order mark are skipped. gzip is decompressed. Memory: one row. Thread rule: one thread
- * at a time. */
+ * The first line decides, without its quoted cells: with a tab in it cells are separated by tabs;
+ * else with a comma by commas; else with a semicolon by these; else a line is one cell. Cells may
+ * be quoted as in RFC 4180 ("a ""b"", c", also over several lines); between tabs only where, in the
+ * first 64 KiB, every cell that begins with a quote ends with one. Lines end with \n, \r\n or \r;
+ * empty ones and a UTF-8 byte order mark are skipped. gzip is decompressed. Memory: one row. Thread
+ * rule: one thread at a time. */
 #ifndef FF_FFPACK_TABLE_H
 #define FF_FFPACK_TABLE_H
 

@@ -125,7 +125,9 @@ extern const ff_source_format ff_source_archive;
 const ff_source_format ff_source_archive = {
     .name = "archive",
     .wanted = "a tar or zip archive, compressed or not, of images in one folder per class",
+    .endings = "tar zip tgz tbz txz gz bz2 xz zst",
     .detect = archive_detect,
     .list = archive_list,
-    .uses = FF_USES_CLASSES | FF_USES_TREE | FF_USES_LABEL_KIND | FF_USES_EMPTY | FF_USES_SPLITS,
+    .uses = FF_USES_CLASSES | FF_USES_TREE | FF_USES_LABEL_KIND | FF_USES_EMPTY | FF_USES_SPLITS |
+            FF_USES_COLUMNS,
 };

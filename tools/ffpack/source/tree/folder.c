@@ -152,7 +152,9 @@ extern const ff_source_format ff_source_folder;
 const ff_source_format ff_source_folder = {
     .name = "folder",
     .wanted = "a folder with one folder of images per class",
+    .endings = "/",
     .detect = folder_detect,
     .list = folder_list,
-    .uses = FF_USES_CLASSES | FF_USES_TREE | FF_USES_LABEL_KIND | FF_USES_EMPTY | FF_USES_SPLITS,
+    .uses = FF_USES_CLASSES | FF_USES_TREE | FF_USES_LABEL_KIND | FF_USES_EMPTY | FF_USES_SPLITS |
+            FF_USES_COLUMNS,
 };

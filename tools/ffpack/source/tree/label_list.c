@@ -8,11 +8,41 @@
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
+/* Notes for the summary which columns have the names and classes, and which are not used. */
+static ff_status note_columns(ff_label_list *list, const ff_list_header *header,
+                              const ff_table_row *row, ff_error *error) {
+    ff_buffer others = {0}, roles = {0};
+    ff_status status;
+    for (size_t i = 0; i < row->count; i++) {
+        if (i == list->class_column || i == header->path) continue;
+        if (others.length) FF_TRY_DONE(ff_buffer_add(&others, ", ", 2, error));
+        FF_TRY_DONE(ff_list_header_title(&others, header, row, i, error));
+    }
+    if (header->present || header->label_count) {
+        FF_TRY_DONE(ff_buffer_printf(&roles, error, "names from column "));
+        FF_TRY_DONE(ff_list_header_title(&roles, header, row, header->path, error));
+        FF_TRY_DONE(ff_buffer_printf(&roles, error, ", classes from column "));
+        FF_TRY_DONE(ff_list_header_title(&roles, header, row, list->class_column, error));
+    }
+    list->columns = others.bytes;
+    list->roles = roles.bytes;
+    return FF_OK;
+done:
+    ff_buffer_free(&others);
+    ff_buffer_free(&roles);
+    return status;
+}
+
 /* Finds the column of the classes, by the first row. */
 static ff_status find_columns(ff_label_list *list, const ff_list_header *header, const char *label,
                               const ff_table_row *row, ff_error *error) {
     size_t wanted = SIZE_MAX, titled = SIZE_MAX, only = SIZE_MAX, titles = 0, count = 0;
-    ff_buffer others = {0};
+    if (header->label_count > 1)
+        return ff_fail(error, FF_USAGE,
+                       "--columns: a list of --labels has one class for each image; wanted one "
+                       "label=, or the list itself as SOURCE");
+    if (header->label_count && label)
+        return ff_fail(error, FF_USAGE, "--label and label= of --columns exclude each other");
     for (size_t i = 0; i < row->count; i++) {
         const char *title = ff_table_cell(row, i);
         if (!ff_list_header_is_label(header, i)) continue;
@@ -24,18 +54,8 @@ static ff_status find_columns(ff_label_list *list, const ff_list_header *header,
     list->class_column = wanted != SIZE_MAX ? wanted : titles == 1 ? titled : only;
     list->chosen = wanted != SIZE_MAX;
     list->unclear = count > 1 && wanted == SIZE_MAX && titles != 1;
-    list->numbers = true;
-    if (header->present && !list->unclear) list->numbers = false;
-    ff_status status = FF_OK;
-    for (size_t i = 0; i < row->count && status == FF_OK; i++) {
-        if (i == list->class_column || i == header->path || (header->index && !i)) continue;
-        const char *comma = others.length ? ", " : "";
-        status = header->present
-                     ? ff_buffer_printf(&others, error, "%s%s", comma, ff_table_cell(row, i))
-                     : ff_buffer_printf(&others, error, "%s%zu", comma, i + 1);
-    }
-    list->columns = others.bytes;
-    return status;
+    list->numbers = !header->present || list->unclear;
+    return note_columns(list, header, row, error);
 }
 
 /* Whether a row's cells except name and class are numbers. */
@@ -105,7 +125,7 @@ static ff_status check_same(const ff_label_list *list, ff_error *error) {
 }
 
 ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *label,
-                             ff_table *table, ff_error *error) {
+                             const char *columns, ff_table *table, ff_error *error) {
     ff_list_header header = {0};
     ff_status status = ff_copy_string(&list->path, path, error);
     for (bool first = true; status == FF_OK; first = false) {
@@ -113,8 +133,8 @@ ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *
         status = ff_table_next(table, &row, error);
         if (status != FF_OK || !row.count) break;
         if (first) {
-            header = ff_list_header_find(&row, true);
-            status = find_columns(list, &header, label, &row, error);
+            status = ff_list_header_choose(&header, &row, true, columns, path, error);
+            if (status == FF_OK) status = find_columns(list, &header, label, &row, error);
         }
         if (status == FF_OK && !(first && header.present))
             status = take_row(list, &header, &row, error);
@@ -218,8 +238,8 @@ static ff_status decide(ff_label_list *list, ff_label_kind kind, ff_metadata *la
         return ff_fail(
             error, FF_USAGE,
             "has besides the images' names the columns %zu and %s, and one class is "
-            "wanted; wanted --label TITLE with a header to choose one, or the list itself "
-            "as SOURCE to pack all",
+            "wanted; wanted --label TITLE with a header or --columns label=NAME to choose one, or "
+            "the list itself as SOURCE to pack all",
             list->class_column + 1, list->columns);
     FF_TRY(for_used(list, ff_list_column_collect, error));
     FF_TRY(ff_list_column_settle(column, error));
@@ -228,6 +248,26 @@ static ff_status decide(ff_label_list *list, ff_label_kind kind, ff_metadata *la
     if (ff_list_column_dtype(column) == FF_I32) return FF_OK;
     return ff_fail(error, FF_BAD_DATA, "has the class %" PRId64 ", wanted at most %d", column->most,
                    INT32_MAX);
+}
+
+/* *said = what the summary says of the list, NULL where that is nothing; `how` may be NULL. */
+static ff_status say(const ff_label_list *list, const char *how, char **said, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "%s: ", list->path));
+    const size_t begin = text.length;
+    if (how) FF_TRY_DONE(ff_buffer_printf(&text, error, "%s", how));
+    if (list->roles)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "%s%s", how ? "; " : "", list->roles));
+    if (list->columns)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "%snot used: column %s",
+                                     text.length > begin ? "; " : "", list->columns));
+    if (text.length > begin) *said = text.bytes;
+    if (!*said) ff_buffer_free(&text);
+    return FF_OK;
+done:
+    ff_buffer_free(&text);
+    return status;
 }
 
 ff_status ff_label_list_decide(ff_label_list *list, ff_label_kind kind, ff_metadata *labels,
@@ -240,11 +280,7 @@ ff_status ff_label_list_decide(ff_label_list *list, ff_label_kind kind, ff_metad
     if (status != FF_OK) return ff_fail_within(error, status, "%s", list->path);
     char *how;
     FF_TRY(ff_list_column_say(&list->column, &how, error));
-    if (how || list->columns)
-        status =
-            ff_format(said, error, "%s: %s%s%s%s", list->path, how ? how : "",
-                      how && list->columns ? "; " : "", list->columns ? "not used: column " : "",
-                      list->columns ? list->columns : "");
+    status = say(list, how, said, error);
     free(how);
     return status;
 }
@@ -269,6 +305,7 @@ uint64_t ff_label_list_unused(const ff_label_list *list, const char **example) {
 void ff_label_list_free(ff_label_list *list) {
     free(list->path);
     free(list->columns);
+    free(list->roles);
     ff_names_free(&list->roots);
     ff_names_free(&list->name);
     ff_names_free(&list->klass);

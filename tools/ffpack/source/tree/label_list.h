@@ -5,10 +5,10 @@
  * A line's name is an image's path in its split's folder or its name alone, each with or without
  * its ending; the path may begin at a folder of `roots`. Lines that name no image are counted, and
  * decide nothing: neither whether classes are names or numbers, nor which classes there are.
- * Further columns are named in the summary where the class's column is clear: by --label, by its
- * title (label, class, target), or without a header as names next to numbers (boxes); else the list
- * is refused. Classes are names, or whole numbers (list/column.h). Memory: the names and classes of
- * all lines. Thread rule: one thread at a time.
+ * Further columns are named in the summary where the class's column is clear: by --label or
+ * --columns, by its title (label, class, target), or without a header as names next to numbers
+ * (boxes); else the list is refused. Classes are names, or whole numbers (list/column.h). Memory:
+ * the names and classes of all lines. Thread rule: one thread at a time.
  */
 #ifndef FF_FFPACK_SOURCE_LABEL_LIST_H
 #define FF_FFPACK_SOURCE_LABEL_LIST_H
@@ -21,6 +21,7 @@ typedef struct ff_label_list {
     char *path;     /* for messages */
     ff_names roots; /* "/data/set/test/", "test/"; filled before it is read. Owned */
     char *columns;  /* the further columns, "b, c"; NULL = none. Owned */
+    char *roles; /* which columns are used, where a header or --columns says it; or NULL. Owned */
     size_t class_column;
     bool chosen;          /* by --label */
     bool unclear;         /* which column has the classes */
@@ -37,10 +38,10 @@ typedef struct ff_label_list {
     bool decided;
 } ff_label_list; /* zero-initialised {0} */
 
-/* Reads the table, and closes it. `label`: the title of the classes' column, or NULL. Must be freed
- * also after a failure. */
+/* Reads the table, and closes it. `label`: the title of the classes' column, or NULL; `columns`:
+ * --columns, or NULL. Must be freed also after a failure. */
 FF_MUST_USE ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *label,
-                                         ff_table *table, ff_error *error);
+                                         const char *columns, ff_table *table, ff_error *error);
 /* Whether a line names the image. */
 bool ff_label_list_holds(const ff_label_list *list, const char *key, size_t bytes);
 /* Notes that there is an image of this name. FF_BAD_DATA where a line matches two images. */

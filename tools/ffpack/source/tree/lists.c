@@ -43,7 +43,7 @@ static size_t find_table(const ff_tree *tree, const char *name) {
 }
 
 ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree, const char *name,
-                                 ff_error *error) {
+                                 const char *columns, ff_error *error) {
     ff_table *table;
     char *path;
     FF_TRY(tree->options->open(tree->options->context, name, &table, error));
@@ -53,7 +53,7 @@ ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree, const
         ff_table_close(&table);
         return status;
     }
-    status = ff_label_list_read(list, path, tree->source->label, table, error);
+    status = ff_label_list_read(list, path, tree->source->label, columns, table, error);
     free(path);
     return status;
 }
@@ -92,11 +92,12 @@ ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree, const ff_tree_la
     ff_status status;
     if (found != SIZE_MAX) {
         tree->table_used[found] = true;
-        status = ff_tree_lists_read_own(&from->list, tree, name, error);
+        status = ff_tree_lists_read_own(&from->list, tree, name, tree->source->columns, error);
     } else {
         status = ff_table_open(&table, from->path, error);
         if (status == FF_OK)
-            status = ff_label_list_read(&from->list, from->path, tree->source->label, table, error);
+            status = ff_label_list_read(&from->list, from->path, tree->source->label,
+                                        tree->source->columns, table, error);
     }
     free(name);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--labels");
@@ -155,7 +156,7 @@ ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,
         ff_label_list list = {0};
         ff_error unread = {0};
         /* A file that is not a list of names and classes is not a list of labels. */
-        ff_status status = ff_tree_lists_read_own(&list, tree, name, &unread);
+        ff_status status = ff_tree_lists_read_own(&list, tree, name, NULL, &unread);
         uint64_t held = 0;
         if (status == FF_OK) {
             status = ff_tree_splits_images(splits, tree, split, count_held, &list, error);

@@ -70,8 +70,8 @@ static ff_status find_own_labels(ff_tree_splits *splits, ff_tree *tree, ff_tree_
         FF_TRY(
             ff_tree_lists_add(splits, split->name, strlen(split->name), name, strlen(name), error));
         split->kind = FF_SPLIT_LISTED;
-        FF_TRY(
-            ff_tree_lists_read_own(&splits->list[splits->list_count - 1].list, tree, name, error));
+        FF_TRY(ff_tree_lists_read_own(&splits->list[splits->list_count - 1].list, tree, name, NULL,
+                                      error));
         FF_TRY(ff_format(&text, error, "%s: labels from %s", split->name, name));
         return ff_source_note(tree->source, text, error);
     }
@@ -186,6 +186,9 @@ static ff_status check_folders(const ff_tree_splits *splits, ff_tree *tree, ff_e
 static ff_status find(ff_tree_splits *splits, ff_tree *tree, ff_error *error) {
     ff_tree_layout *layout = &splits->layout;
     const char *wanted = tree->source->splits;
+    if (tree->source->columns && !tree->source->label_list)
+        return ff_fail(error, FF_USAGE,
+                       "--columns: is for a list as SOURCE, or for a list of --labels FILE");
     if (tree->source->label_list)
         FF_TRY(ff_tree_lists_parse(splits, tree->source->label_list, error));
     if (tree->options->split) {

@@ -69,9 +69,10 @@ FF_MUST_USE ff_status ff_tree_lists_parse(ff_tree_splits *splits, const char *wa
 /* Reads a file of --labels, which may also be one of the tree, by its name in the root. */
 FF_MUST_USE ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree,
                                          const ff_tree_layout *layout, ff_error *error);
-/* Reads a file of the tree. */
+/* Reads a file of the tree; `columns`: --columns, or NULL. */
 FF_MUST_USE ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree,
-                                             const char *name, ff_error *error);
+                                             const char *name, const char *columns,
+                                             ff_error *error);
 /* The table among those in `inside` (and, where `deep`, in a folder of it) that names images of the
  * split: *found = its index in tree->tables, SIZE_MAX where there is none. Two are refused. */
 FF_MUST_USE ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,

@@ -415,6 +415,7 @@ const ff_source_format ff_source_webdataset = {
     .name = "webdataset",
     .wanted = "a WebDataset: a tar of images with a .cls or .json each, or a folder or a pattern "
               "like train-{000..146}.tar of such tars",
+    .endings = "tar /",
     .detect = webdataset_detect,
     .list = webdataset_list,
     .patterns = true,

@@ -1,0 +1,13 @@
+/* What a SOURCE that no format fits is answered with. */
+#ifndef FF_FFPACK_UNRECOGNIZED_H
+#define FF_FFPACK_UNRECOGNIZED_H
+
+#include "tools/ffpack/source/source.h"
+
+/* FF_BAD_DATA with what was found and the three kinds of sources whose files are called most nearly
+ * like `path`; of a table also how its columns are named. `head`: the file's first bytes; NULL for
+ * a folder. */
+FF_MUST_USE ff_status ff_source_unrecognized(const char *path, const unsigned char *head,
+                                             size_t head_bytes, ff_error *error);
+
+#endif
