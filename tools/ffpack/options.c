@@ -33,6 +33,9 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
          "replace OUT where it exists; the old set stays until the new one is whole"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
          "require an interrupted packing to continue"},
+        {"no-history", 0, FF_OPTION_FLAG, NULL, &arguments->no_history, NULL, 0, 0,
+         "write no history: history.jsonl in each split's folder, with source, command line, date, host and "
+         "version"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -45,6 +48,8 @@ void ff_options_add_append(ff_option_table *table, ff_arguments *arguments) {
          "(default: refuse)"},
         {"new-classes", 0, FF_OPTION_FLAG, NULL, &arguments->new_classes, NULL, 0, 0,
          "add classes that OUT does not have after its own, whose numbers stay (default: refuse)"},
+        {"no-history", 0, FF_OPTION_FLAG, NULL, &arguments->no_history, NULL, 0, 0,
+         "leave OUT's history.jsonl as it is"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

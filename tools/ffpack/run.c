@@ -54,7 +54,8 @@ ff_status ff_run_check_leftovers(const char *partial, const char *const *name, s
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *found = ff_names_at(&names, i);
         bool shard = !strncmp(found, "shard-", 6) || !strncmp(found, "index.", 6) ||
-                     !strncmp(found, "part.", 5);
+                     !strncmp(found, "part.", 5) ||
+                     !strncmp(found, FF_HISTORY_NAME, sizeof FF_HISTORY_NAME - 1);
         if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME))) continue;
         if (alone ? shard : is_named(found, name, count)) continue;
         status = ff_fail(error, FF_USAGE,
