@@ -58,41 +58,16 @@ static ff_status open_set(copy *job, ff_error *error) {
     return FF_OK;
 }
 
-/* Whether the folder `inner` is `outer` or lies in it; both are resolved. */
-static bool lies_in(const char *inner, const char *outer) {
-    const size_t length = strlen(outer);
-    return !strncmp(inner, outer, length) &&
-           (!inner[length] || inner[length] == '/' || (length && outer[length - 1] == '/'));
-}
-
-/* Where NEW is or will be, resolved; NULL where its parent is not there. */
-static ff_status resolve_output(char **place, const char *output, ff_error *error) {
-    char *parent, *real;
-    *place = realpath(output, NULL);
-    if (*place) return FF_OK;
-    FF_TRY(ff_run_parent(&parent, output, error));
-    real = realpath(parent, NULL);
-    free(parent);
-    if (!real) return FF_OK;
-    ff_status status =
-        ff_format(place, error, "%s/%.*s", real,
-                  (int)(ff_path_length(output) - (size_t)(ff_path_base(output) - output)),
-                  ff_path_base(output));
-    free(real);
-    return status;
-}
-
 /* NEW in the set would be a split of it; around the set it would replace it. */
 static ff_status check_apart(const ff_copy_options *options, ff_error *error) {
-    char *place, *set = realpath(options->set, NULL);
-    ff_status status = resolve_output(&place, options->output, error);
-    if (status == FF_OK && place && set && (lies_in(place, set) || lies_in(set, place)))
-        status = ff_fail(error, FF_USAGE,
-                         "-o %s: is %s itself, or one is inside the other; wanted another place",
-                         options->output, options->set);
-    free(place);
-    free(set);
-    return status;
+    bool within, around = false;
+    FF_TRY(ff_path_lies_in(&within, options->output, options->set, error));
+    if (ff_path_exists("%s", options->output))
+        FF_TRY(ff_path_lies_in(&around, options->set, options->output, error));
+    if (!within && !around) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "-o %s: is %s itself, or one is inside the other; wanted another place",
+                   options->output, options->set);
 }
 
 /* ---- the edits ------------------------------------------------------------------------------ */

@@ -48,7 +48,10 @@ ff_status ff_keys_read(ff_keys *keys, const char *path, ff_error *error) {
     if (!strncmp(cursor, "\xef\xbb\xbf", 3)) cursor += 3;
     while ((line = ff_text_line(&cursor))) FF_TRY(add_line(keys, line, error));
     if (!keys->form_count)
-        return ff_fail(error, FF_BAD_DATA, "%s: names no sample; wanted a key a line", path);
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: names no sample; wanted a key a line (samples without a key: --where "
+                       "\"key = ''\")",
+                       path);
     qsort(keys->form, keys->form_count, sizeof *keys->form, compare_forms);
     return FF_OK;
 }
