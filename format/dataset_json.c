@@ -17,7 +17,10 @@ json_t *ff_json_hex(uint64_t value, int digits) {
     return json_string(text);
 }
 
-static json_t *string_bytes(const char *text) {
+/* How names, which may be any bytes, are written. */
+typedef json_t *maker(const char *text);
+
+static json_t *escaped(const char *text) {
     return ff_json_bytes(text, strlen(text));
 }
 
@@ -31,37 +34,37 @@ static json_t *float_array(const float *value, uint32_t count, bool bits) {
     return array;
 }
 
-static json_t *string_array(char *const *text, size_t count, json_t *(*make)(const char *)) {
+static json_t *string_array(char *const *text, size_t count, maker *make) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < count; i++) ff_json_append(&array, make(text[i]));
     return array;
 }
 
-static json_t *field_object(const ff_field *field) {
-    json_t *object = json_pack("{s:o, s:s, s:s, s:I, s:b}", "name", string_bytes(field->name),
-                               "kind", ff_field_kind_name(field->kind), "dtype",
+static json_t *field_object(const ff_field *field, maker *make) {
+    json_t *object = json_pack("{s:o, s:s, s:s, s:I, s:b}", "name", make(field->name), "kind",
+                               ff_field_kind_name(field->kind), "dtype",
                                ff_dtype_name(field->dtype), "width", (json_int_t)field->width,
                                "in_index", ff_field_bytes(field) <= FF_SMALL_LABEL_BYTES);
     if (!object || !field->class_count ||
         json_object_set_new(object, "classes",
-                            string_array(field->class_name, field->class_count, string_bytes)) == 0)
+                            string_array(field->class_name, field->class_count, make)) == 0)
         return object;
     json_decref(object);
     return NULL;
 }
 
-static json_t *fields_array(const ff_metadata *metadata) {
+static json_t *fields_array(const ff_metadata *metadata, maker *make) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < metadata->field_count; i++)
-        ff_json_append(&array, field_object(&metadata->field[i]));
+        ff_json_append(&array, field_object(&metadata->field[i], make));
     return array;
 }
 
-static json_t *provenance_array(const ff_metadata *metadata) {
+static json_t *provenance_array(const ff_metadata *metadata, maker *make) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < metadata->provenance_count; i++) {
-        json_t *item = json_pack("{s:o, s:o}", "key", string_bytes(metadata->provenance[i].key),
-                                 "value", string_bytes(metadata->provenance[i].value));
+        json_t *item = json_pack("{s:o, s:o}", "key", make(metadata->provenance[i].key), "value",
+                                 make(metadata->provenance[i].value));
         ff_json_append(&array, item);
     }
     return array;
@@ -89,12 +92,13 @@ static json_t *normalize_object(const ff_metadata *metadata) {
                      float_array(metadata->std, count, true));
 }
 
-ff_status ff_dataset_json(json_t **out, const ff_dataset *dataset, ff_error *error) {
+ff_status ff_dataset_json(json_t **out, const ff_dataset *dataset, bool plain, ff_error *error) {
+    maker *make = plain ? ff_json_text : escaped;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const ff_dataset_ids *id = ff_dataset_id(dataset);
     *out = json_pack(
         "{s:o, s:I, s:I, s:s, s:s, s:o, s:b, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "split", string_bytes(metadata->split ? metadata->split : ""), "samples",
+        "split", make(metadata->split ? metadata->split : ""), "samples",
         (json_int_t)ff_dataset_count(dataset), "items", (json_int_t)metadata->items, "dtype",
         ff_dtype_name(metadata->dtype), "layout", ff_layout_name(metadata->layout), "shape",
         shape_array(metadata), "variable_size", metadata->variable_size, "channels",
@@ -102,7 +106,7 @@ ff_status ff_dataset_json(json_t **out, const ff_dataset *dataset, ff_error *err
         (json_int_t)metadata->width, "compression", compression_object(metadata), "normalize",
         normalize_object(metadata), "transforms",
         string_array(metadata->transform, metadata->transform_count, ff_json_text), "fields",
-        fields_array(metadata), "provenance", provenance_array(metadata), "required",
+        fields_array(metadata, make), "provenance", provenance_array(metadata, make), "required",
         string_array(metadata->required, metadata->required_count, ff_json_text), "optional",
         string_array(metadata->optional, metadata->optional_count, ff_json_text), "ids",
         json_pack("{s:o, s:o, s:o}", "content", ff_json_id(id->content), "transform",

@@ -63,33 +63,20 @@ static bool take_name(line_parser *parser, const char *name) {
     return true;
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The bytes up to the next space, unescaped, as a string (no zero byte inside). */
 static ff_status take_string(line_parser *parser, char **out) {
     const char *space = memchr(parser->line, ' ', parser->line_bytes);
     size_t length = space ? (size_t)(space - parser->line) : parser->line_bytes;
     FF_TRY(ff_alloc(out, length + 1, 1, "a metadata string", parser->error));
-    size_t written = 0;
     for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)parser->line[i];
-        if (byte == '%') {
-            int high = i + 2 < length ? hex_digit(parser->line[i + 1]) : -1;
-            int low = i + 2 < length ? hex_digit(parser->line[i + 2]) : -1;
-            byte = (unsigned char)((unsigned)high << 4 | (unsigned)low);
-            if (high < 0 || low < 0 || byte == 0) {
-                free(*out);
-                *out = NULL;
-                return bad(parser, "'%%' is not followed by two hexadecimal digits other than 00");
-            }
-            i += 2;
+        if (parser->line[i] != '%') continue;
+        if (ff_unescaped_byte(parser->line + i, length - i) <= 0) {
+            free(*out);
+            *out = NULL;
+            return bad(parser, "'%%' is not followed by two hexadecimal digits other than 00");
         }
-        (*out)[written++] = (char)byte;
     }
+    ff_unescape(*out, parser->line, length);
     length += space != NULL;
     parser->line += length;
     parser->line_bytes -= length;
@@ -158,7 +145,7 @@ static ff_status take_hex(line_parser *parser, uint8_t *out, size_t bytes) {
     if (parser->line_bytes != 2 * bytes)
         return bad(parser, "%zu hexadecimal digits, wanted %zu", parser->line_bytes, 2 * bytes);
     for (size_t i = 0; i < bytes; i++) {
-        int high = hex_digit(parser->line[2 * i]), low = hex_digit(parser->line[2 * i + 1]);
+        int high = ff_hex_digit(parser->line[2 * i]), low = ff_hex_digit(parser->line[2 * i + 1]);
         if (high < 0 || low < 0) return bad(parser, "not a hexadecimal digit");
         out[i] = (uint8_t)(high << 4 | low);
     }
@@ -230,7 +217,7 @@ static ff_status read_floats(line_parser *parser, float **out, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t bits = 0;
         for (int k = 0; k < 8; k++) {
-            int digit = (size_t)k < parser->line_bytes ? hex_digit(parser->line[k]) : -1;
+            int digit = (size_t)k < parser->line_bytes ? ff_hex_digit(parser->line[k]) : -1;
             if (digit < 0) return bad(parser, "value %u is not 8 hexadecimal digits", i);
             bits = bits << 4 | (uint32_t)digit;
         }

@@ -2,6 +2,7 @@
 
 #include "format/base/file.h"
 #include "format/base/path.h"
+#include "format/history.h"
 #include "format/layout.h"
 #include "format/part.h"
 #include "format/pending.h"
@@ -52,15 +53,16 @@ static ff_status for_each(const char *path, visitor visit, void *context, ff_err
     return status;
 }
 
-/* index.ffx, part.ffp, shard-NNNNNN.ffs, source-state, the files that exist only during packing,
- * and their .tmp. */
+/* index.ffx, part.ffp, history.jsonl, shard-NNNNNN.ffs, source-state, the files that exist only
+ * during packing, and their .tmp. */
 static bool is_our_file(const char *name) {
     char stem[64];
     uint32_t number;
     if (ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) name = stem;
     return !strcmp(name, FF_INDEX_NAME) || !strcmp(name, FF_PART_NAME) ||
-           !strcmp(name, FF_MEASURED_NAME) || !strcmp(name, FF_SOURCE_STATE_NAME) ||
-           ff_shard_name_parse(name, &number) || ff_pending_name_parse(name, &number);
+           !strcmp(name, FF_HISTORY_NAME) || !strcmp(name, FF_MEASURED_NAME) ||
+           !strcmp(name, FF_SOURCE_STATE_NAME) || ff_shard_name_parse(name, &number) ||
+           ff_pending_name_parse(name, &number);
 }
 
 typedef struct survey {

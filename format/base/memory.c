@@ -112,6 +112,28 @@ ff_status ff_escape(ff_buffer *buffer, const void *bytes, size_t length, ff_erro
     return FF_OK;
 }
 
+int ff_hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int ff_unescaped_byte(const char *text, size_t length) {
+    if (length < 3 || *text != '%') return -1;
+    const int high = ff_hex_digit(text[1]), low = ff_hex_digit(text[2]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+size_t ff_unescape(char *to, const char *text, size_t length) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < length; i++) {
+        const int byte = ff_unescaped_byte(text + i, length - i);
+        to[bytes++] = byte < 0 ? text[i] : (char)byte;
+        if (byte >= 0) i += 2;
+    }
+    return bytes;
+}
+
 void ff_buffer_free(ff_buffer *buffer) {
     free(buffer->bytes);
     *buffer = (ff_buffer){0};

@@ -63,6 +63,13 @@ FF_MUST_USE ff_status ff_buffer_printf(ff_buffer *buffer, ff_error *error, const
 /* Appends bytes percent-escaped: '%' and all outside 0x21..0x7e become %XX. */
 FF_MUST_USE ff_status ff_escape(ff_buffer *buffer, const void *bytes, size_t length,
                                 ff_error *error);
+/* The byte that the %XX at `text` says, of which `length` bytes are there; -1: there is no %XX. */
+int ff_unescaped_byte(const char *text, size_t length);
+/* Decodes each %XX of `text` into `to`, which has room for `length` bytes; all else stays as it is.
+ * Returns the number of bytes. */
+size_t ff_unescape(char *to, const char *text, size_t length);
+/* The value of a hexadecimal digit, or -1. */
+int ff_hex_digit(char c);
 void ff_buffer_free(ff_buffer *buffer);
 
 #endif

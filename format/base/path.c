@@ -84,6 +84,20 @@ ff_status ff_path_existing(char **existing, const char *folder, ff_error *error)
     return ff_copy_string(existing, ".", error);
 }
 
+ff_status ff_path_lies_in(bool *within, const char *inner, const char *outer, ff_error *error) {
+    char *existing;
+    FF_TRY(ff_path_existing(&existing, inner, error));
+    char *inside = realpath(existing, NULL), *around = realpath(outer, NULL);
+    free(existing);
+    size_t length = around ? strlen(around) : 0;
+    while (length && around[length - 1] == '/') length--; /* the root */
+    *within = inside && around && !strncmp(inside, around, length) &&
+              (!inside[length] || inside[length] == '/');
+    free(inside);
+    free(around);
+    return FF_OK;
+}
+
 const char *ff_path_ending(const char *path) {
     const char *base = ff_path_base(path), *dot = strrchr(base, '.');
     return dot && dot > base ? dot : "";

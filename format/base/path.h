@@ -28,6 +28,11 @@ const char *ff_path_base(const char *path);
 /* The last folder on the way to `folder` that exists, allocated: itself, a parent, or ".". */
 FF_MUST_USE ff_status ff_path_existing(char **existing, const char *folder, ff_error *error);
 
+/* *within = whether the folder `inner`, which may not be there yet, is `outer` or would lie in it;
+ * links are followed. False where `outer` is not there. */
+FF_MUST_USE ff_status ff_path_lies_in(bool *within, const char *inner, const char *outer,
+                                      ff_error *error);
+
 /* The extension of a path's base name, with its dot (".png"); "" for a name without a dot. */
 const char *ff_path_ending(const char *path);
 

@@ -71,7 +71,8 @@ static ff_status describe(ffload_dataset *dataset, const char **out, ff_error *e
     FF_TRY(check_process(dataset, error));
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;
-    if (!dataset->json && (status = ff_dataset_json(&json, dataset->inner, error)) == FF_OK) {
+    if (!dataset->json &&
+        (status = ff_dataset_json(&json, dataset->inner, false, error)) == FF_OK) {
         dataset->json = json_dumps(json, JSON_ENSURE_ASCII);
         json_decref(json);
         if (!dataset->json)

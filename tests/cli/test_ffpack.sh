@@ -19,7 +19,7 @@ pack() { local name=$1; shift; "$ffpack" "$@" -o "$name" --json >"$name.json" 2>
 check "packs IDX" pack idx in_idx
 says "IDX: splits, shape" idx.json "$summary" "[('train', 12, 1, 12, 10, [0]), ('test', 3, 1, 12, 10, [0])]"
 check "packs IDX from .gz" pack idx_gz in_idx_gz
-check "to the same bytes" diff -r idx idx_gz
+check "to the same bytes" diff -rx history.jsonl idx idx_gz
 check "one IDX file is one split" pack idx_one in_idx_gz/train-images-idx3-ubyte.gz
 says "in OUT itself" idx_one.json "$summary" "[('', 12, 1, 12, 10, [0])]"
 printf '%s\n' a b c d e f g h i j >ten.classes
@@ -34,12 +34,12 @@ mkdir cifar-10-batches-bin && cp in_cifar10/* cifar-10-batches-bin
 tar czf cifar.tar.gz cifar-10-batches-bin/test_batch.bin cifar-10-batches-bin/data_batch_[54321].bin cifar-10-batches-bin/batches.meta.txt
 tar cf cifar.tar cifar-10-batches-bin
 check "packs CIFAR-10 from .tar.gz" pack cifar10_gz cifar.tar.gz
-check "to the same bytes" diff -r cifar10 cifar10_gz
+check "to the same bytes" diff -rx history.jsonl cifar10 cifar10_gz
 check "packs CIFAR-10 from .tar" pack cifar10_tar cifar.tar
-check "to the same bytes" diff -r cifar10 cifar10_tar
+check "to the same bytes" diff -rx history.jsonl cifar10 cifar10_tar
 mkdir above && mv cifar-10-batches-bin above
 check "packs CIFAR-10 from the folder above" pack cifar10_above above
-check "to the same bytes" diff -r cifar10 cifar10_above
+check "to the same bytes" diff -rx history.jsonl cifar10 cifar10_above
 check "packs one file of CIFAR-10" pack cifar10_one in_cifar10/data_batch_2.bin
 says "as one split with the names next to it" cifar10_one.json "$summary" "[('', 12, 3, 32, 32, [10])]"
 check "packs CIFAR-100" pack cifar100 in_cifar100
@@ -125,8 +125,8 @@ for options in "" "--compress zstd:1" "--shuffle 7" "--dtype u8 --compress zstd 
     for jobs in 1 2 5; do
         "$ffpack" in_folder -o jobs$jobs --jobs $jobs "${fixed[@]}" $options --force >/dev/null 2>log || { cat log; break; }
     done
-    check "1 and 2 jobs ${options:+with $options}" diff -r jobs1 jobs2
-    check "1 and 5 jobs ${options:+with $options}" diff -r jobs1 jobs5
+    check "1 and 2 jobs ${options:+with $options}" diff -rx history.jsonl jobs1 jobs2
+    check "1 and 5 jobs ${options:+with $options}" diff -rx history.jsonl jobs1 jobs5
 done
 check "shuffled once" pack shuffled1 in_idx --shuffle 1
 check "shuffled otherwise" pack shuffled2 in_idx --shuffle 2
@@ -141,7 +141,7 @@ check "names each on stderr" test "$(grep -c 'left out: mixed/' skipped.err)" = 
 check "and in OUT.skipped.tsv" test "$(cut -f 4 skipped.skipped.tsv | tr '\n' ' ')" = "name mixed/C/img99.png mixed/a/img1.JPG mixed/b/img4.JPG "
 "$ffpack" mixed -o skipped1 --jobs 1 --on-error skip --max-skip 100% "${fixed[@]}" --force >/dev/null 2>&1
 "$ffpack" mixed -o skipped5 --jobs 5 --on-error skip --max-skip 100% "${fixed[@]}" --force >/dev/null 2>&1
-check "the same bytes for 1 and 5 jobs" diff -r skipped1 skipped5
+check "the same bytes for 1 and 5 jobs" diff -rx history.jsonl skipped1 skipped5
 check "statistics leave them out too" pack skipped_stats mixed --on-error skip --max-skip 100% --resize 32x32
 rm -r mixed; cp -r in_folder mixed; rm mixed/a/img1.JPG mixed/b/img4.JPG
 check "without the bad ones" pack without mixed --resize 32x32

@@ -46,7 +46,7 @@ appends() {
     check "  every byte is right" "$inspect" set --verify
     check "  the second reader agrees" "$python" "$root/tests/second_reader.py" set
     "$ffpack" append jobs $again "$two" --jobs 1 >/dev/null 2>&1
-    check "  the same bytes with one job" diff -r set jobs
+    check "  the same bytes with one job" diff -rx history.jsonl set jobs
     rm -rf jobs
 }
 appends "a folder with fewer classes" first more "${fixed[@]}"
@@ -146,20 +146,20 @@ rm -rf keep; cp -r keep.old keep; next=$(printf 'shard-%06d.ffs' "$n"); cp "whol
 cp -p "keep/$next" kept; stat -c %i "keep/$next" >inode
 check "the old generation stays valid" "$inspect" keep --verify
 check "the same append continues" "$ffpack" append keep $again more
-check "  to the same bytes" diff -r keep whole
+check "  to the same bytes" diff -rx history.jsonl keep whole
 check "  with the shard that was there" test "$(cat inode)" = "$(stat -c %i "keep/$next")"
 rm -rf keep; cp -r keep.old keep; cp "whole/$next" keep
 "$ffpack" append keep $again first >/dev/null 2>said
 check "another append removes it" grep -q 'keep: removed 1 shards of another append that was never finished' said
 check "  and is right" "$inspect" keep --verify
 rm -rf keep; cp -r keep.old keep; "$ffpack" append keep $again first >/dev/null; mv keep other; cp -r keep.old keep; "$ffpack" append keep $again first >/dev/null
-check "  and has the bytes of one without it" diff -r keep other
+check "  and has the bytes of one without it" diff -rx history.jsonl keep other
 # a set of two splits whose first index was written already
 rm -rf two; cp -r two.old two; "$ffpack" append two $again in_idx >/dev/null; cp -r two two.whole
 cp two.old/test/index.ffx two/test/index.ffx
 "$ffpack" append two $again in_idx >/dev/null 2>said
 check "a set whose first split was done is continued" grep -q 'two/train: has these items from the append that was interrupted' said
-check "  to the same bytes" diff -r two two.whole
+check "  to the same bytes" diff -rx history.jsonl two two.whole
 check "and then the same items may come again" "$ffpack" append two $again in_idx
 check "  in both splits" bash -c "'$inspect' two --json | grep -q . && test \$(ls two/train/*.ffs | wc -l) -gt \$(ls two.whole/train/*.ffs | wc -l)"
 # ---- the same items again

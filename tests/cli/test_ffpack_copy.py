@@ -511,8 +511,38 @@ def trained():
     remove("set", "new", "run")
 
 
+def repeated():
+    """Samples with the same key, and samples without one."""
+    for name in "ab":
+        with open(name + ".png", "wb") as file:
+            file.write(image(rng))
+    make(write("twice.tsv", "a.png\tcat\nb.png\tcat\na.png\tcat\n./a.png\tcat\n"), "-o", "set",
+         *SMALL, *NORMALIZE)
+    tap.ok(Packed("set").keys == ["a.png", "b.png", "a.png", "a.png"], "./a.png in a list is a.png", Packed("set").keys)
+    make("copy", "set", "-o", "new", "--add-class", "dog", "--labels", write("fixed", "a.png\tdog\n"))
+    tap.ok(Packed("new").labels["label"] == [1, 0, 1, 1], "--labels: one line for all samples of a key", Packed("new").labels)
+    remove("new", "set")
+    os.makedirs("unlike/x/p"), os.makedirs("unlike/x/q")
+    shutil.copy("a.png", "unlike/x/p"), shutil.copy("b.png", "unlike/x/q/a.png")
+    make("unlike", "-o", "set", *SMALL, *NORMALIZE)
+    refuses("  but not for two keys", 65, ["fixed: line 1 ('a.png') stands for", "and another image"], "set", "-o", "new", "--labels",
+            write("fixed", "a.png\tx\n"))
+    remove("set")
+    split = ["a.png\ttrain\n", "./b.png\tval\n"]
+    make(write("two.tsv", "path\tsplit\n" + "".join(split)), "-o", "set", *SMALL, *NORMALIZE)
+    tap.ok(Packed("set/val").keys == ["b.png"], "./ in a list with splits")
+    remove("set")
+    make(write("many.tsv", "".join("%s%s.png\tcat\n" % (dots, name) for name in "ab" for dots in ("", "./", "././"))), "-o", "set", *SMALL,
+         *NORMALIZE, "--split", "train=0.5,val=0.5", "--split-seed", "1")
+    found = [sorted(set(Packed("set/" + name).keys)) for name in ("train", "val")]
+    tap.ok(sorted(found) == [["a.png"], ["b.png"]], "a file lies in one split, however it is spelled", found)
+    refuses("a file of empty keys", 65, ["blank: names no sample", "--where \"key = ''\""], "set", "-o", "new", "--keys", write("blank", "\n\n"))
+    remove("set")
+
+
 make_sources()
 if tap.SHORT:
+    repeated()
     keys()
     appended()
     unknown()

@@ -17,7 +17,7 @@ task 2 4 m >out 2>said
 check "a task packs its part into a folder of its own" test -e m.part-3-of-4/train/part.ffp
 check "and says from what" grep -qx 'ffpack: part 3/4, by SLURM_PROCID=2, SLURM_NTASKS=4: m.part-3-of-4' said
 check "also in its summary" grep -q '^packed in (idx), part 3/4$' out
-check "the same bytes as --part 3/4" bash -c '"$@" -o given --part 3/4 && diff -r given m.part-3-of-4' sh "${pack[@]}"
+check "the same bytes as --part 3/4" bash -c '"$@" -o given --part 3/4 && diff -rx history.jsonl given m.part-3-of-4' sh "${pack[@]}"
 task 2 4 m >out 2>&1
 check "again: the whole part is kept" grep -qx 'kept in (idx), part 3/4: m.part-3-of-4 is whole already' out
 task 2 4 m --json 2>/dev/null >out
@@ -49,7 +49,7 @@ merges() { "$ffpack" merge "$@" >said 2>&1; }
 clear
 for i in 2 0 1; do task $i 3 m >/dev/null 2>&1; done
 check "a merge finds the parts beside OUT" merges m/
-check "the bytes of one run" diff -r whole m
+check "the bytes of one run" diff -rx history.jsonl whole m
 clear; task 1 3 m >/dev/null 2>&1
 refuses "parts are missing" 2 'm: 2 of 3 parts are missing: m.part-1-of-3 (absent), m.part-3-of-3 (absent); --wait waits for them' merge m
 refuses "there is none" 2 'n: no part n.part-I-of-N is there; wanted ffpack merge OUT PART..., or --wait' merge n
@@ -63,12 +63,12 @@ clear
 task 1 3 elsewhere >/dev/null 2>&1; mkdir m.part-2-of-3.partial; cp -r elsewhere.part-2-of-3/* m.part-2-of-3.partial
 (sleep 0.4; task 2 3 m; sleep 0.3; task 0 3 m; sleep 0.3; cp -r m.part-2-of-3.partial there; mv there m.part-2-of-3) >/dev/null 2>&1 &
 check "--wait waits for parts that come one after the other" merges m --wait 60
-check "  the bytes of one run" diff -r whole m
+check "  the bytes of one run" diff -rx history.jsonl whole m
 wait; clear
 (sleep 0.5; task 0 2 m; task 1 2 m) >/dev/null 2>&1 &
 check "also for the first" merges m --wait
 wait
-check "  the bytes of one run" diff -r whole m
+check "  the bytes of one run" diff -rx history.jsonl whole m
 clear; task 0 3 m >/dev/null 2>&1; mkdir -p m.part-2-of-3.partial
 refuses "the limit" 1 'm: after 1 s 2 of 3 parts are missing: m.part-2-of-3 (unfinished), m.part-3-of-3 (absent)' merge m --wait=1
 check "  leaves nothing" test ! -e m -a ! -e m.partial
@@ -89,7 +89,7 @@ refuses "  a shard is missing" 1 'm.part-2-of-2 (incomplete)' merge m --wait 0
 refuses "  without --wait it is broken" 65 "m.part-2-of-2/train/$shard: is missing; pack --part 2/2 again" merge m m.part-1-of-2 m.part-2-of-2
 (sleep 0.5; mv kept "m.part-2-of-2/train/$shard") &
 check "until it is there" merges m --wait 60
-wait; check "  the bytes of one run" diff -r whole m
+wait; check "  the bytes of one run" diff -rx history.jsonl whole m
 clear
 refuses "a whole set among the parts is no reason to wait" 2 'whole: is not a part of a set: it is whole' merge m whole --wait 20
 task 0 3 m >/dev/null 2>&1; task 1 3 m --mean 0.25 >/dev/null 2>&1

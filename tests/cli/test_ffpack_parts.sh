@@ -25,7 +25,7 @@ same() {
         order=$(for ((i = 1; i <= n; i++)); do echo p.$i; done | sort -R --random-source=<(yes $n))
         # shellcheck disable=SC2086
         "$ffpack" merge m $order >log 2>&1 || { problem="merge of $n: $(cat log)"; break; }
-        diff -r whole m >log 2>&1 || { problem="$n: $(head -n 3 log)"; break; }
+        diff -rx history.jsonl whole m >log 2>&1 || { problem="$n: $(head -n 3 log)"; break; }
         [ -e whole.skipped.tsv ] && ! cmp whole.skipped.tsv m.skipped.tsv && { problem="$n: other lists of left-out items"; break; }
         [ -e m.skipped.tsv ] && ! [ -e whole.skipped.tsv ] && { problem="$n: a list too many"; break; }
     done
@@ -47,14 +47,14 @@ check "merging links every shard" test "$links" = 2 -a "$inodes" = "$theirs"
 check "and says so" grep -qx '.* shards linked, 0 copied' said
 if [ "$(stat -c %d .)" != "$(stat -c %d /dev/shm 2>/dev/null)" ] && away=$(mktemp -d /dev/shm/ffmerge.XXXXXX); then
     "$ffpack" merge "$away/m" p.2 p.3 p.1 >said 2>&1
-    check "to another file system they are copied" diff -r m "$away/m"
+    check "to another file system they are copied" diff -rx history.jsonl m "$away/m"
     check "which it says" grep -q 'cannot be linked to .* so shards are copied' said
     rm -r "$away"
 else
     skip "to another file system they are copied" "there is no other one"
 fi
 parts q 3 in_idx --shard-size 4K; cp -r q.2 p.copy2
-check "a part is continued" bash -c "cp -r q.3 r.3.partial && rm r.3.partial/test/part.ffp r.3.partial/train/part.ffp r.3.partial/train/shard-000003.ffs && '$ffpack' in_idx -o r.3 --shard-size 4K --part 3/3 --resume && diff -r q.3 r.3"
+check "a part is continued" bash -c "cp -r q.3 r.3.partial && rm r.3.partial/test/part.ffp r.3.partial/train/part.ffp r.3.partial/train/shard-000003.ffs && '$ffpack' in_idx -o r.3 --shard-size 4K --part 3/3 --resume && diff -rx history.jsonl q.3 r.3"
 merge_refuses() { local name=$1; shift; refuses "$name" "$@"; check "  and makes nothing" test ! -e out -a ! -e out.partial; }
 merge_refuses "a part too few" 2 'train/shard-000001.ffs is in none of the parts: --part 2/3 would have it' merge out q.1 q.3
 parts w 4 in_idx --shard-size 4K

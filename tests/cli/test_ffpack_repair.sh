@@ -29,7 +29,7 @@ restores() {
         [ -z "$problem" ] || break
         "$ffpack" repair broken >said 2>&1 || { problem="$how: $(cat said)"; break; }
         grep -q 'broken: rebuilt index.ffx' said || { problem="$how: $(cat said)"; break; }
-        diff -r "$set" broken >said || { problem="$how: $(cat said)"; break; }
+        diff -rx history.jsonl "$set" broken >said || { problem="$how: $(cat said)"; break; }
     done
     verdict "$problem" "$name"
 }
@@ -43,7 +43,7 @@ for golden in "$root"/tests/golden/v*/*; do
     problem=""
     while read -r index; do
         rm -rf broken; cp -r "$(dirname "$index")" broken; rm broken/index.ffx
-        if ! "$ffpack" repair broken >said 2>&1 || ! diff -r "$(dirname "$index")" broken >>said; then problem=$(cat said); fi
+        if ! "$ffpack" repair broken >said 2>&1 || ! diff -rx history.jsonl "$(dirname "$index")" broken >>said; then problem=$(cat said); fi
     done < <(find "$golden" -name index.ffx)
     verdict "$problem" "golden ${golden#*golden/}"
 done
@@ -53,7 +53,7 @@ stat -c '%i %Y' two/*/* >before
 check "a whole set is left alone" test "$(grep -c ': nothing to repair: ' said)" = 2 -a "$(cat before)" = "$(cat after)"
 touch two/train/shard-000003.ffs.tmp two/test/index.ffx.tmp two/test/mine.tmp; rm two/test/index.ffx
 "$ffpack" repair two >said
-check "half-written files are removed, others are not" bash -c 'rm two/test/mine.tmp && diff -r two two.old && test $(grep -c "removed 1 incomplete files" said) = 2'
+check "half-written files are removed, others are not" bash -c 'rm two/test/mine.tmp && diff -rx history.jsonl two two.old && test $(grep -c "removed 1 incomplete files" said) = 2'
 
 # ---- generations that were never committed
 "$ffpack" append --allow-duplicates two in_idx >/dev/null; cp -r two two.new
@@ -68,7 +68,7 @@ rm -rf two; cp -r two.new two; cp two.old/train/index.ffx two/train
 "$ffpack" repair two >said
 check "the index tells which generation counts" cmp two/train/index.ffx two.old/train/index.ffx
 rm two/train/index.ffx; "$ffpack" repair two >said
-check "without one the newest that is whole" diff -r two two.new
+check "without one the newest that is whole" diff -rx history.jsonl two two.new
 
 # ---- losses: every line, and nothing changed
 # loses NAME 'PATTERN;PATTERN' DIR: exit 65, the lines on stdout, nothing changed
@@ -82,7 +82,7 @@ loses() {
         pattern=${patterns%%;*}; if [ "$pattern" = "$patterns" ]; then patterns=""; else patterns=${patterns#*;}; fi
         grep -qF -- "$pattern" said || problem="$problem; no '$pattern' in $(cat said)"
     done
-    diff -r "$dir" judged >/dev/null || problem="$problem; something changed"
+    diff -rx history.jsonl "$dir" judged >/dev/null || problem="$problem; something changed"
     verdict "$problem" "$name"
 }
 rm -rf lost; cp -r plain lost; rm lost/index.ffx lost/shard-000001.ffs
@@ -98,7 +98,7 @@ rm -rf lost; cp -r odd lost; rm lost/index.ffx lost/shard-000001.ffs; flip lost/
 loses "of a shuffled, compressed set" "lost/shard-000001.ffs is missing: positions;items that no shard holds;a sample (item" lost
 rm -rf lost; cp -r two.new lost; rm lost/train/index.ffx lost/train/shard-000000.ffs lost/test/index.ffx
 "$ffpack" repair lost >said 2>/dev/null
-check "a loss in one split, and the other is repaired" bash -c 'diff -r lost/test two.new/test && test ! -e lost/train/index.ffx'
+check "a loss in one split, and the other is repaired" bash -c 'diff -rx history.jsonl lost/test two.new/test && test ! -e lost/train/index.ffx'
 rm -rf lost; cp -r two.new lost; rm lost/*/index.ffx lost/*/shard-000000.ffs
 "$ffpack" repair lost >said 2>stderr; code=$?
 check "losses in both splits end with the first one's" test $code = 65 -a "$(tail -n 1 stderr | grep -c '^ffpack: lost/test: ')" = 1
@@ -112,5 +112,5 @@ check "while another writes" bash -c "exec 9<plain; flock 9; '$ffpack' repair pl
 check "repair --help" "$ffpack" repair --help
 rm -rf lost; cp -r plain lost; rm lost/index.ffx
 { "$ffpack" repair lost 2>said; echo $? >code; } | true
-check "a closed pipe is said, and the set is repaired" bash -c 'grep -qx 74 code && grep -q "summary: Broken pipe" said && diff -r lost plain'
+check "a closed pipe is said, and the set is repaired" bash -c 'grep -qx 74 code && grep -q "summary: Broken pipe" said && diff -rx history.jsonl lost plain'
 finish

@@ -30,8 +30,8 @@ lines() {
 for jobs in 1 2 7; do
     check "packs sizes up to 50, $jobs jobs" "$ffpack" in_folder -o sizes$jobs --max-side 50 --jobs $jobs --shard-size 60K "${pillow[@]}"
 done
-check "to the same bytes" diff -r sizes1 sizes2
-check "to the same bytes again" diff -r sizes1 sizes7
+check "to the same bytes" diff -rx history.jsonl sizes1 sizes2
+check "to the same bytes again" diff -rx history.jsonl sizes1 sizes7
 compare "every sample is Pillow's" in_folder sizes1 50
 check "every byte verifies" "$ffinspect" --verify sizes1
 lines "the bound is recorded" sizes1 "max_side size=50 interpolation=bilinear$passes; to_tensor scale=1/255; normalize "
@@ -41,7 +41,7 @@ for jobs in 1 5; do
     check "packs --resize 30 --max-side 38 as u8, compressed, $jobs jobs" "$ffpack" in_folder -o both$jobs --resize 30 \
         --max-side 38 --dtype u8 --layout hwc --compress zstd --jobs $jobs --shard-size 20K --shuffle 3 "${pillow[@]}"
 done
-check "to the same bytes" diff -r both1 both5
+check "to the same bytes" diff -rx history.jsonl both1 both5
 compare "every sample is Pillow's" in_folder both1 38 30
 check "every byte verifies" "$ffinspect" --verify both1
 lines "both are recorded" both1 "resize size=30 max_size=38 interpolation=bilinear$passes; "

@@ -305,6 +305,18 @@ shutil.copytree("extra", "both/train")
 shutil.copytree("extra", "both/val")
 said("splits of the source's own are taken", ffpack("append", "strict", "both"), 0, "in strict/train")
 
+# ---- beside --labels ------------------------------------------------------------------------------
+
+os.makedirs("loose")
+names = ["n%d.png" % i for i in range(12)]
+for name in names:
+    shutil.copy("flat/a/p0_0.png", "loose/" + name)
+with open("loose.csv", "w") as file:
+    file.write("".join("%s,%s\n" % (name, "ab"[i % 2]) for i, name in enumerate(names)))
+packed("a flat folder with --labels", "loose", "labelled", TWO, "--labels", "loose.csv")
+refused("a list for a split that --split would make", "--split", words(TWO), "--labels", "train=loose.csv", source="loose",
+        wanted=["--labels: loose has no split 'train'", "wanted --labels FILE alone, whose images --split divides"])
+
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

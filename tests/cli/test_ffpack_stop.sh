@@ -31,7 +31,7 @@ for signal in INT TERM; do
     check "SIG$signal: other options are refused" test $? -eq 2
     check "SIG$signal: naming the first difference" grep -q "out.partial/train/shard-000000.ffs: has '.*', wanted '.*'; remove out.partial to start over" said
     check "SIG$signal: the printed command continues" eval "$(sed 's/.*continues: //' stderr)"
-    check "SIG$signal: to the same bytes" diff -r whole out
+    check "SIG$signal: to the same bytes" diff -rx history.jsonl whole out
 done
 for ((tried = 0; tried < 20; tried++)); do
     rm -rf out out.partial
@@ -48,7 +48,7 @@ for try in 1 2 3 4 5; do
     begin out; kill -KILL $child 2>/dev/null; wait $child 2>/dev/null
 done
 [ -e out ] || "$ffpack" in -o out "${options[@]}" >stdout 2>stderr
-check "killed again and again, then continued: the same bytes" diff -r whole out
+check "killed again and again, then continued: the same bytes" diff -rx history.jsonl whole out
 
 # A changed source is refused.
 rm -rf out out.partial
@@ -74,7 +74,7 @@ for try in 1 2 3; do
     kill -KILL $child 2>/dev/null; wait $child 2>/dev/null
 done
 [ -e out ] || "$ffpack" pictures -o out "${options[@]}" >/dev/null 2>&1
-check "left-out images: the same bytes" diff -r list out
+check "left-out images: the same bytes" diff -rx history.jsonl list out
 check "left-out images: the same list" cmp list.skipped.tsv out.skipped.tsv
 
 # One writer at a time.

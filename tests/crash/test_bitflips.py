@@ -22,7 +22,7 @@ def flip_in_copy(job):
     copy = tempfile.mkdtemp(dir=work) + "/set"
     shutil.copytree(out, copy)
     drawn = random.Random(seed)
-    files = [os.path.join(folder, name) for folder, _, names in os.walk(copy) for name in names]
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(copy) for name in names if name != "history.jsonl"]
     sizes = [os.path.getsize(name) for name in sorted(files)]
     missed = []
     for _ in range(flips):

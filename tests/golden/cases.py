@@ -66,7 +66,7 @@ def splits_of(folder):
 
 def files_of(folder):
     return sorted(os.path.relpath(os.path.join(at, name), folder)
-                  for at, _, files in os.walk(folder) for name in files)
+                  for at, _, files in os.walk(folder) for name in files if name != "history.jsonl")
 
 
 def dump_name(split):

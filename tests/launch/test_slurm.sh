@@ -85,7 +85,7 @@ ffpack "$source" -o alone "${pack[@]:2}" >/dev/null || exit 1
 job=$(submit --array=1-3 "$launch/slurm-pack.sbatch" "${pack[@]}")
 check "slurm-pack.sbatch packs and merges" until_ 120 test -d packed
 until_ 60 no_jobs || show
-check "the bytes of one run, so the same ids" diff -r alone packed
+check "the bytes of one run, so the same ids" diff -rx history.jsonl alone packed
 check "ffinspect --verify" ffinspect packed --verify
 check "each task says its part" grep -qx "ffpack: part 2/3, by SLURM_ARRAY_TASK_ID=2, SLURM_ARRAY_TASK_COUNT=3: packed.part-2-of-3" "ffpack-${job}_2.log"
 rm -r packed packed.part-2-of-3
@@ -94,7 +94,7 @@ check "submitted again" until_ 120 test -d packed
 until_ 60 no_jobs || show
 check "  it keeps the parts that are there" grep -q '^kept .*packed.part-3-of-3 is whole already' "ffpack-${job}_3.log"
 check "  and packs the one that is not" grep -q '^packed .*, part 2/3' "ffpack-${job}_2.log"
-check "  the bytes of one run" diff -r alone packed
+check "  the bytes of one run" diff -rx history.jsonl alone packed
 job=$(submit --array=1-2 "$launch/slurm-pack.sbatch" nowhere failed)
 check "where tasks fail, the merge is given up" until_ 60 no_jobs
 check "  and a waiting one says why" bash -c '! ffpack merge failed --wait 60 2>said && grep -q "failed.part-1-of-2: packing it failed: nowhere" said'
@@ -102,7 +102,7 @@ srun --ntasks=3 ffpack "$source" -o tasks "${pack[@]:2}" --part auto >srun.log 2
 check "tasks of srun, and a merge that waits" ffpack merge tasks --wait 120
 wait $!
 check "  each says its part" grep -q 'part 3/3, by SLURM_PROCID=2, SLURM_NTASKS=3: tasks.part-3-of-3' srun.log
-check "  the bytes of one run" diff -r alone tasks
+check "  the bytes of one run" diff -rx history.jsonl alone tasks
 refused() { # NAME SENTENCE OPTION...: a batch script with these options
     local name=$1 sentence=$2; shift 2
     sbatch --wait --output=refused.log "$@" --wrap="ffpack '$source' -o refused --part auto" >/dev/null 2>&1

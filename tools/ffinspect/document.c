@@ -4,6 +4,7 @@
 #include "format/base/options.h"
 #include "format/base/say.h"
 #include "format/set.h"
+#include "tools/ffinspect/find.h"
 #include "tools/ffinspect/grid.h"
 #include "tools/ffinspect/json.h"
 #include "tools/ffinspect/npy.h"
@@ -90,6 +91,14 @@ static ff_status add_sheet(json_t *document, const ff_inspect_options *options, 
     return set(document, "png", ff_json_text(options->png), error);
 }
 
+/* A key that no sample has is an error after the document was printed. */
+static ff_status add_found(json_t *document, const ff_inspect_options *options, const ff_set *list,
+                           ff_error *verdict, ff_error *error) {
+    json_t *found;
+    FF_TRY(ff_inspect_json_found(&found, list, options->find, verdict, error));
+    return set(document, "found", found, error);
+}
+
 /* A broken split is listed with its problems and nothing else; `*verdict` keeps the first one. */
 static ff_status add_verification(json_t *object, const ff_inspect_options *options,
                                   const ff_split *split, bool *good, ff_error *verdict,
@@ -130,6 +139,8 @@ ff_status ff_inspect_document(const ff_inspect_options *options, const ff_set *l
     if (!document) status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
     for (size_t i = 0; i < list->count && status == FF_OK; i++)
         status = add_split(splits, options, &list->split[i], &verdict, error);
+    if (status == FF_OK && options->find && verdict.status == FF_OK)
+        status = add_found(document, options, list, &verdict, error);
     if (status == FF_OK && options->png && verdict.status == FF_OK)
         status = add_sheet(document, options, list, error);
     /* Failures of the stream itself are found at exit. */

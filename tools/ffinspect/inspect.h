@@ -9,6 +9,8 @@
 typedef struct ff_inspect_options {
     const char *path;
     bool json, verify, stats, bench;
+    bool keys, null;       /* --keys; a zero byte after each */
+    const char *find;      /* a key; NULL = not given */
     const char *sample;    /* "I" or "A:B"; NULL = not given */
     const char *grid;      /* "RxC" */
     const char *png;       /* file to write the contact sheet to */
@@ -22,7 +24,7 @@ typedef struct ff_inspect_options {
 /* Whether anything but the summary was requested. */
 static inline bool ff_inspect_asked(const ff_inspect_options *options) {
     return options->verify || options->stats || options->bench || options->sample ||
-           options->grid || options->png || options->npy;
+           options->grid || options->png || options->npy || options->keys || options->find;
 }
 
 #endif

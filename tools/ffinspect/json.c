@@ -3,6 +3,7 @@
 #include "format/base/json.h"
 #include "format/dataset_json.h"
 #include "tools/ffinspect/facts.h"
+#include "tools/ffinspect/history.h"
 
 #include <stdio.h>
 
@@ -79,8 +80,11 @@ ff_status ff_inspect_json_summary(json_t **out, ff_dataset *dataset, ff_error *e
     ff_status status;
     *out = NULL;
     FF_TRY_DONE(ff_inspect_facts(&facts, dataset, error));
-    FF_TRY_DONE(ff_dataset_json(out, dataset, error));
-    if (add_facts(*out, dataset, &facts)) goto done;
+    FF_TRY_DONE(ff_dataset_json(out, dataset, true, error));
+    if (add_facts(*out, dataset, &facts)) {
+        status = ff_inspect_json_history(*out, dataset, error);
+        goto done;
+    }
     json_decref(*out);
     *out = NULL;
     status = no_memory(error);

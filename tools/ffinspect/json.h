@@ -1,5 +1,5 @@
-/* The same facts as JSON. Class and field names, byte strings of the source, are always
- * percent-escaped (ff_escape), keys as ff_json_key; mean and std are given as numbers and as bits.
+/* The same facts as JSON. Class and field names are as ff_json_text writes them, keys as
+ * ff_json_key; mean and std are given as numbers and as bits.
  * Every function returns a new reference in `*out`, or NULL on failure. */
 #ifndef FF_FFINSPECT_JSON_H
 #define FF_FFINSPECT_JSON_H

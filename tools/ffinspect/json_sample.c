@@ -29,7 +29,7 @@ static json_t *label_object(const ff_field *field, const void *values) {
     int64_t value = object ? json_integer_value(json_object_get(object, "value")) : -1;
     if (value < 0 || value >= field->class_count) return object;
     const char *name = field->class_name[value];
-    if (json_object_set_new(object, "class", ff_json_bytes(name, strlen(name)))) {
+    if (json_object_set_new(object, "class", ff_json_text(name))) {
         json_decref(object);
         return NULL;
     }
@@ -48,9 +48,8 @@ static ff_status add_labels(json_t *list, ff_dataset *dataset, ff_reader *reader
         FF_TRY(ff_alloc_aligned(&values, ff_field_bytes(field) + 1, 1, 0, "a label", error));
         ff_status status = field->width ? ff_reader_label(reader, number, i, values, error) : FF_OK;
         if (status == FF_OK) {
-            json_t *label =
-                json_pack("{s:o, s:o}", "field", ff_json_bytes(field->name, strlen(field->name)),
-                          "label", label_object(field, values));
+            json_t *label = json_pack("{s:o, s:o}", "field", ff_json_text(field->name), "label",
+                                      label_object(field, values));
             if (json_array_append_new(list, label))
                 status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
         }

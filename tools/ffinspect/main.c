@@ -12,13 +12,13 @@
 static const char summary[] =
     "Shows and proves what a packed dataset holds: a summary in words where nothing else is asked.\n"
     "DIR is the folder of a split, or one with several (OUT with OUT/train, OUT/test); then the\n"
-    "summary, --json, --verify, --stats, --bench and --png take all of them; --sample and --npy\n"
-    "want a single one.";
+    "summary, --json, --verify, --stats, --bench, --keys, --find and --png take all of them; --sample\n"
+    "and --npy want a single one.";
 
 static const char epilogue[] =
-    "In --json, class names and field names are percent-escaped, for they are bytes: all but 0x21 to\n"
-    "0x7e, and '%' itself, are %XX. Keys are text: '%' and bytes that are not UTF-8 are %XX, in words\n"
-    "control characters, too.\n"
+    "Names of classes and fields in --json are as the source had them; one that is not UTF-8 is\n"
+    "percent-escaped. In keys '%' and bytes that are not UTF-8 are %XX, in words control characters,\n"
+    "too. --find takes a key as it is or as it is shown.\n"
     "\n"
     "Examples:\n"
     "  ffinspect cifar10\n"
@@ -26,15 +26,17 @@ static const char epilogue[] =
     "  ffinspect cifar10/train --grid 6x10 --png sheet.png --seed 1\n"
     "  ffinspect cifar10/train --sample 17\n"
     "  ffinspect cifar10/test --npy test.npy\n"
+    "  ffinspect photos224 --find cat/17.jpg\n"
+    "  ffinspect photos224 --keys | grep -v ^train/cat/ | shuf -n 100\n"
     "  ffinspect cifar10 --json --stats | jq '.splits[].stats'\n"
     "\n"
     "Names on --png are drawn by Pango in any script, where libpangocairo-1.0.so.0 and fonts are\n"
     "found; else, and with FFPACK_PANGO=0 in the environment, what is not ASCII is transliterated\n"
     "and marked: class 3, ~name.\n"
     "\n"
-    "Exit codes: 0 done, and with --verify all is well; 1 failure; 2 wrong usage; 65 DIR is no\n"
-    "packed dataset, or it is broken; 74 the system refused to read or write; 128 + n stopped by\n"
-    "signal n.";
+    "Exit codes: 0 done, and with --verify all is well; 1 failure, and with --find no sample\n"
+    "has the key; 2 wrong usage; 65 DIR is no packed dataset, or it is broken; 74 the system refused\n"
+    "to read or write; 128 + n stopped by signal n.";
 
 /* Output must have been written: a full disk is an error. A closed pipe, as in `ffinspect ... |
  * head`, is an error without a message. */
@@ -83,6 +85,13 @@ int main(int argc, char **argv) {
         {"sample", 0, FF_OPTION_STRING, "I|A:B", &chosen.sample, NULL, 0, 0,
          "place, key, labels, checksum and first values of sample I, or of A up to but not B; with "
          "--npy, the samples to write"},
+        {"keys", 0, FF_OPTION_FLAG, NULL, &chosen.keys, NULL, 0, 0,
+         "the keys of all samples, a line each, as ffpack copy --keys reads them; of several splits "
+         "as SPLIT/KEY"},
+        {"null", '0', FF_OPTION_FLAG, NULL, &chosen.null, NULL, 0, 0,
+         "with --keys: the bytes of each key as they are, and a zero byte after it, for xargs -0"},
+        {"find", 0, FF_OPTION_STRING, "KEY", &chosen.find, NULL, 0, 0,
+         "number, split, shard, labels and size of each sample that has this key"},
         {"bench", 0, FF_OPTION_FLAG, NULL, &chosen.bench, NULL, 0, 0,
          "samples a second, read in sequence and at random, beside a plain memcpy of the same "
          "bytes"},

@@ -4,7 +4,9 @@
 #include "format/set.h"
 #include "tools/ffinspect/bench.h"
 #include "tools/ffinspect/document.h"
+#include "tools/ffinspect/find.h"
 #include "tools/ffinspect/grid.h"
+#include "tools/ffinspect/keys.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/sample.h"
 #include "tools/ffinspect/splits.h"
@@ -22,6 +24,13 @@ ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *
         return ff_fail(error, FF_USAGE, "--grid needs --png FILE, to which the sheet is written");
     if (options->label && !options->png)
         return ff_fail(error, FF_USAGE, "--label chooses the names under the pictures of --png");
+    if (options->null && !options->keys)
+        return ff_fail(error, FF_USAGE, "-0 ends the keys of --keys, which is not given");
+    if (options->keys && (options->json || options->verify || options->stats || options->sample ||
+                          options->bench || options->npy || options->png || options->find))
+        return ff_fail(error, FF_USAGE,
+                       "--keys prints keys and nothing else; give it without another option%s",
+                       options->json ? " (--json --sample 0: has the keys, too)" : "");
     if (options->grid) FF_TRY(ff_inspect_grid_size(options->grid, &rows, &columns, error));
     bool npy_out = options->npy && !strcmp(options->npy, "-");
     bool png_out = options->png && !strcmp(options->png, "-");
@@ -123,7 +132,9 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
 }
 
 static ff_status run_text(const ff_inspect_options *options, const ff_set *list, ff_error *error) {
+    if (options->keys) return ff_inspect_print_keys(list, options->null, error);
     if (options->verify) FF_TRY(print_verifications(options, list, error));
+    if (options->find) FF_TRY(ff_inspect_print_found(list, options->find, error));
     bool others = options->stats || options->sample || options->bench || options->npy ||
                   !ff_inspect_asked(options);
     if (list->count > 1 && !ff_inspect_asked(options))

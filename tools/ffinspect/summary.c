@@ -3,6 +3,7 @@
 #include "format/base/readable.h"
 #include "format/base/say.h"
 #include "tools/ffinspect/facts.h"
+#include "tools/ffinspect/history.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/text.h"
 
@@ -214,6 +215,19 @@ done:
     return status;
 }
 
+static ff_status print_history(const ff_dataset *dataset, ff_error *error) {
+    ff_buffer lines = {0};
+    ff_status status = ff_inspect_history(&lines, dataset, error);
+    const char *at = status == FF_OK ? lines.bytes : "";
+    for (size_t length; *at; at += length + 1) {
+        length = strcspn(at, "\n");
+        print_head(at == lines.bytes ? "history" : "");
+        printf("%.*s\n", (int)length, at);
+    }
+    ff_buffer_free(&lines);
+    return status;
+}
+
 static ff_status print_all(ff_dataset *dataset, const ff_facts *facts, const char *name,
                            uint64_t classes_limit, ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
@@ -234,6 +248,7 @@ static ff_status print_all(ff_dataset *dataset, const ff_facts *facts, const cha
         printf("none\n");
     }
     FF_TRY(print_provenance(metadata, error));
+    FF_TRY(print_history(dataset, error));
     char text[16];
     print_head("ids");
     printf("content %s, ", ff_inspect_short_id(text, id->content));

@@ -291,6 +291,17 @@ done:
     return status;
 }
 
+/* The samples are in the set already, so a history that cannot be written fails nothing. */
+static void add_to_histories(const ff_append *append, const ff_run *job) {
+    const ff_settings *settings = job->settings;
+    for (size_t i = 0; i < append->count; i++) {
+        ff_error unrecorded;
+        if (ff_history_add(append->target[i].folder, &settings->history, settings->path,
+                           &unrecorded) != FF_OK)
+            ff_notice(job->options, "%s", unrecorded.message);
+    }
+}
+
 static ff_status append_in(ff_append *append, ff_run *job, const ff_split_rule *rule,
                            const char *parent, ff_error *error) {
     ff_report *report = job->report;
@@ -325,6 +336,7 @@ static ff_status append_in(ff_append *append, ff_run *job, const ff_split_rule *
         if (!append->target[i].done)
             FF_TRY(write_index(&append->target[i], &report->split[i], error));
     append->committed = true;
+    add_to_histories(append, job);
     const char *path = ff_skipped_path(job->skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }

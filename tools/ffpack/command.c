@@ -2,10 +2,10 @@
 
 #include "format/base/json.h"
 #include "format/base/path.h"
+#include "format/base/quote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
                            ff_positionals *operands, ff_error *error) {
@@ -40,29 +40,13 @@ int ff_positionals_free(ff_positionals *operands) {
     return 0;
 }
 
-/* Prints one argument, quoted for a shell. */
-static void print_quoted(FILE *out, const char *text) {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
-    if (*text && !text[strspn(text, plain)]) {
-        fputs(text, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *text; text++)
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    fputc('\'', out);
-}
-
 int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv) {
     fprintf(stderr, "ffpack: %s", error->message);
     if (more) fprintf(stderr, "; %s", more);
     for (int i = 0; more && i < argc; i++) {
-        fputc(' ', stderr);
-        print_quoted(stderr, argv[i]);
+        ff_buffer word = {0};
+        if (ff_shell_quote(&word, argv[i], NULL) == FF_OK) fprintf(stderr, " %s", word.bytes);
+        ff_buffer_free(&word);
     }
     fputc('\n', stderr);
     return ff_exit_code(error);

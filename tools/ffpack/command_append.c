@@ -57,7 +57,8 @@ static ff_status note_recorded(const ff_recorded *recorded, const ff_arguments *
     return FF_OK;
 }
 
-static ff_status run(ff_append *append, const ff_arguments *arguments, const ff_recorded *recorded,
+static ff_status run(ff_append *append, const ff_arguments *arguments,
+                     const ff_history_command *history, const ff_recorded *recorded,
                      ff_report *report, ff_error *error) {
     ff_settings settings = {0};
     ff_notices pack = {.tell = ff_command_notice};
@@ -67,6 +68,7 @@ static ff_status run(ff_append *append, const ff_arguments *arguments, const ff_
                          arguments->stats ? "stats" : "stats-sample", arguments->output);
     if (status == FF_OK) status = ff_settings_resolve(&settings, arguments, error);
     if (status == FF_OK) {
+        settings.history = *history;
         ff_progress_show_as((ff_progress_form)arguments->progress);
         ff_interrupt_install(0);
         status = ff_append_run(append, &settings, &pack, report, error);
@@ -107,7 +109,8 @@ int ff_command_append(int argc, char **argv) {
     FF_TRY_DONE(ff_command_parse_after(&command, &recorded, argc, argv, &operands, &error));
     arguments.output = operands.operand[0];
     arguments.source = operands.operand[1];
-    FF_TRY_DONE(run(append, &arguments, &recorded, &report, &error));
+    const ff_history_command history = {"append", argc, argv, arguments.no_history};
+    FF_TRY_DONE(run(append, &arguments, &history, &recorded, &report, &error));
 done:
     if (status != FF_OK) {
         bool kept = append && status != FF_USAGE && ff_append_kept(append);

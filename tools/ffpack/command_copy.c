@@ -14,14 +14,20 @@ static const char summary[] =
     "order. All splits are copied. SET stays.";
 
 static const char epilogue[] =
-    "A FILE of keys has a key a line, as ffinspect prints it. Where two splits have the same key, the\n"
-    "split's name stands in front: train/cat/1.png.\n"
+    "A FILE of keys has a key a line, as ffinspect --keys prints it. Where two splits have the same\n"
+    "key, the split's name stands in front: train/cat/1.png.\n"
+    "\n"
+    "In EXPR text stands in '' or \"\"; in a pattern * is any text and ? one character. A class is named\n"
+    "('cat') or numbered (3); -1 means samples without a label. height and width are those that are\n"
+    "stored. key = '' means samples without a key, which no FILE can name. `NAME` is a label field\n"
+    "that is called like another word.\n"
     "\n"
     "NEW is built in NEW.partial and renamed when complete. After an interruption the same command\n"
     "continues it.\n"
     "\n"
     "Examples:\n"
     "  ffpack copy photos224 -o clean --not-keys bad.txt --labels corrected.csv\n"
+    "  ffpack copy photos224 -o pets --where \"label in ('cat', 'dog') and height > 9\"\n"
     "  ffpack copy photos224 -o animals --merge-class cat,lion=cats\n"
     "  ffpack copy photos224 -o wider --add-class zebra; ffpack append wider zebras\n"
     "\n"
@@ -73,18 +79,26 @@ static int fail(const ff_error *error, const char *output, int argc, char **argv
 }
 
 int ff_command_copy(int argc, char **argv) {
-    arguments given = {.options.notices.tell = ff_command_notice, .dtype = -1};
+    arguments given = {.options = {.notices.tell = ff_command_notice,
+                                   .history = {.name = "copy", .argc = argc, .argv = argv}},
+                       .dtype = -1};
     ff_copy_options *options = &given.options;
     const ff_option table[] = {
         {"output", 'o', FF_OPTION_STRING, "NEW", &options->output, NULL, 0, 0,
          "the folder of the copy, which must not exist"},
         {"force", 0, FF_OPTION_FLAG, NULL, &options->force, NULL, 0, 0,
          "replace NEW where it exists; the old set stays until the new one is whole"},
+        {"no-history", 0, FF_OPTION_FLAG, NULL, &options->history.none, NULL, 0, 0,
+         "copy no history.jsonl, and write none"},
         {.kind = FF_OPTION_HEADING, .help = "Samples"},
         {"keys", 0, FF_OPTION_STRING, "FILE", &options->keys, NULL, 0, 0,
          "copy only the samples whose keys FILE has"},
         {"not-keys", 0, FF_OPTION_STRING, "FILE", &options->not_keys, NULL, 0, 0,
          "copy all samples but those whose keys FILE has"},
+        {"where", 0, FF_OPTION_STRING, "EXPR", &options->where, NULL, 0, 0,
+         "copy only the samples that EXPR means: comparisons of label fields, key, split, height and "
+         "width by = != < <= > >=, in ('a', 'b') and like 'cat/*', joined by and, or, not and "
+         "parentheses; with --keys or --not-keys, the samples that both choose"},
         {"dtype", 0, FF_OPTION_CHOICE, NULL, &given.dtype, DTYPE_CHOICES, 0, 0,
          "type of the stored values, from a set of u8: the values of packing the sources so"},
         {.kind = FF_OPTION_HEADING, .help = "Classes and labels (made in this order)"},

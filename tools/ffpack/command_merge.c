@@ -36,6 +36,7 @@ static void print(const ff_merge_report *report, const char *output) {
 
 int ff_command_merge(int argc, char **argv) {
     ff_merge_options options = {.wait_seconds = FF_MERGE_NO_WAIT,
+                                .history = {.name = "merge", .argc = argc, .argv = argv},
                                 .notices = {.tell = ff_command_notice}};
     const ff_option table[] = {
         {"force", 0, FF_OPTION_FLAG, NULL, &options.force, NULL, 0, 0,
@@ -46,6 +47,8 @@ int ff_command_merge(int argc, char **argv) {
         {"wait", 0, FF_OPTION_INTEGER, "[SECONDS]", &options.wait_seconds, "forever", 0, 1e9,
          "wait until all parts are whole, at most so long; a part whose packing failed, or that is "
          "of another set, ends it at once"},
+        {"no-history", 0, FF_OPTION_FLAG, NULL, &options.history.none, NULL, 0, 0,
+         "write no history.jsonl from the parts' own"},
         {0}};
     const ff_command command = {.program = "ffpack merge",
                                 .usage = "ffpack merge OUT [PART...] [options]",

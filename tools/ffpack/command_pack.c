@@ -188,6 +188,7 @@ int ff_command_pack(int argc, char **argv) {
                      ? resolve_like(&settings, &arguments, &command, argc, argv, &recorded, &error)
                      : ff_settings_resolve(&settings, &arguments, &error);
     const bool began = status == FF_OK;
+    settings.history = (ff_history_command){"pack", argc, argv, arguments.no_history};
     ff_progress_show_as((ff_progress_form)arguments.progress);
     if (began) status = run(&settings, arguments.json, &recorded, &report, &error);
     int code = status == FF_OK ? 0 : fail(&error, &settings, &report, began, argc, argv);

@@ -20,8 +20,11 @@ static void print_line(void *context, const char *line) {
 
 int ff_command_repair(int argc, char **argv) {
     int64_t jobs = 0;
+    bool no_history = false;
     const ff_option table[] = {{"jobs", 'j', FF_OPTION_INTEGER, "N", &jobs, NULL, 1, 1024,
                                 "threads (default: one per CPU)"},
+                               {"no-history", 0, FF_OPTION_FLAG, NULL, &no_history, NULL, 0, 0,
+                                "leave history.jsonl as it is, also where an index is rebuilt"},
                                {0}};
     const ff_command command = {.program = "ffpack repair",
                                 .usage = "ffpack repair DIR [options]",
@@ -36,6 +39,7 @@ int ff_command_repair(int argc, char **argv) {
         status = ff_fail(&error, FF_USAGE, "repair: wanted ffpack repair DIR, see --help");
     if (status == FF_OK) {
         ff_repair_options options = {.jobs = jobs ? (int)jobs : ff_cpu_count(),
+                                     .history = {"repair", argc, argv, no_history},
                                      .notices = {print_line, NULL}};
         status = ff_repair_run(operands.operand[0], &options, &error);
     }

@@ -115,8 +115,9 @@ static ff_status check_leftovers(const merge *job, const char *directory, uint32
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *name = ff_names_at(&names, i);
         uint32_t number;
-        bool ours =
-            ff_shard_name_parse(name, &number) ? number < shards : !strncmp(name, FF_INDEX_NAME, 9);
+        bool ours = ff_shard_name_parse(name, &number)
+                        ? number < shards
+                        : !strcmp(name, FF_HISTORY_NAME) || !strncmp(name, FF_INDEX_NAME, 9);
         for (size_t k = 0; nested && k < job->parts.count; k++)
             ours |= *name && !strcmp(name, job->parts.piece[k].split);
         size_t length = strlen(name);
@@ -126,6 +127,18 @@ static ff_status check_leftovers(const merge *job, const char *directory, uint32
                              directory, name, directory);
     }
     ff_names_free(&names);
+    return status;
+}
+
+/* The histories of the parts, in the order of their shards, then the merge. */
+static ff_status take_histories(const merge *job, size_t begin, size_t end, const char *directory,
+                                ff_error *error) {
+    const char **folder;
+    FF_TRY(ff_alloc(&folder, end - begin, sizeof *folder, "parts", error));
+    for (size_t i = begin; i < end; i++) folder[i - begin] = job->parts.piece[i].folder;
+    const ff_status status =
+        ff_history_begin(directory, &job->options->history, NULL, folder, end - begin, error);
+    free(folder);
     return status;
 }
 
@@ -147,6 +160,7 @@ static ff_status merge_split(merge *job, size_t begin, size_t end, ff_part_skips
     ff_merge_split *split = &job->report->split[job->report->split_count++];
     FF_TRY(ff_copy_string(&split->name, at->split, error));
     FF_TRY(ff_index_build(directory, &at->text, &split->result, NULL, error));
+    FF_TRY(take_histories(job, begin, end, directory, error));
     return ff_part_skips_check_classes(skips, directory, &job->options->notices, error);
 }
 

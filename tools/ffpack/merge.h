@@ -2,6 +2,7 @@
 #ifndef FF_FFPACK_MERGE_H
 #define FF_FFPACK_MERGE_H
 
+#include "format/history.h"
 #include "tools/ffpack/pack.h"
 
 /* Values of wait_seconds below 0. */
@@ -12,6 +13,7 @@ typedef struct ff_merge_options {
     bool force;
     const char *max_skip; /* N|P%; NULL = what the parts were packed with */
     int64_t wait_seconds; /* for parts that are not whole yet, then FF_FAILED naming them */
+    ff_history_command history;
     ff_notices notices;
 } ff_merge_options;
 

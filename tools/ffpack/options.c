@@ -36,6 +36,9 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
          "sizes and times of change) with the same options; else pack, and replace OUT as --force does"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
          "require an interrupted packing to continue"},
+        {"no-history", 0, FF_OPTION_FLAG, NULL, &arguments->no_history, NULL, 0, 0,
+         "write no history: history.jsonl in each split's folder, with source, command line, date, host and "
+         "version"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -48,6 +51,8 @@ void ff_options_add_append(ff_option_table *table, ff_arguments *arguments) {
          "(default: refuse)"},
         {"new-classes", 0, FF_OPTION_FLAG, NULL, &arguments->new_classes, NULL, 0, 0,
          "add classes that OUT does not have after its own, whose numbers stay (default: refuse)"},
+        {"no-history", 0, FF_OPTION_FLAG, NULL, &arguments->no_history, NULL, 0, 0,
+         "leave OUT's history.jsonl as it is"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

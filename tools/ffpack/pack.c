@@ -96,6 +96,12 @@ static ff_status check_classes(const pack *job, const ff_pack_split *packing, ff
     return status;
 }
 
+static ff_status finish_split(const pack *job, const ff_pack_split *packing, ff_error *error) {
+    const ff_settings *settings = job->run.settings;
+    FF_TRY(check_classes(job, packing, error));
+    return ff_history_begin(packing->directory, &settings->history, settings->path, NULL, 0, error);
+}
+
 static ff_status pack_split(pack *job, const char *partial, size_t number, ff_error *error) {
     const ff_source_split *split = &job->run.source->split[number];
     ff_report_split *report = &job->run.report->split[number];
@@ -107,7 +113,7 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
     if (job->run.report->pass != FF_PASS_WHILE_PACKING || split != job->run.counted) {
         FF_TRY(ff_run_split(&job->run, &packing, error));
-        return check_classes(job, &packing, error);
+        return finish_split(job, &packing, error);
     }
     /* Packed once with stand-in mean and std, then completed; then found whole. */
     ff_buffer stand_in = {0};
@@ -119,7 +125,7 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, error));
     FF_TRY_DONE(ff_run_split(&job->run, &packing, error));
     report->continued = continued;
-    FF_TRY_DONE(check_classes(job, &packing, error));
+    FF_TRY_DONE(finish_split(job, &packing, error));
 done:
     ff_buffer_free(&stand_in);
     return status;

@@ -193,7 +193,9 @@ static ff_status remove_temporaries(const char *folder, uint64_t *removed, ff_er
         uint32_t number;
         const char *name = ff_names_at(&names, i);
         if (!ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) continue;
-        if (strcmp(stem, FF_INDEX_NAME) != 0 && !ff_shard_name_parse(stem, &number)) continue;
+        if (strcmp(stem, FF_INDEX_NAME) != 0 && strcmp(stem, FF_HISTORY_NAME) != 0 &&
+            !ff_shard_name_parse(stem, &number))
+            continue;
         status = ff_path_join(&path, folder, name, error);
         if (status != FF_OK) break;
         if (unlink(path)) status = ff_fail_errno(error, "%s: cannot remove", path);
@@ -211,6 +213,9 @@ static ff_status repair_whole(const ff_survey *survey, const ff_repair_options *
     uint64_t removed = 0;
     FF_TRY(remove_temporaries(survey->folder, &removed, error));
     FF_TRY(ff_index_build(survey->folder, &survey->text, &result, &written, error));
+    ff_error unrecorded;
+    if (written && ff_history_add(survey->folder, &options->history, NULL, &unrecorded) != FF_OK)
+        ff_notice(&options->notices, "%s", unrecorded.message);
     if (written)
         ff_notice(&options->notices,
                   "%s: rebuilt " FF_INDEX_NAME ": %" PRIu64 " samples in %" PRIu64 " shards",

@@ -2,10 +2,12 @@
 #ifndef FF_FFPACK_REPAIR_H
 #define FF_FFPACK_REPAIR_H
 
+#include "format/history.h"
 #include "tools/ffpack/report.h"
 
 typedef struct ff_repair_options {
     int jobs;
+    ff_history_command history;
     ff_notices notices; /* what is lost, what was done */
 } ff_repair_options;
 

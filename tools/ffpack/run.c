@@ -24,16 +24,9 @@ ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
 ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *error) {
     const ff_source *source = job->source;
     if (strcmp(source->format->name, "folder") != 0) return FF_OK;
-    char *existing;
-    FF_TRY(ff_path_existing(&existing, parent, error));
-    char *inside = realpath(existing, NULL), *root = realpath(source->path, NULL);
-    free(existing);
-    const size_t length = root ? strlen(root) : 0;
-    const bool apart = !inside || !root || strncmp(inside, root, length) != 0 ||
-                       (inside[length] && inside[length] != '/');
-    free(inside);
-    free(root);
-    if (apart) return FF_OK;
+    bool within;
+    FF_TRY(ff_path_lies_in(&within, parent, source->path, error));
+    if (!within) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "-o: the output would lie in the source folder %s; wanted "
                    "another place",
@@ -55,7 +48,8 @@ ff_status ff_run_check_leftovers(const char *partial, const char *const *name, s
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *found = ff_names_at(&names, i);
         bool shard = !strncmp(found, "shard-", 6) || !strncmp(found, "index.", 6) ||
-                     !strncmp(found, "part.", 5);
+                     !strncmp(found, "part.", 5) ||
+                     !strncmp(found, FF_HISTORY_NAME, sizeof FF_HISTORY_NAME - 1);
         if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME)) ||
             !strncmp(found, FF_SOURCE_STATE_NAME, strlen(FF_SOURCE_STATE_NAME)))
             continue;

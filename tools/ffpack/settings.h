@@ -4,6 +4,7 @@
 #ifndef FF_FFPACK_SETTINGS_H
 #define FF_FFPACK_SETTINGS_H
 
+#include "format/history.h"
 #include "format/part.h"
 #include "tools/ffpack/image/geometry.h"
 #include "tools/ffpack/source/source.h"
@@ -34,7 +35,7 @@ typedef struct ff_arguments {
     bool exif, allow_truncated, fast_decode;
     int pillow;    /* FF_PILLOW_CHOICES */
     int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
-    bool resume, force, if_changed, dry_run, json;
+    bool resume, force, if_changed, dry_run, json, no_history;
     bool decode; /* with dry_run: all items */
     bool check;  /* ffpack check: dry_run and decode, and no more than that */
     uint64_t shard_bytes;
@@ -104,6 +105,7 @@ typedef struct ff_settings {
     bool skip;         /* --on-error skip */
     ff_max_skip max_skip;
     int jobs;
+    ff_history_command history; /* filled by the command */
 } ff_settings;
 
 /* Checks values and combinations; reads the statistics of --stats-from. FF_USAGE naming the option.

@@ -4,6 +4,7 @@
 #define FF_FFPACK_COPY_CHOICE_H
 
 #include "format/reader.h"
+#include "format/where.h"
 #include "tools/ffpack/copy/keys.h"
 
 /* A place is a position in the copy's storage. */
@@ -14,11 +15,18 @@ typedef struct ff_choice {
     uint64_t key_bytes; /* of all its keys */
 } ff_choice;
 
-/* Chooses the samples that `keys` name, or with `others` all but these; NULL: all. Numbers and
- * storage keep the set's order; a count of 0 is no failure. `split` is the split's name for
- * ff_keys_look. The caller frees the choice, after a failure too. */
-FF_MUST_USE ff_status ff_choice_make(ff_choice *choice, ff_dataset *dataset, const char *split,
-                                     ff_keys *keys, bool others, ff_error *error);
+/* What is chosen of a split: what both of these have. */
+typedef struct ff_choice_rule {
+    const char *split; /* its name */
+    ff_keys *keys;     /* those that it names; NULL: all */
+    bool others;       /* all but these */
+    ff_where *where;   /* those that it means; NULL: all */
+} ff_choice_rule;
+
+/* Chooses the samples. Numbers and storage keep the set's order; a count of 0 is no failure. The
+ * caller frees the choice, after a failure too. */
+FF_MUST_USE ff_status ff_choice_make(ff_choice *choice, ff_dataset *dataset,
+                                     const ff_choice_rule *rule, ff_error *error);
 
 void ff_choice_free(ff_choice *choice);
 

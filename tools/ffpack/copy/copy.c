@@ -29,8 +29,10 @@ typedef struct copy {
     const ff_copy_options *options;
     ff_report *report;
     ff_set set;
-    split *split; /* [set.count] */
+    split *split; /* [set.count], of which the copy has the first */
+    size_t count;
     ff_keys keys;
+    ff_where *where; /* NULL: without --where */
     ff_relabel relabel;
     ff_output *output;
 } copy;
@@ -49,47 +51,23 @@ static ff_status open_set(copy *job, ff_error *error) {
     const char *path = job->options->set;
     FF_TRY(ff_set_find(&job->set, path, error));
     if (!job->set.count) return ff_set_refuse(path, error);
-    FF_TRY(ff_alloc(&job->split, job->set.count, sizeof *job->split, "splits", error));
-    for (size_t i = 0; i < job->set.count; i++)
+    job->count = job->set.count;
+    FF_TRY(ff_alloc(&job->split, job->count, sizeof *job->split, "splits", error));
+    for (size_t i = 0; i < job->count; i++)
         FF_TRY(open_split(&job->split[i], &job->set.split[i], error));
     return FF_OK;
 }
 
-/* Whether the folder `inner` is `outer` or lies in it; both are resolved. */
-static bool lies_in(const char *inner, const char *outer) {
-    const size_t length = strlen(outer);
-    return !strncmp(inner, outer, length) &&
-           (!inner[length] || inner[length] == '/' || (length && outer[length - 1] == '/'));
-}
-
-/* Where NEW is or will be, resolved; NULL where its parent is not there. */
-static ff_status resolve_output(char **place, const char *output, ff_error *error) {
-    char *parent, *real;
-    *place = realpath(output, NULL);
-    if (*place) return FF_OK;
-    FF_TRY(ff_run_parent(&parent, output, error));
-    real = realpath(parent, NULL);
-    free(parent);
-    if (!real) return FF_OK;
-    ff_status status =
-        ff_format(place, error, "%s/%.*s", real,
-                  (int)(ff_path_length(output) - (size_t)(ff_path_base(output) - output)),
-                  ff_path_base(output));
-    free(real);
-    return status;
-}
-
 /* NEW in the set would be a split of it; around the set it would replace it. */
 static ff_status check_apart(const ff_copy_options *options, ff_error *error) {
-    char *place, *set = realpath(options->set, NULL);
-    ff_status status = resolve_output(&place, options->output, error);
-    if (status == FF_OK && place && set && (lies_in(place, set) || lies_in(set, place)))
-        status = ff_fail(error, FF_USAGE,
-                         "-o %s: is %s itself, or one is inside the other; wanted another place",
-                         options->output, options->set);
-    free(place);
-    free(set);
-    return status;
+    bool within, around = false;
+    FF_TRY(ff_path_lies_in(&within, options->output, options->set, error));
+    if (ff_path_exists("%s", options->output))
+        FF_TRY(ff_path_lies_in(&around, options->set, options->output, error));
+    if (!within && !around) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "-o %s: is %s itself, or one is inside the other; wanted another place",
+                   options->output, options->set);
 }
 
 /* ---- the edits ------------------------------------------------------------------------------ */
@@ -165,27 +143,62 @@ static ff_copy_split work_of(const copy *job, size_t number) {
                            .report = &job->report->split[number]};
 }
 
+/* A split of which --where means no sample is not copied: `split = 'train'`. */
+static ff_status drop_empty(copy *job, ff_error *error) {
+    size_t kept = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        char *note;
+        const split at = job->split[i];
+        if (at.choice.count) {
+            job->split[i] = job->split[kept];
+            job->split[kept++] = at;
+            continue;
+        }
+        FF_TRY(ff_format(&note, error, "%s is not copied: --where means none of its samples",
+                         *at.name ? at.name : ff_dataset_path(at.dataset)));
+        const ff_status status = ff_names_add(&job->report->notes, note, strlen(note), error);
+        free(note);
+        FF_TRY(status);
+    }
+    if (!kept)
+        return ff_fail(error, FF_USAGE, "--where: no sample of %s would be left",
+                       job->options->set);
+    job->count = kept;
+    return FF_OK;
+}
+
 /* A split has at least one sample. */
 static ff_status check_left(const copy *job, ff_error *error) {
-    for (size_t i = 0; i < job->set.count; i++)
+    for (size_t i = 0; i < job->count; i++)
         if (!job->split[i].choice.count)
             return ff_fail(error, FF_USAGE, "--%s: nothing of %s would be left%s",
                            job->options->keys ? "keys" : "not-keys",
                            ff_dataset_path(job->split[i].dataset),
-                           job->set.count > 1 ? "; wanted to copy another split alone" : "");
+                           job->count > 1 ? "; wanted to copy another split alone" : "");
     return FF_OK;
+}
+
+static ff_status read_where(copy *job, ff_error *error) {
+    FF_TRY(ff_alloc(&job->where, 1, sizeof *job->where, "an expression", error));
+    const ff_status status = ff_where_read(job->where, job->options->where, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--where");
 }
 
 static ff_status choose(copy *job, ff_error *error) {
     const ff_copy_options *options = job->options;
     const char *path = options->keys ? options->keys : options->not_keys;
     if (path) FF_TRY(ff_keys_read(&job->keys, path, error));
-    for (size_t i = 0; i < job->set.count; i++) {
+    if (options->where) FF_TRY(read_where(job, error));
+    for (size_t i = 0; i < job->count; i++) {
         split *at = &job->split[i];
-        FF_TRY(ff_choice_make(&at->choice, at->dataset, at->name, path ? &job->keys : NULL,
-                              options->not_keys != NULL, error));
+        const ff_choice_rule rule = {.split = at->name,
+                                     .keys = path ? &job->keys : NULL,
+                                     .others = options->not_keys != NULL,
+                                     .where = job->where};
+        FF_TRY(ff_choice_make(&at->choice, at->dataset, &rule, error));
     }
     if (path) FF_TRY(ff_keys_check(&job->keys, options->set, error));
+    if (options->where) FF_TRY(drop_empty(job, error));
     return check_left(job, error);
 }
 
@@ -213,26 +226,33 @@ static ff_status describe(copy *job, size_t number, ff_error *error) {
 static ff_status describe_all(copy *job, ff_error *error) {
     const ff_metadata *first = ff_dataset_metadata(job->split[0].dataset);
     job->relabel.path = job->options->labels;
-    for (size_t i = 0; i < job->set.count; i++) FF_TRY(describe(job, i, error));
+    for (size_t i = 0; i < job->count; i++) FF_TRY(describe(job, i, error));
     if (job->options->labels) FF_TRY(ff_relabel_check(&job->relabel, job->options->set, error));
     job->report->statistics_known = first->statistics_count > 0;
     return ff_copy_string(&job->report->statistics_origin,
                           first->statistics_count ? "the set's" : "none", error);
 }
 
+static ff_status write_split(copy *job, size_t number, const char *partial, ff_error *error) {
+    const split *at = &job->split[number];
+    const char *before = ff_dataset_path(at->dataset);
+    ff_copy_split work = work_of(job, number);
+    work.partial = partial;
+    FF_TRY(ff_output_split(job->output, at->folder, &work.directory, error));
+    FF_TRY(ff_copy_split_run(&work, error));
+    return ff_history_begin(work.directory, &job->options->history, job->options->set, &before, 1,
+                            error);
+}
+
 static ff_status write_all(copy *job, ff_error *error) {
     const char *partial, **name;
     FF_TRY(ff_output_split(job->output, "", &partial, error));
-    FF_TRY(ff_alloc(&name, job->set.count, sizeof *name, "splits", error));
-    for (size_t i = 0; i < job->set.count; i++) name[i] = job->split[i].folder;
-    ff_status status = ff_run_check_leftovers(partial, name, job->set.count, error);
+    FF_TRY(ff_alloc(&name, job->count, sizeof *name, "splits", error));
+    for (size_t i = 0; i < job->count; i++) name[i] = job->split[i].folder;
+    ff_status status = ff_run_check_leftovers(partial, name, job->count, error);
     free(name);
-    for (size_t i = 0; i < job->set.count && status == FF_OK; i++) {
-        ff_copy_split work = work_of(job, i);
-        work.partial = partial;
-        status = ff_output_split(job->output, job->split[i].folder, &work.directory, error);
-        if (status == FF_OK) status = ff_copy_split_run(&work, error);
-    }
+    for (size_t i = 0; i < job->count && status == FF_OK; i++)
+        status = write_split(job, i, partial, error);
     return status;
 }
 
@@ -267,6 +287,7 @@ static void release(copy *job) {
     }
     free(job->split);
     ff_keys_free(&job->keys);
+    free(job->where);
     ff_relabel_free(&job->relabel);
     ff_set_free(&job->set);
 }

@@ -2,7 +2,7 @@
  * dtype, made from the set alone. Samples are copied as they are stored, with their checksums;
  * --dtype alone changes their bytes. NEW is built as a packed set is: in NEW.partial, then renamed.
  *
- *   keys.c      which keys a file names
+ *   keys.c      which keys a file names (format/where.h: which samples an expression means)
  *   choice.c    which samples of a split that are, and where the copy stores them
  *   classes.c   renamed, merged and added classes
  *   labels.c    corrected labels
@@ -12,11 +12,13 @@
 #define FF_FFPACK_COPY_H
 
 #include "format/base/options.h"
+#include "format/history.h"
 #include "tools/ffpack/report.h"
 
 typedef struct ff_copy_options {
     const char *set, *output;
     const char *keys, *not_keys;       /* files; NULL: all samples; at most one of them */
+    const char *where;                 /* an expression (format/where.h); NULL: all samples */
     ff_option_list rename, merge, add; /* edits of classes, made in this order */
     const char *labels;                /* a file, or NULL */
     const char *label;                 /* the field that these change; NULL: the only one */
@@ -24,6 +26,7 @@ typedef struct ff_copy_options {
     ff_dtype dtype; /* of the copy where it converts */
     bool force;
     int jobs;
+    ff_history_command history;
     ff_notices notices;
 } ff_copy_options;
 

@@ -8,22 +8,6 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static int digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Decodes each %XX of a line; returns the bytes in `to`. */
-static size_t decode(const char *text, char *to) {
-    size_t bytes = 0;
-    while (*text) {
-        const bool escaped = *text == '%' && digit(text[1]) >= 0 && digit(text[2]) >= 0;
-        to[bytes++] = escaped ? (char)(digit(text[1]) * 16 + digit(text[2])) : *text;
-        text += escaped ? 3 : 1;
-    }
-    return bytes;
-}
-
 static ff_status add_form(ff_keys *keys, const char *key, size_t bytes, bool decoded,
                           ff_error *error) {
     FF_TRY(ff_reserve(&keys->form, &keys->form_capacity, keys->form_count + 1, sizeof *keys->form,
@@ -40,7 +24,7 @@ static ff_status add_line(ff_keys *keys, const char *text, ff_error *error) {
     if (!*text) return FF_OK;
     FF_TRY(add_form(keys, text, strlen(text), false, error));
     char *to = keys->decoded + (text - keys->text);
-    const size_t bytes = decode(text, to);
+    const size_t bytes = ff_unescape(to, text, strlen(text));
     return bytes < strlen(text) ? add_form(keys, to, bytes, true, error) : FF_OK;
 }
 
@@ -64,7 +48,10 @@ ff_status ff_keys_read(ff_keys *keys, const char *path, ff_error *error) {
     if (!strncmp(cursor, "\xef\xbb\xbf", 3)) cursor += 3;
     while ((line = ff_text_line(&cursor))) FF_TRY(add_line(keys, line, error));
     if (!keys->form_count)
-        return ff_fail(error, FF_BAD_DATA, "%s: names no sample; wanted a key a line", path);
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: names no sample; wanted a key a line (samples without a key: --where "
+                       "\"key = ''\")",
+                       path);
     qsort(keys->form, keys->form_count, sizeof *keys->form, compare_forms);
     return FF_OK;
 }

@@ -8,8 +8,9 @@
  * and test also by the words that folders may have. Without a header the
  * field is named label (then label2, ...), and adjacent vectors (columns of numbers that are not
  * all whole) become one field named target (then target2, ...). Items are numbered in the order of
- * the lines, in each split; keys are the paths as written. A path with two labels is refused. The
- * list is read twice, or three times where labels are names, so memory does not grow with it. */
+ * the lines, in each split; keys are the paths as written, without ./ in front. A path with two
+ * labels is refused. The list is read twice, or three times where labels are names, so memory does
+ * not grow with it. */
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/list/fields.h"
@@ -242,7 +243,9 @@ static ff_status find_file(const list *state, const ff_table_row *row, uint64_t 
 }
 
 static ff_status list_row(list *state, const ff_table_row *row, ff_error *error) {
+    /* ./a.png is a.png: one key. */
     const char *path = ff_table_cell(row, state->fields.header.path);
+    while (path[0] == '.' && path[1] == '/' && path[2]) path += 2;
     size_t split = 0, bytes = 0;
     const char *name = state->splits.count > 1 ? split_of(state, row, &bytes) : NULL;
     FF_TRY(ff_list_fields_values(&state->fields, row, state->labels, error));

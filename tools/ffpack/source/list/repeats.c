@@ -34,7 +34,6 @@ ff_status ff_list_repeats_add(ff_list_repeats *repeats, const char *path, uint64
                               size_t split, const void *labels, size_t label_bytes,
                               ff_error *error) {
     line now = {.number = number, .split = split, .labels = XXH3_128bits(labels, label_bytes)};
-    while (path[0] == '.' && path[1] == '/') path += 2;
     ff_sorter_record record = {.key = path,
                                .key_bytes = (uint32_t)strlen(path),
                                .payload = &now,

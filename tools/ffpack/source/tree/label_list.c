@@ -145,6 +145,7 @@ ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *
     if (!count) return ff_fail(error, FF_BAD_DATA, "%s: has no lines", path);
     FF_TRY(ff_alloc(&list->sorted, count, sizeof *list->sorted, "labels", error));
     FF_TRY(ff_alloc(&list->used, count, sizeof *list->used, "labels", error));
+    FF_TRY(ff_alloc(&list->whole, count, sizeof *list->whole, "labels", error));
     for (size_t i = 0; i < count; i++) list->sorted[i] = i;
     qsort_r(list->sorted, count, sizeof *list->sorted, compare_lines, &list->name);
     return check_same(list, error);
@@ -190,13 +191,16 @@ ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
         if (!list->missing++) FF_TRY(ff_copy_bytes(&list->first_missing, key, bytes, error));
         return FF_OK;
     }
-    if (list->used[line])
+    const char *name = ff_names_at(&list->name, line);
+    const bool whole = strlen(name) == bytes && !memcmp(name, key, bytes);
+    /* A set may have a key more than once: one line is for all of them. */
+    if (list->used[line] && !(whole && list->whole[line]))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: line %" PRIu64 " ('%.200s') stands for %.*s and another image; wanted "
                        "their paths",
-                       list->path, list->line[line], ff_names_at(&list->name, line), (int)bytes,
-                       key);
+                       list->path, list->line[line], name, (int)bytes, key);
     list->used[line] = true;
+    list->whole[line] = whole;
     list->marked++;
     return FF_OK;
 }
@@ -312,6 +316,7 @@ void ff_label_list_free(ff_label_list *list) {
     free(list->line);
     free(list->sorted);
     free(list->used);
+    free(list->whole);
     free(list->first_missing);
     ff_list_column_free(&list->column);
     *list = (ff_label_list){0};

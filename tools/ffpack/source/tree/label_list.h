@@ -31,6 +31,7 @@ typedef struct ff_label_list {
     size_t line_capacity;
     size_t *sorted;   /* [name.count] lines by name */
     bool *used;       /* [name.count] by an image */
+    bool *whole;      /* [name.count]: of which it is the whole key */
     uint64_t marked;  /* images with a line */
     uint64_t missing; /* images without one */
     char *first_missing;

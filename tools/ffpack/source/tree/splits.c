@@ -29,11 +29,23 @@ static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_
     return false;
 }
 
+/* A list was given, for a split that the source does not have. */
+static ff_status refuse_list(const ff_tree_splits *splits, const ff_tree *tree, ff_error *error) {
+    const ff_tree_list *list = &splits->list[0];
+    const char *path = tree->source->path;
+    return ff_fail(
+        error, FF_USAGE,
+        "--labels: %s has no split '%s', but images without splits; wanted --labels FILE "
+        "alone%s",
+        path, list->split, tree->source->rule ? ", whose images --split divides" : "");
+}
+
 /* Names the command that would accept it, as far as its list can be found. */
 static ff_status without_labels(const ff_tree_splits *splits, const ff_tree *tree,
                                 const ff_tree_split *split, const char *inside, ff_error *error) {
     char *where;
     size_t found = SIZE_MAX;
+    if (!*split->name && splits->list_count) return refuse_list(splits, tree, error);
     FF_TRY(ff_tree_lists_find(splits, tree, split, inside, true, &found, error));
     if (found == SIZE_MAX && *split->folder)
         FF_TRY(ff_tree_lists_find(splits, tree, split, tree->root, false, &found, error));

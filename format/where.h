@@ -1,0 +1,100 @@
+/* Which samples of a packed split an expression means, such as
+ *
+ *     label in ('cat', 'dog') and not key like 'blurred/_*' or height < 32
+ *
+ *     or          two or more of     and         two or more of     not ... | ( ... ) | comparison
+ *     comparison  NAME = == != < <= > >= VALUE, NAME [not] in (VALUE, ...), NAME [not] like
+ * 'PATTERN' NAME        a label field, key, split, height or width; `NAME`: always a label field
+ *     VALUE       a number, or text in '' or "", in which \ stands before a quote or another \
+ *     PATTERN     * means any text, ? one character
+ *
+ * A class is meant by its name (text) or by its number; -1 is that of samples without a label.
+ * and, or, not, in and like are read in any case. Everything lies in the struct: nothing is
+ * allocated. Thread rule: read-only once it is bound. */
+#ifndef FF_FORMAT_WHERE_H
+#define FF_FORMAT_WHERE_H
+
+#include "format/metadata.h"
+
+enum {
+    FF_WHERE_LIMIT_BYTES = 16384, /* of an expression */
+    FF_WHERE_STEPS = 256,         /* comparisons and the words between them */
+    FF_WHERE_VALUES = 1024,
+    FF_WHERE_DEPTH = 32, /* of parentheses and nots */
+};
+
+typedef enum ff_where_operator {
+    FF_WHERE_EQUAL,
+    FF_WHERE_UNEQUAL,
+    FF_WHERE_BELOW,
+    FF_WHERE_AT_MOST,
+    FF_WHERE_ABOVE,
+    FF_WHERE_AT_LEAST,
+    FF_WHERE_IN,
+    FF_WHERE_LIKE,
+    /* Of the results before. */
+    FF_WHERE_NOT,
+    FF_WHERE_AND,
+    FF_WHERE_OR,
+} ff_where_operator;
+
+typedef enum ff_where_name {
+    FF_WHERE_KEY,
+    FF_WHERE_SPLIT,
+    FF_WHERE_HEIGHT,
+    FF_WHERE_WIDTH,
+    FF_WHERE_FIELD,
+} ff_where_name;
+
+typedef struct ff_where_value {
+    bool quoted;
+    double number; /* of a quoted one: the class's, once it is bound */
+    size_t at;     /* in the expression */
+    size_t text, bytes;
+} ff_where_value;
+
+typedef struct ff_where_step {
+    ff_where_operator is;
+    /* Of a comparison: */
+    size_t at, name_bytes; /* its name, in the expression */
+    bool quoted_name;
+    size_t value, value_count;
+    ff_where_name name; /* once it is bound, with */
+    size_t field;       /* of FF_WHERE_FIELD */
+} ff_where_step;
+
+typedef struct ff_where {
+    const char *expression;
+    char text[FF_WHERE_LIMIT_BYTES]; /* the quoted values */
+    size_t text_bytes;
+    size_t step_count, value_count;
+    ff_where_step step[FF_WHERE_STEPS]; /* each after those that it joins */
+    ff_where_value value[FF_WHERE_VALUES];
+    const ff_metadata *metadata; /* that it is bound to */
+} ff_where;
+
+/* Reads the expression, which must outlive `where`. FF_USAGE with the place, from 1, and what was
+ * wanted there. */
+FF_MUST_USE ff_status ff_where_read(ff_where *where, const char *expression, ff_error *error);
+
+/* Finds the names in a split's metadata, which must outlive `where`; may be called again for
+ * another split. `set` names it in messages. FF_USAGE where there is no such field or class, with
+ * the nearest one, or a value does not fit its name. */
+FF_MUST_USE ff_status ff_where_bind(ff_where *where, const ff_metadata *metadata, const char *set,
+                                    ff_error *error);
+
+/* Whether a bound expression needs this field of a sample. */
+bool ff_where_needs(const ff_where *where, size_t field);
+
+/* A sample. Heights and widths are those that are stored. */
+typedef struct ff_where_sample {
+    const char *key, *split;
+    size_t key_bytes;
+    uint32_t height, width;
+    const double *field; /* by field: the class or the number; others are not read */
+} ff_where_sample;
+
+/* Whether a bound expression means this sample. */
+bool ff_where_holds(const ff_where *where, const ff_where_sample *sample);
+
+#endif

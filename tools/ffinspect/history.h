@@ -1,0 +1,19 @@
+/* The commands that made a split, for people and as JSON (format/history.h). */
+#ifndef FF_FFINSPECT_HISTORY_H
+#define FF_FFINSPECT_HISTORY_H
+
+#include "format/reader.h"
+
+#include <jansson.h>
+
+/* A line for each command, oldest first, and one for what is wrong with the history; each ends with
+ * a newline. Appended. */
+FF_MUST_USE ff_status ff_inspect_history(ff_buffer *out, const ff_dataset *dataset,
+                                         ff_error *error);
+
+/* Sets "history", an array with an object for each command, and "history_problem", a sentence or
+ * null. */
+FF_MUST_USE ff_status ff_inspect_json_history(json_t *object, const ff_dataset *dataset,
+                                              ff_error *error);
+
+#endif
