@@ -1,4 +1,5 @@
 """What the tests of archives share: a scratch folder to run in, ffpack and ffinspect."""
+import json
 import os
 import shutil
 import subprocess
@@ -34,8 +35,9 @@ def run(*arguments):
 
 
 def ids(folder):
-    """The exit code of verifying, and the lines with the content, source and transform ids."""
+    """The exit code of verifying, and each split's content, source and transform ids."""
     done = subprocess.run([FFINSPECT, folder, "--json", "--verify"], stdout=subprocess.PIPE)
-    lines = [line.strip() for line in done.stdout.decode().splitlines()]
-    return done.returncode, [line for line in lines if line.startswith(('"content"', '"source"', '"transform"'))
-                             and '": "' in line and len(line) > 40]
+    try:
+        return done.returncode, [split["ids"] for split in json.loads(done.stdout)["splits"]]
+    except (ValueError, KeyError):
+        return done.returncode, []
