@@ -2,11 +2,15 @@
  *
  *     label in ('cat', 'dog') and not key like 'blurred/_*' or height < 32
  *
- *     or          two or more of     and         two or more of     not ... | ( ... ) | comparison
- *     comparison  NAME = == != < <= > >= VALUE, NAME [not] in (VALUE, ...), NAME [not] like
- * 'PATTERN' NAME        a label field, key, split, height or width; `NAME`: always a label field
- *     VALUE       a number, or text in '' or "", in which \ stands before a quote or another \
- *     PATTERN     * means any text, ? one character
+ * An expression is comparisons joined by `or`, `and` and `not`, of which the later binds closer,
+ * and by parentheses. A comparison is one of
+ *
+ *     NAME OPERATOR VALUE          OPERATOR: = == != < <= > >=
+ *     NAME [not] in (VALUE, ...)
+ *     NAME [not] like 'PATTERN'    PATTERN: * means any text, ? one character
+ *
+ * NAME is a label field, key, split, height or width; `NAME` is always a label field. VALUE is a
+ * number, or text in '' or "", in which \ stands before a quote or another \.
  *
  * A class is meant by its name (text) or by its number; -1 is that of samples without a label.
  * and, or, not, in and like are read in any case. Everything lies in the struct: nothing is

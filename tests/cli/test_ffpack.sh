@@ -63,7 +63,7 @@ mkdir -p in_odd/a && "$python" -c 'if True:
     Image.new("RGB", (40, 24)).save("whole.jpg", exif=exif.tobytes())
     data = open("whole.jpg", "rb").read()
     open("in_odd/a/cut.jpg", "wb").write(data[:-9])'
-refuses "an image without its end" 65 "cut.jpg;truncated JPEG" in_odd -o "$scratch/place/out"
+refuses "an image without its end" 65 "cut.jpg;truncated JPEG;--on-error skip;ffpack check" in_odd -o "$scratch/place/out"
 check "packs it with --allow-truncated" pack odd_cut in_odd --allow-truncated
 says "as it lies" odd_cut.json "$summary" "[('', 1, 3, 24, 40, [1])]"
 check "packs it with --allow-truncated --exif" pack odd_turned in_odd --allow-truncated --exif

@@ -120,7 +120,7 @@ check "are right" "$inspect" both --verify
 # ---- refusals: the set stays
 "$ffpack" first -o keep "${fixed[@]}" >/dev/null 2>&1; cp -r keep keep.old
 mkdir -p new/d && cp first/b/img0.png new/d
-refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field;or --new-classes" append keep new
+refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field;--new-classes adds it" append keep new
 refuses "another dtype" 2 "appended samples must be like those of the set: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
 refuses "another size" 2 "keep: has;height=28;wanted;height=24" append keep more --center-crop 24
 refuses "another resize" 2 "size=32;size=33" append keep more --resize 33

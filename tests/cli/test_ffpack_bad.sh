@@ -9,7 +9,7 @@ copy() { rm -rf bad; cp -r "good_$1" bad; }
 # ---- sources
 refuses "a missing source" 74 "nowhere: cannot open" nowhere -o $out
 : >empty
-refuses "an empty file" 65 "empty: is empty;wanted IDX" empty -o $out
+refuses "an empty file" 65 "empty: is empty;wanted a folder" empty -o $out
 printf 'something else entirely' >other
 refuses "a file of no known kind" 65 "other: starts with bytes 73 6f 6d 65" other -o $out
 mkdir hollow

@@ -254,6 +254,7 @@ def splits():
     tap.ok({split: Packed("new/" + split).keys for split in wanted} == wanted, "keys of either split, with its name or without",
            done.stderr)
     tap.ok(report["event"] == "copied" and [s["samples"] for s in report["splits"]] == [4, 5], "  --json", report)
+    tap.ok(report["notes"] == ["train: 2 of its 6 samples left out", "val: 1 of its 6 samples left out"], "  how many were left out", report)
     tap.ok(sorted(os.listdir("new")) == ["train", "val"] and whole("new") is True, "  every byte is right", whole("new"))
     make("copy", "set/val", "-o", "alone", "--not-keys", write("bad", "p/same.png\nval/q/same.png"))
     tap.ok(Packed("alone").keys == [k for k in Packed("set/val").keys if "same" not in k], "one split of them")

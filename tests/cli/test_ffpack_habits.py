@@ -88,6 +88,12 @@ for out in ("deep/er/out", os.path.join(place, "ab/so/lute"), "deep//er/two/"):
 refused("a folder that would be in SOURCE", "the output would lie in the source folder flat", "flat", "-o", "flat/new/er/out")
 tap.ok(sorted(os.listdir("flat")) == ["a", "b"], "which stays as it was")
 
+# ---- append
+
+ffpack("flat", "-o", "grown")
+for option, wanted in (("-o", "OUT comes first: ffpack append OUT SOURCE"), ("--output-dir", "OUT comes first"), ("--workers", "--jobs N"), ("--add-classes", "--new-classes")):
+    refused("append %s: %s" % (option, wanted), wanted, "append", "flat", option, "grown")
+
 # ---- what is no command
 
 for arguments in (["remove", "half", "x"], ["relabel"], ["help"], ["photo", "out"]):

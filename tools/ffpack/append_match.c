@@ -58,11 +58,9 @@ static ff_status map_names(ff_append_target *at, size_t index, const ff_field *o
         if (k == set->class_count && add)
             FF_TRY(ff_metadata_add_class(&at->metadata, index, own->class_name[i], error));
         else if (k == set->class_count)
-            return ff_fail(
-                error, FF_USAGE,
-                "%s: has no class '%s' in its field %s; wanted only existing classes, or "
-                "--new-classes",
-                at->folder, own->class_name[i], set->name);
+            return ff_fail(error, FF_USAGE,
+                           "%s: has no class '%s' in its field %s; --new-classes adds it",
+                           at->folder, own->class_name[i], set->name);
         at->map.to[index][i] = k;
     }
     return FF_OK;

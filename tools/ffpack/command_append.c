@@ -4,6 +4,7 @@
 #include "format/base/progress.h"
 #include "tools/ffpack/append.h"
 #include "tools/ffpack/command.h"
+#include "tools/ffpack/habits.h"
 #include "tools/ffpack/options.h"
 
 #include <stdio.h>
@@ -91,7 +92,8 @@ int ff_command_append(int argc, char **argv) {
                                 .usage = "ffpack append OUT SOURCE [options]",
                                 .summary = summary,
                                 .options = table.option,
-                                .epilogue = epilogue};
+                                .epilogue = epilogue,
+                                .habits = ff_append_habits};
     ff_error error = {0};
     ff_positionals operands;
     ff_append *append = NULL;

@@ -30,3 +30,13 @@ const ff_habit ff_pack_habits[] = {
     {"no-normalize", "here u8 samples keep the raw values: --dtype u8"},
     {0},
 };
+
+const ff_habit ff_append_habits[] = {
+    {"o output out output-dir out-dir dest", "here OUT comes first: ffpack append OUT SOURCE"},
+    {"input data source", "here SOURCE comes second: ffpack append OUT SOURCE"},
+    {"workers num-workers threads num-threads", "here it is --jobs N"},
+    {"q quiet silent no-progress", "here it is --progress none"},
+    {"skip-errors ignore-errors skip-broken skip-corrupt", "here it is --on-error skip"},
+    {"add-classes allow-new-classes", "here it is --new-classes"},
+    {0},
+};

@@ -4,7 +4,8 @@
 
 #include "format/base/habits.h"
 
-/* Ends with an entry of names NULL. */
+/* Of packing, and of `ffpack append`; each ends with an entry of names NULL. */
 extern const ff_habit ff_pack_habits[];
+extern const ff_habit ff_append_habits[];
 
 #endif

@@ -67,7 +67,7 @@ static ff_status measure_unit(measure *state, ff_sampler **sampler, ff_stats *su
         if (!is_counted(state, item)) continue;
         ff_status status = ff_sampler_make(*sampler, item, &sample, error);
         if (status != FF_OK && job->skip && ff_sample_skippable(&sample, status)) continue;
-        FF_TRY(status);
+        FF_TRY(ff_sample_refuse(&sample, status, error));
         ff_sample_count(job->plan, &sample, sums);
     }
     return FF_OK;

@@ -140,7 +140,7 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
             FF_TRY(add_note(packing, to, note, &sample.item, failure.message, error));
             continue;
         }
-        FF_TRY(status);
+        FF_TRY(ff_sample_refuse(&sample, status, error));
         FF_TRY(add_sample(packing, worker, to, item, &sample, error));
         if (to->sums) ff_sample_count(job->plan, &sample, to->sums);
         if (sample.warning)

@@ -354,6 +354,15 @@ bool ff_sample_skippable(const ff_sample *sample, ff_status status) {
     return sample->encoded && (status == FF_BAD_DATA || status == FF_IO);
 }
 
+ff_status ff_sample_refuse(const ff_sample *sample, ff_status status, ff_error *error) {
+    if (status != FF_BAD_DATA || !sample->encoded || !error) return status;
+    const size_t used = strlen(error->message);
+    snprintf(
+        error->message + used, sizeof error->message - used,
+        "; --on-error skip leaves broken images out, and ffpack check SOURCE lists all of them");
+    return status;
+}
+
 void ff_sample_count(const ff_sample_plan *plan, const ff_sample *sample, ff_stats *stats) {
     size_t pixels = (size_t)sample->height * sample->width;
     if (plan->values == FF_VALUES_U16)

@@ -71,6 +71,10 @@ FF_MUST_USE ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_s
 /* Whether a failure concerns only this item, so that --on-error skip may leave it out. */
 bool ff_sample_skippable(const ff_sample *sample, ff_status status);
 
+/* Returns `status`, with what packing without --on-error skip can do about a broken image added to
+ * the message. */
+FF_MUST_USE ff_status ff_sample_refuse(const ff_sample *sample, ff_status status, ff_error *error);
+
 /* Adds the values, u8 or u16, to the sums. */
 void ff_sample_count(const ff_sample_plan *plan, const ff_sample *sample, ff_stats *stats);
 

@@ -28,7 +28,7 @@ static ff_status try_split(const ff_run *run, const ff_source_split *split, trie
         FF_TRY_DONE(ff_sampler_begin(sampler, position, position + 1, error));
         status = ff_sampler_make(sampler, ff_source_item_at(split, position), &sample, error);
         const bool bad = status != FF_OK && ff_sample_skippable(&sample, status);
-        if (!bad || !run->settings->skip) FF_TRY_DONE(status);
+        if (!bad || !run->settings->skip) FF_TRY_DONE(ff_sample_refuse(&sample, status, error));
         bad_here += bad;
     }
     status = FF_OK;

@@ -10,6 +10,7 @@
 #include "tools/ffpack/run.h"
 #include "tools/ffpack/space.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,6 +203,18 @@ static ff_status choose(copy *job, ff_error *error) {
     return check_left(job, error);
 }
 
+/* How many samples the choice leaves out of a split. */
+static ff_status note_left_out(copy *job, const split *at, ff_error *error) {
+    const uint64_t all = ff_dataset_count(at->dataset), count = all - at->choice.count;
+    char *note;
+    if (!count) return FF_OK;
+    FF_TRY(ff_format(&note, error, "%s%s%" PRIu64 " of its %" PRIu64 " samples left out", at->name,
+                     *at->name ? ": " : "", count, all));
+    const ff_status status = ff_names_add(&job->report->notes, note, strlen(note), error);
+    free(note);
+    return status;
+}
+
 static ff_status describe(copy *job, size_t number, ff_error *error) {
     const ff_copy_options *options = job->options;
     split *at = &job->split[number];
@@ -219,6 +232,7 @@ static ff_status describe(copy *job, size_t number, ff_error *error) {
                                &at->transform, error));
     const ff_copy_split work = work_of(job, number);
     FF_TRY(ff_copy_record(&work, error));
+    FF_TRY(note_left_out(job, at, error));
     ff_space_estimate(&job->report->split[number], at->choice.key_bytes, NULL);
     return FF_OK;
 }
