@@ -20,6 +20,25 @@ ff_status ff_library_leave(ffload_loader *loader, ff_status status) {
     return status;
 }
 
+ff_status ff_library_look(ffload_loader *loader, ff_error *error) {
+    FF_TRY(ff_library_check_process(loader->process, "the loader", error));
+    pthread_mutex_lock(&loader->place);
+    return FF_OK;
+}
+
+ff_status ff_library_look_away(ffload_loader *loader, ff_status status) {
+    pthread_mutex_unlock(&loader->place);
+    return status;
+}
+
+/* The batch after the last one given begins at `next`; with `fresh` none was given yet. */
+static void set_place(ffload_loader *loader, ff_loader_position next, bool fresh) {
+    pthread_mutex_lock(&loader->place);
+    loader->next = next;
+    loader->fresh = fresh;
+    pthread_mutex_unlock(&loader->place);
+}
+
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
 ff_loader_info ff_library_info(const ffload_loader *loader) {
@@ -40,11 +59,11 @@ static ff_status start_host(ffload_loader *loader, ff_error *error) {
 
 /* Nothing was given yet from `epoch` and `position` on. */
 static void stand_at(ffload_loader *loader, uint32_t epoch, uint64_t position) {
-    loader->fresh = true;
-    loader->next = (ff_loader_position){.seed = loader->settings.loader.seed,
-                                        .batch = loader->settings.loader.batch,
-                                        .position = position,
-                                        .epoch = epoch};
+    const ff_loader_position next = {.seed = loader->settings.loader.seed,
+                                     .batch = loader->settings.loader.batch,
+                                     .position = position,
+                                     .epoch = epoch};
+    set_place(loader, next, true);
 }
 
 ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
@@ -107,6 +126,7 @@ static ff_status create(ffload_loader **out, ffload_dataset *dataset, const fflo
     FF_TRY(ff_library_check_process(dataset->process, ff_dataset_path(dataset->inner), error));
     FF_TRY(ff_alloc(&loader, 1, sizeof *loader, "a loader", error));
     loader->process = ff_library_process();
+    pthread_mutex_init(&loader->place, NULL);
     const ff_status status = create_all(loader, dataset, options, error);
     if (status == FF_OK) loader->length = ff_library_info(loader).batches_per_epoch;
     if (status != FF_OK) ffload_loader_destroy(&loader);
@@ -146,6 +166,7 @@ void ffload_loader_destroy(ffload_loader **out) {
     ff_library_settings_free(&loader->settings);
     free(loader->json);
     free(loader->state);
+    pthread_mutex_destroy(&loader->place);
     free(loader);
 }
 
@@ -177,8 +198,7 @@ static ff_status next_batch(ffload_loader *loader, ffload_batch **batch, ff_erro
     if (!loader->slot) FF_TRY(ff_loader_acquire(loader->inner, &loader->slot, error));
     if (!loader->slot) return FF_OK;
     FF_TRY(ff_library_batch_create(batch, loader->inner, loader->slot, loader->plan, error));
-    loader->next = loader->slot->next;
-    loader->fresh = false;
+    set_place(loader, loader->slot->next, false);
     ff_loader_release(loader->inner, loader->slot, NULL);
     loader->slot = NULL;
     return FF_OK;
@@ -209,8 +229,7 @@ static const ffload_batch_info *tell(ffload_loader *loader, const ff_batch_info 
 }
 
 static void pass(ffload_loader *loader, const ff_batch_info *info) {
-    loader->next = info->next;
-    loader->fresh = false;
+    set_place(loader, info->next, false);
 }
 
 static ff_status begin(ffload_loader *loader, ff_stream *stream, const ffload_batch_info **info,
@@ -323,7 +342,7 @@ static ff_status fill_stats(const ffload_loader *loader, ffload_stats *stats) {
 int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error) {
     ff_error inner;
     *stats = (ffload_stats){0};
-    ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) status = ff_library_leave(loader, fill_stats(loader, stats));
+    ff_status status = ff_library_look(loader, &inner);
+    if (status == FF_OK) status = ff_library_look_away(loader, fill_stats(loader, stats));
     return ff_library_end(status, &inner, error);
 }

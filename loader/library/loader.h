@@ -6,6 +6,8 @@
 #include "loader/library/dataset.h"
 #include "loader/library/gpu.h"
 
+#include <pthread.h>
+
 struct ffload_loader {
     int process;
     atomic_bool busy;        /* a thread is in a call */
@@ -17,17 +19,23 @@ struct ffload_loader {
     ff_library_gpu gpu;     /* on a GPU: in place of it */
     ffload_batch_info told; /* of the last batch on a GPU */
     ff_slot *slot;          /* acquired, but not given yet: there was no memory; else NULL */
-    bool fresh;             /* no batch was given since it started at `next` */
     uint64_t length;        /* batches per epoch: known without a lock, also in a forked process */
+    pthread_mutex_t place;  /* of what is read while another thread is in a call: */
+    bool fresh;             /* no batch was given since it started at `next` */
     ff_loader_position next;
     char *json, *state; /* texts given; NULL = none */
     ffload_loader *abandoned;
 };
 
-/* The begin and the end of every public function but destroy and interrupt. FF_USAGE in another
- * process, and where another thread is in a call. The end returns `status`. */
+/* The begin and the end of every public function but destroy, interrupt, and those that only look.
+ * FF_USAGE in another process, and where another thread is in a call. The end returns `status`. */
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
 ff_status ff_library_leave(ffload_loader *loader, ff_status status);
+
+/* Of functions that only look, which any thread may call while another is in a call: begins with
+ * the loader's place locked. FF_USAGE in another process, and then nothing is locked. */
+FF_MUST_USE ff_status ff_library_look(ffload_loader *loader, ff_error *error);
+ff_status ff_library_look_away(ffload_loader *loader, ff_status status);
 
 ff_loader_info ff_library_info(const ffload_loader *loader);
 

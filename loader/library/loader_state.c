@@ -69,8 +69,8 @@ static ff_status describe(ffload_loader *loader, const char **out, ff_error *err
 int ffload_loader_describe(ffload_loader *loader, const char **json, ffload_error *error) {
     ff_error inner;
     *json = NULL;
-    ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) status = ff_library_leave(loader, describe(loader, json, &inner));
+    ff_status status = ff_library_look(loader, &inner);
+    if (status == FF_OK) status = ff_library_look_away(loader, describe(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }
 
@@ -131,8 +131,8 @@ static ff_status write_state(ffload_loader *loader, const char **out, ff_error *
 int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error) {
     ff_error inner;
     *json = NULL;
-    ff_status status = ff_library_enter(loader, &inner);
-    if (status == FF_OK) status = ff_library_leave(loader, write_state(loader, json, &inner));
+    ff_status status = ff_library_look(loader, &inner);
+    if (status == FF_OK) status = ff_library_look_away(loader, write_state(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }
 

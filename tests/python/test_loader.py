@@ -259,6 +259,44 @@ tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, epochs=1.5), "ep
        raises(ffload.UsageError, lambda: ffload.Loader(SET, 20).set_epoch(1.0), "whole number"), "numbers of epochs")
 tap.ok((next(iter(ffload.Loader(SET, 20, augment=[])))[0] == next(iter(ffload.Loader(SET, 20)))[0]).all(), "augment=[] is none")
 
+# ---- looked at while a batch is awaited ----
+watched = ffload.Loader(SET, 20, epochs=0, augment="rrc=64", workers=1, samples=True)
+seen, problems, ends = [], [], threading.Event()
+
+
+def look(*_):
+    try:
+        place = watched.state_dict()
+        seen.append((place["epoch"], place["position"]))
+        watched.stats(), watched.describe()
+    except Exception as error:  # noqa: BLE001
+        problems.append(repr(error))
+
+
+def keep_looking():
+    while not ends.is_set():
+        look()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.001)
+
+
+before = signal.signal(signal.SIGUSR1, look)
+thread = threading.Thread(target=keep_looking)
+thread.start()
+places = [(0, 0)]
+for batch in watched:
+    place = watched.state_dict()
+    places.append((place["epoch"], place["position"]))
+    if len(places) > 100 and len(seen) > 100:
+        break
+ends.set()
+thread.join()
+signal.signal(signal.SIGUSR1, before)
+tap.ok(not problems and set(seen) <= set(places) and len(set(seen)) > 5, "state_dict, stats and describe, by another thread and in a signal handler: always the place after some batch",
+       (problems[:3], len(seen), sorted(set(seen) - set(places))[:3]))
+tap.ok(places[:7] == [(0, 0), (0, 20), (0, 40), (0, 60), (0, 80), (1, 0), (1, 20)], "which are these", places[:7])
+watched.close()
+
 # ---- copies and pickles ----
 numbers_of = lambda loader: [n.tolist() for *_, n in loader]  # noqa: E731
 source = ffload.Loader(SET, 20, samples=True, seed=4, augment=["crop=2", "flip"], rank=0, world=1)

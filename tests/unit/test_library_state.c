@@ -260,15 +260,21 @@ static void broken_data(void **state) {
 
 typedef struct asked {
     ffload_loader *loader;
-    int times, ends_at, refused;
+    int times, ends_at, refused, seen;
 } asked;
 
-/* A check: it ends the wait when asked so often. The loader refuses what is called in it. */
+/* A check: it ends the wait when asked so often. It may look at the loader, which refuses other
+ * calls. */
 static int on_check(void *context) {
     asked *told = context;
     ffload_stats stats;
+    const char *state, *about;
     ffload_error why;
-    told->refused += ffload_loader_stats(told->loader, &stats, &why) == FFLOAD_USAGE &&
+    told->seen += ffload_loader_stats(told->loader, &stats, &why) == FFLOAD_OK &&
+                  ffload_loader_describe(told->loader, &about, &why) == FFLOAD_OK &&
+                  ffload_loader_state(told->loader, &state, &why) == FFLOAD_OK &&
+                  strstr(state, "\"position\"") != NULL;
+    told->refused += ffload_loader_seek(told->loader, 0, 0, &why) == FFLOAD_USAGE &&
                      strstr(why.message, "used from two threads at once") != NULL;
     return ++told->times == told->ends_at;
 }
@@ -305,7 +311,7 @@ static void interrupted(void **state) {
         assert_refused(ffload_loader_next(loader, &batch, error), FFLOAD_INTERRUPTED,
                        "interrupted while waiting for a batch");
         assert_null(batch);
-        assert_true(told.times == 2 && told.refused == 2);
+        assert_true(told.times == 2 && told.refused == 2 && told.seen == 2);
         ffload_loader_interrupt(loader); /* nobody waits: the next one */
         assert_refused(ffload_loader_next(loader, &batch, error), FFLOAD_INTERRUPTED, "waiting");
         batch = next(loader);

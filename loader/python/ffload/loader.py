@@ -295,7 +295,8 @@ class Loader:
         self._epoch, self._stands = epoch, True
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the loader is: what is needed to go on with the batch after the last one given. Few small numbers."""
+        """Where the loader is: what is needed to go on with the batch after the last one given. Few small numbers. Signal handlers
+        and other threads may call it at any time, as stats() and describe()."""
         state: Dict[str, Any] = json.loads(self.own.state())
         return state
 

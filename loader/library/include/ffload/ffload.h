@@ -39,9 +39,9 @@
  * pointers and texts belong to the object that they were asked of, and are valid as long as it is.
  *
  * Threads. A dataset may be used by any number of threads. A loader is used by one thread at a time
- * (a second one at the same time gets FFLOAD_USAGE), but for ffload_loader_interrupt. Options are
- * used by one thread at a time. Batches and tensors may be read, exported, released and deleted by
- * any thread.
+ * (a second one at the same time gets FFLOAD_USAGE). Only ffload_loader_interrupt, _length, _state,
+ * _stats and _describe may be called at any time by any thread. Options are used by one thread at a
+ * time. Batches and tensors may be read, exported, released and deleted by any thread.
  *
  * Processes. Threads do not survive a fork: a child may release, close and destroy what it
  * inherited, and read the batches and tensors in host memory that it has; all other calls refuse
@@ -264,7 +264,8 @@ FFLOAD_API int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_
                                   ffload_error *error);
 
 /* Where the loader is, as JSON: what is needed to continue with the batch after the last one given.
- * Valid until the next call of this function or the end of the loader. */
+ * By any thread, also while another one waits for a batch, as ffload_loader_describe and
+ * ffload_loader_stats. Valid until the next call of this function or the end of the loader. */
 FFLOAD_API int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error);
 
 /* Continues there. FFLOAD_USAGE where the text is of other batches, by its seed, order, batch size
