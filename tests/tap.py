@@ -77,10 +77,11 @@ def pillow():
 
 
 def files_of(folder):
-    """{path below the folder: bytes}, without the histories of packed sets, which no two have alike."""
+    """{path below the folder: bytes}, without the histories of packed sets, which no two have alike, and what a killed process left of
+    one."""
     found = {}
     for at, _, names in os.walk(folder):
-        for path in (os.path.join(at, name) for name in names if name != "history.jsonl"):
+        for path in (os.path.join(at, name) for name in names if name not in ("history.jsonl", "history.jsonl.tmp")):
             with open(path, "rb") as file:
                 found[os.path.relpath(path, folder)] = file.read()
     return found

@@ -32,7 +32,8 @@ else
 fi
 for file in "$folder"/lib/*; do
     name=${file##*/}
-    [[ $name = libff_*.so ]] || [ -s "$folder/share/doc/licences/${name%%.so*}" ] || echo "$name"
+    # libjbig is this project's (tools/build/no_jbig.c).
+    [[ $name = libff_*.so || $name = libjbig.so.* ]] || [ -s "$folder/share/doc/licences/${name%%.so*}" ] || echo "$name"
 done | empty "every library has its licence"
 cat "$folder"/share/doc/licences/* | grep -oE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' | sort -u | while read -r text; do
     [ -s "$folder/share/doc/licences/${text##*/}" ] || echo "$text"

@@ -55,12 +55,7 @@ def result(program, options, out):
     done = shell("ffpack", "arrays", "-o", out, *options)
     if done.code:
         return done, None
-    files = {}
-    for root, _, names in os.walk(out):
-        for name in names:
-            with open(os.path.join(root, name), "rb") as file:
-                files[os.path.relpath(os.path.join(root, name), out)] = file.read()
-    return done, files
+    return done, tap.files_of(out)
 
 
 def run(case):
