@@ -36,7 +36,7 @@ typedef enum ff_where_operator {
     FF_WHERE_AT_LEAST,
     FF_WHERE_IN,
     FF_WHERE_LIKE,
-    /* Of the results before. */
+    /* These join the results before them: */
     FF_WHERE_NOT,
     FF_WHERE_AND,
     FF_WHERE_OR,

@@ -111,7 +111,7 @@ typedef struct ff_loader_options {
     const char *const *label;
     size_t label_count;
     bool classes_i64; /* class fields come as i64, not i32 */
-    /* Of class fields: the number that each of the `class_count` classes has in batches, -1 = no
+    /* The number that each of the `class_count` classes of a class field has in batches, -1 = no
      * label; NULL = its own. Must outlive the loader. */
     const int32_t *class_numbers;
     uint32_t class_count;

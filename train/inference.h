@@ -36,8 +36,9 @@ ff_inference_options ff_inference_default_options(void);
 /* What a file of weights says of its net and of the set that it was trained on. */
 typedef struct ff_learned {
     ff_weights_net net;
-    ff_metadata trained;   /* channels 0: the file does not say, as a file of PyTorch's */
-    const ff_field *names; /* the field with the classes, of `trained`; NULL: likewise */
+    ff_metadata trained; /* channels 0: the file does not say, as a file of PyTorch's */
+    const ff_field
+        *names; /* the field of `trained` with the classes; NULL: the file does not say */
 } ff_learned;
 
 /* FF_USAGE, FF_BAD_DATA, FF_IO, FF_NO_MEMORY. The caller frees it, after a failure too. */

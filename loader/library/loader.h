@@ -32,7 +32,7 @@ struct ffload_loader {
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
 ff_status ff_library_leave(ffload_loader *loader, ff_status status);
 
-/* Of functions that only look, which any thread may call while another is in a call: begins with
+/* Begins a function that only looks, which any thread may call while another is in a call: with
  * the loader's place locked. FF_USAGE in another process, and then nothing is locked. */
 FF_MUST_USE ff_status ff_library_look(ffload_loader *loader, ff_error *error);
 ff_status ff_library_look_away(ffload_loader *loader, ff_status status);

@@ -13,7 +13,7 @@
 FF_MUST_USE ff_status ff_like_read(ff_metadata *metadata, const char **kind, const char *path,
                                    ff_error *error);
 
-/* The options that make such samples, but for mean and std, which --stats-from takes. The order in
+/* The options that make such samples, without mean and std, which --stats-from takes. The order in
  * which samples are stored (--shuffle) belongs to one set alone and is left out. The caller frees
  * them, after a failure too. */
 FF_MUST_USE ff_status ff_like_options(ff_recorded *options, const ff_metadata *metadata,

@@ -141,7 +141,7 @@ static void print_pass(const ff_report *report, FILE *out) {
                                                            : "");
 }
 
-/* Of a check that found nothing broken. */
+/* What a check prints that found nothing broken. */
 static void print_checked(const ff_report *report, FILE *out) {
     fprintf(out, "checked %s (%s)\n", report->source, report->kind);
     print_listing(report, out);

@@ -30,7 +30,7 @@ typedef struct ff_images {
 /* Packs the images of `names`, files and folders; `trained`: of the set that `weights` was trained
  * on. FF_USAGE: a packed set among them, no ffpack. FF_BAD_DATA: no image; one in no folder of
  * `classes`; trained on what image files cannot give. FF_IO, also where the temporary folder is
- * full; FF_INTERRUPTED. On failure nothing is left. `images` is empty but for `classes`;
+ * full; FF_INTERRUPTED. On failure nothing is left. `images` holds `classes` alone before;
  * ff_images_free in any case. */
 FF_MUST_USE ff_status ff_images_pack(ff_images *images, const char *const *names, int count,
                                      const ff_metadata *trained, const char *weights,

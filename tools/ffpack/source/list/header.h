@@ -14,7 +14,7 @@
 
 typedef struct ff_list_header {
     bool present;
-    size_t indexes; /* so many columns at the beginning have the numbers of pandas' rows */
+    size_t indexes; /* the number of first columns that count the rows, as pandas writes them */
     size_t path;    /* the column of the images' names */
     size_t split;   /* the column of splits; SIZE_MAX = none */
     size_t label[FF_LIST_CHOSEN_LIMIT]; /* [label_count] the columns of labels, by --columns */
