@@ -140,6 +140,16 @@ for columns, said in (("path=picture,label=better", "flat/table.csv has no colum
                       ("path=4", "has no column '4'"), ("path=0", "has no column '0'"), ("path=image,label=image", "one column has two roles"), ("image", "'image' is neither path=, label= nor split="),
                       ("path=", "'path=' is neither"), ("colour=better", "'colour=better' is neither"), ("label=better,label=better", "one column has two roles")):
     refuses("--columns " + columns, 2, ["--columns", said], "flat/table.csv", "--columns", columns)
+picture = [["picture", "breed"]] + rows
+write("flat/titles.csv", picture)
+for skip in ((), ("--on-error", "skip", "--max-skip", "100%")):
+    refuses("a line of titles is no image, %s" % " ".join(skip), 65, ["flat/titles.csv: line 1: picture is missing, and the line may hold titles; wanted --columns path=picture,label=NAME"],
+            "flat/titles.csv", "--columns", "path=1,label=2", "--label-kind", "class", *skip)
+packs("by its titles", wanted_flat, "flat/titles.csv", "--columns", "path=picture,label=breed", "--label-kind", "class", field="breed")
+write("flat/titles.csv", [["gone.ppm", "breed"]] + rows)
+packs("a missing first image is left out", wanted_flat, "flat/titles.csv", "--label-kind", "class", "--on-error", "skip", "--max-skip", "100%", "--format", "list")
+os.remove("flat/titles.csv")
+os.remove("out.skipped.tsv")
 refuses("--columns and --label", 2, ["--label and label= of --columns exclude each other"], "flat/table.csv", "--columns", "label=better", "--label", "label")
 write("labels.csv", [["picture", "kind", "sort"]] + [row + ["x"] for row in rows])
 refuses("--columns without the path", 2, ["no column of flat/table.csv is called path", "wanted path=NAME, too"], *(write("flat/table.csv", [["picture", "kind"]] + rows) or ["flat/table.csv"]), "--columns", "label=kind")

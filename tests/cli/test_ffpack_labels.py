@@ -225,6 +225,18 @@ packs("names in both", {"a.ppm": "x", "b.ppm": "x", "c.ppm": None}, "two", "--la
 write("n2.csv", "a,1\nb,-1\nc,1\n")
 packs("numbers in both", {"a.ppm": 1, "b.ppm": -1, "c.ppm": 1}, "two", "--labels", "train=n.csv,test=n2.csv", folder="out/test")
 
+# ---- blanks at the ends of images' names -------------------------------------------------------------
+
+make("blank", [" a.ppm", "b .ppm", "in/ c.ppm", "d.ppm"])
+blanks = {" a.ppm": "cat", "b .ppm": "dog", "in/ c.ppm": "cat", "d.ppm": "emu"}
+for name, text in (("paths", " a.ppm,cat\nb .ppm,dog\nin/ c.ppm,cat\nd.ppm,emu\n"), ("names", '" a",cat\n"b ",dog\n" c",cat\n"d",emu\n'),
+                   ("trimmed names", "a.ppm,cat\nb,dog\nc.ppm,cat\nd,emu\n")):
+    write("list.csv", text)
+    packs("blanks at the ends of names: %s" % name, blanks, "blank", "--labels", "list.csv", "--splits", "none")
+make("blank", ["a.ppm"])
+write("list.csv", " a.ppm,cat\nb .ppm,dog\nin/ c.ppm,cat\nd.ppm,emu\n")
+refuses("two images that differ by a blank", 65, ["stands for", "and another image"], "blank", "--labels", "list.csv")
+
 # ---- a first line whose image is missing (P15), further columns (N8) ---------------------------------
 
 wanted = {"%s.ppm" % c: v for c, v in zip("abcd", ("cat", "dog", "cat", "emu"))}
@@ -233,7 +245,7 @@ for name, text in [("first", "zzz.png,aardvark\na,cat\nb,dog\nc,cat\nd,emu\n"), 
     if packs("a line without an image, %s" % name, wanted, "flat", "--labels", "list.csv", says=["list.csv: 1 line names no image (zzz.png)"]):
         tap.ok(fields("out")[0][3] == ["cat", "dog", "emu"], "is no class", fields("out"))
 write("list.csv", "filename,a,b,c\na.ppm,1,0,1\nb.ppm,0,0,1\nc.ppm,0,1,0\nd.ppm,0,0,0\n")
-refuses("several label columns", 2, ["list.csv: has besides the images' names the columns 2 and b, c", "--label TITLE"], "flat", "--labels", "list.csv")
+refuses("several label columns", 2, ["list.csv: has besides the images' names the columns a and b, c", "--label TITLE"], "flat", "--labels", "list.csv")
 packs("--label chooses one", {"%s.ppm" % c: int(c == "c") for c in "abcd"}, "flat", "--labels", "list.csv", "--label", "b", says=["list.csv: names from column filename, classes from column b; not used: column a, c"])
 write("list.csv", "a.ppm,1,7\nb.ppm,0,8\nc.ppm,0,9\nd.ppm,0,9\n")
 refuses("several columns of numbers without a header", 2, ["list.csv: has besides the images' names the columns 2 and 3"], "flat", "--labels", "list.csv")

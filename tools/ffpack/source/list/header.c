@@ -51,19 +51,25 @@ static bool is_index_title(const char *title) {
     return !*title || !strncmp(title, "Unnamed: ", 9);
 }
 
-/* Whether no cell looks like a path or a number, and one besides the paths' names labels or
- * splits. */
-static bool are_titles(const ff_table_row *row, size_t path) {
-    bool titled = false;
+bool ff_list_header_may_be(const ff_table_row *row) {
     for (size_t i = 0; i < row->count; i++) {
         const char *cell = ff_table_cell(row, i);
         size_t bytes = strlen(cell);
         cell = ff_text_trim(cell, &bytes);
         if (strcspn(cell, "./") < bytes || (bytes && strspn(cell, "-+0123456789") >= bytes))
             return false;
-        if (i != path) titled |= IS_WORD(cell, label_words) || is_split(cell);
     }
-    return titled;
+    return true;
+}
+
+/* Whether the cells may be titles, and one besides the paths' names labels or splits. */
+static bool are_titles(const ff_table_row *row, size_t path) {
+    bool titled = false;
+    for (size_t i = 0; i < row->count; i++)
+        if (i != path)
+            titled |=
+                IS_WORD(ff_table_cell(row, i), label_words) || is_split(ff_table_cell(row, i));
+    return titled && ff_list_header_may_be(row);
 }
 
 /* The first column of one of the words; row->count where there is none. */

@@ -29,6 +29,8 @@ ff_list_header ff_list_header_find(const ff_table_row *row, bool names);
 FF_MUST_USE ff_status ff_list_header_choose(ff_list_header *header, const ff_table_row *row,
                                             bool names, const char *columns, const char *file,
                                             ff_error *error);
+/* Whether the row's cells may all be titles: none looks like a path or a number. */
+bool ff_list_header_may_be(const ff_table_row *row);
 /* Whether column `index` may hold labels: neither paths, splits nor an index. */
 bool ff_list_header_is_label(const ff_list_header *header, size_t index);
 /* Whether a column of this title holds the images' classes (label, class, target, ...). */

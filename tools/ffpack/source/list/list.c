@@ -206,7 +206,7 @@ static ff_status add_splits(list *state, ff_error *error) {
 }
 
 /* *bytes of the image file; what is missing is only listed with --on-error skip, then reading it
- * fails. */
+ * fails. A first line of titles is refused all the same: its labels would be classes. */
 static ff_status find_file(const list *state, const ff_table_row *row, uint64_t *bytes,
                            ff_error *error) {
     const char *cell = ff_table_cell(row, state->fields.header.path);
@@ -226,6 +226,11 @@ static ff_status find_file(const list *state, const ff_table_row *row, uint64_t 
     free(file);
     if (there) *bytes = (uint64_t)info.st_size;
     if (there && !S_ISDIR(info.st_mode)) return FF_OK;
+    if (!there && row->line == 1 && ff_list_header_may_be(row))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: line 1: %.200s is missing, and the line may hold titles; wanted "
+                       "--columns path=%.200s,label=NAME, by its titles, or an image of this name",
+                       state->source->path, cell, cell);
     if (state->source->skip) return FF_OK;
     if (!there && reason != ENOENT && reason != ENOTDIR) {
         errno = reason;

@@ -11,8 +11,9 @@
 /* Notes for the summary which columns have the names and classes, and which are not used. */
 static ff_status note_columns(ff_label_list *list, const ff_list_header *header,
                               const ff_table_row *row, ff_error *error) {
-    ff_buffer others = {0}, roles = {0};
+    ff_buffer others = {0}, roles = {0}, title = {0};
     ff_status status;
+    FF_TRY_DONE(ff_list_header_title(&title, header, row, list->class_column, error));
     for (size_t i = 0; i < row->count; i++) {
         if (i == list->class_column || i == header->path) continue;
         if (others.length) FF_TRY_DONE(ff_buffer_add(&others, ", ", 2, error));
@@ -21,15 +22,16 @@ static ff_status note_columns(ff_label_list *list, const ff_list_header *header,
     if (header->present || header->label_count) {
         FF_TRY_DONE(ff_buffer_printf(&roles, error, "names from column "));
         FF_TRY_DONE(ff_list_header_title(&roles, header, row, header->path, error));
-        FF_TRY_DONE(ff_buffer_printf(&roles, error, ", classes from column "));
-        FF_TRY_DONE(ff_list_header_title(&roles, header, row, list->class_column, error));
+        FF_TRY_DONE(ff_buffer_printf(&roles, error, ", classes from column %s", title.bytes));
     }
     list->columns = others.bytes;
     list->roles = roles.bytes;
+    list->class_title = title.bytes;
     return FF_OK;
 done:
     ff_buffer_free(&others);
     ff_buffer_free(&roles);
+    ff_buffer_free(&title);
     return status;
 }
 
@@ -151,8 +153,9 @@ ff_status ff_label_list_read(ff_label_list *list, const char *path, const char *
     return check_same(list, error);
 }
 
-/* The first line of this name, or SIZE_MAX. */
+/* The first line of this name, or SIZE_MAX. Blanks around names do not count, as in take_row. */
 static size_t find_name(const ff_label_list *list, const char *name, size_t bytes) {
+    name = ff_text_trim(name, &bytes);
     size_t low = 0, high = list->name.count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -241,10 +244,10 @@ static ff_status decide(ff_label_list *list, ff_label_kind kind, ff_metadata *la
     if (list->unclear && (!column->named || !list->numbers))
         return ff_fail(
             error, FF_USAGE,
-            "has besides the images' names the columns %zu and %s, and one class is "
+            "has besides the images' names the columns %s and %s, and one class is "
             "wanted; wanted --label TITLE with a header or --columns label=NAME to choose one, or "
             "the list itself as SOURCE to pack all",
-            list->class_column + 1, list->columns);
+            list->class_title, list->columns);
     FF_TRY(for_used(list, ff_list_column_collect, error));
     FF_TRY(ff_list_column_settle(column, error));
     if (column->named && !column->fixed)
@@ -310,6 +313,7 @@ void ff_label_list_free(ff_label_list *list) {
     free(list->path);
     free(list->columns);
     free(list->roles);
+    free(list->class_title);
     ff_names_free(&list->roots);
     ff_names_free(&list->name);
     ff_names_free(&list->klass);

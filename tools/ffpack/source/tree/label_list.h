@@ -23,6 +23,7 @@ typedef struct ff_label_list {
     char *columns;  /* the further columns, "b, c"; NULL = none. Owned */
     char *roles; /* which columns are used, where a header or --columns says it; or NULL. Owned */
     size_t class_column;
+    char *class_title;    /* of that column, or its number. Owned */
     bool chosen;          /* by --label */
     bool unclear;         /* which column has the classes */
     bool numbers;         /* the further columns hold numbers only, as boxes do */
