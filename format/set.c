@@ -168,12 +168,14 @@ ff_status ff_set_check_folder(const char *path, ff_error *error) {
                             : "a packed set is a folder that ffpack wrote");
     }
     if (errno != ENOENT) return ff_fail_errno(error, "%s: cannot stat", path);
-    if (ff_path_exists("%.*s.partial", length, path))
-        return ff_fail(error, FF_IO,
-                       "%s: no such folder, but %.*s.partial is there: its packing was not "
-                       "finished; the same ffpack command continues",
-                       path, length, path);
-    return refuse_missing(path, error);
+    if (!ff_path_exists("%.*s.partial", length, path)) return refuse_missing(path, error);
+    const ff_status status =
+        ff_fail(error, FF_IO,
+                "%s: no such folder, but %.*s.partial is there: its packing was not finished; the "
+                "same ffpack command continues",
+                path, length, path);
+    if (error) error->system_errno = ENOENT;
+    return status;
 }
 
 ff_status ff_set_refuse(const char *path, ff_error *error) {

@@ -163,6 +163,8 @@ done = fftrain("--resume", "stopped", "--quiet")
 tap.ok(done.returncode == 2 and "the run is complete" in done.stderr, "a run that is complete", done.stderr)
 os.makedirs("automatic/checkpoints")  # as of a run that was killed before it started
 open("automatic/log.jsonl", "w").close()
+with open("automatic/recipe.txt.tmp", "w") as file:  # and while it wrote the recipe
+    file.write("data = ")
 automatic = [*COMMON, "--out", "automatic", "--resume", "auto"]
 done = fftrain(*automatic, "--epochs", 2)
 tap.ok(done.returncode == 0 and "goes on" not in done.stderr, "--resume auto begins a run where there is none", done.stderr)

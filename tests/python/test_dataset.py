@@ -94,7 +94,7 @@ def same_samples(found, numbers):
 
 rng = numpy.random.default_rng(3)
 mask = rng.random(100) < 0.2
-for index in (slice(3, 9), slice(None, None, -7), slice(95, 200), [4, 4, -1], (7, 2), range(0, 100, 33), rng.permutation(100)[:9], numpy.array([], int), mask, mask.tolist()):
+for index in (slice(3, 9), slice(None, None, -7), slice(95, 200), [4, 4, -1], (7, 2), range(0, 100, 33), rng.permutation(100)[:9], numpy.array([], int), mask, mask.tolist(), list(mask), [numpy.array(one) for one in (3, 5)]):
     tap.ok(same_samples(numbered[index], numpy.arange(100)[list(index) if isinstance(index, (tuple, range)) else index].tolist()), "dataset[%s]" % repr(index)[:40].replace("\n", " "))
 for one in (numpy.int64(3), numpy.uint8(3), numpy.array(3)):
     tap.ok(same_samples([numbered[one]], [3]) and numbered.keys[one] == numbered.keys[3] and (numpy.asarray(numbered.view(one)) == each[3][0]).all(), "an index of type %s" % type(one).__name__)
@@ -103,6 +103,18 @@ for wrong, kind in ((1.5, TypeError), ("3", TypeError), ([1.5], TypeError), ([Tr
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(os.path.dirname(plain.path)), "holds one split; name ", "train"), "a folder of splits names them")
 tap.ok(raises(FileNotFoundError, lambda: ffload.Dataset(os.path.join(plain.path, "train")), "is a set without splits, name that"), "a split of a set without splits")
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(PLACE)) and raises(FileNotFoundError, lambda: ffload.Dataset("/nowhere/at/all"), "no such folder: '/nowhere/at/all'"), "a path that is no set")
+colon = os.path.join(PLACE, "a: b", "set: 1")
+shutil.copytree(plain.path, colon)
+os.mkdir(os.path.join(PLACE, "a: b", "later.partial"))
+[shard] = [os.path.join(colon, name) for name in os.listdir(colon) if name.endswith(".ffs")]
+for path, broken in ((os.path.join(PLACE, "a: b", "none: 2"), lambda: None), (os.path.join(PLACE, "a: b", "later"), lambda: None), (shard, lambda: os.remove(shard))):
+    broken()
+    try:
+        ffload.Dataset(colon if path == shard else path)[0]
+        found = None
+    except OSError as error:
+        found = type(error), error.errno, error.filename
+    tap.ok(found == (FileNotFoundError, 2, path), "an OSError has its file's whole name: %s" % os.path.basename(path), found)
 tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(plain.path, verify="never"), "never") and
        raises(ffload.UsageError, lambda: ffload.Dataset(plain.path, as_="pandas"), "pandas"), "an argument that is none")
 tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(os.path.join(PLACE, "of-u8", "train")).view(0)), "no view of a compressed set")

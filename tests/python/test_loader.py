@@ -248,12 +248,16 @@ else:
 for words, wanted in ((dict(batch_size=4, rank=0, world=8), "batch_size: of 4 samples some of the 8 ranks get none"),
                       (dict(batch_size=8, rank=0, world=8, augment="mixup"), "mixup and cutmix need two for each"),
                       (dict(batch_size=30, rank=0, world=4, last_batch="keep"), "the last batch of an epoch has 10 samples and leaves rank 3 of 4 without any"),
-                      (dict(batch_size=200, rank=0, world=2), 'wanted last_batch="pad", or another')):
+                      (dict(batch_size=200, rank=0, world=2), 'wanted last_batch="pad", or another'),
+                      (dict(batch_size=32, rank=0, world=2, last_batch="pad", cuts=8), "has 4 samples, of which ranks would get 1 to 2 parts; wanted last_batch=\"drop\" or another"),
+                      (dict(batch_size=80, rank=0, world=2, last_batch="keep", cuts=2), "leaves rank 1 of 2 without any"),
+                      (dict(batch_size=72, rank=0, world=2, last_batch="pad", cuts=2), "ranks would get 1 to 2 parts")):
     tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, **words), wanted), "refused: %s" % words)
 for words in (dict(batch_size=8, world=8), dict(batch_size=30, world=4, last_batch="pad"), dict(batch_size=35, world=8, last_batch="drop"), dict(batch_size=21, world=8, last_batch="pad"),
+              dict(batch_size=64, world=2, last_batch="keep", cuts=1), dict(batch_size=52, world=2, last_batch="keep", cuts=2), dict(batch_size=32, world=2, last_batch="pad", cuts=4),
               dict(batch_size=32, world=2, last_batch="drop", augment="mixup"), dict(batch_size=60, world=2, last_batch="keep"), dict(batch_size=16, world=8, augment="mixup")):
     rows = [[len(batch[0]) for batch in ffload.Loader(SET, rank=rank, **words)] for rank in range(words["world"])]
-    tap.ok(min(map(min, rows)) > 0, "every rank has rows in every batch: %s" % words, rows)
+    tap.ok(min(map(min, rows)) > 0 and len(set(map(len, rows))) == 1, "every rank has rows in every batch, and as many batches: %s" % words, rows)
 tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, epochs=1.5), "epochs=1.5: it is a whole number") and
        raises(ffload.UsageError, lambda: ffload.Loader(SET, 20).set_epoch(2 ** 32), "epoch=4294967296: it is from 0 to 4294967295") and
        raises(ffload.UsageError, lambda: ffload.Loader(SET, 20).set_epoch(1.0), "whole number"), "numbers of epochs")
@@ -324,6 +328,22 @@ with open(os.path.join(PLACE, "spawned.py"), "w") as file:
     file.write(code)
 found = subprocess.run([sys.executable, os.path.join(PLACE, "spawned.py"), SET], env=dict(os.environ, PYTHONPATH=FOLDER), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 tap.ok(found.stdout == "True\n", "a loader is an argument of a spawned process", found.stdout + found.stderr)
+
+# ---- a copy in a process without a rank; a refusal that stays ----
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+unranked = ffload.Loader(SET, 30, last_batch="keep")
+os.environ.update(TORCHRUN)
+ranked = ffload.Loader(SET, 20, samples=True)
+again = pickle.loads(pickle.dumps(ranked))
+tap.ok(numbers_of(again) == numbers_of(ffload.Loader(SET, 20, samples=True, rank=1, world=2)), "a copy in a process of the rank has the rank's rows")
+tap.ok(all(raises(ffload.UsageError, lambda: next(iter(unranked)), "leaves rank 1 of 2 without any") for _ in range(2)), "what an iteration refuses the next one refuses")
+kept = pickle.dumps(ranked)
+for name in TORCHRUN:
+    del os.environ[name]
+tap.ok(all(raises(ffload.UsageError, lambda: next(iter(pickle.loads(one))), "a copy of the one of rank 1 of 2, but this process has no rank") for one in (kept, pickle.dumps(pickle.loads(kept)))),
+       "a copy in a process without a rank is refused")
+tap.ok(numbers_of(pickle.loads(pickle.dumps(ffload.Loader(SET, 20, samples=True, rank=1, world=2)))) == numbers_of(ffload.Loader(SET, 20, samples=True, rank=1, world=2)), "one that was given its rank has the rank's rows anywhere")
+del unranked, ranked, again
 
 # ---- array libraries ----
 KINDS = "import sys\nif sys.argv[2] != '-': __import__(sys.argv[2])\nimport ffload\nimages, labels = next(iter(ffload.Loader(sys.argv[1], 16)))\nprint(type(images).__module__.split('.')[0], type(images).__name__, type(labels).__name__)"

@@ -52,11 +52,16 @@ static ff_status make_numbered(ff_run_folder *folder, const char *name, ff_error
     return ff_fail(error, FF_USAGE, FF_RUN_FOLDERS "/%s-*: there are too many", name);
 }
 
-/* Removes what is left of a run that was killed before it started: nothing that has a byte. */
+/* Removes what is left of a run that was killed before it started: an empty log, a recipe that was
+ * not whole yet. */
 static void clear_unstarted(const ff_run_folder *folder) {
     struct stat log;
+    char *recipe = NULL;
     if (stat(folder->log, &log) == 0 && log.st_size == 0) unlink(folder->log);
     rmdir(folder->checkpoints);
+    if (ff_path_join(&recipe, folder->path, FF_RUN_RECIPE_FILE FF_TMP_SUFFIX, NULL) == FF_OK)
+        unlink(recipe);
+    free(recipe);
 }
 
 /* What an existing folder holds: FF_OK where it is empty. */

@@ -16,6 +16,18 @@ static PyObject *type_of(int status) {
     }
 }
 
+/* Where the path ends at the beginning of a message: a path may have ": " in it, so the words that
+ * come after one are looked for. NULL: there is no ": ". */
+static const char *end_of_path(const char *message) {
+    static const char *const words[] = {": cannot ", ": offset ", ": no such folder"};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *found = strstr(message, words[i]);
+        if (found && (!first || found < first)) first = found;
+    }
+    return first ? first : strstr(message, ": ");
+}
+
 /* OSError(errno, reason, path), which is a FileNotFoundError, a PermissionError, ... by its errno.
  * The message is the path, ": " and the reason. */
 static void raise_system(const ffload_error *error, const char *colon) {
@@ -30,7 +42,7 @@ static void raise_system(const ffload_error *error, const char *colon) {
 }
 
 PyObject *ff_python_raise(const ffload_error *error) {
-    const char *colon = strstr(error->message, ": ");
+    const char *colon = end_of_path(error->message);
     if (error->status == FFLOAD_INTERRUPTED && PyErr_Occurred()) return NULL;
     if (error->status == FFLOAD_IO && error->system_errno && colon) {
         raise_system(error, colon);

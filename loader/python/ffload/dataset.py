@@ -150,7 +150,9 @@ class Dataset:
 
     def _chosen(self, index: Iterable[Any]) -> List[SupportsIndex]:
         """The numbers of an array or a list; of a mask those that it marks."""
-        numbers: List[SupportsIndex] = index.tolist() if hasattr(index, "tolist") else list(index)
+        numbers: List[Any] = index.tolist() if hasattr(index, "tolist") else list(index)
+        # A boolean of NumPy or PyTorch in a list becomes one of Python's.
+        numbers = [number.item() if getattr(number, "shape", None) == () else number for number in numbers]
         booleans = sum(isinstance(number, bool) for number in numbers)
         if not booleans:
             return numbers

@@ -123,6 +123,7 @@ class Loader:
         # Those given, or found when the loader is made and again when an iteration begins.
         self._given = given is not None
         self._ranks = given or ranks.found_early()
+        self._source_ranks = (0, 1)  # of a copy: those of the loader that it was made from
         self._last_batch, self._label, self._samples = last_batch, label, samples
         self._open()
         # Where the next iteration begins, and whether the library's loader stands there.
@@ -134,12 +135,12 @@ class Loader:
     def __getstate__(self) -> Dict[str, Any]:
         """Its arguments, and where it is: a copy, and a loader from a pickle, are loaders of their own that begin there."""
         return {"arguments": dict(self._arguments, path=self.dataset), "state": self.state_dict(), "epoch": self._epoch,
-                "stands": self._stands}
+                "stands": self._stands, "ranks": self._ranks if self._ranks[1] > 1 else self._source_ranks}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(**state["arguments"])  # type: ignore[misc]
         self.load_state_dict(state["state"])
-        self._epoch, self._stands = state["epoch"], state["stands"]
+        self._epoch, self._stands, self._source_ranks = state["epoch"], state["stands"], state["ranks"]
 
     def _open(self) -> None:
         """The library's loader, of this process's rows."""
@@ -154,15 +155,24 @@ class Loader:
                              self._last_batch == "pad", self._samples)
 
     def _check_last(self) -> None:
-        """A batch without a row on some rank would end a training there: the mean of no losses is NaN."""
-        world, batch, count = self._ranks[1], self._about["batch_size"], len(self.dataset)
+        """A batch without a row on some rank would end a training there: the mean of no losses is NaN. One of fewer parts there
+        than elsewhere would leave the other ranks waiting."""
+        world, batch, count, cuts = self._ranks[1], self._about["batch_size"], len(self.dataset), int(self._options["cuts"])
         left = count % batch
-        begins = batch * (world - 1) // world & (-2 if "mix" in (tensor["name"] for tensor in self._about["tensors"]) else -1)
-        if not 0 < left <= begins or self._last_batch == "pad" or (self._last_batch == "drop" and count >= batch):
+        if not left or (self._last_batch == "drop" and count >= batch):
             return
-        raise UsageError("last_batch=%r: the last batch of an epoch has %d samples and leaves rank %d of %d without any; wanted "
-                         "last_batch=\"pad\"%s, or another batch_size" % (self._last_batch, left, world - 1, world,
-                                                                       "" if count < batch else " or \"drop\""))
+        even = -2 if "mix" in (tensor["name"] for tensor in self._about["tensors"]) else -1
+        begins = [batch * rank // world & even for rank in range(world)] + [batch]
+        wanted = "" if count < batch else " or \"drop\""
+        if left <= begins[-2] and self._last_batch != "pad":
+            raise UsageError("last_batch=%r: the last batch of an epoch has %d samples and leaves rank %d of %d without any; wanted "
+                             "last_batch=\"pad\"%s, or another batch_size" % (self._last_batch, left, world - 1, world, wanted))
+        # Parts with rows of each rank; the last batch has at least one, of padding.
+        parts = [max(1, min(cuts, -((begin - left) * cuts // (end - begin)))) for begin, end in zip(begins, begins[1:])]
+        if min(parts) < max(parts):
+            raise UsageError("last_batch=%r, cuts=%d: the last batch of an epoch has %d samples, of which ranks would get %d to %d "
+                             "parts; wanted %sanother batch_size" % (self._last_batch, cuts, left, min(parts), max(parts),
+                                                                   "last_batch=\"drop\" or " * (count >= batch)))
 
     def _find_ranks(self) -> None:
         """When an iteration begins: a loader that was made before torch.distributed was initialized takes the rows of the rank
@@ -170,15 +180,22 @@ class Loader:
         if self._given:
             return
         now = ranks.found()
+        if now[1] == 1 and self._source_ranks[1] > 1:
+            raise UsageError("this loader is a copy of the one of rank %d of %d, but this process has no rank; give rank= and "
+                             "world= where the loader is made" % self._source_ranks)
         if now == self._ranks:
             return
         if self._began is not None:
             raise UsageError("this process is rank %d of %d now, and was rank %d of %d in the loader's first iteration; give "
                              "rank= and world=, or make another loader" % (*now, *self._ranks))
-        state = self.own.state()
+        state, before = self.own.state(), self._ranks
         self.own.close()
         self._ranks = now
-        self._open()
+        try:
+            self._open()
+        except UsageError:
+            self._ranks = before  # so that the next iteration is refused, too
+            raise
         self.own.restore(state)
 
     # ---- iterating ----------------------------------------------------------------------------
