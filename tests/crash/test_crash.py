@@ -3,6 +3,7 @@ what was not synced. Each state must be: no set, a whole set, or one that the sa
 same bytes; a shard that was committed stays; after exit 0 the set is there. Then each fsync is removed from
 the record in turn, and the same check must find a wrong state. TAP."""
 import hashlib
+import json
 import os
 import random
 import shutil
@@ -42,6 +43,24 @@ def write_tree(root, tree):
             os.makedirs(os.path.dirname(full), exist_ok=True)
             with open(full, "wb") as file:
                 file.write(tree[path])
+
+
+def commands_of(folder):
+    """{split: the commands in its history, None for a line that is none}."""
+    found = {}
+    for split in ("train", "test"):
+        path = f"{folder}/{split}/history.jsonl"
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                found[split] = [command_of(line) for line in file.read().split(b"\n")[:-1]]
+    return found
+
+
+def command_of(line):
+    try:
+        return json.loads(line)["command"]
+    except (ValueError, KeyError):
+        return None
 
 
 class Scenario:
@@ -227,6 +246,9 @@ class Append(Scenario):
 
     def judge(self, root, finished):
         found = files_of(f"{root}/out") if os.path.exists(f"{root}/out") else {}
+        for split, commands in commands_of(f"{root}/out").items():
+            if commands != ["pack", "append"] and (finished or commands != ["pack"]):
+                return f"the history of {split} has {commands}"
         if found == self.expected:
             return None
         if finished:
