@@ -25,7 +25,7 @@ static void compare_set(const ff_inference_given *out, const ff_inference *own) 
 typedef struct evaluated {
     const char *data;
     const ff_inference *own;
-    const ff_images *images; /* none: a packed set was ff_inference_given */
+    const ff_images *images; /* none: a packed set was given */
     ff_evaluation found;
 } evaluated;
 
