@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NAME_BYTES = 64 };
 
@@ -67,6 +68,12 @@ done:
     return status;
 }
 
+/* A folder that has the name of a recipe is not meant. */
+static bool may_be_file(const char *given) {
+    struct stat info;
+    return stat(given, &info) == 0 && (strchr(given, '/') || !S_ISDIR(info.st_mode));
+}
+
 ff_status ff_recipe_find(char **path, const char *given, ff_error *error) {
     char *folder, *sought;
     struct dirent **files = NULL;
@@ -77,7 +84,7 @@ ff_status ff_recipe_find(char **path, const char *given, ff_error *error) {
     FF_TRY(find_folder(&folder, &sought, error));
     if (folder && !strchr(given, '/') && ff_path_exists("%s/%s.txt", folder, given)) {
         status = ff_format(path, error, "%s/%s.txt", folder, given);
-    } else if (ff_path_exists("%s", given)) {
+    } else if (may_be_file(given)) {
         status = ff_format(path, error, "%s", given);
     } else {
         if (folder) count = scandir(folder, &files, NULL, alphasort);

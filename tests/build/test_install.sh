@@ -24,9 +24,9 @@ result $? "all can read it, and run the programs"
         clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
         clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$said" 2>&1
 result $? "all three run from there, fftrain with a recipe"
-mkdir -p "$scratch/copied/programs" "$scratch/moved"
+mkdir -p "$scratch/copied/programs" "$scratch/moved" "$scratch/foreign/quickstart" # a folder of a recipe's name
 cp "$here"/bin/* "$scratch/copied/programs/"
-fails() { clean "$scratch/copied/programs/$1" "${@:2}" >"$said" 2>&1; [ $? = 1 ]; }
+fails() { (cd "$scratch/foreign" && clean "$scratch/copied/programs/$1" "${@:2}" >"$said" 2>&1); [ $? = 1 ]; }
 fails fftrain --data "$scratch/set" --recipe quickstart && [ "$(wc -l <"$said")" = 1 ] &&
     grep -qF "fftrain: --recipe: 'quickstart' is unknown, and fftrain's recipe files are missing: neither $scratch/copied/programs/share/ffpack/recipes nor $scratch/copied/share/ffpack/recipes exists; copy share from where fftrain was built or installed, or use make install or make bundle; the recipes without files are smallnet, " "$said"
 result $? "fftrain copied without share says which files are missing, where they were looked for, and what to do"
