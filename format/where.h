@@ -59,7 +59,7 @@ typedef struct ff_where_value {
 
 typedef struct ff_where_step {
     ff_where_operator is;
-    /* Of a comparison: */
+    /* A comparison has: */
     size_t at, name_bytes; /* its name, in the expression */
     bool quoted_name;
     size_t value, value_count;
