@@ -112,8 +112,8 @@ FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *data
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
-/* For callers that read shards themselves, ahead of a reader (loader/ahead/): the bytes of a shard
- * that hold a sample. */
+/* For callers that read shards themselves, ahead of a reader (loader/host/ahead/): the bytes of a
+ * shard that hold a sample. */
 typedef struct ff_extent {
     uint64_t offset, bytes;      /* in the file: its slot, or its frame in a compressed shard */
     uint64_t slots, slots_bytes; /* in the payload: the frame's slots; else as in the file */

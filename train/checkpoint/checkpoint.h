@@ -16,7 +16,7 @@
 #include "format/safetensors.h"
 #include "format/trained.h"
 #include "train/checkpoint/state.h"
-#include "train/model.h"
+#include "train/net/model.h"
 
 #define FF_CHECKPOINT_STATE_FILE "state.safetensors"
 

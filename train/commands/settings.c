@@ -1,9 +1,9 @@
 #include "train/commands/settings.h"
 
-#include "train/comm/predict.h"
+#include "train/commands/habits.h"
 #include "train/debug/hashes.h"
-#include "train/events/step_points.h"
-#include "train/habits.h"
+#include "train/predict/predict.h"
+#include "train/report/events/step_points.h"
 
 #include <stdlib.h>
 #include <string.h>

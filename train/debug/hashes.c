@@ -7,9 +7,9 @@
 #include "format/checksum.h"
 #include "train/debug/hash_log.h"
 
-#include "train/ops/ops.h"
-#include "train/origin.h"
-#include "train/run_step.h"
+#include "train/net/ops/ops.h"
+#include "train/trainer/origin.h"
+#include "train/trainer/run_step.h"
 
 #include <errno.h>
 #include <fcntl.h>

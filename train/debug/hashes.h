@@ -20,7 +20,7 @@
 #define FF_TRAIN_DEBUG_HASHES_H
 
 #include "train/debug/probe.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 typedef struct ff_hashes ff_hashes;
 

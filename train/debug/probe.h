@@ -10,7 +10,7 @@
 #ifndef FF_TRAIN_DEBUG_PROBE_H
 #define FF_TRAIN_DEBUG_PROBE_H
 
-#include "train/plan.h"
+#include "train/net/plan.h"
 
 enum { FF_PROBE_NAME = 512 };
 

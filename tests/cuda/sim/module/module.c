@@ -13,8 +13,8 @@
 #include "loader/device/host.h"
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/cuda/sim/library_plain.h"
-#include "train/cuda/compute.h"
-#include "train/cuda/exports.h"
+#include "train/compute/cuda/compute.h"
+#include "train/compute/cuda/exports.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
