@@ -239,7 +239,7 @@ asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## every test under ThreadSanitizer
 	@$(MAKE) --no-print-directory test LENGTH=all $(SAME_SETTINGS) BUILD=build/tsan SANITIZE=thread
 
-lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses, stale faults
+lint: ## formatting, rooms, headers compiled alone, cppcheck, functions that no program uses, stale faults
 	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh
 
 quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it

@@ -1,4 +1,14 @@
-/* Opens and reads a packed split: mapped, never parsed.
+/* Room format, floor 1: the files of a packed dataset, written, read and verified.
+ *
+ * FORMAT.md is the specification. metadata.h holds what a set records of itself; layout.h and
+ * dtype.h say how a sample lies in memory. writer.h makes shards and the index, block by block
+ * (block.h), each renamed into place when it is whole (output.h). This header opens a split and
+ * finds a sample in its mapping; a compressed shard is read by frames. verify.h reads everything
+ * once and compares every checksum.
+ *
+ * May include format/base.
+ *
+ * Opens and reads a packed split: mapped, never parsed.
  *
  * Opening costs O(shards): header, section table, metadata and sizes are checked; shards are
  * mapped on first use. Index blocks of 64 KiB are checked on first touch, samples once per process

@@ -1,4 +1,14 @@
-/* Batches made by the device's kernels in fixed device buffers, from which a recorded training step
+/* Room loader/gpu, floor 6: batches made by a device's kernels.
+ *
+ * placement.c chooses where the set stays: whole in device memory (resident.c), or streamed from
+ * the host's ring. batch_jobs.c prepares the memory and arguments of the launches for one size of
+ * batch, batch_augment.c those of samples that are resampled, jittered or mixed. This header puts
+ * both together: prepare, enqueue, finish, so that a recorded step reads its batch from fixed
+ * buffers. batch_give.c copies a batch into a consumer's memory; batch_rates.c times the stages.
+ *
+ * May include format, loader/augment, loader/cuda, loader/device, loader/host, loader/rates.
+ *
+ * Batches made by the device's kernels in fixed device buffers, from which a recorded training step
  * reads its input.
  *
  *     ff_batches_options options = {.loader = ff_loader_defaults(), ...};

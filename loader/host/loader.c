@@ -1,3 +1,5 @@
+#include "loader/host/loader.h"
+
 #include "loader/device/absent.h"
 #include "loader/device/host.h"
 #include "loader/host/ring.h"

@@ -1,6 +1,4 @@
-#include "loader/sequence/sequence.h"
-
-#include "loader/host/loader.h"
+#include "loader/host/options.h"
 
 #include <inttypes.h>
 

@@ -10,8 +10,11 @@
 
 #include "format/base/thread.h"
 #include "loader/host/ahead/warm.h"
+#include "loader/host/blocks.h"
 #include "loader/host/gather.h"
 #include "loader/host/reading.h"
+
+typedef struct ff_loader ff_loader; /* loader.h */
 
 typedef enum ff_ring_state {
     FF_RING_FREE,

@@ -6,7 +6,8 @@
 #include "loader/augment/finish.h"
 #include "loader/augment/host.h"
 #include "loader/host/ahead/budget.h"
-#include "loader/host/loader.h"
+#include "loader/host/options.h"
+#include "loader/host/slot.h"
 #include "loader/sequence/sequence.h"
 
 typedef struct ff_loader_settings ff_loader_settings;

@@ -1,4 +1,12 @@
-/* The rate of each stage of the data path alone, for finding the bottleneck.
+/* Room loader/rates, floor 5: how fast each stage of the data path is alone.
+ *
+ * This header times a loader's stages one by one: storage, gather, copy, augment. measure.c reads
+ * the disk as a run would, for a second, to promise a rate before the run begins. Nothing here is
+ * on the path of a batch.
+ *
+ * May include format, loader/host.
+ *
+ * The rate of each stage of the data path alone, for finding the bottleneck.
  *
  *   storage  samples located, read and checked in place, in the run's order (compressed ones are
  *            decompressed)

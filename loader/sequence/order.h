@@ -1,4 +1,13 @@
-/* In which order an epoch visits the samples: a pure function of (seed, epoch, position), with no
+/* Room loader/sequence, floor 2: which samples a batch holds, as arithmetic.
+ *
+ * philox.h draws random numbers from a key, with no state. This header maps a position of an epoch
+ * to a sample. sequence.h maps the number of a batch to its epoch, its position and its rows in a
+ * share. All of it is integers, one source for the host and for kernels, so a position is found at
+ * once, on any device, by any number of ranks.
+ *
+ * May include format.
+ *
+ * In which order an epoch visits the samples: a pure function of (seed, epoch, position), with no
  * table and no memory, one source for host (C11) and CUDA C.
  *
  * The permutation. Positions [0, n) are numbers of b = bit length of n - 1 bits, split into a low

@@ -53,16 +53,4 @@ FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t num
     return batch;
 }
 
-#ifndef __CUDACC__
-#include "format/base/status.h"
-
-struct ff_dataset;
-struct ff_loader_options;
-
-/* The sequence of the batches of a loader with these options. FF_USAGE: a batch of no or too many
- * samples, a position beyond the last sample, an invalid share or cut. */
-FF_MUST_USE ff_status ff_sequence_init(ff_sequence *sequence, struct ff_dataset *dataset,
-                                       const struct ff_loader_options *options, ff_error *error);
-#endif
-
 #endif

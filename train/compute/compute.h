@@ -1,4 +1,14 @@
-/* The compute table: everything that a training step computes, as function pointers; filled by the
+/* Room train/compute, floor 7: the arithmetic of a training step, as one table of functions.
+ *
+ * arguments.h describes tensors and the arguments of each entry; this header is the table.
+ * memory.c is what all tables do alike: memory, copies, waiting. precision.h names the precisions;
+ * control.h is the state that a step keeps on the device. norm_ranks.h and optimizers/ hold
+ * formulas that host and kernels share, one optimizer a file. vector.h is the CPU's vectors, for
+ * cpu/ and the optimizers. The tables themselves are the rooms cpu/ and cuda/.
+ *
+ * May include format, loader/device, loader/sequence.
+ *
+ * The compute table: everything that a training step computes, as function pointers; filled by the
  * plain loops (cpu/reference.c: the reference), oneDNN with fused kernels (cpu/onednn.c) and CUDA
  * (cuda/compute.c). plan.c decides what runs when and in which memory; the table only computes.
  *

@@ -1,4 +1,12 @@
-/* The work of a training step on a GPU, counted from its plan: bytes read and written in device
+/* Room train/cost, floor 10: how long a step should take on a GPU, and how long its parts take.
+ *
+ * This header sums up the bytes and operations of each part of a step; count.c and update.c are a
+ * compute table that counts instead of computing. profile.c measures the same parts on a device,
+ * so that each row has an estimate and a time.
+ *
+ * May include format, loader/augment, train/machine, train/net, train/step.
+ *
+ * The work of a training step on a GPU, counted from its plan: bytes read and written in device
  * memory, floating-point operations, and nodes (kernels and copies). With a GPU's limits (card.h)
  * this estimates how long each part should take, so that a measurement (profile.h) shows which part
  * is too slow. Nothing is run, and no GPU is needed.

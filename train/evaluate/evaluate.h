@@ -1,4 +1,13 @@
-/* Loss and accuracy of a model over a whole set, each sample counted exactly once. */
+/* Room train/evaluate, floor 10: what a model is worth on a set.
+ *
+ * This header computes the logits of every sample once and counts them in a tally: loss, accuracy,
+ * classes, confusion, the worst samples (tally.c), alone or over all ranks. inference.c opens a
+ * set and a file of weights as training would, for the commands that evaluate and predict.
+ *
+ * May include format, train/checkpoint, train/comm/job, train/compute, train/machine, train/net,
+ * train/sets, train/step.
+ *
+ * Loss and accuracy of a model over a whole set, each sample counted exactly once. */
 #ifndef FF_TRAIN_EVALUATE_H
 #define FF_TRAIN_EVALUATE_H
 

@@ -1,4 +1,14 @@
-/* Where a run computes: the CPU, or a GPU through the CUDA module. Holds the module and the device,
+/* Room train/machine, floor 9: the computer that a run uses.
+ *
+ * This header opens the CPU or a GPU, with its rank's place in a job, and holds the module and the
+ * device until the end. card.c says how fast a GPU can be at best; tuning.c collects how engines
+ * were chosen and shows progress meanwhile. planned_device.c stands in for a GPU that this machine
+ * does not have, from its description.
+ *
+ * May include format, loader/cuda, loader/device, train/comm/job, train/compute,
+ * train/compute/cuda, train/net.
+ *
+ * Where a run computes: the CPU, or a GPU through the CUDA module. Holds the module and the device,
  * on which a model and its batches are made. One thread at a time. */
 #ifndef FF_TRAIN_MACHINE_H
 #define FF_TRAIN_MACHINE_H

@@ -1,4 +1,14 @@
-/* A model ready to train: its graph, parameters and plans. Trainers, evaluation and checkpoints use
+/* Room train/net, floor 8: nets: layers, parameters, and the plan by which they are computed.
+ *
+ * models/ builds a graph, a net a file, from the layers of graph.h; ops/ has each layer's shapes,
+ * forward and backward, a layer a file. store.c holds the parameters in one block per role
+ * (initial.c draws them, groups.c divides them for optimizers, average.c and whitening.c are two
+ * things done to them). plan.c makes a graph ready for one size of batch: plan_fuse.c joins
+ * layers, plan_memory.c lays out memory, plan_run.c runs. This header is what the rooms above use.
+ *
+ * May include format, loader/device, loader/host, loader/sequence, train/compute.
+ *
+ * A model ready to train: its graph, parameters and plans. Trainers, evaluation and checkpoints use
  * this header; graph.h and compute.h are below it.
  *
  * Life: ff_model_create builds the graph, plans it for `batch` (shapes, memory, algorithms) and
@@ -133,6 +143,16 @@ typedef struct ff_parameter {
 /* In the order of torch's state_dict. */
 int ff_model_parameter_count(const ff_model *model);
 const ff_parameter *ff_model_parameter(const ff_model *model, int index);
+/* Bytes of the largest parameter. */
+static inline uint64_t ff_model_largest_bytes(const ff_model *model) {
+    uint64_t most = 0;
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        const uint64_t bytes = p->count * ff_dtype_bytes(p->dtype);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
 /* -1 where there is none. */
 int ff_model_find(const ff_model *model, const char *name);
 /* The layer of the logits: "fc"; its parameters are named after it. */

@@ -1,4 +1,13 @@
-/* fftrain --dry-run --world N --net NAME: how long a step takes on N devices like this one
+/* Room train/predict, floor 12: what a run would do on more or other machines.
+ *
+ * trainer_cost.c has the estimated and measured times of a trainer's step. predict.c computes from
+ * them the time of a step on N ranks over a network; this header prints it for --world. balance.c
+ * uses measured speeds to share a batch among unequal ranks.
+ *
+ * May include format, train/comm/job, train/cost, train/machine, train/net, train/step,
+ * train/trainer.
+ *
+ * fftrain --dry-run --world N --net NAME: how long a step takes on N devices like this one
  * (comm/predict.h), from the times of a rank's micro-batch: measured here, or, for a planned GPU,
  * estimated from its limits (cost.h). */
 #ifndef FF_TRAIN_WORLD_H

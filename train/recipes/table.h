@@ -1,4 +1,12 @@
-/* Recipes: the defaults with which a model trains well, one row each. --recipe names a row; without
+/* Room train/recipes, floor 8: how a model is trained well, where nothing else is asked.
+ *
+ * This header is the table of defaults, a row for each model or use. The files of options beside
+ * it (NAME.txt) are recipes that --recipe names or that users write; files.c finds them.
+ * schedule.h has the learning rate over a run, a formula a row.
+ *
+ * May include format, loader/augment, train/compute.
+ *
+ * Recipes: the defaults with which a model trains well, one row each. --recipe names a row; without
  * it the model's first row is used. Pure. */
 #ifndef FF_TRAIN_RECIPE_TABLE_H
 #define FF_TRAIN_RECIPE_TABLE_H

@@ -1,4 +1,15 @@
-/* The reports of a run: the progress line on stderr, a table line per epoch and the closing
+/* Room train/report, floor 13: everything that a run tells people and programs while it trains.
+ *
+ * This header writes the progress line, the table and the log. summary.c prints the run before its
+ * first step, bottleneck.c says what it waited for. record.c keeps what is not the log:
+ * TensorBoard's events (events/), the evaluation in numbers (tally_json.c) and in pictures
+ * (sheets.c), and the page report.html (page/), made from the log of one run or of several.
+ * json_log.c appends a line at a time.
+ *
+ * May include format, loader/cuda, loader/draw, loader/rates, train/checkpoint, train/net,
+ * train/predict, train/trainer.
+ *
+ * The reports of a run: the progress line on stderr, a table line per epoch and the closing
  * sentences on the given stream, and JSON lines (one object per line, each one write with O_APPEND,
  * so that several runs may share a file; numbers that JSON cannot represent are the strings "NaN",
  * "Infinity" and "-Infinity"; null = no evaluation).

@@ -1,4 +1,14 @@
-/* A training run: epochs of steps, with evaluations and reports. */
+/* Room train/run, floor 15: a whole training run.
+ *
+ * session.c holds the folder, finds the checkpoint from which the run resumes and the options that
+ * it may change. This header trains: warm-up, epochs of steps, an evaluation, a line of the
+ * report, until the end or a signal. saves.c decides when to write a checkpoint, ranks.c lets the
+ * ranks agree between epochs. diagnose.c runs the stages alone and says which one is slow.
+ *
+ * May include format, train/checkpoint, train/compute, train/debug, train/evaluate, train/net,
+ * train/predict, train/report, train/trainer.
+ *
+ * A training run: epochs of steps, with evaluations and reports. */
 #ifndef FF_TRAIN_RUN_H
 #define FF_TRAIN_RUN_H
 

@@ -1,4 +1,12 @@
-/* The packed sets of a run: which folders --data and --val mean, whether they can be trained on,
+/* Room train/sets, floor 7: the packed sets that a run trains and evaluates on.
+ *
+ * This header opens the folders of --data and --val and refuses sets that cannot be trained on.
+ * agreement.c compares two sets: size, normalization and classes must fit. class_weights.c weighs
+ * the loss by class; sizes.c reads --sizes, which lets images grow during a run.
+ *
+ * May include format, loader/augment.
+ *
+ * The packed sets of a run: which folders --data and --val mean, whether they can be trained on,
  * and whether they agree with each other. */
 #ifndef FF_TRAIN_SPLITS_H
 #define FF_TRAIN_SPLITS_H

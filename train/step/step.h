@@ -1,4 +1,15 @@
-/* Asynchronous training steps: a step is enqueued and the host continues; its outcome (loss,
+/* Room train/step, floor 9: one training step after another, without waiting.
+ *
+ * feed.c has the next batch ready, from the host's loader or made on the device. The host enqueues
+ * a step as a list of segments (segments.c), which a GPU records once and replays: gradients, then
+ * the update (update.c). With several ranks reducer.c adds gradients over the ranks while the
+ * backward pass continues. The outcome of a step arrives later, through a ring in device memory
+ * (outcome_ring.c); step_timer.c measures some of the steps.
+ *
+ * May include format, loader/device, loader/gpu, loader/rates, train/comm/collective,
+ * train/compute, train/net.
+ *
+ * Asynchronous training steps: a step is enqueued and the host continues; its outcome (loss,
  * counts, skipped or not) arrives some steps later, in order.
  *
  * A step is a list of segments (segments.h): the gradients [batch, forward, backward] and the

@@ -4,7 +4,6 @@
 #include "loader/device/absent.h"
 #include "train/checkpoint/capture.h"
 #include "train/comm/job/shares.h"
-#include "train/debug/hashes.h"
 #include "train/trainer/trainer.h"
 
 #include <inttypes.h>
@@ -49,7 +48,8 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
     needs->host_bytes += most.pinned + ff_feed_describe(trainer->train_feed).loader.order_bytes +
                          ahead_bytes(trainer->train_feed) + ahead_bytes(trainer->val_feed);
     if (trainer->options->checkpoints)
-        needs->host_bytes += ff_capture_bytes(trainer->model) + ff_hashes_bytes(trainer->model);
+        needs->host_bytes +=
+            ff_capture_bytes(trainer->model) + ff_model_largest_bytes(trainer->model);
     if (trainer->counted) {
         needs->host_bytes += most.device;
         return FF_OK;

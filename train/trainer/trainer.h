@@ -1,4 +1,16 @@
-/* A run, assembled from options: opens and checks the sets, fills in defaults, and builds the
+/* Room train/trainer, floor 11: a run made from its options, complete before the first step.
+ *
+ * trainer.c opens the sets and resolves what was not given, updates.c the optimizers and learning
+ * rates of groups (groups.c is their option), batches.c how batches are cut among ranks and
+ * micro-batches. parts.c then builds the model, its plans, the feeds and the step. needs.c counts
+ * the memory that they take, before they are built on a real device, and chooses --batch auto;
+ * promise.c asks the disk. origin.c writes down where the numbers of a run come from. warm_up.c
+ * and run_step.c make the first steps and each further one.
+ *
+ * May include format, loader/device, loader/host, loader/rates, train/checkpoint, train/comm/job,
+ * train/compute, train/evaluate, train/machine, train/net, train/recipes, train/sets, train/step.
+ *
+ * A run, assembled from options: opens and checks the sets, fills in defaults, and builds the
  * model, its plans, the loaders and the schedule. Every reason to refuse a run is found here,
  * before the first step. */
 #ifndef FF_TRAIN_TRAINER_H

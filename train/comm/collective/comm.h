@@ -1,4 +1,15 @@
-/* Communicators: collectives among the ranks of a job, enqueued on streams. A rank is a process
+/* Room train/comm/collective, floor 7: sums and copies among the ranks of a job.
+ *
+ * This header is the table of a communicator. host.c is what all communicators of the host share,
+ * over one exchange of messages; sum.c fixes the order of additions. Below it: threads.c for
+ * replicas in a process (threads_staged.c on one GPU), shared.c for processes of a machine,
+ * network.c over TCP, processes.c for both together, mpi.c under MPI's launchers (mpi_module.c is
+ * the one file that is linked with MPI). nccl.c is for GPUs. A barrier ends with the first failure
+ * of any rank.
+ *
+ * May include format, loader/cuda, loader/device.
+ *
+ * Communicators: collectives among the ranks of a job, enqueued on streams. A rank is a process
  * with a device, or one of the replicas of --dp, each of which is a thread with a device.
  *
  * Implementations: threads of one process, processes (shared memory on a machine, TCP between

@@ -1,7 +1,7 @@
 #include "train/comm/job/job.h"
 
 #include "loader/device/host.h"
-#include "loader/host/loader.h"
+#include "loader/host/options.h"
 #include "train/comm/collective/mpi.h"
 #include "train/comm/collective/processes.h"
 #include "train/comm/collective/threads.h"

@@ -1,4 +1,16 @@
-/* A job: the ranks that train one model together, each with a device and a share of every batch,
+/* Room train/comm/job, floor 8: the ranks of a job: who they are, where, and how they hear of each
+ * other.
+ *
+ * ranks.c reads what a launcher says of this process (node_list.c reads SLURM's lists); launch.c
+ * starts the ranks of --ranks, replicas.c the threads of --dp. The channel connects all ranks to
+ * rank 0 and carries what is not on the way of a step: agreement, heartbeats, failures
+ * (channel_tcp.c between processes, channel_threads.c within one). shares.c divides a batch among
+ * ranks of different speed. This header joins it: a rank meets the others, connects the
+ * communicator, and concludes.
+ *
+ * May include format, loader/device, loader/host, train/comm/collective.
+ *
+ * A job: the ranks that train one model together, each with a device and a share of every batch,
  * and what this rank has to reach the others. Alone, a run has no job (NULL).
  *
  * Thread rule: one thread, that of the rank. */

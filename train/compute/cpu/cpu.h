@@ -1,4 +1,13 @@
-/* The implementations of the compute table on the CPU, and the kernels they share. */
+/* Room train/compute/cpu, floor 8: the compute table on the CPU.
+ *
+ * cpu.c lists the tables of this build and opens one by name. reference.c has plain loops, which
+ * are the reference of every other table and kernel. onednn.c takes convolutions and products from
+ * oneDNN (2.x or 3.x: onednn_version.h) and the rest from kernels over blocked activations:
+ * fused_norm.c, fused_pool.c, gelu.h. update.c applies an optimizer to a span of parameters.
+ *
+ * May include format, loader/device, loader/sequence, train/compute.
+ *
+ * The implementations of the compute table on the CPU, and the kernels they share. */
 #ifndef FF_TRAIN_CPU_H
 #define FF_TRAIN_CPU_H
 

@@ -1,4 +1,15 @@
-/* The compute table on a GPU: own kernels (kernels/kernels.h), the library's convolutions and
+/* Room train/compute/cuda, floor 8: the compute table on a GPU.
+ *
+ * compute.c and its neighbours turn each entry into launches: kernels/ are ours, library.h is what
+ * NVIDIA's libraries do for us, cudnn/ implements it inside the CUDA module. A convolution has
+ * many engines: planner.c asks for one, engine_choice.c takes the cached one (engine_cache.c,
+ * plan_cache.c) or the fastest (timed_choice.c, engine_timer.c). exports.c is what the module
+ * shows the trainer.
+ *
+ * May include format, loader/cuda, loader/device, loader/sequence, train/comm/collective,
+ * train/compute.
+ *
+ * The compute table on a GPU: own kernels (kernels/kernels.h), the library's convolutions and
  * matrix products (library.h), memory and streams of a device table. Plain C without CUDA headers:
  * the module passes CUDA's own; tests pass the simulated kernels, the plain library and the
  * asynchronous host device.

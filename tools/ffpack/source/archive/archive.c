@@ -1,11 +1,11 @@
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/archive_name.h"
-#include "tools/ffpack/source/archive_range.h"
+#include "tools/ffpack/source/archive/name.h"
+#include "tools/ffpack/source/archive/range.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/archive_range.h"
+#include "tools/ffpack/source/archive/range.h"
 
 #include "format/base/read.h"
 

@@ -4,7 +4,7 @@
  * Nested: members that are tars themselves are entered, as in ImageNet's train archive; their
  * members are named "INNER/NAME", INNER without its ".tar".
  * Names keep the bytes that the archive has: in zips and pax headers libarchive would compose their
- * Unicode (archive_name.h).
+ * Unicode (name.h).
  * Refused (FF_BAD_DATA): absolute names, names with a component "..", names with a zero byte or
  * above FF_KEY_LIMIT_BYTES, encrypted members, sparse members, and more than FF_ARCHIVE_RATIO
  * unpacked bytes for each packed one (after the first FF_ARCHIVE_FREE_BYTES).

@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/archive_name.h"
+#include "tools/ffpack/source/archive/name.h"
 
 #include "format/base/bytes.h"
 #include "format/base/read.h"
