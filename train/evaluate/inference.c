@@ -178,7 +178,9 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
                              ff_error *error) {
     const uint64_t count = ff_dataset_count(own->set);
     const uint64_t batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
-    const ff_machine_options machine = {.device = options->device, .tune_seconds = -1};
+    const ff_machine_options machine = {.device = options->device,
+                                        .tune_seconds = options->tune_seconds,
+                                        .compile_nothing = options->tune_seconds == 0};
     FF_TRY(ff_machine_open(&own->machine, &machine, error));
     ff_model_options model = ff_weights_net_model(&own->net);
     model.threads = (int)options->threads;

@@ -26,6 +26,7 @@ typedef struct ff_inference_options {
     bool made;    /* the set was packed for this file, with its numbers of classes as labels: it is
                      not compared with what the file says */
     const char *device;
+    double tune_seconds; /* of machine.h; 0: engines are neither timed nor compiled */
     int64_t batch, threads;
     bool quiet;
 } ff_inference_options;

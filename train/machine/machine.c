@@ -60,6 +60,7 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_op
         .bytes_per_ns = 2e-6 * properties.memory_clock_khz * properties.memory_bus_bits / 8,
         .cache_folder = machine->cache_folder,
         .timing_seconds = options->tune_seconds,
+        .compile_nothing = options->compile_nothing,
         .no_fold = options->no_fold,
     };
     if (tuning) {

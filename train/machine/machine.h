@@ -32,6 +32,7 @@ typedef struct ff_machine_options {
                            first where a rank sees no other */
     const char *plan_cache; /* the folder of plans; NULL = ff_plan_cache_folder's */
     double tune_seconds;    /* as in ff_cuda_options; negative = the default */
+    bool compile_nothing;   /* as in ff_library_options */
     bool no_fold;
     bool verbose;      /* ff_machine_text has the whole reason why there is no GPU, not only its
                           beginning */

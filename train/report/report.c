@@ -166,8 +166,7 @@ ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_best_
                           ff_error *error) {
     ff_error failure = {0};
     report->trainer = trainer;
-    ff_step_points_begin(&report->points, report->points_every, trainer->batches,
-                         trainer->options->first_step);
+    ff_step_points_begin(&report->points, report->points_every, trainer->batches);
     report->evaluates = trainer->val_plan != NULL;
     report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
     FF_TRY(write_log(report, start_object(trainer, best_by), error));
@@ -201,11 +200,13 @@ static json_t *with_gpu(json_t *object, const ff_epoch *epoch) {
     return object;
 }
 
-void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch) {
+void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch,
+                           ff_step_clock clock) {
     snprintf(report->description, sizeof report->description, "epoch %" PRIu32 "/%" PRIu32, epoch,
              trainer->epochs);
     ff_progress_begin(&report->progress, report->description, "samples",
                       trainer->train_count - (uint64_t)trainer->dropped, report->table == NULL);
+    ff_step_points_begin_epoch(&report->points, clock);
 }
 
 static void write_point(ff_report *report, const ff_step_point *point) {
@@ -225,16 +226,22 @@ static void write_point(ff_report *report, const ff_step_point *point) {
                      &ignored);
 }
 
-void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
-                    uint64_t elapsed_ns) {
-    char note[80];
+void ff_report_outcomes(ff_report *report, const ff_outcome *outcomes, uint32_t count,
+                        ff_step_clock clock) {
     ff_step_point point;
+    ff_step_points_arrive(&report->points, count, clock);
+    for (uint32_t i = 0; i < count; i++)
+        if (ff_step_points_add(&report->points, &outcomes[i],
+                               ff_trainer_samples(report->trainer, outcomes[i].step), &point))
+            write_point(report, &point);
+}
+
+void ff_report_step(ff_report *report, const ff_epoch_sums *sums, ff_step_clock clock) {
+    char note[80];
     const double loss = sums->count ? sums->loss_sum / (double)sums->count : 0;
-    double share = elapsed_ns ? 100 * (double)wait_ns / (double)elapsed_ns : 0;
+    const double share = clock.elapsed > 0 ? 100 * clock.waited / clock.elapsed : 0;
     snprintf(note, sizeof note, "loss %.4f, data wait %.1f %%", loss, share);
     ff_progress_update(&report->progress, sums->samples, note);
-    if (ff_step_points_add(&report->points, steps, sums, wait_ns, elapsed_ns, &point))
-        write_point(report, &point);
 }
 
 void ff_report_end_steps(ff_report *report) {

@@ -6,8 +6,8 @@
  * (sheets.c), and the page report.html (page/), made from the log of one run or of several.
  * json_log.c appends a line at a time.
  *
- * May include format, loader/cuda, loader/draw, loader/rates, train/checkpoint, train/net,
- * train/predict, train/trainer.
+ * May include format, loader/cuda, loader/draw, loader/rates, train/checkpoint, train/compute,
+ * train/net, train/predict, train/trainer.
  *
  * The reports of a run: the progress line on stderr, a table line per epoch and the closing
  * sentences on the given stream, and JSON lines (one object per line, each one write with O_APPEND,
@@ -41,6 +41,7 @@
 
 #include "loader/cuda/nvml.h"
 #include "train/checkpoint/patience.h"
+#include "train/report/events/step_points.h"
 #include "train/trainer/trainer.h"
 
 #include <stdio.h>
@@ -99,11 +100,14 @@ void ff_report_destroy(ff_report **report);
 FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
                                       ff_best_by best_by, ff_error *error);
 
-/* The progress line, and points within the epoch. steps: of the run so far; sums, wait_ns and
- * elapsed_ns: of the epoch so far. */
-void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch);
-void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
-                    uint64_t elapsed_ns);
+/* The progress line, and points within the epoch. sums and clock: of the epoch so far. */
+void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch,
+                           ff_step_clock clock);
+/* After a step is enqueued. */
+void ff_report_step(ff_report *report, const ff_epoch_sums *sums, ff_step_clock clock);
+/* Outcomes that have arrived, each once, in the order of their steps. */
+void ff_report_outcomes(ff_report *report, const ff_outcome *outcomes, uint32_t count,
+                        ff_step_clock clock);
 void ff_report_end_steps(ff_report *report);
 
 /* FF_IO where the log cannot be written: at once, not at the end of a long run. */

@@ -44,6 +44,13 @@ static double rate_of(const ff_trainer *trainer, uint64_t step) {
     return ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, step);
 }
 
+/* Time of the epoch's training so far. */
+static ff_step_clock clock_of(const running *run) {
+    const ff_epoch_sums *sums = &run->state.epoch;
+    return (ff_step_clock){.elapsed = (double)(sums->train_ns + ff_now_ns() - run->began_ns),
+                           .waited = (double)(sums->wait_ns + run->asked_ns)};
+}
+
 /* Adds the outcomes that have arrived; with `wait`, all of them. */
 static ff_status collect(running *run, bool wait, ff_error *error) {
     ff_trainer *trainer = run->trainer;
@@ -53,6 +60,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
         uint32_t count;
         FF_TRY(ff_step_outcomes(trainer->step, wait, &outcomes, &count, error));
         if (!count) return FF_OK;
+        ff_report_outcomes(run->report, outcomes, count, clock_of(run));
         for (uint32_t i = 0; i < count; i++) {
             const ff_outcome *one = &outcomes[i];
             if (one->bad_sample >= 0)
@@ -172,7 +180,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
     ff_epoch_sums *sums = &run->state.epoch;
     run->began_ns = ff_now_ns();
     run->asked_ns = 0;
-    ff_report_begin_epoch(run->report, trainer, epoch + 1);
+    ff_report_begin_epoch(run->report, trainer, epoch + 1, clock_of(run));
     for (uint64_t batch = run->state.totals.steps - epoch * trainer->batches;
          batch < trainer->batches; batch++) {
         FF_TRY(ff_stop_check(&run->stop, trainer, run->state.totals.steps, error));
@@ -180,8 +188,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         tell_note(run);
         FF_TRY(collect(run, false, error));
         FF_TRY(expect_waits(run, error));
-        ff_report_step(run->report, run->state.totals.steps, sums, sums->wait_ns + run->asked_ns,
-                       sums->train_ns + ff_now_ns() - run->began_ns);
+        ff_report_step(run->report, sums, clock_of(run));
         if (batch + 1 == trainer->batches ||
             !ff_saves_due_after_step(&run->saves, run->state.totals.steps))
             continue;

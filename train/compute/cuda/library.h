@@ -198,8 +198,9 @@ typedef struct ff_library_options {
     /* With device_json and a cache folder: every engine that a GPU would time and would have to
      * compile first is compiled and cached, in its first configuration. */
     bool compile_ahead;
-    /* With device_json: an engine that would have to be compiled is chosen only where a plain
-     * convolution has no other, so that planning takes no time; fused graphs then have none. */
+    /* An engine that would have to be compiled, and is not in the cache, is chosen only where a
+     * plain convolution has no other, so that planning takes no time; fused graphs then have none.
+     */
     bool compile_nothing;
     /* Folder of the plan cache; NULL = no cache. */
     const char *cache_folder;
