@@ -1,7 +1,7 @@
-/* Batch norm on the device: statistics, then an elementwise pass with the add and the activation;
- * backward the same way: sums, then an elementwise pass. Formulas: ff_norm and ff_norm_backward in
- * train/compute/arguments.h. Per-channel arrays are zero in padding channels; gamma NULL: 1
- * everywhere, a frozen scale; running_mean NULL: no running statistics.
+/* Batch norm on the device. Forward: statistics, then an elementwise pass with the add and the
+ * activation. Backward: sums, then an elementwise pass. Formulas: ff_norm and ff_norm_backward in
+ * train/compute/arguments.h. Per-channel arrays are zero in padding channels. gamma NULL: 1
+ * everywhere, a frozen scale. running_mean NULL: no running statistics.
  *
  * Statistics are merged from per-thread shifted sums by Chan's formula (Chan, Golub, LeVeque 1979),
  * in f32 within a block and f64 between blocks. Bytes below: A = one array of rows * channels
@@ -15,9 +15,10 @@
 extern "C" {
 #endif
 
-/* Bytes of a mask, which apply writes with ReLU and the backward pass reads instead of y, which has
- * sixteen times as many bytes: bit i of byte v is 1 where element i of the array's 16-byte vector v
- * had z > 0 before the ReLU. NULL = no mask: z is computed again from x, or y is read. */
+/* Bytes of a mask. apply writes the mask with ReLU, and the backward pass reads the mask instead of
+ * y, which has sixteen times as many bytes. Bit i of byte v is 1 if element i of the array's
+ * 16-byte vector v had z > 0 before the ReLU. NULL = no mask: z is computed again from x, or y is
+ * read. */
 static inline size_t ff_cuda_norm_mask(ff_dtype dtype, const ff_tensor *shape) {
     return ff_tensor_count(shape) / (dtype == FF_F32 ? 4 : 8);
 }
@@ -29,8 +30,8 @@ int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm, voi
  * held running statistics. Memory traffic is negligible. */
 int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 
-/* Where norm->ranks, both end with what this rank tells; this is the rest, from what all have told.
- */
+/* With norm->ranks, both functions above end with what this rank sends; ff_cuda_norm_join computes
+ * the rest from what all ranks have sent. */
 int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
 
 /* y with mean and inv_std (training), or with the running statistics. Reads A (2 A with a
@@ -38,9 +39,9 @@ int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
  */
 int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *norm, bool training);
 
-/* scale = gamma * inv_std and shift = beta - mean * scale of the batch (training), or of the
- * running statistics, of the queue's dtype, [channels]: for a convolution with the norm folded into
- * it. */
+/* scale = gamma * inv_std and shift = beta - mean * scale, [channels], of the queue's dtype, from
+ * the statistics of the batch (training) or the running statistics: for a convolution with a folded
+ * norm. */
 int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bool training,
                              void *scale, void *shift);
 
