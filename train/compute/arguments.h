@@ -157,8 +157,7 @@ typedef struct ff_dropout {
 typedef struct ff_loss {
     int n, classes;
     double smoothing;
-    double divisor;             /* of the gradient; 0 = the divisor of the mean, 1 = the gradient of
-                                 * the sum */
+    double divisor;             /* of the gradient; 0 = that of the mean, 1 = of the sum */
     int stride;                 /* elements from one row to the next, in logits and gradient */
     const float *logits;        /* [n][stride], f32 for any dtype of activations */
     const void *labels;         /* [n] */

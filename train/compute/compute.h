@@ -59,8 +59,7 @@ typedef struct ff_conv_shape {
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
     bool statistics;     /* asks for sums from the forward pass, if it can compute them */
-    bool fold;           /* asks to fold a batch norm into the convolution (ff_fold), if that is
-                          * possible */
+    bool fold;           /* asks to fold a batch norm into it (ff_fold), if possible */
     bool frozen;         /* the weights are not trained: backward_weights gets no dw, only dbias */
     /* dw is zero before the first call and nothing else writes it: elements that are always zero
      * need not be written again */
@@ -79,8 +78,7 @@ static inline bool ff_conv_is_depthwise(const ff_conv_shape *s) {
 typedef struct ff_conv {
     ff_conv_shape shape;
     size_t weight_count;  /* elements of the held weights, padding included */
-    size_t scratch_bytes; /* of every call; the caller's device memory, shared by all
-                           * convolutions */
+    size_t scratch_bytes; /* of every call; the caller's device memory, shared by all */
     bool statistics;      /* conv_forward_fused can compute sums */
     bool adds_bias;       /* its own kernel adds the bias, without a second kernel */
     bool folded;          /* conv_forward_fused and fold_backward are its only passes */
@@ -94,8 +92,7 @@ typedef struct ff_fold {
     ff_norm norm;          /* no residual; y is not written */
     void *scale, *shift;   /* [padded channels] of the compute's dtype */
     float *dgamma, *dbeta; /* both trained */
-    float *factors;        /* [3][padded channels]: fold_backward writes them, fold_finish reads
-                            * them */
+    float *factors;        /* [3][padded channels]: fold_backward writes, fold_finish reads */
 } ff_fold;
 
 /* A row of weights makes one output from all elements of the input in memory order, padding
@@ -159,8 +156,7 @@ typedef struct ff_compute ff_compute;
 typedef struct ff_compute_options {
     int threads;            /* of the CPU, >= 1 */
     ff_precision precision; /* CPU tables refuse all but F32 */
-    bool deterministic;     /* only deterministic algorithms, not chosen by timing; CPU tables are
-                             * always deterministic */
+    bool deterministic;     /* only deterministic algorithms, not timed ones; CPU tables always */
     /* These divide the tuning time: the number of the net's convolutions, identical ones counted
      * once, and of those that follow a norm with ReLU; 0 = unknown. */
     int convolutions, foldable;
@@ -195,9 +191,9 @@ typedef struct ff_compute_ops {
     int (*input_block)(const ff_compute *compute, int channels);
     int (*row_block)(const ff_compute *compute, int channels);
     /* Optional: input_block may depend on the convolutions that read the images. This entry chooses
-     * input_block from all of them, before any is made; the choice stays until the next call. count
-     * 0: other layers read the images, too, and input_block is one that every entry accepts. The
-     * shapes' input.block is ignored. May plan convolutions, and time them. */
+     * it from all of them, before any is made, until the next call. count 0: other layers read the
+     * images, too, and input_block is one that every entry accepts. The shapes' input.block is
+     * ignored. May plan convolutions, and time them. */
     ff_status (*choose_input_block)(ff_compute *compute, const ff_conv_shape *shapes, int count,
                                     ff_error *error);
 
@@ -300,12 +296,11 @@ typedef struct ff_compute_ops {
     void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
     void (*update_run)(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
-    /* required if a step is more than one batch: several micro-batches, or ranks. The gradients of
-     * a micro-batch are of a mean over its samples that count. sum_gradients adds them, weighted by
-     * the number of those samples, and the update divides the sum by the samples of the whole
-     * batch. After it, outcome_add adds the micro-batch's outcome, in the ring, to the step's
-     * outcome; `first`: the first of a step. outcome_join makes the step's outcome from the
-     * outcomes of `count` ranks. */
+    /* required if a step is more than one batch: several micro-batches, or ranks. A micro-batch's
+     * gradients are of a mean over its samples that count. sum_gradients adds them, weighted by the
+     * number of those samples; the update divides by the samples of the whole batch. outcome_add
+     * then adds the micro-batch's outcome, in the ring, to the step's; `first`: the first of a
+     * step. outcome_join makes the step's outcome from the outcomes of `count` ranks. */
     void (*sum_gradients)(ff_compute *compute, const ff_gradient_sum *sum);
     void (*outcome_add)(ff_compute *compute, ff_prepared_update *update, bool first,
                         ff_outcome *ring, uint32_t ring_size);
@@ -351,8 +346,7 @@ struct ff_compute {
     ff_device *device;    /* of all memory passed to entries */
     ff_stream *stream;    /* in which entries run; the compute's own */
     ff_device *owned;     /* the device, if the compute made it; else NULL */
-    void *staging;        /* pinned, for ff_compute_write and ff_compute_read; NULL on unified
-                           * devices */
+    void *staging;        /* pinned, for ff_compute_write and _read; NULL on unified devices */
     ff_error failure;     /* the first one; failure.status FF_OK = no failure yet */
     char description[96]; /* "onednn 2.6.3, avx512_core" */
     size_t update_bytes;  /* scratch of the prepared updates, if the table counts it */

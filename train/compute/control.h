@@ -29,11 +29,10 @@ typedef struct ff_control {
 typedef struct ff_outcome {
     uint64_t step;
     double loss_sum; /* over the samples that count, not scaled */
-    double weight;   /* the divisor of the mean loss: the count, or the sum of the labels' class
+    double weight;   /* divisor of the mean loss: the count, or the sum of the labels' class
                       * weights */
     int64_t count, correct;
-    int32_t bad_sample;  /* the first sample whose label is outside [-1, classes); -1 = no such
-                          * sample */
+    int32_t bad_sample;  /* the first whose label is outside [-1, classes); -1 = no such sample */
     int32_t non_finite;  /* 1: loss or gradients were not finite and the update was skipped */
     float loss_scale;    /* used by the step */
     float learning_rate; /* of the first group */

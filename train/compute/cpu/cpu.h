@@ -40,8 +40,8 @@ void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const 
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
 
-/* A batch norm's forward pass: takes a channel's statistics over this rank's batch, and sends them
- * if there are norm->ranks; the statistics of all ranks are joined later. */
+/* A batch norm's forward pass. ff_norm_take takes a channel's statistics over this rank's batch,
+ * and sends them if there are norm->ranks; ff_norm_join then joins the statistics of all ranks. */
 void ff_norm_take(const ff_norm *norm, int c, ff_norm_moments own);
 void ff_norm_join(ff_compute *compute, const ff_norm *norm);
 

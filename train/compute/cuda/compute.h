@@ -66,8 +66,7 @@ typedef struct ff_cuda_compute {
     void *gemm_workspace; /* of the library */
     bool planning;        /* without a device */
     bool timed;           /* the library may time its engines */
-    bool ahead;           /* nothing is timed here, but the engines that a GPU will time are
-                           * planned */
+    bool ahead;           /* nothing is timed here; what a GPU will time is planned */
     bool tried;           /* what is being planned is not part of the plan, so it is not reported */
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;

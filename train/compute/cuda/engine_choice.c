@@ -147,8 +147,7 @@ typedef struct timing {
     const ff_cudnn_candidate **order; /* in the order of ff_choose */
     ff_cudnn_plan *plans;             /* of the candidates that were built */
     int prepared;                     /* the current candidate; -1 = no candidate */
-    double compiled_late; /* seconds of compiling engines that are in the cache but could not be
-                           * loaded */
+    double compiled_late; /* seconds, for engines in the cache that could not be loaded */
     ff_cudnn_run run;
 } timing;
 

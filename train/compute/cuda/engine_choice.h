@@ -28,8 +28,7 @@ typedef struct ff_engine_chooser {
     ff_choice_budget budget;
     struct ff_engine_timer *timer;    /* NULL until something is timed */
     bool ahead;                       /* options->compile_ahead, if possible */
-    char no_driver[256];              /* without a GPU: why no driver can be opened; "" = a driver
-                                       * can be opened */
+    char no_driver[256];              /* without a GPU: why no driver opens; "" = one opens */
     bool told_no_driver, told_failed; /* reported once each */
 } ff_engine_chooser;
 

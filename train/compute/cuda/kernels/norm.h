@@ -50,13 +50,13 @@ int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bo
  *   no activation, or one from x alone          2 A, 3 A            = 5 A
  *   ReLU with a residual                        4 A, 3 A            = 7 A
  *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
- * and for dy2 another A where dresidual is written, else 2 A. Where forward.ranks, it is called
- * twice: for the first pass, which ends with what this rank tells, and when all have told (joined)
- * for the second; the scratch may change between. */
+ * and for dy2 another A if dresidual is written, else 2 A. With forward.ranks, the function is
+ * called twice: for the first pass, which ends with what this rank sends, and, when all ranks have
+ * sent, for the second pass (joined). The scratch may change between the calls. */
 int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
                               void *scratch, bool joined);
 
-/* Only the second pass, where a convolution has computed g and the factors (library.h,
+/* Only the second pass, if a convolution has computed g and the factors (library.h,
  * FF_EPILOGUE_RELU_NORM_BACKWARD): dx = factors[0][c] * g + factors[1][c] * x + factors[2][c], each
  * [channels]; dx may be g. 3 A. */
 int ff_cuda_norm_backward_apply(const ff_cuda_queue *queue, const ff_tensor *shape, const void *g,

@@ -43,8 +43,8 @@ template <int RULE, int N> struct elements {
     }
 };
 
-/* Adds the squares of the weights and of what LARS' or LAMB's ratio divides them by; LAMB's state
- * is updated. */
+/* Adds the squares of the weights, and the squares of the divisor of LARS' or LAMB's ratio; updates
+ * LAMB's state. */
 template <int RULE, int N>
 static __device__ __forceinline__ void measure(const ff_cuda_segment &s, const ff_factors &f,
                                                uint64_t at, double *weights, double *updates) {
