@@ -21,7 +21,7 @@
  * dbeta, dbias) are always f32.
  *
  * Entries marked required are in every table; optional ones may be NULL, with the default named.
- * Pointers are 64-byte aligned and must not overlap unless the entry says so. Only the *_create
+ * Pointers are 64-byte aligned and must not overlap unless the entry allows it. Only the *_create
  * entries allocate.
  *
  * Time. Entries may only enqueue: they read and write in the compute's stream, in the order of the
@@ -50,7 +50,7 @@
 /* ---- arguments of the entries ---- */
 
 /* y[n,o,p,q] = bias[o] + sum over i,r,s of w[o,i,r,s] x[n, f + i, p * stride - pad + r, q * ...];
- * f: the first input channel of o's group; 0 where groups = 1. */
+ * f: the first input channel of o's group; 0 if groups = 1. */
 typedef struct ff_conv_shape {
     ff_tensor input, output; /* output.h = (input.h + 2 pad - kernel) / stride + 1 */
     int kernel, stride, pad;
@@ -157,8 +157,8 @@ typedef struct ff_compute_options {
     int threads;            /* of the CPU, >= 1 */
     ff_precision precision; /* CPU tables refuse all but F32 */
     bool deterministic;     /* only deterministic algorithms, not timed ones; CPU tables always */
-    /* These divide the tuning time: the number of the net's convolutions, identical ones counted
-     * once, and of those that follow a norm with ReLU; 0 = unknown. */
+    /* For dividing the tuning time: the number of the net's convolutions (identical ones count
+     * once), and the number of them that follow a norm with ReLU; 0 = unknown. */
     int convolutions, foldable;
     /* Where to compute; the caller's; must outlive the compute. CPU tables take NULL, or a host
      * device whose streams run in the calling thread. */

@@ -43,7 +43,7 @@ typedef struct ff_layer {
     bool adaptive;                       /* AVERAGE_POOL */
     bool bias;                           /* CONV, LINEAR */
     double momentum, epsilon;            /* NORM */
-    bool held;                           /* NORM: running statistics stay in training, too */
+    bool held;                           /* NORM: training leaves its statistics unchanged */
     double scale;                        /* LINEAR: factor of its products */
     double probability;                  /* DROPOUT */
     ff_activation activation;            /* ACTIVATION */

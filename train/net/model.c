@@ -13,7 +13,7 @@
 
 struct ff_model {
     const ff_net *net;
-    ff_model_options options; /* resolved: nothing AUTO */
+    ff_model_options options; /* resolved: no value is AUTO */
     ff_graph **graphs;        /* of each size of images; the first is the training plan's */
     size_t graph_count, graph_capacity;
     ff_graph *graph; /* the first */

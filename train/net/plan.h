@@ -177,10 +177,10 @@ typedef struct ff_bucket_watch {
 } ff_bucket_watch;
 
 /* Enqueues all work of a batch: forward, loss, and backward if `training`. Images, labels, weights
- * and mix are on the device and must stay valid until the work is done. Dropout's step is that of
- * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0. ring_size 0:
- * no loss is computed, for batches without labels. watch: for the buckets, or NULL. Failures stick
- * in the compute. */
+ * and mix are on the device and must stay valid until the work is done. Dropout uses the step
+ * number in the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0.
+ * ring_size 0: no loss is computed, for batches without labels. watch: for the buckets, or NULL.
+ * Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_watch *watch);
 

@@ -89,8 +89,7 @@ ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_
     reducer->ranks = options->ranks;
     reducer->late = options->late;
     reducer->device = options->device ? options->device : store->compute->device;
-    /* A device enqueues the whole backward pass before it runs; the CPU runs it during the
-     * calls. */
+    /* A device enqueues the whole backward pass before it runs; the CPU runs it in the calls. */
     reducer->at_once =
         store->compute->device->table->unified || (reducer->comm && reducer->comm->in_graphs);
     const ff_status status = build(reducer, options, error);

@@ -230,8 +230,8 @@ static ff_status build(ff_step *step, ff_error *error) {
                                         options->samples,
                                         options->norms && options->norms->table->waits_in_calls};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
-    /* Timed steps have graphs of their own. If the graphs contain collectives, all ranks must
-     * launch these at the same step. One ring of outcomes later each rank has waited for the timed
+    /* Timed steps have graphs of their own. If these contain collectives, all ranks must launch
+     * them at the same step: one ring of outcomes later, all ranks have waited for the timed
      * step. */
     const uint32_t every = is_in_graphs(step) ? ff_outcome_ring_size(&step->ring) : TIMED_STEPS;
     FF_TRY(ff_step_timer_create(&step->timer, step->compute, every, error));

@@ -135,7 +135,7 @@ FF_HD float ff_clip_factor(double most, double norm) {
     return factor < 1 ? (float)factor : 1;
 }
 
-/* As torch.optim.SGD with dampening 0 (its documentation gives the formula):
+/* As torch.optim.SGD with dampening 0 (its documentation has the formula):
  *   g = gradient + weight_decay * w;  m = momentum * m + g;
  *   w -= learning_rate * (nesterov ? g + momentum * m : momentum > 0 ? m : g)
  * torch starts with m = g, the same as starting from m = 0. */

@@ -37,8 +37,8 @@ static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tenso
                    layer->name);
 }
 
-/* If both summands of an add are norms, the later one is fused with it, when the other summand
- * exists. */
+/* Fuses the add after the norm, if the other summand exists by then (of two norms, the later one
+ * takes the add), and the activation after it. */
 static void norm_fuse(ff_fuser *f, ff_op *op) {
     const ff_layer *layers = f->plan->graph->layers;
     op->norm = (ff_norm_op){.held = layers[op->layer].held && !ff_op_trains(f->plan, op, 0) &&
@@ -110,8 +110,7 @@ static void norm_pair(const ff_fuser *f, ff_op *op) {
     pair_fold(f, op);
 }
 
-/* The scratch of a norm: the table's floats, followed by ff_norm.ranks' doubles; this is their
- * offset. */
+/* The offset of ff_norm.ranks' doubles in a norm's scratch, after the table's floats. */
 static size_t ranks_at(const ff_plan *plan, const ff_op *op) {
     const size_t floats = plan->compute->ops->norm_scratch(plan->compute, &op->output);
     return floats + floats % 2;

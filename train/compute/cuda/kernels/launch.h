@@ -5,7 +5,7 @@
  * zero and kept zero; dtype f32, f16 or bf16 (loader/cuda/dtype.cuh). Arithmetic is f32. Sums over
  * rows are merged in a fixed order (no atomics on floats), so that the same shapes on the same GPU
  * produce the same bits. All pointers are device memory, aligned to 16 bytes, and must not overlap
- * unless a declaration says so.
+ * unless a declaration allows it.
  *
  * A launcher only enqueues its kernels into the stream: it neither allocates nor waits, so every
  * launcher may be captured. It returns 0, or the cudaError_t of a failed launch (for shapes that a

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* Bytes of a mask. apply writes the mask with ReLU, and the backward pass reads the mask instead of
- * y, which has sixteen times as many bytes. Bit i of byte v is 1 if element i of the array's
+ * y, which has sixteen times the bytes. Bit i of byte v is 1 if element i of the array's
  * 16-byte vector v had z > 0 before the ReLU. NULL = no mask: z is computed again from x, or y is
  * read. */
 static inline size_t ff_cuda_norm_mask(ff_dtype dtype, const ff_tensor *shape) {

@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(THREADS) measure_kernel(ff_cuda_update 
     }
 }
 
-/* From the sums of the segment's chunks, whose blocks are adjacent. */
+/* The ratio, from the sums of the segment's chunks, whose blocks are adjacent. */
 template <int RULE>
 static __device__ __forceinline__ float ratio_of(const ff_cuda_update &update,
                                                  const ff_cuda_segment &s, ff_cuda_chunk chunk,
