@@ -102,6 +102,8 @@ static void fix_inputs(ff_trainer *trainer) {
     spec->flip = FF_FLIP_NONE;
     spec->erase = spec->mixup = spec->cutmix = 0;
     for (int i = 0; i < 4; i++) spec->jitter[i] = 0;
+    spec->vflip = 0;
+    spec->change = (ff_change_spec){0};
     trainer->pad_chosen = false;
 }
 

@@ -139,7 +139,8 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
                 const size_t plane = (size_t)row * job.move.channels + c0 + c;
                 float v = value[e][c];
                 if (sizeof(T) == 1) v = v * job.multiply[c0 + c] + job.add[c0 + c];
-                job.values[(plane * height + line) * width + column] = v;
+                const uint32_t shown = ff_augment_line(&params, line, height);
+                job.values[(plane * height + shown) * width + column] = v;
             }
         }
     }
