@@ -1,7 +1,7 @@
 /* Changes of u8 values: golden draws, sets that hold the same pixels in several dtypes, any number
  * of threads, and refusals. Their values: tests/exact/test_change.py. */
 #include "loader/augment/augment.h"
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/format_set.h"
 
 static ff_augment_spec parse(const char *text) {

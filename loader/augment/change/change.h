@@ -22,7 +22,7 @@
 #ifndef FF_LOADER_AUGMENT_CHANGE_CHANGE_H
 #define FF_LOADER_AUGMENT_CHANGE_CHANGE_H
 
-#include "loader/philox.h"
+#include "loader/sequence/philox.h"
 
 #include <math.h>
 
