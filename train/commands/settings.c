@@ -160,7 +160,7 @@ ff_status ff_settings_use(ff_settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Model"},
         {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &trainer->recipe, NULL, 0, 0,
          "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
-         "imagenet-resnet50-short, imagenet-resnet50-long, finetune, or a model's name; or a file "
+         "imagenet-resnet50-short, -long and -v2, finetune, or a model's name; or a file "
          "with a line NAME = VALUE for each option; default: that of --model."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
-from . import _ffload, programs, ranks
+from . import _ffload, programs, ranks, targets as soft_targets
 from .arrays import converter, dtype_name, kind_of
 from .dataset import Dataset, Path, unescape
 from .errors import UsageError
@@ -83,6 +83,9 @@ class Loader:
     as_          what a batch is made of: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default
                  torch where that is imported, else numpy where that is, else dlpack
     samples      whether batches end with the samples' numbers
+    targets      "classes": labels as above; "soft": in their place targets [N, classes] float32, whose rows are the shares
+                 of the classes, mixed ones as mixup and cutmix mixed the images: the loss stays as it is
+    transform    a function of a batch, whose value the loop gets in its place; called where the batch is used, on its device
     verify       "first", "always", "off": when samples' checksums are compared; of a Dataset: as it was opened
     memory       bytes, or "512M", "8G": for keeping the set in memory and for reading ahead, shared by the ranks on this
                  machine; a larger set is read directly; by default what machine and limits leave, at most FFLOAD_MEMORY
@@ -101,7 +104,8 @@ class Loader:
                  last_batch: str = "drop", placement: str = "auto", reserve: Optional[int] = None, label: Any = None,
                  workers: Optional[int] = None, prefetch: Optional[int] = None, rank: Optional[int] = None,
                  world: Optional[int] = None, cuts: int = 1, as_: Optional[str] = None, samples: bool = False,
-                 verify: str = "first", memory: Union[int, str, None] = None) -> None:
+                 verify: str = "first", memory: Union[int, str, None] = None, targets: str = "classes",
+                 transform: Optional[Callable[[Any], Any]] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         self._as = as_
         kind = kind_of(as_)
@@ -125,6 +129,11 @@ class Loader:
         self._ranks = given or ranks.found_early()
         self._source_ranks = (0, 1)  # of a copy: those of the loader that it was made from
         self._last_batch, self._label, self._samples = last_batch, label, samples
+        if targets not in ("classes", "soft"):
+            raise UsageError("targets=%r: it is \"classes\" or \"soft\"" % (targets,))
+        if transform is not None and not callable(transform):
+            raise UsageError("transform=%r: it is a function of a batch" % (transform,))
+        self._soft, self._transform = targets == "soft", transform
         self._open()
         # Where the next iteration begins, and whether the library's loader stands there.
         self._epoch = 0
@@ -153,6 +162,8 @@ class Loader:
         self._check_last()
         self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label,
                              self._last_batch == "pad", self._samples)
+        if self._soft:
+            self._parts.soften(kind_of(self._as), self.dataset.fields)
 
     def _check_last(self) -> None:
         """A batch without a row on some rank would end a training there: the mean of no losses is NaN. One of fewer parts there
@@ -232,7 +243,7 @@ class Loader:
             epochs -= last
             if last or self._stands:
                 self.note()
-            yield batch
+            yield batch if self._transform is None else self._transform(batch)
 
     def note(self) -> None:
         """That a batch was taken: the next iteration begins with the epoch after it."""
@@ -286,6 +297,8 @@ class Loader:
         UsageError of a loader on the CPU."""
         if not self._on_gpu:
             raise UsageError("static() of a loader on the CPU; wanted device=\"cuda\"")
+        if self._transform is not None:
+            raise UsageError("static() of a loader with a transform; call it in the step instead")
         from .memory import Static
         self._find_ranks()
         return Static(self)
@@ -373,7 +386,24 @@ class _Parts:
         names += ["weight"] * pad + ["samples"] * samples
         self.names = tuple(os.fsencode(name) for name in names)
         self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
+        self._labelled = [label] if isinstance(label, str) else list(label or [])
+        self._soft: Optional[List[Callable[..., Any]]] = None
         self._more = len(names) > 1 + len(labels) + mixed * (1 + len(labels))
+
+    def soften(self, kind: str, fields: Dict[str, Dict[str, Any]]) -> None:
+        """Labels are soft targets from now on."""
+        chosen = self._fields or self._labelled or list(fields)[:1]
+        self._soft = [soft_targets.maker(kind, fields[name]) for name in chosen[:self._count]]
+
+    def _targets(self, tensors: List[Any]) -> Tuple[Any, ...]:
+        """images, soft targets, and what else there is."""
+        labels, at = tensors[1:1 + self._count], 1 + self._count
+        others: List[Any] = [None] * self._count
+        share = None
+        if self._mixed:
+            others, share, at = tensors[at:at + self._count], tensors[at + self._count], at + self._count + 1
+        made = [make(*pair, share) for make, pair in zip(self._soft or [], zip(labels, others))]
+        return (tensors[0], self._group(made), *tensors[at:])
 
     def _group(self, labels: List[Any]) -> Any:
         if self._fields is not None:
@@ -382,6 +412,8 @@ class _Parts:
 
     def arrange(self, tensors: List[Any]) -> Tuple[Any, ...]:
         """images, labels, and what else there is."""
+        if self._soft is not None:
+            return self._targets(tensors)
         if not self._mixed and self._fields is None and len(tensors) == 2 and self._count:
             return tensors[0], tensors[1]
         count = self._count
