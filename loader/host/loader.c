@@ -236,6 +236,23 @@ void ff_loader_destroy(ff_loader **out) {
     *out = NULL;
 }
 
+void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence) {
+    pthread_mutex_lock(&loader->mutex);
+    loader->seeking = true;
+    while (loader->busy) pthread_cond_wait(&loader->ready, &loader->mutex);
+    loader->seeking = false;
+    if (loader->ahead) ff_ahead_restart(loader->ahead, sequence);
+    /* `consumed` stays: a consumer may still be reading. */
+    for (uint32_t i = 0; i < loader->settings.slots; i++) loader->ring[i].state = FF_RING_FREE;
+    loader->settings.sequence = *sequence;
+    loader->next_open = loader->next_acquire = 0;
+    loader->open = NULL;
+    loader->failed = false;
+    loader->status = FF_OK;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
 /* ---- the consumer --------------------------------------------------------------------------- */
 
 /* The slot in this state that holds this batch. */

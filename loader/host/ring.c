@@ -150,23 +150,6 @@ void ff_ring_thread(void *context, int index) {
     pthread_mutex_unlock(&loader->mutex);
 }
 
-void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence) {
-    pthread_mutex_lock(&loader->mutex);
-    loader->seeking = true;
-    while (loader->busy) pthread_cond_wait(&loader->ready, &loader->mutex);
-    loader->seeking = false;
-    if (loader->ahead) ff_ahead_restart(loader->ahead, sequence);
-    /* `consumed` stays: a consumer may still be reading. */
-    for (uint32_t i = 0; i < loader->settings.slots; i++) loader->ring[i].state = FF_RING_FREE;
-    loader->settings.sequence = *sequence;
-    loader->next_open = loader->next_acquire = 0;
-    loader->open = NULL;
-    loader->failed = false;
-    loader->status = FF_OK;
-    pthread_cond_broadcast(&loader->work);
-    pthread_mutex_unlock(&loader->mutex);
-}
-
 void ff_ring_fill(ff_loader *loader, uint64_t end_ns) {
     if (!loader->open) {
         ff_ring_slot *slot = free_slot(loader);
