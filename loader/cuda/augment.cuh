@@ -35,6 +35,6 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_
 }
 
 /* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
-int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
+extern "C" int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
 
 #endif
