@@ -51,6 +51,6 @@ template <int THREADS> static __device__ uint64_t ff_block_sum(uint64_t sum) {
 }
 
 /* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
-int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
+extern "C" int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
 
 #endif

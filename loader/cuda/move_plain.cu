@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS) move_plain_kernel(ff_cuda_move
     }
 }
 
-int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream) {
+extern "C" int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream) {
     uint64_t elements = (uint64_t)job->out_height * job->out_width * job->out_channels;
     uint64_t parts = (elements + ELEMENTS - 1) / ELEMENTS;
     if (parts > 0x7fffffffu) return FF_CUDA_INVALID_VALUE;
