@@ -227,6 +227,73 @@ int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *f
     return ff_library_end(status, &inner, error);
 }
 
+/* The labels of samples number first .. first + count - 1, one after another. */
+static ff_status fill_labels(ffload_dataset *dataset, uint64_t first, uint64_t count, size_t index,
+                             uint8_t *values, ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(dataset->inner)->field[index];
+    const uint64_t bytes = ff_field_bytes(field);
+    ff_reader *reader = NULL;
+    ff_status status = FF_OK;
+    if (field->kind == FF_FIELD_CLASS) {
+        int64_t *class = (int64_t *)(void *)values;
+        for (uint64_t i = 0; i < count; i++)
+            FF_TRY_DONE(ff_dataset_class(dataset->inner, first + i, index, &class[i], error));
+        goto done;
+    }
+    FF_TRY_DONE(take_reader(dataset, &reader, error));
+    for (uint64_t i = 0; i < count; i++)
+        FF_TRY_DONE(ff_reader_label(reader, first + i, index, values + i * bytes, error));
+done:
+    give_reader(dataset, reader);
+    return status;
+}
+
+static ff_status read_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
+                             const char *name, DLManagedTensorVersioned **out, ff_error *error) {
+    const uint64_t samples = ff_dataset_count(dataset->inner);
+    ff_library_tensor tensor;
+    void *values = NULL;
+    size_t index;
+    ff_status status;
+    FF_TRY_DONE(check_process(dataset, error));
+    FF_TRY_DONE(ff_dataset_field(dataset->inner, name, &index, error));
+    const ff_field *field = &ff_dataset_metadata(dataset->inner)->field[index];
+    const bool is_class = field->kind == FF_FIELD_CLASS;
+    const int64_t shape[] = {(int64_t)count, field->width};
+    if (field->kind == FF_FIELD_NONE) {
+        status = ff_fail(error, FF_USAGE, "%s: field %s holds no labels",
+                         ff_dataset_path(dataset->inner), field->name);
+        goto done;
+    }
+    if (first > samples || count > samples - first) {
+        status =
+            ff_fail(error, FF_USAGE,
+                    "%s: it has %llu samples, and labels from %llu on, %llu of them, are asked for",
+                    ff_dataset_path(dataset->inner), (unsigned long long)samples,
+                    (unsigned long long)first, (unsigned long long)count);
+        goto done;
+    }
+    FF_TRY_DONE(ff_alloc_aligned(&values, count, is_class ? sizeof(int64_t) : ff_field_bytes(field),
+                                 0, "labels", error));
+    FF_TRY_DONE(fill_labels(dataset, first, count, index, values, error));
+    ff_library_tensor_init(&tensor, values, is_class ? FF_I64 : field->dtype, shape,
+                           is_class ? 1 : 2);
+    status = ff_library_tensor_export(out, &tensor, 0, free, values, error);
+done:
+    if (status != FF_OK) free(values);
+    return status;
+}
+
+int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
+                          const char *field, DLManagedTensorVersioned **tensor,
+                          ffload_error *error) {
+    ff_error inner;
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, tensor);
+    if (status == FF_OK) status = read_labels(dataset, first, count, field, tensor, &inner);
+    return ff_library_end(status, &inner, error);
+}
+
 _Static_assert(FFLOAD_KEY_MOST == FF_KEY_LIMIT_BYTES, "the longest key");
 
 static ff_status read_key(const ffload_dataset *dataset, uint64_t number, char *key, size_t *bytes,

@@ -62,6 +62,10 @@ static void of_datasets(void **state) {
     refused(ffload_dataset_label, "tensor is NULL", dataset, 0, "label", NULL);
     assert_did(ffload_dataset_label(dataset, 0, NULL, &tensor, error));
     tensor->deleter(tensor);
+    refused_result(tensor, ffload_dataset_labels, "dataset is NULL", NULL, 0, 1, "label", &tensor);
+    refused(ffload_dataset_labels, "tensor is NULL", dataset, 0, 1, "label", NULL);
+    assert_did(ffload_dataset_labels(dataset, 0, 1, NULL, &tensor, error));
+    tensor->deleter(tensor);
     refused(ffload_dataset_key, "dataset is NULL", NULL, 0, key, &bytes);
     assert_int_equal(bytes, 0);
     refused(ffload_dataset_key, "key is NULL", dataset, 0, NULL, &bytes);

@@ -208,6 +208,13 @@ FFLOAD_API int ffload_dataset_view(ffload_dataset *dataset, uint64_t number,
 FFLOAD_API int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *field,
                                     DLManagedTensorVersioned **tensor, ffload_error *error);
 
+/* The same of `count` samples from number `first` on, without reading them where the field is
+ * small: [count] i64 of a class field, [count, width] of others as stored. FFLOAD_USAGE where the
+ * set has fewer. */
+FFLOAD_API int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
+                                     const char *field, DLManagedTensorVersioned **tensor,
+                                     ffload_error *error);
+
 /* The sample's key, mostly its path in the source: any bytes, *bytes of them, without a final zero.
  * `key` has room for FFLOAD_KEY_MOST. */
 #define FFLOAD_KEY_MOST 4096
