@@ -32,6 +32,7 @@ def run(*command, **more):
 def make(folder):
     """The path of a wheel that is made into the folder."""
     clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    clean["PROJECT_URL"] = "https://example.org/ffpack"
     done = run("make", "-s", "BUILD=" + tap.BUILD, "WHEEL_FOLDER=" + folder, "wheel-file", cwd=tap.ROOT, env=clean)
     return (glob.glob(folder + "/*.whl") or [None])[0], done.stdout + done.stderr
 
@@ -63,7 +64,7 @@ wrong = [row for row in rows if row[0] != info + "RECORD" and row[1:] != [
 tap.ok(not wrong and sorted(row[0] for row in rows) == sorted(files), "RECORD has each file's checksum", wrong)
 metadata = files[info + "METADATA"].decode()
 readme = open(os.path.join(tap.ROOT, "loader/python/README.md"), encoding="utf-8").read()
-tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and "\nAuthor: " in metadata and
+tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and "\nAuthor: The maintainers of ffpack\nProject-URL: Homepage, https://example.org/ffpack\n" in metadata and
     "Requires-Dist" not in metadata, "METADATA: name, version, Python, no other packages, the page", metadata[:600])
 tap.ok("\nTag: %s\n" % name[len("ffload-%s-" % number):-4] in files[info + "WHEEL"].decode(), "WHEEL has the tag of its name")
 licences = {one[len(info + "licenses/"):] for one in files if one.startswith(info + "licenses/")}

@@ -1,6 +1,7 @@
 # make wheel: the Python package with programs, library, CUDA module and the libraries that these use, as one file for
 # pip; of a build of its own, in which the CUDA module has code for every architecture, and only what the wheel
-# holds is compiled, without the debug information that the wheel has not either.
+# holds is compiled, without the debug information that the wheel has not either. PROJECT_URL=... in the environment is the
+# page that its metadata names.
 WHEEL_FOLDER ?= $(BUILD)/wheel
 .PHONY: wheel wheel-file wheel-libarchive
 wheel: ## the Python package as a wheel for any Linux with glibc 2.34, with the CUDA module for all cards
