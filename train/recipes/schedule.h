@@ -38,7 +38,7 @@ bool ff_schedule_rises(const ff_schedule *schedule);
  *                peak (SGDR, arXiv 1608.03983, eq. 5, without restarts)
  *   linear       LinearLR: final + (peak - final) * (1 - t)
  *   step         StepLR: peak * FACTOR^k, k = the epochs before / EPOCHS
- *   multi-step   MultiStepLR: peak * FACTOR^k, k = the EPOCHs that are over
+ *   multi-step   MultiStepLR: peak * FACTOR^k, k = the number of EPOCHs that are over
  *   polynomial   PolynomialLR: peak * (1 - t)^POWER
  *   one-cycle    OneCycleLR (L. Smith and N. Topin 2017, arXiv 1708.07120): from peak / 25 in a
  *                cosine to the peak in the share RISE of the steps, then to peak / 250,000 */

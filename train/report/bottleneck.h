@@ -5,8 +5,8 @@
 #include "loader/rates/rates.h"
 #include "train/report/report.h"
 
-/* One sentence into `text`: whether the steps waited for data or the data for the steps, by how
- * much, and what to change. */
+/* Writes one sentence to `text`: whether the steps waited for data or the data for the steps, by
+ * how much, and what to change. */
 void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                         size_t size);
 
