@@ -76,8 +76,8 @@ FF_MUST_USE ff_status ff_checkpoint_add_sum(ff_buffer *text, int file, const uin
 FF_MUST_USE ff_status ff_checkpoint_place(const char *partial, const char *path,
                                           const char *directory, ff_error *error);
 /* Removes a checkpoint, as far as possible. The folder is renamed first, so that a half-removed one
- * does not look whole. Also removes what a killed process left of a checkpoint that it was writing
- * or removing. */
+ * does not look whole. ff_checkpoint_discard removes what a killed process left of a folder that it
+ * was writing or removing. */
 void ff_checkpoint_remove(const char *path);
 void ff_checkpoint_discard(const char *path);
 

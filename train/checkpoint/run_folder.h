@@ -4,7 +4,7 @@
  *   log.jsonl      JSON lines (report.h)
  *   hashes.jsonl   hashes of what it computes, every few steps (debug/hashes.h)
  *   checkpoints/   step-N/ (checkpoint.h); last and best are links to two of them (keeping.h);
- *                  branch-N/ has those that the run left when it resumed from an older one
+ *                  branch-N/ has the ones that the run left when it resumed from an older one
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_TRAIN_RUN_FOLDER_H

@@ -1,9 +1,9 @@
 /* Loads weights into a model from a safetensors file (one that PyTorch wrote, or a checkpoint's
  * model.safetensors) or a file of torch.save (torch/torch.h). Tensors are matched by torchvision's
  * or timm's names (naming.h) and by shape. If the model has another number of classes than the
- * file, its head, the linear layer of the logits, keeps its initial values. A model that is to be
- * trained keeps them also if the file has no head. num_batches_tracked may be absent. Everything
- * else must be in the file.
+ * file, its head, the linear layer of the logits, keeps its initial values. If the model is to be
+ * trained, the file may also lack the head. num_batches_tracked may be absent. Everything else must
+ * be in the file.
  *
  * Files that we write record how the images were normalized (FF_WEIGHTS_MEAN, FF_WEIGHTS_STD). They
  * are refused for data that was normalized with other numbers.

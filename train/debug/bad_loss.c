@@ -71,7 +71,7 @@ static ff_status look(void *context, ff_probe *probe, const ff_seen *seen, ff_er
     return FF_OK;
 }
 
-/* Restores the control of the step's begin; `part`: micro-batches of the step that have run. */
+/* Restores the control of the step's beginning; `part`: micro-batches of the step that have run. */
 static void set_control(const finding *f, const ff_outcome *outcome) {
     const ff_store *store = ff_model_store(f->trainer->model);
     ff_control control;
@@ -118,7 +118,7 @@ static ff_status run_again(finding *f, const ff_outcome *outcome, ff_error *erro
     return status;
 }
 
-/* A parameter counts as the cause before anything except the images. */
+/* A bad parameter is reported before anything except the images. */
 static ff_status check_parameters(finding *f, ff_error *error) {
     const ff_model *model = f->trainer->model;
     for (int i = 0; i < ff_model_parameter_count(model); i++) {

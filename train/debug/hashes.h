@@ -23,9 +23,8 @@
 
 typedef struct ff_hashes ff_hashes;
 
-/* FF_HASHES_CHOSEN: a line after an epoch, if it takes at most a ten-thousandth of the time since
- * the last line, and after the last step. 0 = no lines; else a line every that number of steps, and
- * after the last step. */
+/* Steps between two lines; a line also follows the last step. FF_HASHES_CHOSEN: a line after an
+ * epoch, if it takes at most a ten-thousandth of the time since the last line. 0: no lines. */
 enum { FF_HASHES_CHOSEN = -1 };
 
 /* Opens `path` for a trainer that has done `steps`. If the file has no lines, writes the names and

@@ -44,8 +44,8 @@ bool ff_schedule_rises(const ff_schedule *schedule);
  *                cosine to the peak in the share RISE of the steps, then to peak / 250,000 */
 double ff_schedule_rate(const ff_schedule *schedule, uint64_t step);
 
-/* The first of the epochs of step and multi-step that a run of `steps` steps does not reach; 0: it
- * reaches all of them. */
+/* The first of the epochs of step and multi-step after which a run of `steps` steps does not
+ * continue; 0: there is no such epoch. */
 double ff_schedule_late(const ff_schedule *schedule, uint64_t steps);
 
 #endif

@@ -1,4 +1,4 @@
-/* Why a run is as fast as it is. Pure. */
+/* Explains what limits the speed of a run. Pure. */
 #ifndef FF_TRAIN_BOTTLENECK_H
 #define FF_TRAIN_BOTTLENECK_H
 

@@ -16,21 +16,19 @@
  * "Infinity" and "-Infinity"; null = no evaluation).
  *
  *   {"event": "start", "version", "model", "data", "val", "first_step", ...}; first_step: the steps
- *    that the checkpoint has from which the run resumes; lines of later epochs before it do not
- *    count; disk: ff_promise_json
+ *    of the checkpoint from which the run resumes; earlier lines of later epochs do not count;
+ *    disk: ff_promise_json
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
- *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an
- * evaluation: "val_top5_accuracy"; from NVML, near the end of the epoch's training:
- * "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
+ *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; with more than 5 classes, after
+ *    an evaluation: "val_top5_accuracy"; from NVML, near the end of the epoch's training:
+ *    "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "step", "epoch", "step", "train_loss", "learning_rate", "samples_per_second",
- *    "data_wait_percent"}: within an epoch, over the steps since the line before; step: of the run.
- *    train_loss is the mean over those outcomes that have arrived from a GPU; null: none has
+ *    "data_wait_percent"}: within an epoch, over the steps since the last line; step: of the run.
+ *    train_loss is the mean over the outcomes that have arrived from a GPU; null: none has arrived
  *   {"event": "end", "status": "done"|"stopped early"|"interrupted"|"preempted"|"failed",
- * "message", "steps", ...}; message: why the run did not come to its end
- *
- *   {"event": "note", "text"}: something that the run does differently than requested, or than was
- *    expected
+ *    "message", "steps", ...}; message: why the run did not reach its end
+ *   {"event": "note", "text"}: something that the run does differently than requested or expected
  *
  * Values that NVML does not report are left out; "end" has the values of the last epoch.
  * timed_seconds of "end" is the time of whitening, training and the last evaluation, after the

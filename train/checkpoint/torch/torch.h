@@ -3,8 +3,8 @@
  *   since 1.6   a zip: NAME/data.pkl is a pickle whose tensors name storages, NAME/data/KEY are the
  *               storages' bytes, stored as they are; NAME/byteorder is "little"
  *   before      four pickles: a magic number, the protocol, the system, the object; a fifth, the
- *               list of the storages' keys; then, in this order, each storage as a u64 count of
- * elements and its bytes
+ *               list of the storages' keys; then the storages in this order, each as a u64 count
+ *               of elements and the bytes
  *
  * The pickle is read, never executed (torch/pickle.h). Training programs save a dict of many
  * things; one entry, under one of the usual names, holds the weights (ff_torch_part). ff_torch_read

@@ -200,7 +200,7 @@ static ff_status read_notice(ff_network *network, int r, ff_error *error) {
     return ff_fail(error, FF_FAILED, "%s", got.why);
 }
 
-/* Handles the end of the connection to rank `r`. A rank that could has sent a notice with the
+/* Handles the end of the connection to rank `r`. If it could, the rank has sent a notice with the
  * reason. */
 static ff_status ended(ff_network *network, int r, int reason, ff_error *error) {
     if (!network->left[r] && ready(network->notices[r], POLLIN, LAST_NOTICE_MS))

@@ -172,8 +172,8 @@ static void run(void *context, int index) {
         uint64_t many;
         wait_for_some(channel);
         if (channel->polled[0].revents && read(channel->wake, &many, sizeof many) < 0) continue;
-        /* Receive first: a reason that a rank sent must count before the end of its connection, and
-         * before the end of others for the same reason. */
+        /* Receives first: the reason that a rank sent must count before the end of its connection,
+         * and before failures of other ranks that follow from it. */
         for (int i = 0; i < channel->slots; i++)
             if (channel->polled[2 + i].revents) receive_some(channel, &channel->peers[i]);
         for (int i = channel->slots - 1; i >= 0; i--) ff_peer_take(channel, &channel->peers[i]);

@@ -1,7 +1,7 @@
 /* The control channel of ranks that are processes. One thread per process uses the sockets; calls
  * leave bytes for it and wait. Rank 0 has a connection to each other rank, the others only to rank
- * 0. The failure that rank 0 receives first is the job's. If rank 0 itself is lost, every rank
- * notices this by itself. */
+ * 0. The failure that rank 0 receives first is the job's. Every rank notices by itself if rank 0 is
+ * lost. */
 #ifndef FF_TRAIN_COMM_CHANNEL_TCP_H
 #define FF_TRAIN_COMM_CHANNEL_TCP_H
 

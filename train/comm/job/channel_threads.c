@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 /* The parts that one rank passes to gathers. Even and odd gathers have separate buffers, so that a
- * rank may begin the next gather while others still read the last one. All ranks have left that one
- * before the gather after the next begins. */
+ * rank may begin the next gather while others still read the last one. All ranks have left a gather
+ * before its buffers are used again. */
 typedef struct offer {
     ff_buffer part[2];
 } offer;

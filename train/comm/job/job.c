@@ -54,7 +54,7 @@ static void say_difference(char *text, size_t size, const ff_buffer *one, const 
     snprintf(text, size, ": %.*s, not %.*s", length[0], line[0], length[1], line[1]);
 }
 
-/* A rank that differs from rank 0 reports this itself, with its name. */
+/* A rank that differs from rank 0 reports the difference itself, with its name. */
 static ff_status agree(ff_job *job, const char *what, const void *bytes, size_t length, bool lines,
                        ff_error *error) {
     char which[400] = "", why[512];

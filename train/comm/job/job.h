@@ -1,5 +1,5 @@
-/* Room train/comm/job, floor 8: the ranks of a job: who they are, where, and how they hear of each
- * other.
+/* Room train/comm/job, floor 8: the ranks of a job: who and where they are, and how they
+ * communicate.
  *
  * ranks.c reads this process's rank from the launcher's variables (node_list.c reads SLURM's
  * lists). launch.c starts the ranks of --ranks, replicas.c the threads of --dp. The channel

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* From this share of skipped updates on, they are reported. */
+/* Skipped updates are reported if they exceed this share of a run's updates. */
 #define WORTH_TELLING 0.05
 /* From FF_TRAINER_LOSS_SCALE down to 1. */
 enum { HALVINGS = 16 };

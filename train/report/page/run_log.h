@@ -1,6 +1,8 @@
 /* A run, read from its folder or from its log alone:
- *   log.jsonl         the lines of --log-json (train/report/report.h); the last run if there are
- * several evaluation.json   train/report/tally_json.h worst.png, inputs.png, recipe.txt */
+ *
+ *   log.jsonl         the lines of --log-json (train/report/report.h); only the last run counts
+ *   evaluation.json   train/report/tally_json.h
+ *   worst.png, inputs.png, recipe.txt */
 #ifndef FF_TRAIN_REPORT_PAGE_RUN_LOG_H
 #define FF_TRAIN_REPORT_PAGE_RUN_LOG_H
 

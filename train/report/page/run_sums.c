@@ -11,7 +11,7 @@ bool ff_run_is_by_loss(const ff_run_log *run) {
     return kept && length == strlen("loss") && !memcmp(kept, "loss", length);
 }
 
-/* Larger is better; NaN: no score. */
+/* The score of an epoch's evaluation, larger is better; NaN: no score. */
 static double score(const ff_run_log *run, size_t i, bool by_loss) {
     const double loss = ff_run_log_at(run, i, "val_loss");
     if (!isfinite(loss)) return NAN;
