@@ -31,8 +31,8 @@ ff_status ff_cost_add_piece(ff_costs *costs, const ff_cost_piece *piece, ff_erro
 
 /* ---- the batch ---- */
 
-/* loader/cuda/kernels.h: one kernel for the batch's position, one for each row's parameters, then
- * either one kernel that moves samples, or several with rows of f32 in between. */
+/* As in loader/cuda/kernels.h: one kernel for the batch's position, one for each row's parameters,
+ * then either one kernel that moves samples, or several with rows of f32 in between. */
 static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_options *options,
                            ff_error *error) {
     enum { LABEL_BYTES = 2 * 4, WEIGHT_BYTES = 4, F32_BYTES = 4 };
