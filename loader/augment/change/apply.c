@@ -216,7 +216,7 @@ static void transform(const ff_change *change, ff_change_image *image) {
     const bool bilinear = change->kind == FF_CHANGE_BILINEAR;
     const size_t pixels = (size_t)image->height * image->width;
     affine_row row = {.height = image->height, .width = image->width};
-    lookup found;
+    lookup found = {0};
     memcpy(row.matrix, change->value, sizeof row.matrix);
     for (row.y = 0; row.y < row.height; row.y++)
         for (row.x = 0; row.x < row.width; row.x += SOME) {
