@@ -15,11 +15,10 @@
 typedef enum ff_option_kind {
     FF_OPTION_FLAG,    /* bool *: set true                                                        */
     FF_OPTION_STRING,  /* const char **: points into argv                                         */
-    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]; the word in `choices` = minimum - 1
-                        */
+    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]; the word in choices = minimum - 1 */
     FF_OPTION_REAL,    /* double *: within [minimum, maximum]; NaN and infinity refused           */
     FF_OPTION_BYTES,   /* uint64_t *: 4096, 64K, 128M, 1G (powers of 1024), within the range      */
-    FF_OPTION_LIST, /* ff_option_list *: each use of the option adds a value                      */
+    FF_OPTION_LIST,    /* ff_option_list *: each use of the option adds a value                   */
     FF_OPTION_CHOICE,  /* int *: index of the word in `choices` ("a|b|c")                         */
     FF_OPTION_HEADING, /* not an option: a line between groups in --help (in `help`)              */
 } ff_option_kind;
