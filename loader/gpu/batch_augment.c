@@ -15,7 +15,7 @@ uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
            settings->width;
 }
 
-/* Floats: five arrays of [channels], and for u8 the table, [channels][256]. */
+/* Size of the constants: five float arrays of [channels], and for u8 the table, [channels][256]. */
 static uint64_t constants_bytes(const ff_loader_settings *settings) {
     return (uint64_t)settings->host.channels * sizeof(float) *
            (5 + (settings->metadata->dtype == FF_U8 ? 256 : 0));

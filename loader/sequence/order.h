@@ -64,7 +64,7 @@ typedef enum ff_order_kind {
     FF_ORDER_KIND_COUNT,
 } ff_order_kind;
 
-/* Recorded, to repeat an order. */
+/* Recorded, so that an order can be repeated. */
 typedef struct ff_order_spec {
     uint64_t count; /* samples, > 0 */
     uint64_t seed;
@@ -88,8 +88,8 @@ typedef struct ff_order {
     ff_permutation outer; /* of samples, or of blocks */
     ff_permutation inner; /* keys within groups; its count is set for each group */
     uint64_t block_count;
-    uint64_t group_samples; /* group * block, or more than count where all blocks are one group */
-    uint64_t deficit;       /* samples by which the short block is shorter than the others */
+    uint64_t group_samples; /* group * block; more than count if all blocks are one group */
+    uint64_t deficit;       /* number of samples missing from the short block */
     uint64_t short_place;   /* the short block's place among the permuted blocks */
     uint64_t short_group;   /* its group */
     uint64_t short_end;     /* position after that group */
@@ -104,7 +104,7 @@ FF_HD uint32_t ff_order_mix(uint32_t x) {
     return x;
 }
 
-/* Sets the size; keys stay. */
+/* Sets the size; the keys stay. */
 FF_HD void ff_permutation_resize(ff_permutation *permutation, uint64_t count) {
     uint32_t bits = 0;
     if (count > 1) {
@@ -130,7 +130,7 @@ FF_HD void ff_permutation_init(ff_permutation *permutation, uint64_t count, uint
     ff_permutation_resize(permutation, count);
 }
 
-/* index < count -> [0, count), each value once. */
+/* Maps index < count to [0, count), each value once. */
 FF_HD uint64_t ff_permutation_at(const ff_permutation *permutation, uint64_t index,
                                  uint32_t tweak) {
     uint32_t low_mask = permutation->low_mask, high_mask = permutation->high_mask;
@@ -190,7 +190,7 @@ FF_HD void ff_order_init(ff_order *order, const ff_order_spec *spec, uint32_t ep
     order->short_end = last_place * spec->block - order->deficit;
 }
 
-/* By how much positions are shifted after the short block's group. */
+/* The shift of positions after the short block's group. */
 FF_HD uint64_t ff_order_shift(const ff_order *order, uint64_t position) {
     return position >= order->short_end ? order->deficit : 0;
 }
@@ -214,7 +214,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     ff_permutation inner = order->inner;
     ff_permutation_resize(&inner, blocks * block - deficit);
     within = ff_permutation_at(&inner, within, ff_order_mix((uint32_t)group + 1));
-    /* Samples after the short block of this group are in full blocks again. */
+    /* After this group's short block, samples are in full blocks again. */
     if (deficit && within >= (order->short_place - first_block + 1) * block - deficit)
         within += deficit;
     uint64_t place = within / block;
@@ -228,9 +228,9 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
 
-/* The largest and the smallest default group, and the group from which on a batch of 256 from
- * class-sorted data with 1000 classes holds over 90 % of the classes that random order gives it.
- * For 100 classes 350 blocks do (tests/unit/test_order.c). */
+/* The largest default group; the group from which on a batch of 256 from class-sorted data with
+ * 1000 classes holds over 90 % of the class count of a batch in random order (for 100 classes 350
+ * blocks are enough, tests/unit/test_order.c); the smallest default group. */
 enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_MIXED = 1280, FF_ORDER_GROUP_LEAST = 64 };
 
 /* The default block for samples of `sample_bytes`: about 1 MiB, which a loader that reads ahead
@@ -241,14 +241,14 @@ uint64_t ff_order_default_block(uint64_t sample_bytes);
  * least FF_ORDER_GROUP_LEAST and at most FF_ORDER_GROUP. */
 uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes);
 
-/* The default block and group of a set that memory cannot keep, where a group may have `samples`
- * samples. First come FF_ORDER_GROUP_MIXED blocks. As far as memory allows, they are as large as
- * the requests of a disk should be: 320 KiB at least, where a request takes 8 ms for some 20
- * samples of 12 KiB in place of one, and 1 MiB at most, or 32 samples in up to 4 MiB. Then come at
- * least FF_ORDER_GROUP_LEAST blocks, of any size. */
+/* The default block and group for a set that does not fit memory, if a group may have `samples`
+ * samples. The first goal is FF_ORDER_GROUP_MIXED blocks. The second is that blocks, as far as
+ * memory allows, are as large as a disk's requests should be: at least 320 KiB, so that a request
+ * of 8 ms reads some 20 samples of 12 KiB instead of one, and at most 1 MiB, or 32 samples in up to
+ * 4 MiB. The third is at least FF_ORDER_GROUP_LEAST blocks, of any size. */
 void ff_order_fit(uint64_t sample_bytes, uint64_t samples, uint64_t *block, uint64_t *group);
 
-/* FF_USAGE where count, block or group is 0 or too large to multiply. */
+/* FF_USAGE if count, block or group is 0 or too large to multiply. */
 FF_MUST_USE ff_status ff_order_check(const ff_order_spec *spec, ff_error *error);
 #endif
 
