@@ -16,8 +16,8 @@ typedef struct ff_resident {
     ff_device *device;
     uint64_t count, row_bytes; /* row_bytes: if samples have one size */
     uint8_t *samples;          /* device: [count] rows, in storage order */
-    uint64_t *
-        offset; /* device: [count], where each row begins if sizes differ; NULL = row_bytes apart */
+    uint64_t
+        *offset; /* device: [count], where a row begins if sizes differ; NULL = row_bytes apart */
     uint32_t *row_of; /* device: [count], each sample's row; NULL = its number */
     size_t label_count;
     void **label;          /* device: [count][width] as an ff_slot_label's, in storage order */

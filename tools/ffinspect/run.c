@@ -71,7 +71,7 @@ static ff_status write_png(const ff_inspect_options *options, const ff_set *list
     return FF_OK;
 }
 
-/* With --sample, those samples only. */
+/* With --sample, writes only those samples. */
 static ff_status write_npy(const ff_inspect_options *options, ff_dataset *dataset,
                            ff_error *error) {
     uint64_t begin = 0, end = ff_dataset_count(dataset);
