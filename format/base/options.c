@@ -256,7 +256,7 @@ static void print_words(FILE *out, const char *text, size_t length, int indent) 
     }
 }
 
-/* A paragraph is filled; a line that begins with a blank is printed as it is. */
+/* A paragraph is filled; a line that begins with a blank is printed unchanged. */
 static void print_paragraphs(FILE *out, const char *text) {
     while (*text) {
         size_t length = strcspn(text, "\n");

@@ -27,8 +27,8 @@ FF_MUST_USE ff_status ff_read_pieces(int fd, const char *path, void *to, size_t 
                                      uint64_t offset, uint64_t stride, uint64_t count,
                                      ff_error *error);
 
-/* Reads a whole file into the empty buffer `all`, with a zero byte after it. FF_BAD_DATA where it
- * has more than `limit` bytes. */
+/* Reads a whole file into the empty buffer `all`, with a zero byte after it. FF_BAD_DATA if the
+ * file has more than `limit` bytes. */
 FF_MUST_USE ff_status ff_read_whole(ff_buffer *all, const char *path, uint64_t limit,
                                     ff_error *error);
 

@@ -25,7 +25,7 @@ typedef struct constants {
     uint64_t black_bytes, table_bytes, map_bytes, size_bytes;
 } constants;
 
-/* Sizes are needed only where the kernels augment. */
+/* Sizes are needed only if the kernels augment. */
 static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     constants at = {.black_bytes = settings->host.channels * sizeof(uint32_t)};
     if (settings->host.table)
