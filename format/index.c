@@ -275,7 +275,7 @@ static ff_status window_get(window *w, uint64_t offset, size_t length, const uin
                             ff_error *error) {
     if (offset < w->offset || offset + length > w->offset + w->length) {
         uint64_t left = ff_file_offset(w->file) - offset;
-        /* Far from the last read, as keys are in a shuffled set: read only what is needed. */
+        /* Far from the last read, as for keys of a shuffled set: read only what is needed. */
         uint64_t wanted = offset == w->offset + w->length || !w->length ||
                                   (offset > w->offset && offset < w->offset + w->length)
                               ? sizeof w->bytes

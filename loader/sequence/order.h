@@ -2,30 +2,30 @@
  *
  * philox.h draws random numbers from a key, with no state. This header maps a position of an epoch
  * to a sample. sequence.h maps the number of a batch to its epoch, its position and its rows in a
- * share. All of it is integers, one source for the host and for kernels, so a position is found at
- * once, on any device, by any number of ranks.
+ * share. All of this is integer arithmetic with one source for the host and for kernels, so any
+ * rank finds any position at once, on any device.
  *
  * May include format.
  *
- * In which order an epoch visits the samples: a pure function of (seed, epoch, position), with no
- * table and no memory, one source for host (C11) and CUDA C.
+ * The order in which an epoch visits the samples: a pure function of (seed, epoch, position), with
+ * no table and no memory, one source for host (C11) and CUDA C.
  *
- * The permutation. Positions [0, n) are numbers of b = bit length of n - 1 bits, split into a low
- * part of b / 2 bits and a high part of the rest. Six rounds of an unbalanced Feistel network over
- * [0, 2^b), round r = 0..5 with its 32-bit key k[r]:
+ * The permutation. Positions [0, n) are numbers of b bits, b = the bit length of n - 1, split into
+ * a low part of b / 2 bits and a high part of the other bits. Six rounds of an unbalanced Feistel
+ * network over [0, 2^b), round r = 0..5 with its 32-bit key k[r]:
  *
  *     even r:  high ^= F(low ^ k[r] ^ tweak) mod 2^(bits of high)
  *     odd r:   low  ^= F(high ^ k[r] ^ tweak) mod 2^(bits of low)
  *     F(x): x ^= x >> 16; x *= 0x7feb352d; x ^= x >> 15; x *= 0x846ca68b; x ^= x >> 16
  *           (32-bit; the "lowbias32" mixer of C. Wellons, hash-prospector, 2018)
  *
- * For b <= 8, where six rounds would not reach every permutation about equally often, four passes
- * of the six rounds are made, pass j with keys k[r] ^ (j * 0x9e3779b9 mod 2^32). All of it is
- * repeated while the result is >= n (cycle walking: J. Black, P. Rogaway, "Ciphers with Arbitrary
- * Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the words of
- * ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block, where
- * `which` is 0 for the samples of order random, 1 for blocks and 2 within groups. tweak is 0 except
- * within groups, where it is F(group + 1).
+ * If b <= 8, six rounds would not reach every permutation about equally often, so four passes of
+ * the six rounds are made, pass j with keys k[r] ^ (j * 0x9e3779b9 mod 2^32). The whole computation
+ * is repeated while the result is >= n (cycle walking: J. Black, P. Rogaway, "Ciphers with
+ * Arbitrary Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the
+ * words of ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block,
+ * where `which` is 0 for the samples of order random, 1 for blocks and 2 within groups. Within
+ * groups tweak is F(group + 1), otherwise 0.
  *
  * Kinds of order:
  *   sequential  position p is sample p.
@@ -33,11 +33,11 @@
  *   block       samples are cut into blocks of `block` consecutive ones (the last may be shorter).
  *               Blocks are permuted; `group` consecutive permuted blocks form a group; positions
  *               are permuted within their group. So a pass touches `group` blocks at a time, which
- *               suits data larger than memory, and every epoch forms other groups.
+ *               suits data larger than memory, and each epoch forms different groups.
  *
- * A sample here is its number, but with block order its place in storage, so that a block is
- * contiguous on disk. Where storage order differs from the order of numbers, the loader maps places
- * to numbers.
+ * In this header a sample means its number. With block order it means its place in storage, so that
+ * a block is contiguous on disk; if storage order differs from the order of numbers, the loader
+ * maps places to numbers.
  *
  * Golden values (tests/unit/test_order.c), seed 42:
  *   random, n = 10, epoch 0:              0 8 5 7 6 9 3 2 4 1
@@ -68,7 +68,7 @@ typedef enum ff_order_kind {
 typedef struct ff_order_spec {
     uint64_t count; /* samples, > 0 */
     uint64_t seed;
-    uint64_t block; /* with FF_ORDER_BLOCK: samples a block and blocks a group, both > 0 */
+    uint64_t block; /* with FF_ORDER_BLOCK: samples per block, blocks per group, both > 0 */
     uint64_t group;
     ff_order_kind kind;
 } ff_order_spec;

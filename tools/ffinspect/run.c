@@ -110,7 +110,7 @@ done:
     return status;
 }
 
-/* Verifies every split before anything else is read from one. Continues after a broken split. */
+/* Verifies every split before anything else is read. Continues after a broken split. */
 static ff_status print_verifications(const ff_inspect_options *options, const ff_set *list,
                                      ff_error *error) {
     ff_status result = FF_OK;
