@@ -1,5 +1,6 @@
-/* The kernels' job for samples that are resampled, jittered or mixed on the device, and the job's
- * device memory. For all other samples see loader/gpu/batch_jobs.h. Private to loader/. */
+/* The kernels' job for samples that are resampled, jittered, changed or mixed on the device, and
+ * the job's device memory. For all other samples see loader/gpu/batch_jobs.h. Private to loader/.
+ */
 #ifndef FF_LOADER_BATCH_AUGMENT_H
 #define FF_LOADER_BATCH_AUGMENT_H
 
@@ -14,7 +15,7 @@ typedef struct ff_batch_augment {
 } ff_batch_augment;
 
 /* Whether samples with these settings need the job; and the device memory that it takes: its own,
- * and scratch rows of f32, which belong to the caller. */
+ * and scratch rows of f32 and images of u8, which belong to the caller. */
 bool ff_batch_augment_needed(const ff_loader_settings *settings);
 uint64_t ff_batch_augment_bytes(const ff_loader_settings *settings);
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings);
