@@ -9,7 +9,7 @@ bool ff_batch_augment_needed(const ff_loader_settings *settings) {
            settings->metadata->variable_size || settings->metadata->dtype == FF_U16;
 }
 
-/* Of all rows. */
+/* The number of values in all rows. */
 static uint64_t value_count(const ff_loader_settings *settings) {
     return (uint64_t)settings->rows * settings->host.channels * settings->height * settings->width;
 }
