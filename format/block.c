@@ -11,7 +11,7 @@
 struct ff_block {
     const ff_metadata *metadata;
     uint64_t number;
-    /* Slots, one after the other, as in a raw shard. */
+    /* Slots, one after another, as in a raw shard. */
     uint8_t *slots;
     uint64_t slots_capacity, slots_used;
     ff_entry *entry;
@@ -71,7 +71,8 @@ void ff_block_reset(ff_block *block, uint64_t number) {
     block->filtered_used = block->frame_used = 0;
 }
 
-/* Allocates for a whole block of the sizes seen so far: fixed-size datasets allocate once. */
+/* Makes room for a whole block of the sizes seen so far, so that a dataset of one size allocates
+ * once. */
 static ff_status reserve_slots(ff_block *block, uint64_t bytes, ff_error *error) {
     if (bytes <= block->slots_capacity) return FF_OK;
     const ff_metadata *metadata = block->metadata;
@@ -147,7 +148,7 @@ ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **te
     return FF_OK;
 }
 
-/* Filters every sample into `filtered`; false where the filter does not fit one of them. */
+/* Filters every sample into `filtered`; false if the filter does not fit one of the samples. */
 static bool filter_all(ff_block *block, ff_filter filter) {
     const ff_metadata *metadata = block->metadata;
     uint8_t *to = block->filtered;
@@ -159,7 +160,7 @@ static bool filter_all(ff_block *block, ff_filter filter) {
                              to))
             return false;
         to += ff_filtered_bytes(metadata, filter, tensor_bytes);
-        memcpy(to, slot + tensor_bytes, entry->bytes - tensor_bytes); /* wide labels as they are */
+        memcpy(to, slot + tensor_bytes, entry->bytes - tensor_bytes); /* wide labels: unchanged */
         to += entry->bytes - tensor_bytes;
     }
     block->filter = filter;

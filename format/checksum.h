@@ -1,4 +1,4 @@
-/* XXH3, the one checksum of the format (xxHash specification 0.2.0): 64 bits for data, 128 bits in
+/* XXH3, the format's only checksum (xxHash specification 0.2.0): 64 bits for data, 128 bits in
  * canonical (big-endian) form for ids. Thread rule: pure, except for a stream's own state. */
 #ifndef FF_FORMAT_CHECKSUM_H
 #define FF_FORMAT_CHECKSUM_H
@@ -15,7 +15,7 @@ static inline uint64_t ff_checksum(const void *bytes, size_t length) {
     return XXH3_64bits(bytes, length);
 }
 
-/* The same with a seed: another function for each; seed 0 is ff_checksum. */
+/* The same with a seed: each seed is another function; seed 0 is ff_checksum. */
 static inline uint64_t ff_checksum_seeded(const void *bytes, size_t length, uint64_t seed) {
     return XXH3_64bits_withSeed(bytes, length, seed);
 }

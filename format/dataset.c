@@ -27,7 +27,7 @@ static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_
         uint64_t begin = FF_HEADER_BYTES + block * FF_INDEX_BLOCK_BYTES, found;
         uint64_t length = end - begin < FF_INDEX_BLOCK_BYTES ? end - begin : FF_INDEX_BLOCK_BYTES;
         uint8_t wanted[8];
-        ff_dataset_advise(dataset, begin, length); /* one request in place of 16 */
+        ff_dataset_advise(dataset, begin, length); /* one request instead of 16 */
         FF_TRY(ff_mapped_checksum(dataset->map, dataset->index_path, begin, length, &found, error));
         FF_TRY(
             ff_mapped_copy(wanted, dataset->map, dataset->index_path, end + 8 * block, 8, error));
@@ -130,8 +130,8 @@ static ff_status check_size(const ff_dataset *dataset, int folder, uint32_t numb
     return FF_OK;
 }
 
-/* The rows of the shard table, and the files' sizes: with very many shards only some, so that
- * opening stays fast; the others are checked when first touched. */
+/* Reads the rows of the shard table, and the files' sizes. With very many shards only some sizes
+ * are checked, so that opening stays fast; the others are checked on first touch. */
 static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
     uint32_t count = dataset->header.shard_count, step = count / SIZES_AT_OPENING + 1;
     FF_TRY(ff_alloc(&dataset->row, count, sizeof *dataset->row, "shards", error));
@@ -367,7 +367,7 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
                          "%s: is another shard than the index names (footer %016" PRIx64
                          ", wanted %016" PRIx64 ")",
                          shard->path, shard->footer.checksum, row->footer_checksum);
-    /* Frames are located and decompressed with these two sections. */
+    /* These two sections locate frames and their slots. */
     if (status == FF_OK && compressed)
         status = ff_shard_section(shard, FF_SHARD_FRAMES, &bytes, error);
     if (status == FF_OK && compressed)
@@ -376,7 +376,7 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
     return status;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
     ff_shard *shard = &dataset->shard[number];
     if (atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN) {
@@ -400,7 +400,7 @@ static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, con
         return FF_OK;
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;
-    /* Opening takes a descriptor for a moment, which the open files may have taken. */
+    /* Opening needs a descriptor for a moment; the open files may have taken the last one. */
     while (atomic_load(&dataset->shard_ready[number]) < wanted) {
         errno = 0;
         status = ready_shard(dataset, number, maps, error);

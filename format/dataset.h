@@ -19,33 +19,34 @@ struct ff_dataset {
     uint64_t bytes;
     ff_index_header header;
     ff_metadata metadata;
-    uint8_t metadata_id[16];   /* of its text */
-    uint64_t row_bytes;        /* of a sample's labels in the index */
+    uint8_t metadata_id[16];   /* of the metadata's text */
+    uint64_t row_bytes;        /* bytes of a sample's label row in the index */
     ff_shard_row *row;         /* [shard_count] */
     ff_shard *shard;           /* [shard_count], filled on first use */
     atomic_uchar *shard_ready; /* [shard_count] of ff_shard_readiness */
-    pthread_mutex_t mutex;     /* opening shards */
-    ff_files *files;           /* of shards that are read, not mapped */
-    atomic_uchar *block_ok;    /* [index blocks]: checked */
-    atomic_uchar *sample_ok;   /* [count / 8]: verified, a bit a sample */
-    atomic_bool scattered;     /* samples are read here and there, so nothing around them */
+    pthread_mutex_t mutex;     /* held while a shard is opened */
+    ff_files *files;           /* files of the shards that are read, not mapped */
+    atomic_uchar *block_ok;    /* [index blocks]: whether a block was checked */
+    atomic_uchar *sample_ok;   /* [count / 8]: whether a sample was verified, one bit per sample */
+    atomic_bool scattered;     /* samples are read at random places: no read-ahead around them */
 };
 
-/* The shard, mapped and checked against the index on first use. Thread-safe. */
+/* The shard; on first use it is mapped and checked against the index. Thread-safe. */
 FF_MUST_USE ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number,
                                             const ff_shard **shard, ff_error *error);
-/* The same for one whose file is read: it is mapped only where that was asked for as well, or where
- * the set is compressed. */
+/* The same for a shard whose file is read: the shard is mapped only if another caller asked for
+ * that, or if the set is compressed. */
 FF_MUST_USE ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number,
                                             const ff_shard **shard, ff_error *error);
-/* The same for one caller, who closes it; with `maps` mapped. */
+/* Opens the shard for one caller, who closes it; mapped if `maps` is set. */
 FF_MUST_USE ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                            ff_shard *shard, ff_error *error);
 
 /* Starts reading these bytes of the index. */
 void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t bytes);
 
-/* ff_dataset_storage_order where it is not the order of numbers, in 4 or 8 bytes a sample. */
+/* ff_dataset_storage_order for a set whose storage order is not the order of numbers; 4 or 8 bytes
+ * per sample. */
 FF_MUST_USE ff_status ff_storage_order_make(ff_dataset *dataset, bool wide, ff_storage_order *order,
                                             ff_error *error);
 

@@ -17,7 +17,7 @@ json_t *ff_json_hex(uint64_t value, int digits) {
     return json_string(text);
 }
 
-/* How names, which may be any bytes, are written. */
+/* How names are written; names may be any bytes. */
 typedef json_t *maker(const char *text);
 
 static json_t *escaped(const char *text) {

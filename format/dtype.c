@@ -72,7 +72,7 @@ double ff_element(const void *array, ff_dtype dtype, size_t index) {
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
-/* One loop a type, for vectors. */
+/* One loop per type, for vectors. */
 #define DEFINE_LOOP(name, to_type, from_type, convert)                                             \
     FF_CLONES static void name(void *to_base, const void *from_base, size_t count) {               \
         to_type *restrict to = to_base;                                                            \
@@ -98,12 +98,12 @@ static const struct {
     const char *name, *numpy;
     size_t bytes;
     void (*to_f32)(void *to, const void *from, size_t count);
-    void (*from_f32)(void *to, const void *from, size_t count); /* floats; NULL: integers */
+    void (*from_f32)(void *to, const void *from, size_t count); /* floats; NULL = integer */
 } dtypes[FF_DTYPE_COUNT] = {
     [FF_U8] = {"u8", "|u1", 1, u8_to_f32, NULL},
     [FF_U16] = {"u16", "<u2", 2, u16_to_f32, NULL},
     [FF_F16] = {"f16", "<f2", 2, f16_to_f32, f32_to_f16},
-    [FF_BF16] = {"bf16", "<u2", 2, bf16_to_f32, f32_to_bf16}, /* NumPy has no type for it */
+    [FF_BF16] = {"bf16", "<u2", 2, bf16_to_f32, f32_to_bf16}, /* NumPy has no bf16 */
     [FF_F32] = {"f32", "<f4", 4, f32_to_f32, f32_to_f32},
     [FF_I32] = {"i32", "<i4", 4, i32_to_f32, NULL},
     [FF_I64] = {"i64", "<i8", 8, i64_to_f32, NULL},
@@ -130,7 +130,7 @@ ff_dtype ff_dtype_choice(int index) {
     return choices[index];
 }
 
-/* Where all bits of an exponent are set, one more of its lowest carries into the sign's place. */
+/* If all bits of an exponent are set, adding 1 to its lowest bit carries into the sign bit. */
 FF_CLONES bool ff_all_finite(const void *array, ff_dtype dtype, size_t count) {
     const uint16_t *half = array;
     const uint32_t *single = array;

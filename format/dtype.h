@@ -1,5 +1,5 @@
-/* Element types and layouts of samples, and exact conversions between them.
- * Thread rule: everything here is pure. */
+/* Element types and layouts of samples, and exact conversions between the types. Thread rule:
+ * everything here is pure. */
 #ifndef FF_FORMAT_DTYPE_H
 #define FF_FORMAT_DTYPE_H
 
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* These values are not stored: files name types by the strings of ff_dtype_name. u8 to f32 are for
- * samples, the integers after them for labels. */
+/* These values are not stored: files name types by the strings of ff_dtype_name. Samples have types
+ * u8 to f32; the integers after f32 are for labels. */
 typedef enum ff_dtype {
     FF_U8,
     FF_U16,
@@ -29,7 +29,7 @@ typedef enum ff_layout { FF_CHW, FF_HWC } ff_layout;
 const char *ff_dtype_name(ff_dtype dtype);
 size_t ff_dtype_bytes(ff_dtype dtype);
 bool ff_dtype_is_float(ff_dtype dtype);
-/* NumPy's name, "<f2"; for bf16 "<u2", its bits. */
+/* NumPy's name, "<f2"; bf16 is "<u2", its bits. */
 const char *ff_dtype_numpy(ff_dtype dtype);
 /* The choices of the option --dtype, the default first; and the dtype of a choice. */
 #define FF_DTYPE_CHOICES "f16|f32|bf16|u8|u16"
@@ -47,7 +47,7 @@ static inline float ff_f32_from_bf16(uint16_t bits) {
     return ff_bits_float((uint32_t)bits << 16);
 }
 
-/* Element `index` of an array of any dtype as a double (exact but for i64 beyond 2^53). */
+/* Element `index` of an array of any dtype as a double (exact except for i64 beyond 2^53). */
 double ff_element(const void *array, ff_dtype dtype, size_t index);
 
 /* Whether none of `count` elements is inf or NaN. */

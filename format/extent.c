@@ -1,4 +1,4 @@
-/* Where samples lie in shards, and their bytes, for callers that read ahead of a reader. */
+/* Where samples lie in shards, and the bytes there, for callers that read ahead of a reader. */
 #include "format/dataset.h"
 #include "format/frames.h"
 

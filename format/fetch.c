@@ -1,11 +1,11 @@
-/* Pages of mapped shards that are read into memory before they are needed. */
+/* Reads pages of mapped shards into memory before they are needed. */
 #include "format/base/guard.h"
 #include "format/dataset.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The kernel takes up to a device's read-ahead (128 KiB by default) of one advice. */
+/* The kernel follows one piece of advice up to the device's read-ahead (128 KiB by default). */
 #define ADVICE_BYTES (UINT64_C(128) << 10)
 
 static const uint8_t *page_of(const ff_shard *shard, uint64_t offset) {

@@ -9,23 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More shards share these: an open costs far less than a disk read. */
+/* Shards beyond this number share the files: opening a file costs far less than a disk read. */
 #define FILES_MOST  64u
 #define FILES_LEAST 4u
 
 typedef struct open_file {
     int descriptor; /* -1 = none */
     uint32_t number;
-    uint32_t users; /* threads that read it */
-    uint64_t used;  /* when, by the clock below */
+    uint32_t users; /* threads that read the file */
+    uint64_t used;  /* time of the last use, by `clock` below */
     bool direct;    /* opened with O_DIRECT */
 } open_file;
 
 struct ff_files {
     pthread_mutex_t mutex;
-    pthread_cond_t given; /* back by a reader */
+    pthread_cond_t given; /* signalled when a reader returns a file */
     open_file file[FILES_MOST];
-    unsigned count; /* that may be open */
+    unsigned count; /* files that may be open */
     uint64_t clock;
     bool buffered; /* the file system has no O_DIRECT */
 };
@@ -60,7 +60,7 @@ void ff_files_destroy(ff_files **out) {
 
 /* The functions down to take_file are called with the lock held. */
 
-/* Closes a file that nobody reads; waits for one where all are being read. */
+/* Closes a file that nobody reads; waits for one if all are being read. */
 static bool close_one(ff_files *files) {
     for (;;) {
         bool open = false;
@@ -77,8 +77,8 @@ static bool close_one(ff_files *files) {
     }
 }
 
-/* The open file of a shard, or else the best place for it: one without a file, or the one whose
- * file was used the longest ago; NULL where all are being read. */
+/* The open file of a shard, or else the best place for that file: an empty one, or the one whose
+ * file was used the longest ago; NULL if all files are being read. */
 static open_file *find_place(ff_files *files, uint32_t number) {
     open_file *best = NULL;
     for (unsigned i = 0; i < files->count; i++) {
@@ -140,7 +140,7 @@ static ff_status take_file(ff_files *files, const ff_shard *shard, uint32_t numb
 
 static void give_file(ff_files *files, open_file *file) {
     file->users--;
-    /* Opened for what is no longer done. */
+    /* The file was opened for direct reads, which are no longer used. */
     if (!file->users && file->direct && files->buffered) close_file(file);
     pthread_cond_broadcast(&files->given);
 }
@@ -152,8 +152,8 @@ bool ff_files_give_up(ff_files *files) {
     return closed;
 }
 
-/* Reads with a file that stays open: *refused where this file or device needs another alignment
- * than that of direct reads, or returned less than a block. *done: the bytes read so far. */
+/* Reads from a file that stays open. *refused: this file or device needs another alignment than
+ * direct reads have, or returned less than a block. *done: the bytes read so far. */
 static ff_status read_file(const open_file *file, const ff_shard *shard, uint64_t offset,
                            uint64_t bytes, uint8_t *to, uint64_t *done, bool *refused,
                            ff_error *error) {
@@ -174,7 +174,7 @@ static ff_status read_file(const open_file *file, const ff_shard *shard, uint64_
                            "%s: offset %" PRIu64 ": the file shrank while it was read", shard->path,
                            offset + *done);
         *done += (uint64_t)got;
-        /* A direct read that ended inside a block is repeated from the block's start. */
+        /* If a direct read ends inside a block, the next one begins at that block's start. */
         if (file->direct && *done < bytes) *done &= ~(FF_READ_BLOCK - 1);
     }
     return FF_OK;

@@ -1,6 +1,6 @@
-/* Open shard files, shared by all threads that read a dataset: few of them, whatever the number of
- * shards and threads. Reads bypass the page cache where the file system can (O_DIRECT). Private to
- * format/.
+/* Open shard files, shared by all threads that read a dataset: few files, whatever the number of
+ * shards and threads. Reads bypass the page cache if the file system supports it (O_DIRECT).
+ * Private to format/.
  *
  * Thread rule: any thread. */
 #ifndef FF_FORMAT_FILES_H
@@ -13,18 +13,17 @@
 
 typedef struct ff_files ff_files;
 FF_MUST_USE ff_status ff_files_create(ff_files **files, ff_error *error);
-/* Nobody reads any more. NULL is accepted. */
+/* Call it when no thread reads any more. NULL is accepted. */
 void ff_files_destroy(ff_files **files);
 
-/* Reads `bytes` at `offset`, a multiple of the block, of the shard whose number this is. `to`
- * begins at a multiple of the block and has room for `bytes` rounded up to whole blocks. FF_IO with
- * path and offset where the file cannot be read or ends before, or with its path where another file
- * is there now. */
+/* Reads `bytes` of shard `number` at `offset`, a multiple of the block. `to` begins at a multiple
+ * of the block and has room for `bytes` rounded up to whole blocks. FF_IO with path and offset if
+ * the file cannot be read or ends before; with the path if another file has replaced it. */
 FF_MUST_USE ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
                                     uint64_t offset, uint64_t bytes, uint8_t *to, ff_error *error);
 
-/* Closes one file, for a process that has no descriptor left; where all are being read, waits for
- * one. false where none is open. */
+/* Closes one file, for a process that has no descriptor left; if all files are being read, waits
+ * for one. False if no file is open. */
 bool ff_files_give_up(ff_files *files);
 
 #endif

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The index of a 2-byte element is looked up directly, that of a 4-byte one by binary search. */
+/* A direct lookup finds the index of a 2-byte element, a binary search that of a 4-byte element. */
 struct ff_table_lookup {
     size_t element_bytes;
     uint32_t channels;
-    uint32_t (*sorted)[256]; /* [channels] values, ascending, with their index next to them */
+    uint32_t (*sorted)[256]; /* [channels] values, ascending, each with its index */
     uint8_t (*index)[256];
     int16_t *direct; /* [channels][65536], -1 = absent */
 };
@@ -39,7 +39,7 @@ ff_status ff_table_lookup_create(ff_table_lookup **out, const ff_metadata *metad
     }
     for (uint32_t channel = 0; channel < metadata->channels; channel++) {
         const uint8_t *row = metadata->table + channel * 256 * bytes;
-        for (int i = 255; i >= 0; i--) { /* the lowest index of equal values wins */
+        for (int i = 255; i >= 0; i--) { /* among equal values the lowest index is used */
             uint32_t value = load_element(row + (size_t)i * bytes, bytes);
             if (lookup->direct) {
                 lookup->direct[(size_t)channel * 65536 + value] = (int16_t)i;
@@ -89,8 +89,8 @@ uint64_t ff_filtered_bytes(const ff_metadata *metadata, ff_filter filter, uint64
                                      : tensor_bytes;
 }
 
-/* A row for the row delta: in CHW one channel's row of `width` elements, `height` of them a plane;
- * in HWC the whole interleaved row, one plane. Sizes in elements (of one byte when filtered). */
+/* The rows of a row delta. In CHW each channel is a plane of `height` rows of `width` elements; in
+ * HWC one plane holds the whole interleaved rows. Sizes in elements (of one byte when filtered). */
 typedef struct rows {
     size_t planes, height, width;
 } rows;
@@ -100,7 +100,7 @@ static rows rows_of(const ff_metadata *metadata, uint32_t height, uint32_t width
     return (rows){1, height, (size_t)width * metadata->channels};
 }
 
-/* From the last row upwards, so that the row above is still unchanged. */
+/* From the last row up, so that the row above is still unchanged. */
 static void delta_apply(rows shape, uint8_t *bytes) {
     for (size_t plane = 0; plane < shape.planes; plane++, bytes += shape.height * shape.width)
         for (size_t y = shape.height; y-- > 1;)

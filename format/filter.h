@@ -11,10 +11,10 @@ FF_MUST_USE ff_status ff_table_lookup_create(ff_table_lookup **lookup, const ff_
                                              ff_error *error);
 void ff_table_lookup_destroy(ff_table_lookup **lookup);
 
-/* Bytes of a filtered tensor: one per element for table, else as before. */
+/* Bytes of a filtered tensor: one per element for table, else unchanged. */
 uint64_t ff_filtered_bytes(const ff_metadata *metadata, ff_filter filter, uint64_t tensor_bytes);
 
-/* Filters one tensor. false where a value is not in the table. */
+/* Filters one tensor. False if a value is not in the table. */
 bool ff_filter_apply(const ff_metadata *metadata, ff_filter filter, const ff_table_lookup *lookup,
                      uint32_t height, uint32_t width, const uint8_t *tensor, uint8_t *filtered);
 

@@ -10,10 +10,10 @@
 
 struct ff_frames {
     const ff_metadata *metadata;
-    bool check; /* compressed bytes against their checksum */
+    bool check; /* compare compressed bytes with their checksum */
     ff_direct *direct;
     ZSTD_DCtx *zstd;
-    const ff_shard *shard; /* whose frame is decompressed; NULL = none */
+    const ff_shard *shard; /* the shard whose frame is decompressed; NULL = none */
     ff_frame frame;
     uint8_t *compressed, *filtered, *slots;
     size_t compressed_capacity, filtered_capacity, slots_capacity;
@@ -73,7 +73,7 @@ ff_status ff_frame_at(const ff_shard *shard, uint64_t offset, ff_frame *frame, f
     return read_frame_row(shard, low, frame, error);
 }
 
-/* Grows a buffer for a frame's bytes; its content is lost and not zeroed. */
+/* Grows a buffer for a frame's bytes; the old content is lost, and the new is not zeroed. */
 static ff_status make_room(uint8_t **bytes, size_t *capacity, uint64_t wanted, ff_error *error) {
     if (wanted <= *capacity) return FF_OK;
     free(*bytes);
@@ -87,12 +87,12 @@ static ff_status make_room(uint8_t **bytes, size_t *capacity, uint64_t wanted, f
 typedef struct frame_slot {
     ff_entry entry;
     uint64_t tensor_bytes, filtered_bytes; /* of the tensor, before and after the filter */
-    uint64_t label_bytes;                  /* of the wide labels after it */
+    uint64_t label_bytes;                  /* of the wide labels after the tensor */
     uint64_t slot_bytes;
 } frame_slot;
 
-/* Slot `i` of the frame. The record must agree that `filled` bytes of slots and `used` filtered
- * bytes come before it. */
+/* Reads slot `i` of the frame. The record must agree that `filled` bytes of slots and `used`
+ * filtered bytes come before the slot. */
 static ff_status read_frame_slot(const ff_metadata *metadata, const ff_shard *shard,
                                  const ff_frame *frame, uint32_t i, uint64_t filled, uint64_t used,
                                  frame_slot *out, ff_error *error) {
@@ -140,7 +140,7 @@ static ff_status check_frame_sizes(const ff_metadata *metadata, const ff_shard *
     return FF_OK;
 }
 
-/* A frame's bytes; valid until the next call. */
+/* The frame's compressed bytes; valid until the next call. */
 static ff_status read_frame(ff_frames *frames, const ff_shard *shard, uint32_t number,
                             const ff_frame *frame, const uint8_t **compressed, ff_error *error) {
     const uint64_t bytes = frame->compressed_bytes;
@@ -164,8 +164,8 @@ static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_f
                            ", wanted %016" PRIx64,
                            shard->path, frame->file_offset, found, frame->checksum);
     }
-    /* One zstd frame that states its content size, so that a small file cannot demand much
-     * memory. */
+    /* It must be one zstd frame that states its content size, so that a small file cannot demand
+     * much memory. */
     unsigned long long length = ZSTD_getFrameContentSize(compressed, bytes);
     if (length != frame->filtered_bytes || ZSTD_findFrameCompressedSize(compressed, bytes) != bytes)
         return ff_fail(error, FF_BAD_DATA,
@@ -199,7 +199,7 @@ static ff_status unfilter(const ff_frames *frames, const ff_shard *shard, const 
     return FF_OK;
 }
 
-/* From the bytes of a checked frame to its slots. */
+/* Decompresses the bytes of a checked frame to its slots. */
 static ff_status unpack(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
                         const uint8_t *compressed, uint8_t *slots, ff_error *error) {
     FF_TRY(decompress(frames, shard, frame, compressed, error));

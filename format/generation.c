@@ -87,8 +87,8 @@ ff_status ff_metadata_append(ff_metadata *metadata, const uint8_t id[16], uint64
     return ff_metadata_check(metadata, error);
 }
 
-/* *field: the newer one's fields without the classes that were added since; the array alone is
- * owned. */
+/* *field: the newer metadata's fields without the classes that were added since; owns only the
+ * array. */
 static ff_status earlier_fields(const ff_metadata *older, const ff_metadata *newer,
                                 ff_field **field, ff_error *error) {
     FF_TRY(ff_alloc(field, newer->field_count, sizeof **field, "label fields", error));
@@ -108,7 +108,7 @@ ff_status ff_metadata_continues(const ff_metadata *older, const uint8_t id[16],
         memcmp(newer->generation[count].id, id, 16))
         return ff_fail(error, FF_BAD_DATA, "%s: its metadata names no generation of this set",
                        what);
-    /* A view of the newer one, reduced to the older generation; owns nothing. */
+    /* A view of the newer metadata, reduced to the older generation; owns nothing. */
     ff_metadata then = *newer;
     then.version = older->version;
     then.items = older->items;

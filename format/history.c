@@ -22,8 +22,8 @@ static ff_status no_memory(ff_error *error) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Appends the folder's history to `text`; *there = whether it has one. A pipe or a folder of this
- * name is none that ffpack wrote. */
+/* Appends the folder's history to `text`; *there = whether the folder has one. ffpack never wrote a
+ * pipe or a folder of this name. */
 static ff_status load(ff_buffer *text, const char *directory, bool *there, ff_error *error) {
     char *path;
     struct stat info;
@@ -58,7 +58,7 @@ static bool is_sound(const json_t *line) {
     return sound;
 }
 
-/* *bad = the number of the first line that is not sound, from 1; 0: all are. */
+/* *bad = the number of the first unsound line, from 1; 0 = all lines are sound. */
 static ff_status parse(json_t *lines, const ff_buffer *text, size_t *bad, size_t *bad_count,
                        ff_error *error) {
     const char *at = text->bytes, *end = text->length ? at + text->length : at;
@@ -86,7 +86,7 @@ static bool is_of(const json_t *line, const uint8_t content_id[16]) {
     return same;
 }
 
-/* Says what is wrong with a history that could be read. */
+/* Describes what is wrong with a history that could be read. */
 static ff_status judge(char **problem, const json_t *lines, size_t bad, size_t bad_count,
                        const uint8_t content_id[16], ff_error *error) {
     const size_t count = json_array_size(lines);
@@ -135,7 +135,8 @@ ff_status ff_history_command_line(ff_buffer *out, const json_t *line, ff_error *
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Where `source` is, from the root; what is no path of a file, like a pattern, from the folder. */
+/* The absolute path of `source`; a source that is not a file's path, such as a pattern, is appended
+ * to the folder. */
 static ff_status resolve(char **absolute, const char *source, const char *folder, ff_error *error) {
     *absolute = realpath(source, NULL);
     if (*absolute) return FF_OK;

@@ -15,12 +15,12 @@ enum { PART_BYTES = 1 << 16 };
 typedef struct builder {
     const char *directory;
     ff_metadata metadata;
-    const ff_buffer *text; /* the metadata's */
+    const ff_buffer *text; /* the metadata's text */
     uint8_t metadata_id[16];
     uint32_t shard_count;
     ff_shard_row *row; /* [shard_count] */
     uint64_t sample_count, file_bytes;
-    /* A bit per stored item, and the count before every 64 of them: a sample's number is its item's
+    /* One bit per stored item, and the count before every 64 items: a sample's number is its item's
      * rank. */
     uint64_t *present, *rank;
     ff_file *file;
@@ -42,8 +42,8 @@ static void end_section(builder *b, int section) {
 
 /* ---- the shards ----------------------------------------------------------------------------- */
 
-/* A shard is mapped while it is read and no longer: a process has at most vm.max_map_count
- * mappings, 65530 by default, and a set may have more shards. Opened again it is the same. */
+/* A shard is mapped only while it is read: a process has at most vm.max_map_count mappings, 65530
+ * by default, and a set may have more shards. The shard is the same when it is opened again. */
 static ff_status open_again(builder *b, uint32_t number, ff_shard *shard, ff_error *error) {
     FF_TRY(ff_shard_open(shard, b->directory, number, error));
     const ff_shard_row *row = &b->row[number];
@@ -75,7 +75,7 @@ static ff_status check_place(builder *b, const ff_shard *shard, ff_error *error)
     return FF_OK;
 }
 
-/* Checks that a shard belongs here, and keeps its row. */
+/* Checks that a shard belongs to this set, and keeps its row. */
 static ff_status look_at_shard(builder *b, uint32_t number, ff_error *error) {
     ff_shard shard;
     FF_TRY(ff_shard_open(&shard, b->directory, number, error));
@@ -93,7 +93,7 @@ static ff_status look_at_shard(builder *b, uint32_t number, ff_error *error) {
     return status;
 }
 
-/* Checks its records and marks their items as present. */
+/* Checks the shard's records and marks their items as present. */
 static ff_status check_records(builder *b, const ff_shard *shard, ff_error *error) {
     const uint32_t number = shard->header.number;
     const ff_metadata *metadata = &b->metadata;
@@ -129,7 +129,7 @@ static ff_status mark_items(builder *b, ff_error *error) {
     for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(look_at_shard(b, i, error));
     if (!b->sample_count)
         return ff_fail(error, FF_BAD_DATA, "%s: not one sample could be packed", b->directory);
-    /* Skipped items have a bit too; a file must not be able to make the table huge. */
+    /* Skipped items also have a bit; a file must not be able to make the table huge. */
     if (b->metadata.items >> 20 > b->sample_count)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: %" PRIu64 " samples of %" PRIu64 " items: too few to order them",
@@ -158,10 +158,10 @@ static uint64_t number_of(const builder *b, uint64_t item) {
 /* ---- from storage order to number order --------------------------------------------------------
  */
 
-/* Writes at any offset of a section; adjacent writes are combined. */
+/* Writes at any offset of a section; combines adjacent writes. */
 typedef struct scatter {
     ff_file *file;
-    uint64_t offset; /* of the first byte held */
+    uint64_t offset; /* offset of the first buffered byte */
     size_t used;
     uint8_t bytes[PART_BYTES];
 } scatter;
@@ -264,7 +264,7 @@ static ff_status sum_blocks(builder *b, uint64_t end, ff_error *error) {
     return status;
 }
 
-/* Reads a file through a window, so that adjacent bytes cost one read. */
+/* Reads a file through a window, so that adjacent pieces cost one read. */
 typedef struct window {
     ff_file *file;
     uint64_t offset, length;
@@ -275,7 +275,7 @@ static ff_status window_get(window *w, uint64_t offset, size_t length, const uin
                             ff_error *error) {
     if (offset < w->offset || offset + length > w->offset + w->length) {
         uint64_t left = ff_file_offset(w->file) - offset;
-        /* Far from the last read, as keys are in a shuffled set: read only what is needed. */
+        /* Far from the last read, as for keys of a shuffled set: read only what is needed. */
         uint64_t wanted = offset == w->offset + w->length || !w->length ||
                                   (offset > w->offset && offset < w->offset + w->length)
                               ? sizeof w->bytes

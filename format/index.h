@@ -8,8 +8,8 @@
 /* Reads the records of the shards in `directory` and commits index.ffx (temporary file, fsync,
  * rename, folder fsync). All shards of the metadata in `text` (NULL: the text in shard 0) must
  * exist. If `written` is not NULL, an existing index with the same bytes is left alone, and
- * *written tells whether one was committed. Memory: O(shards), plus a mapped table of 8 bytes an
- * item where storage order differs from number order. FF_BAD_DATA naming the shard that is missing,
+ * *written = whether an index was committed. Memory: O(shards), plus, if storage order differs from
+ * number order, a mapped table of 8 bytes per item. FF_BAD_DATA naming the shard that is missing,
  * broken or from another dataset. */
 FF_MUST_USE ff_status ff_index_build(const char *directory, const ff_buffer *text,
                                      ff_writer_result *result, bool *written, ff_error *error);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file: magic, the numbers, bytes of text and of note (u64 each), text, note, XXH3-64 of all
- * before. Little-endian. */
+/* The file: magic, the numbers, the sizes of text and note in bytes (u64 each), text, note, XXH3-64
+ * of all bytes before. Little-endian. */
 #define MAGIC            "FFKEPT1\n"
 #define NOTE_LIMIT_BYTES (UINT64_C(1) << 24)
 enum { HEAD_BYTES = 40, FIXED_BYTES = HEAD_BYTES + 8 };

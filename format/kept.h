@@ -1,7 +1,7 @@
 /* State that a packing run saves for the run that continues it: small files in OUT.partial or
- * OUT.part-counts, each with two numbers, a metadata text and a note under one checksum, committed
- * like any other file (FORMAT.md, "Committing"). They are never part of a finished set. Thread
- * rule: pure. */
+ * OUT.part-counts, each with two numbers, a metadata text and a note under one checksum. They are
+ * committed like any other file (FORMAT.md, "Committing"), and are never part of a finished set.
+ * Thread rule: pure. */
 #ifndef FF_FORMAT_KEPT_H
 #define FF_FORMAT_KEPT_H
 
@@ -18,13 +18,13 @@ void ff_kept_free(ff_kept *kept);
 FF_MUST_USE ff_status ff_kept_write(const ff_kept *kept, const char *directory, const char *name,
                                     ff_error *error);
 
-/* The same file for processes that may write it at the same time. It is not synced: after a power
- * cut it may be broken. */
+/* The same for several processes that may write the file at the same time. The file is not synced:
+ * after a power cut it may be broken. */
 FF_MUST_USE ff_status ff_kept_replace(const ff_kept *kept, const char *directory, const char *name,
                                       ff_error *error);
 
 /* Reads the file `path` into `kept`, which must be zeroed before and is freed by the caller, also
- * after a failure. FF_IO where there is none, FF_BAD_DATA where it is not whole. */
+ * after a failure. FF_IO if there is no such file, FF_BAD_DATA if it is incomplete or broken. */
 FF_MUST_USE ff_status ff_kept_read(ff_kept *kept, const char *path, ff_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* The on-disk structures of shards and the index, byte for byte (FORMAT.md). Encoders write a whole
  * structure with its checksum; decoders check magic, version, checksum, reserved zeros and every
- * relation that can be checked without the rest of the file. Thread rule: pure. */
+ * relation that does not need the rest of the file. Thread rule: pure. */
 #ifndef FF_FORMAT_LAYOUT_H
 #define FF_FORMAT_LAYOUT_H
 
@@ -22,8 +22,8 @@
 
 /* Where a sample is stored, and its properties. */
 typedef struct ff_entry {
-    uint64_t item;            /* its number at the source, before skipping */
-    uint64_t offset;          /* of its slot in the shard's payload; raw shards: in the file */
+    uint64_t item;            /* the sample's number at the source, before skipping */
+    uint64_t offset;          /* of the slot in the shard's payload; in a raw shard, in the file */
     uint64_t bytes;           /* payload: tensor and wide labels */
     uint64_t checksum;        /* XXH3-64 of the payload */
     uint64_t source_checksum; /* XXH3-64 of the source's bytes */
@@ -69,14 +69,14 @@ typedef struct ff_shard_header {
 } ff_shard_header;
 
 typedef struct ff_shard_footer {
-    uint32_t version; /* its header's */
+    uint32_t version; /* the header's version */
     uint32_t number;
     uint64_t sample_count;
     uint64_t samples_end;   /* file offset after the last slot or frame */
     uint64_t payload_bytes; /* sum of the slots, unfiltered */
     uint64_t header_checksum;
     uint64_t seek_table_bytes, seek_table_checksum; /* after the footer; 0 in raw shards */
-    uint64_t checksum;                              /* of this footer; the shard's identity */
+    uint64_t checksum; /* checksum of this footer; the shard's identity */
     ff_section section[FF_SHARD_SECTIONS];
 } ff_shard_footer;
 
@@ -84,10 +84,10 @@ typedef struct ff_shard_footer {
 typedef struct ff_frame {
     uint64_t file_offset, compressed_bytes;
     uint64_t payload_offset, payload_bytes; /* in the unfiltered payload: whole slots */
-    uint64_t filtered_bytes;                /* what zstd's frame holds */
+    uint64_t filtered_bytes;                /* content size of the zstd frame */
     uint64_t checksum;                      /* XXH3-64 of the compressed bytes */
     uint32_t first_slot, slot_count;
-    ff_filter filter; /* the dataset's filter, or shuffle where that does not fit */
+    ff_filter filter; /* the dataset's filter, or shuffle if that does not fit */
 } ff_frame;
 
 typedef struct ff_index_header {
@@ -113,7 +113,7 @@ void ff_entry_encode(const ff_entry *entry, uint8_t bytes[FF_ENTRY_BYTES]);
 void ff_frame_encode(const ff_frame *frame, uint8_t bytes[FF_FRAME_BYTES]);
 void ff_shard_row_encode(const ff_shard_row *row, uint8_t bytes[FF_SHARD_ROW_BYTES]);
 
-/* `path` is for the error message only. */
+/* `path` is only for the error message. */
 FF_MUST_USE ff_status ff_shard_header_decode(ff_shard_header *header, const uint8_t *bytes,
                                              const char *path, ff_error *error);
 FF_MUST_USE ff_status ff_shard_footer_decode(ff_shard_footer *footer, const uint8_t *bytes,
@@ -122,19 +122,19 @@ FF_MUST_USE ff_status ff_shard_footer_decode(ff_shard_footer *footer, const uint
 FF_MUST_USE ff_status ff_index_header_decode(ff_index_header *header, const uint8_t *bytes,
                                              uint64_t file_bytes, const char *path,
                                              ff_error *error);
-/* Decodes fields only; the caller checks ranges. false where reserved bytes are not zero. */
+/* Only decodes the fields; the caller checks ranges. False if reserved bytes are not zero. */
 bool ff_entry_decode(ff_entry *entry, const uint8_t bytes[FF_ENTRY_BYTES]);
 bool ff_frame_decode(ff_frame *frame, const uint8_t bytes[FF_FRAME_BYTES]);
 bool ff_shard_row_decode(ff_shard_row *row, const uint8_t bytes[FF_SHARD_ROW_BYTES]);
 
-/* "shard-000000.ffs"; and back: false where it is not a shard's name. */
+/* "shard-000000.ffs"; and the number of such a name: false if it is not a shard's name. */
 void ff_shard_name(char name[32], uint32_t number);
 bool ff_shard_name_parse(const char *name, uint32_t *number);
 #define FF_INDEX_NAME "index.ffx"
-/* Only during packing, never in a finished set: what completes a pending shard (format/pending.h),
- * and the progress of a statistics pass (tools/ffpack/measure.h). */
+/* These exist only during packing, never in a finished set: the data that completes a pending shard
+ * (format/pending.h), and the progress of a statistics pass (tools/ffpack/measure.h). */
 #define FF_PENDING_SUFFIX    ".pending"
 #define FF_MEASURED_NAME     "measured.ffp"
-#define FF_SOURCE_STATE_NAME "source-state" /* of ffpack --if-changed, in OUT */
+#define FF_SOURCE_STATE_NAME "source-state" /* written by ffpack --if-changed, in OUT */
 
 #endif

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES_RAW = 1 << 20,  /* few handoffs between threads */
-    BLOCK_BYTES_ZSTD = 1 << 18, /* reading one sample decompresses a whole frame */
+    BLOCK_BYTES_RAW = 1 << 20,  /* large, for few handoffs between threads */
+    BLOCK_BYTES_ZSTD = 1 << 18, /* small, because reading one sample decompresses a whole frame */
     SHARD_ITEMS_LIMIT = 1 << 18
 };
 
@@ -149,12 +149,12 @@ ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes, ff_error
     bool compressed = metadata->compression != FF_COMPRESSION_NONE;
     uint64_t block_bytes = compressed ? BLOCK_BYTES_ZSTD : BLOCK_BYTES_RAW;
     uint64_t per_block = slot ? block_bytes / slot : 1;
-    /* From 64 KiB up a compressed frame holds one sample, so that reading one decompresses no
+    /* From 64 KiB up a compressed frame holds one sample, so that reading a sample decompresses no
      * other. */
     if (compressed && slot >= 65536) per_block = 1;
     if (per_block == 0) per_block = 1;
     uint64_t per_shard = slot ? shard_bytes / slot : 1;
-    /* A writer keeps its shard's records in memory: about 100 bytes a sample. */
+    /* A writer keeps its shard's records in memory: about 100 bytes per sample. */
     if (per_shard > SHARD_ITEMS_LIMIT) per_shard = SHARD_ITEMS_LIMIT;
     if (per_shard == 0) per_shard = 1;
     if (per_block > per_shard) per_block = per_shard;
@@ -288,8 +288,8 @@ uint64_t ff_metadata_tensor_bytes(const ff_metadata *metadata, uint32_t height, 
     return (uint64_t)metadata->channels * height * width * ff_dtype_bytes(metadata->dtype);
 }
 
-/* One walk over the fields computes row, payload and offsets: small fields advance `row` (each at a
- * multiple of 8), wide ones `payload` (each at a multiple of 16). Stops before field `until`. */
+/* One walk over the fields computes row, payload and offsets: small fields advance `row` (each to a
+ * multiple of 8), wide ones `payload` (each to a multiple of 16). Stops before field `until`. */
 static void walk_fields(const ff_metadata *metadata, size_t until, uint64_t *row,
                         uint64_t *payload) {
     for (size_t i = 0; i < until; i++) {

@@ -1,5 +1,4 @@
-/* Parses the text of a metadata; anything but the canonical form is refused (FORMAT.md,
- * "Metadata"). */
+/* Parses the text of a metadata; refuses any text that is not canonical (FORMAT.md, "Metadata"). */
 #include "format/generation.h"
 
 #include <inttypes.h>
@@ -37,7 +36,7 @@ static bool next_line(line_parser *parser) {
     parser->line = parser->at;
     parser->line_number++;
     parser->line_bytes = (size_t)(newline - parser->at);
-    parser->at = newline + 1; /* the caller has checked that the last line has one */
+    parser->at = newline + 1; /* the caller has checked that the last line ends with one */
     return true;
 }
 
@@ -52,7 +51,7 @@ static bool take_word(line_parser *parser, const char *word) {
     return true;
 }
 
-/* Strips `name=`; false where it is not next. */
+/* Strips `name=`; false if it is not next. */
 static bool take_name(line_parser *parser, const char *name) {
     size_t length = strlen(name);
     if (parser->line_bytes <= length || memcmp(parser->line, name, length) ||
@@ -113,7 +112,7 @@ static ff_status take_u32(line_parser *parser, const char *name, uint32_t limit,
     return FF_OK;
 }
 
-/* `name=WORD`, one of `count` names; *index which. */
+/* `name=WORD`, one of `count` names; *index = its index. */
 static ff_status take_choice(line_parser *parser, const char *name, const char *(*name_of)(int),
                              int count, int *index) {
     if (!take_name(parser, name)) return bad(parser, "wanted %s=", name);
@@ -155,7 +154,7 @@ static ff_status take_hex(line_parser *parser, uint8_t *out, size_t bytes) {
 static ff_status read_sample(line_parser *parser, ff_metadata *metadata) {
     int dtype, layout;
     uint32_t variable;
-    /* Tables and statistics are allocated by its numbers. */
+    /* Tables and statistics are allocated by the numbers in this line. */
     if (metadata->channels) return bad(parser, "a second line 'sample'");
     FF_TRY(take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype));
     FF_TRY(take_choice(parser, "layout", layout_name, 2, &layout));
@@ -184,7 +183,7 @@ static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
     return FF_OK;
 }
 
-/* Their number is bounded by that of the shards: each generation has at least one. */
+/* The number of shards bounds the number of generations: each generation has at least one shard. */
 static ff_status read_generation(line_parser *parser, ff_metadata *metadata) {
     ff_generation at = {0};
     FF_TRY(take_number(parser, "items", UINT64_C(1) << 40, &at.items));
@@ -328,8 +327,8 @@ static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t 
                (int)(parser->line_bytes < 40 ? parser->line_bytes : 40), parser->line);
 }
 
-/* Order of lines, spelling of numbers and escapes are all fixed. So the parsed metadata, written
- * again, must give the same text, except for extension lines. */
+/* The order of lines, the spelling of numbers and all escapes are fixed. So the parsed metadata,
+ * written again, must have the same text, except for extension lines. */
 static ff_status check_canonical(line_parser *parser, const ff_metadata *metadata) {
     ff_buffer again = {0};
     ff_status status = ff_metadata_write(metadata, &again, parser->error);
@@ -338,7 +337,7 @@ static ff_status check_canonical(line_parser *parser, const ff_metadata *metadat
     parser->line_number = 0;
     while (status == FF_OK && next_line(parser)) {
         if (parser->line_bytes >= 2 && !memcmp(parser->line, "x-", 2)) continue;
-        size_t length = (size_t)(parser->at - parser->line); /* with the newline */
+        size_t length = (size_t)(parser->at - parser->line); /* including the newline */
         size_t left = again.length - (size_t)(wanted - again.bytes);
         if (length > left || memcmp(parser->line, wanted, length))
             status = bad(parser, "is not in its place or not in canonical form");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The samples of generation g and of those before it, which are the first ones. */
+/* The samples of generations 0 to g, which are the first ones. */
 static uint64_t samples_of(const ff_dataset *dataset, size_t g) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < dataset->metadata.generation[g].shards; i++)
@@ -29,7 +29,8 @@ static ff_status add_sample(ff_dataset *dataset, uint64_t number, uint8_t *row, 
     return FF_OK;
 }
 
-/* *g = the earlier generation with this content id, and *id its ids; all of them: there is none. */
+/* *g = the earlier generation with this content id, and *id its ids; *g = the number of earlier
+ * generations if none has that id. */
 static ff_status find(ff_dataset *dataset, const char *content, size_t *g, ff_dataset_ids *id,
                       ff_error *error) {
     const size_t count = dataset->metadata.generation_count;
@@ -53,7 +54,7 @@ done:
     return status;
 }
 
-/* The metadata of generation g is in each of its shards. */
+/* Reads the metadata of generation g, which each of its shards holds. */
 static ff_status read_metadata(const ff_dataset *dataset, size_t g, ff_metadata *metadata,
                                uint8_t id[16], ff_error *error) {
     ff_buffer text = {0};

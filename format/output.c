@@ -21,8 +21,8 @@ struct ff_output {
     char *parent;   /* its folder */
     char *partial;  /* OUT.partial */
     char *replaced; /* OUT.replaced: the old set, to be removed after --force */
-    char *old;      /* OUT.replaced.old: the same, where folders cannot be exchanged */
-    char *split;    /* the split folder given last */
+    char *old;      /* OUT.replaced.old: the same, if folders cannot be exchanged */
+    char *split;    /* the last split folder returned */
     int lock;       /* OUT.partial's descriptor, holding the lock; -1 = none */
     bool force, continues, unlocked;
     uint64_t bytes; /* in OUT.partial when it was opened */
@@ -98,7 +98,8 @@ static ff_status survey_item(int folder, const char *path, const char *name,
     return FF_OK;
 }
 
-/* Removes what survey_item accepts, the index first: a folder without one is no dataset. */
+/* Removes the items that survey_item accepts, the index first: without its index a folder is not a
+ * dataset. */
 static ff_status remove_item(int folder, const char *path, const char *name,
                              const struct stat *info, void *context, ff_error *error) {
     (void)context;
@@ -157,12 +158,13 @@ static ff_status set_paths(ff_output *output, const char *path, ff_error *error)
     return ff_format(&output->partial, error, "%s.partial", output->path);
 }
 
-/* Creates OUT.partial where missing and locks it. The lock is the kernel's, on the folder itself:
- * it is released when the process ends, however it ends, and leaves no file. */
+/* Creates OUT.partial if missing, and locks it. The lock is the kernel's, on the folder itself: it
+ * ends with the process, however the process ends, and leaves no file. */
 static ff_status lock_partial(ff_output *output, ff_error *error) {
     if (mkdir(output->partial, 0777) && errno != EEXIST)
         return ff_fail_errno(error, "%s: cannot create the folder", output->partial);
-    /* Also where it existed: the process that created it may have been killed before this. */
+    /* Also if the folder existed: the process that created it may have been killed before this
+     * sync. */
     FF_TRY(ff_sync_directory(output->parent, error));
     output->lock = open(output->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0)
@@ -173,12 +175,12 @@ static ff_status lock_partial(ff_output *output, ff_error *error) {
         ;
     else if (fstat(output->lock, &held) || (stat(output->partial, &named) && errno != ENOENT))
         status = ff_fail_errno(error, "%s: cannot stat", output->partial);
-    /* Between open and lock the previous writer may have renamed it into place. */
+    /* Between open and lock the previous writer may have renamed the folder into place. */
     else if (!named.st_nlink || held.st_ino != named.st_ino || held.st_dev != named.st_dev)
         status =
             ff_fail(error, FF_USAGE, "%s: another ffpack has just finished there", output->partial);
     if (status != FF_OK) {
-        /* Not ours: closing this output must not remove it. */
+        /* Another run's folder: closing this output must not remove it. */
         close(output->lock);
         output->lock = -1;
     }
@@ -187,7 +189,7 @@ static ff_status lock_partial(ff_output *output, ff_error *error) {
 
 /* OUT.replaced was left by a run with --force that was killed while it put its set into place: it
  * is the old set, or a new one that was not yet exchanged. Neither is needed. A run that is still
- * busy holds its lock on the new set's folder, whatever its name is. */
+ * busy holds a lock on the new set's folder, whatever its name is. */
 static ff_status remove_replaced(const ff_output *output, ff_error *error) {
     int folder = open(output->replaced, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 && errno == ENOENT) return FF_OK;
@@ -200,7 +202,7 @@ static ff_status remove_replaced(const ff_output *output, ff_error *error) {
 }
 
 /* OUT.replaced.old was left by a run that was killed while it put its set into place without an
- * exchange: it is the old set. Where the new one did not arrive, it comes back. */
+ * exchange: it is the old set. If the new set is not in place, the old one is restored. */
 static ff_status settle_old(const ff_output *output, ff_error *error) {
     if (!exists(output->old)) return FF_OK;
     if (exists(output->path)) return remove_set(output->old, error);
@@ -226,7 +228,7 @@ static ff_status open_output(ff_output *output, const char *path, ff_output_mode
         return ff_fail(error, FF_USAGE, "%s: does not exist, so there is nothing to --resume",
                        output->partial);
     if (exists(output->path)) {
-        /* --force must never remove what is not a packed set. */
+        /* --force must never remove a folder that is not a packed set. */
         survey found = {0};
         FF_TRY(for_each(output->path, survey_item, &found, error));
     }
@@ -282,7 +284,7 @@ uint64_t ff_output_bytes(const ff_output *output) {
 
 /* ---- committing ----------------------------------------------------------------------------- */
 
-/* Removes what only an unfinished set has, durably, before the set gets its name. */
+/* Durably removes the files that only an unfinished set has, before the set gets its name. */
 static ff_status remove_measured(const ff_output *output, ff_error *error) {
     static const char *const names[] = {FF_MEASURED_NAME, FF_MEASURED_NAME FF_TMP_SUFFIX};
     bool removed = false;
@@ -295,14 +297,14 @@ static ff_status remove_measured(const ff_output *output, ff_error *error) {
     return removed ? ff_sync_directory(output->partial, error) : FF_OK;
 }
 
-/* Each split's index was committed, which synced its folder; ff_output_split synced the folders'
- * own entries. So the set is whole on the disk before its name appears. */
+/* Committing each split's index synced the split's folder; ff_output_split synced the folders' own
+ * entries. So the whole set is on the disk before its name appears. */
 ff_status ff_output_commit(ff_output *output, ff_error *error) {
     FF_TRY(remove_measured(output, error));
     if (!output->force || !exists(output->path)) {
         if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, RENAME_NOREPLACE)) {
-            /* File systems without the flag: OUT was absent a moment ago, and rename(2) replaces
-             * nothing but an empty folder. */
+            /* For file systems without the flag: OUT was absent a moment ago, and rename(2)
+             * replaces only an empty folder. */
             if (errno != EINVAL && errno != ENOSYS)
                 return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                      output->path);
@@ -312,14 +314,15 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
         }
         FF_TRY(ff_sync_directory(output->parent, error));
     } else {
-        /* First away from OUT.partial: if this is killed, OUT.partial is something to continue,
-         * never the old set. */
+        /* First rename OUT.partial: if the run is killed, OUT.partial is then something to
+         * continue, never the old set. */
         if (rename(output->partial, output->replaced))
             return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                  output->replaced);
         const char *old = output->replaced;
         if (renameat2(AT_FDCWD, output->replaced, AT_FDCWD, output->path, RENAME_EXCHANGE)) {
-            /* File systems without the flag (NFS): in two steps, between which OUT is not there. */
+            /* For file systems without the flag (NFS): two steps, between which OUT does not
+             * exist. */
             bool lacking = errno == EINVAL || errno == ENOSYS;
             if (!lacking || rename(output->path, output->old) ||
                 rename(output->replaced, output->path)) {
@@ -343,7 +346,7 @@ void ff_output_close(ff_output **out) {
     ff_output *output = *out;
     if (!output) return;
     if (output->lock >= 0) {
-        /* Nothing worth continuing: remove it. */
+        /* OUT.partial holds nothing worth continuing: remove it. */
         survey found = {0};
         if (for_each(output->partial, survey_item, &found, NULL) == FF_OK && !found.whole_shards &&
             !found.measured)

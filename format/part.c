@@ -64,7 +64,7 @@ bool ff_part_path_parse(ff_part *part, const char *name, const char *output) {
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* PART`suffix`, allocated; NULL where there is no memory. */
+/* PART`suffix`, allocated; NULL if out of memory. */
 static char *beside(const char *path, const char *suffix) {
     char *name;
     return ff_format(&name, NULL, "%.*s%s", (int)ff_path_length(path), path, suffix) == FF_OK
@@ -129,7 +129,7 @@ done:
     return status;
 }
 
-/* The four numbers of the head; the head written again must be the same bytes. */
+/* Reads the four numbers of the head. Written again, the head must have the same bytes. */
 static ff_status read_head(ff_part *part, const ff_buffer *all, const char *path, ff_buffer *head,
                            ff_error *error) {
     *part = (ff_part){0};

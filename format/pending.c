@@ -52,7 +52,8 @@ done:
     return status;
 }
 
-/* After a crash the earlier of two renames may be lost: a .pending file alone means nothing. */
+/* After a crash the earlier of two renames may be lost: a .pending file without its shard means
+ * nothing. */
 bool ff_pending_is(const char *directory, uint32_t number) {
     char name[32];
     ff_shard_name(name, number);
@@ -134,7 +135,7 @@ typedef struct completion {
     const ff_metadata *metadata;
     ff_buffer text; /* the metadata's */
     uint8_t id[16];
-    bool renamed; /* `last`, whose .pending file is still there */
+    bool renamed; /* the shard `last` is renamed, and its .pending file still exists */
     uint32_t last;
 } completion;
 
@@ -164,7 +165,7 @@ done:
     return status;
 }
 
-/* Removes DIRECTORY/NAME; a missing file is no failure. */
+/* Removes DIRECTORY/NAME; a missing file is not a failure. */
 static ff_status remove_file(const char *directory, const char *name, ff_error *error) {
     char *path;
     FF_TRY(ff_format(&path, error, "%s/%s", directory, name));
@@ -180,8 +181,8 @@ static ff_status remove_pending(const char *directory, uint32_t number, ff_error
     return remove_file(directory, name, error);
 }
 
-/* A shard's rename is durable before the next shard is renamed. So after a crash at any time, the
- * lowest shard names the metadata that completes the others. */
+/* Each rename is durable before the next shard is renamed. So after a crash at any time, the lowest
+ * shard holds the metadata that completes the others. */
 static ff_status settle(completion *job, ff_error *error) {
     if (!job->renamed) return FF_OK;
     job->renamed = false;
@@ -196,7 +197,7 @@ static ff_status complete_one(completion *job, uint32_t number, ff_error *error)
     ff_status status;
     FF_TRY_DONE(ff_format(&path, error, "%s/%s", job->directory, name));
     FF_TRY_DONE(ff_format(&temporary, error, "%s" FF_TMP_SUFFIX, path));
-    /* Else it was renamed before a kill; only the .pending file is left. */
+    /* Otherwise the shard was renamed before a kill, and only the .pending file is left. */
     const bool rewrites = access(path, F_OK) != 0;
     if (rewrites) {
         FF_TRY_DONE(ff_pending_read(&pending, job->directory, number, error));

@@ -1,21 +1,21 @@
 /* Pending shards: complete except for the mean and std in their metadata, which are computed from
- * the samples being packed (FORMAT.md, "Committing").
+ * the samples that are being packed (FORMAT.md, "Committing").
  *
- * The shard is synced as shard-KKKKKK.ffs.tmp, written with stand-in metadata whose text has the
- * same length as the real one. Next to it shard-KKKKKK.ffs.pending, committed after it, holds its
- * footer, that text, and a note of the packer. Completing rewrites header, text and footer in place
- * and renames. It needs only the .pending file, so it can be repeated after a kill. Thread rule:
- * one thread at a time. */
+ * The shard is synced as shard-KKKKKK.ffs.tmp, with stand-in metadata whose text has the same
+ * length as the real one. After it shard-KKKKKK.ffs.pending is committed next to it, which holds
+ * the shard's footer, that text, and a note of the packer. Completing rewrites header, text and
+ * footer in place and renames the shard. Completing needs only the .pending file, so it can be
+ * repeated after a kill. Thread rule: one thread at a time. */
 #ifndef FF_FORMAT_PENDING_H
 #define FF_FORMAT_PENDING_H
 
 #include "format/layout.h"
 
 typedef struct ff_pending {
-    char *path; /* of the .pending file that was read */
+    char *path; /* path of the .pending file that was read */
     uint64_t file_bytes, footer_offset;
     uint8_t footer[FF_FOOTER_BYTES];
-    ff_buffer text; /* the stand-in metadata's */
+    ff_buffer text; /* text of the stand-in metadata */
     ff_buffer note;
 } ff_pending;
 
@@ -25,25 +25,25 @@ void ff_pending_free(ff_pending *pending);
 FF_MUST_USE ff_status ff_pending_write(const ff_pending *pending, const char *directory,
                                        uint32_t number, ff_error *error);
 
-/* Whether shard `number` is pending: both files are there, or only the last step of completing is
+/* Whether shard `number` is pending: both files exist, or only the last step of completing is
  * missing. */
 bool ff_pending_is(const char *directory, uint32_t number);
 
-/* Reads it, and checks the size of its .tmp file. `pending` must be zeroed before, and is freed by
- * the caller also after a failure. */
+/* Reads the .pending file, and checks the size of the shard's .tmp file. `pending` must be zeroed
+ * before; the caller frees it, also after a failure. */
 FF_MUST_USE ff_status ff_pending_read(ff_pending *pending, const char *directory, uint32_t number,
                                       ff_error *error);
 
-/* Completes all pending shards of the folder, from the lowest on: `metadata` replaces the one with
- * the text `stand_in`, which they must all have. */
+/* Completes all pending shards of the folder, from the lowest up: `metadata` replaces the metadata
+ * with the text `stand_in`, which all of them must have. */
 FF_MUST_USE ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
                                           const ff_metadata *metadata, ff_error *error);
 
-/* Removes all pending shards of the folder, for when they cannot be completed. */
+/* Removes all pending shards of the folder, if they cannot be completed. */
 FF_MUST_USE ff_status ff_pending_remove(const char *directory, ff_error *error);
 
-/* Removes what a killed writer left in the folder: .tmp files except those of pending shards, and
- * .pending files without a shard. Only names that a writer creates. */
+/* Removes the files that a killed writer left in the folder: .tmp files except those of pending
+ * shards, and .pending files without a shard. Removes only names that a writer creates. */
 FF_MUST_USE ff_status ff_pending_tidy(const char *directory, ff_error *error);
 
 /* Parses "shard-000000.ffs.pending"; false for any other name. */

@@ -10,8 +10,8 @@
 struct ff_reader {
     ff_dataset *dataset;
     ff_frames *frames;   /* compressed sets only */
-    ff_direct *direct;   /* where samples or frames are read instead of mapped */
-    const uint8_t *slot; /* the last sample read, NULL = none */
+    ff_direct *direct;   /* if samples or frames are read instead of mapped */
+    const uint8_t *slot; /* slot of the last sample read; NULL = none */
     uint64_t number;
     ff_reader_find *find; /* NULL = nothing is read ahead */
     void *context;
@@ -98,7 +98,7 @@ static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard 
     return FF_OK;
 }
 
-/* Reads a sample's slot, once for its tensor and its labels. */
+/* Reads a sample's slot once, for its tensor and its labels. */
 static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,
                            const ff_entry *entry, const uint8_t **slot, ff_error *error) {
     if (!reader->slot || reader->number != number) {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A transform line is a word and NAME=VALUE pairs: the option of each. */
+/* A transform line is a word and NAME=VALUE pairs: the option that each stands for. */
 static const struct {
-    const char *word, *name; /* name NULL: the word alone */
+    const char *word, *name; /* name NULL: the word itself */
     const char *option;
 } rows[] = {
     {"exif_transpose", NULL, "--exif"},
@@ -66,7 +66,8 @@ static bool is_resize(const char *line) {
     return !strncmp(line, "resize ", 7) || !strncmp(line, "max_side ", 9);
 }
 
-/* Resizes name the order of their passes since sets of image files say their Pillow. */
+/* Sets of image files record their Pillow; since then resizes also record the order of their
+ * passes. */
 const char *ff_recorded_pillow(const ff_metadata *metadata) {
     const char *said = find_fact(metadata, "pillow");
     if (said) return said;
@@ -84,8 +85,8 @@ static ff_status add_option(ff_recorded *recorded, const char *text, ff_error *e
     return FF_OK;
 }
 
-/* The options of the first packing: those of an append hold for it alone. Each one's facts begin
- * with its source. */
+/* Adds the options of the first packing; an append's options apply only to that append. The facts
+ * of each packing begin with its source. */
 static ff_status add_provenance(ff_recorded *recorded, const ff_metadata *metadata,
                                 ff_error *error) {
     size_t sources = 0;

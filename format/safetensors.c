@@ -12,7 +12,7 @@
 
 #define METADATA "__metadata__"
 
-/* The element types of the format, and ours. */
+/* The element types of safetensors, and ours. */
 static const struct {
     const char *name;
     uint64_t bytes;
@@ -52,7 +52,7 @@ static int by_offset(const void *a, const void *b) {
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* A whole number that is not negative. */
+/* A nonnegative integer. */
 static bool whole(const json_t *value, uint64_t *out) {
     if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
     *out = (uint64_t)json_integer_value(value);
@@ -70,7 +70,7 @@ static bool shape_of(const json_t *shape, ff_safetensor *tensor) {
     return true;
 }
 
-/* Where the header's entry of a tensor is wrong: what it should be. */
+/* NULL, or what a tensor's header entry should be if it is wrong. */
 static const char *read_entry(const json_t *entry, uint64_t data, ff_safetensor *tensor) {
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const char *type = json_string_value(json_object_get(entry, "dtype"));
@@ -247,7 +247,7 @@ static uint64_t entry_bytes(const ff_safetensors_entry *entry) {
     return bytes;
 }
 
-/* The header; NULL where memory is missing. */
+/* The header; NULL if out of memory. */
 static json_t *describe(const ff_safetensors_entry *entries, size_t count,
                         const ff_safetensors_fact *facts, size_t fact_count) {
     json_t *header = json_object(), *metadata = json_object();

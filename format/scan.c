@@ -1,4 +1,4 @@
-/* Scans of the index, and the order of storage that one of them finds. */
+/* Scans of the index, and the storage order, which a scan finds. */
 #include "format/base/host_memory.h"
 #include "format/base/say.h"
 #include "format/dataset.h"
@@ -11,14 +11,14 @@ void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t byte
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = offset - offset % page;
     if (offset >= dataset->bytes) return;
     if (bytes > dataset->bytes - offset) bytes = dataset->bytes - offset;
-    /* Advice alone: without it each page is read when it is touched. */
+    /* Only advice: without it each page is read when it is touched. */
     (void)madvise((void *)(uintptr_t)(dataset->map + begin), offset - begin + bytes, MADV_WILLNEED);
 }
 
 void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what) {
     const ff_section *section = dataset->header.section;
     const uint64_t count = dataset->header.sample_count;
-    /* The first call has nothing before it that read its window. */
+    /* No earlier call has requested the first call's own window. */
     const uint64_t first = number ? number + FF_SCAN_WINDOW : 0;
     uint64_t samples = number ? FF_SCAN_WINDOW : 2 * FF_SCAN_WINDOW;
     if (first >= count) return;
@@ -38,13 +38,13 @@ typedef struct place {
     uint64_t unit, number;
 } place;
 
-/* While the order is made: each shard has the places of its samples, first in the order of their
- * numbers. number and unit: arrays [count] of 4 or 8 bytes an element. */
+/* Used while the order is made: for each shard the places of its samples, at first in the order of
+ * their numbers. number and unit: arrays [count] of 4 or 8 bytes per element. */
 typedef struct sorter {
     ff_dataset *dataset;
     bool wide;
     void *number, *unit;
-    uint64_t *next; /* [shards]: the place of a shard's next sample */
+    uint64_t *next; /* [shards]: place of the shard's next sample */
     place *places;  /* [samples of the largest shard] */
 } sorter;
 
@@ -118,7 +118,7 @@ static void sort_shard(sorter *s, uint32_t shard) {
     for (uint64_t i = 0; i < count; i++) put(s->number, s->wide, first + i, s->places[i].number);
 }
 
-/* The arrays of `count` elements, where there is memory for both. */
+/* Allocates the arrays of `count` elements if there is memory for both. */
 static ff_status allocate(sorter *s, uint64_t bytes, ff_error *error) {
     const ff_dataset *dataset = s->dataset;
     const uint32_t shards = dataset->header.shard_count;

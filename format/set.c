@@ -126,8 +126,8 @@ ff_status ff_set_refuse_part(const char *path, ff_error *error) {
                    path, part.number, part.count);
 }
 
-/* Names what there is in place of OUT/train of a set without splits, or OUT/val of one with others.
- */
+/* Refuses a missing split folder: OUT/train of a set without splits, or OUT/val of a set with other
+ * splits. The error names what exists instead. */
 static ff_status refuse_missing(const char *path, ff_error *error) {
     char *copy = NULL;
     ff_set set = {0};

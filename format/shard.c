@@ -17,7 +17,7 @@
 typedef struct mapped_job {
     const uint8_t *from;
     uint64_t bytes;
-    void *to; /* NULL = checksum */
+    void *to; /* NULL = compute the checksum */
     uint64_t checksum;
 } mapped_job;
 
@@ -68,7 +68,7 @@ void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id
     ff_shard_header_encode(&header, bytes);
 }
 
-/* Raw shards end with the footer; compressed ones with zstd's seek table after it. */
+/* A raw shard ends with the footer; in a compressed shard zstd's seek table follows the footer. */
 static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
     uint64_t after = 0;
     if (shard->header.compressed) {
@@ -95,7 +95,7 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
     uint64_t frames = footer->section[FF_SHARD_FRAMES].bytes;
     uint64_t wanted =
         after ? (after - FF_FRAME_HEADER_BYTES - FF_SEEK_FOOTER_BYTES) / FF_SEEK_ROW_BYTES : 0;
-    /* The seek table names the frames and two skippable ones, the header and the tail. */
+    /* The seek table lists the frames and two skippable ones, the header and the tail. */
     if (after ? wanted < 2 || frames != (wanted - 2) * FF_FRAME_BYTES : frames != 0)
         return ff_fail(error, FF_BAD_DATA, "%s: seek table and frame table disagree", shard->path);
     return FF_OK;

@@ -1,5 +1,5 @@
-/* A shard opened for reading: mapped, its header and footer checked. Used by the reader, the index
- * builder, the verifier and a continuing writer. Thread rule: read-only once open. */
+/* A shard opened for reading: mapped, with its header and footer checked. Used by the reader, the
+ * index builder, the verifier and a continuing writer. Thread rule: read-only once open. */
 #ifndef FF_FORMAT_SHARD_H
 #define FF_FORMAT_SHARD_H
 
@@ -9,28 +9,27 @@
 
 typedef struct ff_shard {
     char *path;
-    const uint8_t *map; /* the whole file, read-only; read under ff_guard_run */
+    const uint8_t *map; /* the whole file, read-only; read it under ff_guard_run */
     uint64_t bytes;
-    dev_t device; /* of the file, and its inode: by its path another one may be found later */
+    dev_t device; /* of the file, with its inode: a later open of the path may find another file */
     ino_t inode;
     uint64_t footer_offset;
     ff_shard_header header;
     ff_shard_footer footer;
 } ff_shard;
 
-/* The header of shard `number` of the set whose metadata this is, with its text's id. */
+/* Makes the header of shard `number` of the set with this metadata and this id of its text. */
 void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id[16],
                           uint32_t number, uint8_t bytes[FF_HEADER_BYTES]);
 
-/* Opens and maps DIRECTORY/shard-NUMBER.ffs; the descriptor is closed again. FF_IO where it cannot
- * be opened (also where it does not exist), FF_BAD_DATA where it is no whole shard of that
- * number. */
+/* Opens and maps DIRECTORY/shard-NUMBER.ffs; the descriptor is closed again. FF_IO if it cannot be
+ * opened (also if it does not exist), FF_BAD_DATA if it is not a whole shard of that number. */
 FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
 /* The same without the mapping, for files that are read: map = NULL. */
 FF_MUST_USE ff_status ff_shard_look(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
-/* Maps it after all. FF_IO where another file is in its place now. */
+/* Maps a shard that was opened without a mapping. FF_IO if another file has replaced it. */
 FF_MUST_USE ff_status ff_shard_map(ff_shard *shard, ff_error *error);
 /* Unmaps. A zeroed shard is accepted. */
 void ff_shard_close(ff_shard *shard);
@@ -39,12 +38,12 @@ void ff_shard_close(ff_shard *shard);
 FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
                                        ff_error *error);
 
-/* Appends a copy of the metadata's text, its checksum checked. */
+/* Appends a copy of the metadata's text, after checking its checksum. */
 FF_MUST_USE ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text,
                                              ff_error *error);
 
-/* Checks by its header that it is the set's shard of its number: `metadata` is that of the set's
- * newest generation, `id` its text's. FF_BAD_DATA. */
+/* Checks by the shard's header that it is the set's shard of its number. `metadata` is the newest
+ * generation's, `id` is the id of its text. FF_BAD_DATA. */
 FF_MUST_USE ff_status ff_shard_belongs(const ff_shard *shard, const ff_metadata *metadata,
                                        const uint8_t id[16], ff_error *error);
 
@@ -62,10 +61,10 @@ FF_MUST_USE ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *m
 /* Checks a frame against this shard: file range, payload range, slots. */
 FF_MUST_USE ff_status ff_frame_check(const ff_frame *frame, const ff_shard *shard, ff_error *error);
 
-/* XXH3-64 of mapped bytes, guarded; FF_IO with path and offset where reading them failed. */
+/* XXH3-64 of mapped bytes, guarded; FF_IO with path and offset if reading them failed. */
 FF_MUST_USE ff_status ff_mapped_checksum(const uint8_t *map, const char *path, uint64_t offset,
                                          uint64_t bytes, uint64_t *checksum, ff_error *error);
-/* memcpy out of a mapping, guarded. */
+/* Copies bytes from a mapping, guarded. */
 FF_MUST_USE ff_status ff_mapped_copy(void *to, const uint8_t *map, const char *path,
                                      uint64_t offset, uint64_t bytes, ff_error *error);
 

@@ -11,7 +11,7 @@
 typedef struct zero_job {
     const uint8_t *from;
     uint64_t bytes;
-    uint64_t first_other; /* = bytes where all are zero */
+    uint64_t first_other; /* = bytes if all are zero */
 } zero_job;
 
 static void zero_body(void *context) {
@@ -52,7 +52,7 @@ ff_status ff_shard_record(const ff_shard *shard, uint64_t slot, ff_entry *entry,
     return FF_OK;
 }
 
-/* Checks raw slots against their records, in storage order, and the padding between. */
+/* Checks raw slots against their records, in storage order, and the padding between slots. */
 static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard, ff_error *error) {
     const ff_metadata *metadata = check->metadata;
     uint64_t end = FF_HEADER_BYTES;
@@ -75,7 +75,7 @@ static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard,
                           "%s: offset %" PRIu64 ": slot %" PRIu64 " has checksum %016" PRIx64
                           ", wanted %016" PRIx64,
                           shard->path, entry.offset, slot, found, entry.checksum);
-            check->broken(check->context, slot, 1, &problem); /* and continue: report every one */
+            check->broken(check->context, slot, 1, &problem); /* and continue: report every slot */
         }
         end = entry.offset + entry.bytes;
         if (slot % 64 == 0) FF_TRY(tick(check, error));
@@ -113,7 +113,8 @@ static ff_status check_frame_slots(const ff_shard_check *check, const ff_shard *
     return FF_OK;
 }
 
-/* Frames follow each other without gaps. Checks each against its checksum, then its content. */
+/* Checks that frames follow each other without gaps. Checks each frame against its checksum, then
+ * its content. */
 static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard, ff_error *error) {
     const ff_section *section = &shard->footer.section[FF_SHARD_FRAMES];
     uint64_t end = FF_HEADER_BYTES, payload = 0, slots = 0;
@@ -170,7 +171,8 @@ static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard
     return status;
 }
 
-/* Checks that the metadata is that of the shard's generation, and that the header names it. */
+/* Checks that the metadata is that of the shard's generation, and that the header names this
+ * metadata. */
 static ff_status check_metadata(const ff_shard_check *check, const ff_shard *shard,
                                 ff_error *error) {
     const ff_metadata *metadata = check->metadata;

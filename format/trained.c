@@ -20,7 +20,8 @@ ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error) {
                    given);
 }
 
-/* `path` itself, or the weights in the folder of a run or a checkpoint; allocated. */
+/* The weights' file, allocated: `path` itself, or the weights in the folder of a run or a
+ * checkpoint. */
 static ff_status find_weights(const char *path, char **file, ff_error *error) {
     struct stat info;
     char *folder;
@@ -32,7 +33,8 @@ static ff_status find_weights(const char *path, char **file, ff_error *error) {
     return status;
 }
 
-/* The length that a safetensors file begins with may be anything; its JSON comes after. */
+/* Checks the JSON after the length that a safetensors file begins with; the length may be
+ * anything. */
 static ff_status check_start(const char *file, ff_error *error) {
     char head[9] = {0};
     uint64_t bytes;

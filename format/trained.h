@@ -1,5 +1,5 @@
-/* What training leaves for other programs: the folder of a run with its checkpoints, and what a
- * file of weights records of the set that it was trained on. Training itself is in train/.
+/* The results of training that other programs read: the folder of a run with its checkpoints, and
+ * what a weights file records about its training set. Training itself is in train/.
  *
  * Thread rule: pure. */
 #ifndef FF_FORMAT_TRAINED_H
@@ -8,19 +8,19 @@
 #include "format/metadata.h"
 
 #define FF_WEIGHTS_FILE         "model.safetensors" /* in a checkpoint */
-#define FF_WEIGHTS_METADATA     "ffpack.metadata"  /* a text of its metadata: of the training set */
-#define FF_CHECKPOINT_SUMS_FILE "checksums.xxh128" /* in a checkpoint */
-#define FF_RUN_CHECKPOINTS      "checkpoints"      /* in a run */
-#define FF_RUN_LAST             "last"             /* among its checkpoints, as best */
+#define FF_WEIGHTS_METADATA     "ffpack.metadata"   /* metadata key: the training set's metadata */
+#define FF_CHECKPOINT_SUMS_FILE "checksums.xxh128"  /* in a checkpoint */
+#define FF_RUN_CHECKPOINTS      "checkpoints"       /* in a run */
+#define FF_RUN_LAST             "last"              /* among its checkpoints, like "best" */
 #define FF_RUN_BEST             "best"
 
-/* The folder of a checkpoint: `given` itself, or of a run its best one where there is one, else its
- * last. FF_USAGE where it is neither. The caller frees *path. */
+/* The folder of a checkpoint: `given` itself or, if `given` is a run, its best checkpoint if there
+ * is one, else its last. FF_USAGE if `given` is neither. The caller frees *path. */
 FF_MUST_USE ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error);
 
-/* The metadata of the set that a run, a checkpoint's folder or a safetensors file was trained on;
- * the caller frees it, after a failure too. FF_USAGE where `path` is none of them, or does not
- * record its set, as files that others wrote. FF_IO, FF_BAD_DATA. */
+/* The metadata of the set that a run, a checkpoint's folder or a safetensors file was trained on.
+ * The caller frees it, after a failure too. FF_USAGE if `path` is none of these, or does not record
+ * its set, as in files that other programs wrote. FF_IO, FF_BAD_DATA. */
 FF_MUST_USE ff_status ff_trained_metadata(ff_metadata *metadata, const char *path, ff_error *error);
 
 #endif

@@ -11,23 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How every byte is covered. Index: the header by its checksum, everything up to the table of
- * checksums by 64 KiB blocks, the table by the header; padding after it must be zero. Shard: header
- * and footer by their checksums, sections and seek table by the footer, slots or frames by their
- * records; anything between must be zero. */
+/* How every byte is covered. Index: the header by its checksum; everything up to the table of
+ * checksums by 64 KiB blocks; the table by the header; the padding after it must be zero. Shard:
+ * header and footer by their checksums; sections and seek table by the footer; slots or frames by
+ * their records; all bytes between must be zero. */
 
 typedef struct verification {
     ff_dataset *dataset;
     ff_verify_report report;
     void *context;
     uint64_t done, total;
-    bool stopped;        /* by report */
+    bool stopped;        /* `report` asked to stop */
     ff_error first;      /* the first problem */
     uint64_t *key_bytes; /* [shard_count] */
     pthread_mutex_t mutex;
 } verification;
 
-/* False where the verification is to stop: problems count no more. */
+/* False if the verification must stop: later problems are not counted. */
 static bool note(verification *v, const ff_error *problem, uint64_t bytes) {
     pthread_mutex_lock(&v->mutex);
     v->done += bytes;
@@ -79,14 +79,15 @@ static void shard_body(void *context, size_t number) {
 
 /* ---- the index against the shards ------------------------------------------------------------ */
 
-/* Shards that are kept open, by their number modulo this; fewer where the process may map less. */
+/* Shards that are kept open, by their number modulo this; fewer if the process cannot map this
+ * number. */
 enum { OPEN_SHARDS = 1024 };
 
 typedef struct sample_check {
     ff_dataset *dataset;
     ff_shard *open;     /* [OPEN_SHARDS] */
-    uint64_t *key_base; /* [shard_count]: where a shard's keys begin among the index's */
-    uint64_t item;      /* of the sample before */
+    uint64_t *key_base; /* [shard_count]: where a shard's keys begin in the index's keys */
+    uint64_t item;      /* of the previous sample */
     ff_ids *ids;
 } sample_check;
 
@@ -102,7 +103,7 @@ static ff_status open_shard(const sample_check *check, uint32_t number, const ff
     return ff_dataset_own_shard(check->dataset, number, true, shard, error);
 }
 
-/* The record whose slot lies at this offset: records are in the order of their offsets. */
+/* Finds the record whose slot lies at this offset: records are in the order of their offsets. */
 static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *slot,
                              ff_entry *record, ff_error *error) {
     uint64_t low = 0, high = shard->footer.sample_count;
@@ -120,8 +121,8 @@ static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *s
                    shard->path, offset);
 }
 
-/* Checks that sample `number`'s index entry equals its record in the shard, except for the key's
- * offset, and that key and label row are the shard's. */
+/* Checks that the index entry of sample `number` equals its record in the shard, except for the
+ * key's offset, and that key and label row equal the shard's. */
 static ff_status check_record(const sample_check *check, uint64_t number, const ff_entry *entry,
                               const uint8_t *key, const uint8_t *row, ff_error *error) {
     ff_dataset *dataset = check->dataset;
@@ -205,7 +206,7 @@ static ff_status check_ids(const sample_check *check, ff_error *error) {
     return FF_OK;
 }
 
-/* Every shard was checked before. */
+/* Every shard was checked before this. */
 static ff_status check_samples(verification *v, ff_error *error) {
     ff_dataset *dataset = v->dataset;
     sample_check check = {.dataset = dataset};

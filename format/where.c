@@ -16,7 +16,7 @@ static size_t place(const parser *p, const char *at) {
     return (size_t)(at - p->where->expression);
 }
 
-/* Names what is found at the current place, up to a space. */
+/* Fails with what was wanted, and what is at the current place instead, up to a space. */
 static ff_status wanted(const parser *p, const char *what) {
     const size_t length = strcspn(p->at, " \t\n");
     if (!*p->at)
@@ -38,7 +38,7 @@ static size_t name_length(const char *text) {
     return *text >= '0' && *text <= '9' ? 0 : length;
 }
 
-/* Whether the next name is this word, which is then read. */
+/* Whether the next name is this word; if so, the word is consumed. */
 static bool take_word(parser *p, const char *word) {
     skip_spaces(p);
     const size_t length = name_length(p->at);
@@ -138,7 +138,7 @@ static ff_status take_name(parser *p, ff_where_step *step) {
 }
 
 static ff_status take_comparison(parser *p) {
-    /* Longer signs first. */
+    /* Longer signs come first. */
     static const struct {
         const char *sign;
         ff_where_operator is;

@@ -1,4 +1,4 @@
-/* Expressions of format/where.h with the names of a set, and of its samples. */
+/* Binds expressions of format/where.h to a set's names, and evaluates them for its samples. */
 #include "format/base/nearest.h"
 #include "format/where.h"
 
@@ -62,8 +62,8 @@ static uint32_t find_class(const ff_field *field, const char *name, size_t bytes
     return i;
 }
 
-/* A class by its name becomes its number. A number that is also another class's name could mean
- * either. */
+/* Turns a class's name into its number. A number that is also another class's name could mean
+ * either class. */
 static ff_status bind_class(ff_where *where, const ff_field *field, ff_where_value *value,
                             const char *set, ff_error *error) {
     const char *name = where->text + value->text;
@@ -153,7 +153,7 @@ static size_t character(const char *text, size_t bytes) {
     return length;
 }
 
-/* After a mismatch the last * takes one character more: at most pattern x text steps. */
+/* After a mismatch the last * takes one more character: at most pattern x text steps. */
 static bool is_like(const char *text, size_t bytes, const char *pattern, size_t pattern_bytes) {
     size_t t = 0, p = 0, star = SIZE_MAX, star_text = 0;
     while (t < bytes) {

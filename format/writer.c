@@ -18,16 +18,16 @@
 struct ff_writer {
     char *directory;
     ff_metadata metadata;
-    ff_buffer text; /* the metadata's */
+    ff_buffer text; /* the metadata's text */
     uint8_t metadata_id[16];
     bool is_part;
     ff_part part;
-    bool pending;           /* shards are left pending */
-    const ff_buffer *note;  /* the caller's, for these */
-    ff_pending found, next; /* of the last one found; of the one being written */
+    bool pending;           /* shards stay pending */
+    const ff_buffer *note;  /* the caller's note, for pending shards */
+    ff_pending found, next; /* the last pending shard found; the one being written */
     uint32_t first_shard, end_shard;
     uint64_t first_block, next_block, end_block;
-    uint64_t part_samples, part_bytes; /* of a part's whole shards */
+    uint64_t part_samples, part_bytes; /* totals of a part's whole shards */
     /* The shard being written; file NULL between shards. */
     ff_file *file;
     uint32_t number;
@@ -75,7 +75,8 @@ static ff_status compare_text(const ff_writer *writer, const char *path, const f
                                 writer->directory);
 }
 
-/* The same for pending shards. One that exists where none is expected has other metadata, too. */
+/* Counts pending shards in the same way. If no pending shards are expected, one that exists has
+ * other metadata too. */
 static ff_status find_pending_shards(ff_writer *writer, ff_error *error) {
     for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
         if (!ff_pending_is(writer->directory, number)) break;
@@ -247,8 +248,8 @@ static ff_status add_block(ff_writer *writer, const ff_block_content *content, f
     return FF_OK;
 }
 
-/* zstd's seekable format: a skippable frame with one row a frame (the skippable header and tail
- * among them, holding 0 decompressed bytes), closed by count, descriptor 0 and magic. */
+/* zstd's seekable format: a skippable frame with one row per frame (including the skippable header
+ * and tail, with 0 decompressed bytes), followed by count, descriptor 0 and magic. */
 static ff_status finish_seek_table(ff_writer *writer, uint64_t tail_bytes, ff_buffer *table,
                                    ff_error *error) {
     uint8_t bytes[FF_FRAME_HEADER_BYTES + FF_SEEK_ROW_BYTES] = {0};
@@ -306,7 +307,7 @@ static ff_status write_tail(ff_writer *writer, ff_buffer *table, ff_error *error
     return ff_file_write(writer->file, table->bytes, table->length, error);
 }
 
-/* The shard's bytes first, then the file that marks them as written. */
+/* Syncs the shard's bytes first, then commits the file that marks them as written. */
 static ff_status leave_pending(ff_writer *writer, ff_error *error) {
     ff_pending *next = &writer->next;
     next->file_bytes = ff_file_offset(writer->file);

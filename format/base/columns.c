@@ -18,8 +18,8 @@ static size_t step(const char *text, int *columns) {
 }
 
 static size_t fit(const char *text, int limit, int *used) {
-    /* The program itself stays in the C locale, so that numbers are printed with a decimal
-     * point. */
+    /* Only this lookup uses a UTF-8 locale: the program itself stays in the C locale, so that
+     * numbers are printed with a decimal point. */
     locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), before = (locale_t)0;
     if (locale) before = uselocale(locale);
     size_t at = 0;

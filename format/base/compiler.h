@@ -6,7 +6,7 @@
 #define FF_BASE_COMPILER_H
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
-/* By feature: GCC matches "arch=haswell" with those Intel models alone; other CPUs would get the
+/* By feature: GCC matches "arch=haswell" only with those Intel models; other CPUs would get the
  * baseline. */
 #define FF_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else

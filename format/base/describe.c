@@ -1,6 +1,6 @@
 #include "format/base/options.h"
 
-/* One record a line, its name first; a text of several lines becomes one record per line. */
+/* One record per line, its name first; a text of several lines becomes one record per line. */
 static void describe(FILE *out, const char *record, const char *text) {
     fprintf(out, "%s\t", record);
     for (; *text; text++) {

@@ -43,7 +43,7 @@ ff_status ff_open_temporary(const char *directory, int *fd, ff_error *error) {
     if (*fd >= 0) return FF_OK;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL)
         return ff_fail_errno(error, "%s: cannot create temporary space", directory);
-    /* A file system without O_TMPFILE: a name that lives for one system call. */
+    /* For a file system without O_TMPFILE: a file whose name exists for one system call. */
     char *path;
     FF_TRY(ff_path_join(&path, directory, ".ffpack-XXXXXX", error));
     *fd = mkostemp(path, O_CLOEXEC);
@@ -66,7 +66,8 @@ ff_status ff_sync_directory(const char *path, ff_error *error) {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return ff_fail_errno(error, "%s: cannot open the folder", path);
     ff_status status = FF_OK;
-    /* Some network file systems refuse fsync on folders with EINVAL: they sync by themselves. */
+    /* Some network file systems refuse fsync on folders with EINVAL: they sync folders
+     * themselves. */
     if (fsync(descriptor) && errno != EINVAL)
         status = ff_fail_errno(error, "%s: cannot sync the folder", path);
     close(descriptor);
@@ -105,11 +106,11 @@ enum { BUFFER_BYTES = 1 << 18, WRITE_BACK_BYTES = 8 << 20 };
 
 struct ff_file {
     int descriptor;
-    char *directory; /* to be synced; NULL = not synced */
+    char *directory; /* the folder that the commit syncs; NULL = not synced */
     char *path;
-    char *temporary;   /* NULL where the path is written to directly */
-    const char *shown; /* which of the two error messages name */
-    uint64_t offset;   /* appended, buffered bytes included */
+    char *temporary;   /* NULL if the path is written to directly */
+    const char *shown; /* the name in error messages */
+    uint64_t offset;   /* bytes appended, including buffered ones */
     uint64_t pushed;   /* write-back was started up to here */
     size_t buffered;
     uint8_t buffer[BUFFER_BYTES];
@@ -149,7 +150,7 @@ done:
     return status;
 }
 
-/* A unique name: other processes may be replacing the same file. */
+/* Under a unique name, because other processes may be replacing the same file. */
 static ff_status open_beside(ff_file *file, ff_error *error) {
     char *temporary;
     FF_TRY(ff_format(&temporary, error, "%s.XXXXXX", file->path));
@@ -159,7 +160,7 @@ static ff_status open_beside(ff_file *file, ff_error *error) {
         return ff_fail_errno(error, "%s: cannot create", file->path);
     }
     file->temporary = temporary;
-    /* mkostemp creates it with mode 0600; use the umask instead. */
+    /* mkostemp creates the file with mode 0600; use the umask instead. */
     mode_t mask = umask(0);
     umask(mask);
     if (fchmod(file->descriptor, 0666 & ~mask))
@@ -250,7 +251,7 @@ ff_status ff_file_read_back(ff_file *file, uint64_t offset, void *bytes, size_t 
     return ff_read_at(file->descriptor, file->shown, bytes, length, offset, error);
 }
 
-/* copy_file_range where both file systems have it; else through the buffer. */
+/* Uses copy_file_range if both file systems support it, else the buffer. */
 ff_status ff_file_copy(ff_file *file, int from, const char *path, uint64_t length,
                        ff_error *error) {
     uint8_t bytes[16384];

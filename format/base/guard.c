@@ -14,8 +14,9 @@ static _Thread_local const void *volatile guard_address;
  * install their own (UCX, which comes with Debian 13's PyTorch). A check costs a system call. */
 enum { GUARDS_A_CHECK = 64 };
 static _Thread_local unsigned guards;
-/* In the record of a signal that was passed on. A previous handler that passes the signal back
- * gives the same record; the next signal has a new one, also where a handler left by siglongjmp. */
+/* Marks the record of a signal that was passed on. If the previous handler passes the signal back,
+ * the record is the same; the next signal has a new record, even after a handler left by
+ * siglongjmp. */
 enum { PASSED_ON = 0x66667061 };
 
 static pthread_mutex_t install_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -24,8 +25,8 @@ static struct sigaction previous_action;
 static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     if (guard_target) {
         guard_address = info->si_addr;
-        /* Leaving by siglongjmp must not leave signals blocked. The mask from before the fault is
-         * in the context: saving it at every guard would cost a system call each. */
+        /* Leaving by siglongjmp must not leave signals blocked. The context holds the mask from
+         * before the fault: saving the mask at every guard would cost a system call each. */
         pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)machine_context)->uc_sigmask, NULL);
         siglongjmp(*guard_target, 1);
     }

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Whether `name` is one of the words between blanks or bars. */
+/* Whether `name` is one of the words, which are separated by blanks or bars. */
 static bool holds(const char *words, const char *name, size_t length) {
     for (const char *word = words; *word;) {
         const size_t own = strcspn(word, " |");

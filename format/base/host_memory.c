@@ -12,8 +12,8 @@
 
 enum { FOLDER_BYTES = 4096 };
 
-/* The first number in `folder`/`name`, or with `word`, the one after this word at the start of a
- * line; false where there is none ("max": no limit). */
+/* Reads the first number in `folder`/`name`, or with `word` the number after this word at the start
+ * of a line. False if there is no such number ("max": no limit). */
 static bool read_number(const char *folder, const char *name, const char *word, uint64_t *number) {
     char path[FOLDER_BYTES + 64], line[512];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return false;
@@ -32,7 +32,7 @@ static void lower(ff_host_memory *memory, uint64_t bytes, const char *limit) {
     if (bytes < memory->bytes) *memory = (ff_host_memory){bytes, limit};
 }
 
-/* The folder of one group. */
+/* Looks at the folder of one group. */
 static void look_at_group(ff_host_memory *memory, const char *folder, bool v2, bool files) {
     uint64_t limit, used, inactive = 0, active = 0;
     if (!read_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, &limit) ||
@@ -48,8 +48,8 @@ static void look_at_group(ff_host_memory *memory, const char *folder, bool v2, b
     lower(memory, limit > used ? limit - used : 0, "left of its cgroup's limit");
 }
 
-/* The group and all above it; in a container the path may be the host's, and only the root exists.
- */
+/* Looks at the group and all groups above it. In a container the path may be the host's, and only
+ * the root exists. */
 static void look_at_groups(ff_host_memory *memory, const char *root, char *group, bool v2,
                            bool files) {
     char folder[FOLDER_BYTES];
@@ -81,7 +81,7 @@ static void look_at_all_groups(ff_host_memory *memory, const char *root, bool fi
     fclose(file);
 }
 
-/* UINT64_MAX: no limit. */
+/* UINT64_MAX = no limit. */
 static uint64_t addresses_left(const char *root) {
     struct rlimit addresses;
     uint64_t pages;
@@ -100,7 +100,7 @@ ff_host_maps ff_host_maps_left(const char *root) {
     if (!read_number(root, "proc/sys/vm/max_map_count", NULL, &most) ||
         snprintf(path, sizeof path, "%s/proc/self/maps", root) >= (int)sizeof path)
         return left;
-    FILE *file = fopen(path, "re"); /* a line each */
+    FILE *file = fopen(path, "re"); /* one mapping per line */
     for (int c; file && (c = getc(file)) != EOF;) used += c == '\n';
     if (file) fclose(file);
     left.mappings = most > used ? most - used : 0;

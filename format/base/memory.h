@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* *out = a * b or a + b; false where it would overflow (then *out is not written). */
+/* *out = a * b or a + b; false if the result would overflow (then *out is not written). */
 static inline bool ff_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }
@@ -27,18 +27,18 @@ static inline uint64_t ff_align_u64(uint64_t value, uint64_t alignment) {
 FF_MUST_USE ff_status ff_alloc(void *out, uint64_t count, uint64_t size, const char *what,
                                ff_error *error);
 
-/* The same, not zeroed, aligned to 64 bytes (`alignment` 0) or to a larger power of two. */
+/* The same, but not zeroed, aligned to 64 bytes (`alignment` 0) or to a larger power of two. */
 FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alignment,
                                        const char *what, ff_error *error);
 
 /* The same for `bytes` that a disk writes into: at a multiple of 4096, in huge pages as far as the
- * kernel has them. A huge page is one piece of memory to a device, and 2 MiB of usual pages are 512
- * pieces, each of which costs the device time. Some take at most 254 pieces a request. */
+ * kernel has them. A huge page is one piece of memory to a device; 2 MiB of normal pages are 512
+ * pieces, each of which costs the device time. Some devices take at most 254 pieces per request. */
 FF_MUST_USE ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what,
                                         ff_error *error);
 
-/* Makes `*array` (elements of `size` bytes, `*capacity` of them allocated) hold at least `count`;
- * grows by doubling; new elements are zero. On failure the array stays as it was. */
+/* Makes `*array` (elements of `size` bytes, `*capacity` of them allocated) hold at least `count`
+ * elements; grows by doubling; new elements are zero. After a failure the array is unchanged. */
 FF_MUST_USE ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size,
                                  const char *what, ff_error *error);
 
@@ -66,13 +66,14 @@ FF_MUST_USE ff_status ff_buffer_add(ff_buffer *buffer, const void *bytes, size_t
                                     ff_error *error);
 FF_MUST_USE ff_status ff_buffer_printf(ff_buffer *buffer, ff_error *error, const char *format, ...)
     FF_PRINTF(3, 4);
-/* Appends bytes percent-escaped: '%' and all outside 0x21..0x7e become %XX. */
+/* Appends bytes percent-escaped: '%' and all bytes outside 0x21..0x7e become %XX. */
 FF_MUST_USE ff_status ff_escape(ff_buffer *buffer, const void *bytes, size_t length,
                                 ff_error *error);
-/* The byte that the %XX at `text` says, of which `length` bytes are there; -1: there is no %XX. */
+/* The byte that a %XX at `text` stands for; `length` bytes of text are left. -1 = there is no
+ * %XX. */
 int ff_unescaped_byte(const char *text, size_t length);
-/* Decodes each %XX of `text` into `to`, which has room for `length` bytes; all else stays as it is.
- * Returns the number of bytes. */
+/* Decodes each %XX of `text` into `to`, which has room for `length` bytes; other characters are
+ * copied. Returns the number of bytes. */
 size_t ff_unescape(char *to, const char *text, size_t length);
 /* The value of a hexadecimal digit, or -1. */
 int ff_hex_digit(char c);

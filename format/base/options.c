@@ -35,7 +35,7 @@ static const char *dashes(const ff_option *option) {
     return is_bare(option) ? "" : "--";
 }
 
-/* A library has no --help: all names are listed. */
+/* A library has no --help, so all names are listed. */
 static ff_status unlike(const ff_command *command, const char *name, size_t length,
                         ff_error *error) {
     char known[1024];
@@ -166,7 +166,8 @@ ff_status ff_option_set(const ff_option *option, const char *value, ff_error *er
     return FF_OK;
 }
 
-/* Whether an option that may do without a value has none; next: the word after it, NULL = none. */
+/* Whether an option whose value is optional comes without one; next: the word after it, NULL =
+ * none. */
 static bool lacks_value(const ff_option *option, const char *next) {
     if (!option->argument || option->argument[0] != '[' || !option->choices) return false;
     if (!next || option->kind == FF_OPTION_STRING) return !next || *next == '-';
@@ -240,7 +241,7 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
 
 enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };
 
-/* The words of `text`, its first `length` bytes, from column `indent` on. */
+/* Prints the words of `text` (`length` bytes), wrapped and indented to column `indent`. */
 static void print_words(FILE *out, const char *text, size_t length, int indent) {
     int column = indent;
     for (const char *end = text + length; text < end;) {
@@ -255,7 +256,7 @@ static void print_words(FILE *out, const char *text, size_t length, int indent) 
     }
 }
 
-/* A paragraph is filled; a line that begins with a blank is printed as it is. */
+/* A paragraph is filled; a line that begins with a blank is printed unchanged. */
 static void print_paragraphs(FILE *out, const char *text) {
     while (*text) {
         size_t length = strcspn(text, "\n");

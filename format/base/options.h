@@ -1,7 +1,7 @@
 /* Command lines: parser and --help from one table.
  *
- * `--name value`, `--name=value`, `-x value`; `--` ends the options; an unknown option is refused
- * with our word for it (habits.h) or the nearest known one named. `--help`, `--help WORD` and
+ * `--name value`, `--name=value`, `-x value`; `--` ends the options. The error for an unknown
+ * option names our word for it (habits.h) or the nearest known option. `--help`, `--help WORD` and
  * `--version` are always known. */
 #ifndef FF_BASE_OPTIONS_H
 #define FF_BASE_OPTIONS_H
@@ -16,44 +16,45 @@
 typedef enum ff_option_kind {
     FF_OPTION_FLAG,    /* bool *: set true                                                        */
     FF_OPTION_STRING,  /* const char **: points into argv                                         */
-    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]; `choices`, a word, is minimum - 1 */
+    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]; the word in choices = minimum - 1 */
     FF_OPTION_REAL,    /* double *: within [minimum, maximum]; NaN and infinity refused           */
     FF_OPTION_BYTES,   /* uint64_t *: 4096, 64K, 128M, 1G (powers of 1024), within the range      */
-    FF_OPTION_LIST,    /* ff_option_list *: each time it is given, one more                       */
+    FF_OPTION_LIST,    /* ff_option_list *: each use of the option adds a value                   */
     FF_OPTION_CHOICE,  /* int *: index of the word in `choices` ("a|b|c")                         */
-    FF_OPTION_HEADING, /* no option: a line between groups in --help (in `help`)                  */
+    FF_OPTION_HEADING, /* not an option: a line between groups in --help (in `help`)              */
 } ff_option_kind;
 
-/* The values of an option that may be given several times: pointers into argv. */
+/* The values of an option that may be used several times: pointers into argv. */
 enum { FF_OPTION_LIST_LIMIT = 64 };
 typedef struct ff_option_list {
     const char *value[FF_OPTION_LIST_LIMIT];
     int count;
 } ff_option_list;
 
-/* In place of a letter, in all options of a table: they are a library's, and messages have their
- * names without dashes. */
+/* Used as the letter of every option in a library's table: messages then name the options without
+ * dashes. */
 #define FF_OPTION_BARE '-'
 
 typedef struct ff_option {
     const char *name; /* without the dashes */
     char letter;      /* 0 = none; or FF_OPTION_BARE */
     ff_option_kind kind;
-    /* The value's name in --help, "N"; for CHOICE NULL = the choices. "[N]" may be left out where
-     * `choices` has a word, which then is the value: the next word of the command line is taken
-     * only where it is a number, by STRING where it is no option. */
+    /* The value's name in --help, "N"; for CHOICE NULL = the choices. A name "[N]" means that the
+     * value is optional: without a value the option takes the word in `choices`. The next word of
+     * the command line is then taken as the value only if it is a number, or for STRING if it is
+     * not an option. */
     const char *argument;
     void *target;
     const char *choices;
     double minimum, maximum; /* INTEGER, REAL, BYTES */
-    const char *help;        /* one sentence; the default named in it */
+    const char *help;        /* one sentence that states the default */
 } ff_option;
 
 typedef struct ff_command {
     const char *program; /* "ffpack" */
     const char *usage;   /* "ffpack SOURCE -o OUT [options]" */
     /* --help fills the paragraphs of summary and epilogue: their line ends count as blanks. A line
-     * that begins with a blank is printed as it is. */
+     * that begins with a blank is printed unchanged. */
     const char *summary;
     const ff_option *options; /* ends with an entry of name NULL and kind FLAG */
     const char *epilogue;     /* examples and exit codes; may be NULL */
@@ -66,52 +67,52 @@ typedef enum ff_options_result {
 } ff_options_result;
 
 /* Parses argv[1..]. Writes option targets; positional arguments are stored in `positional` (space
- * for argc), *positional_count of them. A target keeps its default where its option is absent.
- * FF_USAGE on anything wrong. */
+ * for argc pointers), *positional_count of them. An absent option leaves its target at the default.
+ * FF_USAGE on any error. */
 FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                                        const char **positional, int *positional_count,
                                        ff_options_result *result, ff_error *error);
 
-/* Sets one option as a line `name = value` of a file does; a flag is `yes` or `no`. FF_USAGE naming
- * the nearest option where there is none of that name. */
+/* Sets one option, as a line `name = value` of a file does; a flag is `yes` or `no`. FF_USAGE if
+ * there is no option of that name; the error names the nearest one. */
 FF_MUST_USE ff_status ff_options_set(const ff_command *command, const char *name, const char *value,
                                      ff_error *error);
 
-/* All lines of a text: `name = value`, blanks around both are ignored, as are empty lines and those
- * that begin with #. The text is changed and must outlive the targets. Errors name `where` and the
- * line. */
+/* Sets all options of a text, one line `name = value` each. Blanks around name and value, empty
+ * lines and lines that begin with # are ignored. The text is modified and must outlive the targets.
+ * Errors name `where` and the line. */
 FF_MUST_USE ff_status ff_options_read(const ff_command *command, char *text, const char *where,
                                       ff_error *error);
 
-/* Whether the option's target has the same value as another place; a string NULL is any. */
+/* Whether the option's target has the same value as `other`; a NULL string target always does. */
 bool ff_option_same(const ff_option *option, const void *other);
 /* Copies a value of the option's kind into its target. */
 void ff_option_copy(const ff_option *option, const void *from);
 
-/* The shortest text from which the same double is read. */
+/* The shortest text that parses back to the same double. */
 void ff_real_text(double value, char text[32]);
-/* Appends such a line for each option whose target differs from the default. All targets are in one
- * struct at `base`; `defaults` is a copy of it with the defaults. */
+/* Appends a line `name = value` for each option whose target differs from the default. All targets
+ * are in one struct at `base`; `defaults` is a copy of that struct with the defaults. */
 struct ff_buffer;
 FF_MUST_USE ff_status ff_options_write(const ff_option *options, const void *base,
                                        const void *defaults, struct ff_buffer *text,
                                        ff_error *error);
 
-/* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
+/* Prints --help, 80 columns wide; usage and lines that begin with a blank must not be wider. */
 void ff_options_help(const ff_command *command, FILE *out);
-/* Prints --help WORD: the options whose name, value or help has the word, in any case, and the
- * habits whose name has it. FF_USAGE where there are none. */
+/* Prints --help WORD: the options with the word in their name, value or help, in any case, and the
+ * habits with the word in their name. FF_USAGE if nothing has it. */
 FF_MUST_USE ff_status ff_options_help_word(const ff_command *command, const char *word, FILE *out,
                                            ff_error *error);
 
 /* Prints the command for the scripts that generate man pages and completions (`--describe`, which
- * --help leaves out): a record a line, fields with tabs between.
+ * --help does not list): one record per line, fields separated by tabs.
  *   command|version|usage|summary|heading|epilogue TEXT, a record for each line of TEXT
- *   option NAME LETTER ARGUMENT HELP; an empty ARGUMENT is that of a flag */
+ *   option NAME LETTER ARGUMENT HELP; a flag's ARGUMENT is empty */
 void ff_options_describe(const ff_command *command, FILE *out);
 
-/* For options_file.c. An option by its name; and its target set from a value that is not a flag's.
- */
+/* For options_file.c: finds an option by name; sets the target of an option that is not a flag from
+ * its value. */
 FF_MUST_USE ff_status ff_options_find(const ff_command *command, const char *name, size_t length,
                                       const ff_option **option, ff_error *error);
 FF_MUST_USE ff_status ff_option_set(const ff_option *option, const char *value, ff_error *error);

@@ -1,4 +1,4 @@
-/* Options in files: `name = value`, one a line. */
+/* Options in files: one `name = value` per line. */
 #include "format/base/memory.h"
 #include "format/base/options.h"
 

@@ -33,7 +33,7 @@ ff_status ff_path_of_code(char **folder, ff_error *error) {
     const struct link_map *map = NULL;
     const bool named = dladdr1((void *)(uintptr_t)ff_path_of_code, &found, (void **)(uintptr_t)&map,
                                RTLD_DL_LINKMAP) &&
-                       map && *map->l_name; /* the program itself has no name there */
+                       map && *map->l_name; /* the program itself has an empty name */
     return named ? folder_of(folder, map->l_name, error) : ff_path_of_program(folder, error);
 }
 

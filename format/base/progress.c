@@ -19,8 +19,8 @@
 
 enum { WIDEST_BAR = 20, NARROWEST_BAR = 8 };
 
-/* The parts of a line besides description and percentage or count, the first to be dropped
- * first. */
+/* The parts of a line in addition to description and percentage or count, in the order in which
+ * they are dropped. */
 enum { COUNT = 1, RATE = 2, NOTE = 4, TIMES = 8, EVERYTHING = 15 };
 
 typedef struct progress_line {
@@ -34,7 +34,7 @@ void ff_progress_show_as(ff_progress_form form) {
     shown_as = form;
 }
 
-/* Without memory for a line there is none. */
+/* Without memory for the line, no line is printed. */
 static void print_json(ff_progress *progress, uint64_t done) {
     json_t *total = progress->total ? json_integer((json_int_t)progress->total) : json_null();
     json_t *root = json_pack("{s:s, s:o, s:s, s:I, s:o}", "event", "progress", "what",
@@ -53,7 +53,7 @@ static bool can_rewrite(void) {
     return isatty(STDERR_FILENO) && name && *name && strcmp(name, "dumb") != 0;
 }
 
-/* One column less than the terminal's: some wrap after a character in the last column. */
+/* One column less than the terminal's width: some terminals wrap after the last column. */
 static int room(void) {
     struct winsize size;
     if (!isatty(STDERR_FILENO)) return INT_MAX;

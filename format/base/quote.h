@@ -4,8 +4,8 @@
 
 #include "format/base/memory.h"
 
-/* One argument as a shell reads it: in '' where it holds more than letters, digits and what has no
- * meaning for a shell. Appended. */
+/* Appends one argument as a shell reads it: in '' if it holds characters that may have a meaning
+ * for a shell. */
 FF_MUST_USE ff_status ff_shell_quote(ff_buffer *out, const char *text, ff_error *error);
 
 #endif

@@ -12,7 +12,7 @@ size_t ff_utf8_bytes(const unsigned char *byte, size_t length) {
     if (need == 0 || byte[0] > 0xf4 || length < need) return 0;
     for (size_t i = 1; i < need; i++)
         if ((byte[i] & 0xc0) != 0x80) return 0;
-    /* Overlong forms, surrogates, and beyond U+10FFFF. */
+    /* Overlong forms, surrogates, and code points beyond U+10FFFF. */
     if ((byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xed && byte[1] >= 0xa0) ||
         (byte[0] == 0xf0 && byte[1] < 0x90) || (byte[0] == 0xf4 && byte[1] >= 0x90))
         return 0;
@@ -47,7 +47,7 @@ ff_status ff_readable(ff_buffer *out, const void *bytes, size_t length, size_t l
     return FF_OK;
 }
 
-/* Where the character after the first `count` ones begins. */
+/* The place after the first `count` characters. */
 static size_t after(const char *text, size_t count) {
     size_t at = 0;
     for (; text[at]; at++)
@@ -81,7 +81,7 @@ ff_status ff_key_text(ff_buffer *out, const void *key, size_t length, bool on_a_
     return FF_OK;
 }
 
-/* The character transliterated to ASCII by the named locale; 0 bytes where it cannot. */
+/* Transliterates the character to ASCII by the named locale; returns 0 bytes if it cannot. */
 static size_t transliterated(const char *locale_name, const char *character, size_t length,
                              char ascii[32]) {
     locale_t locale = newlocale(LC_CTYPE_MASK, locale_name, (locale_t)0);
@@ -106,7 +106,7 @@ ff_status ff_readable_ascii(ff_buffer *out, const char *text, ff_error *error) {
         char ascii[32] = "";
         size_t length = ff_utf8_bytes(at, left), found = 0;
         if (length == 0) length = 1;
-        /* C.UTF-8 removes accents; only C has Greek and Cyrillic. */
+        /* C.UTF-8 removes accents; only C transliterates Greek and Cyrillic. */
         if (*at >= 0x80) found = transliterated("C.UTF-8", (const char *)at, length, ascii);
         if (*at >= 0x80 && !found) found = transliterated("C", (const char *)at, length, ascii);
         if (found) {

@@ -4,26 +4,26 @@
 
 #include "format/base/memory.h"
 
-/* Bytes as text for a terminal: valid UTF-8 unchanged; control characters and other bytes as %XX;
- * "(empty)" for none; truncated with "..." after about `limit` bytes. Appended to `out`. */
+/* Appends bytes as text for a terminal: valid UTF-8 unchanged; control characters and other bytes
+ * as %XX; "(empty)" for no bytes; cut with "..." after about `limit` bytes. */
 FF_MUST_USE ff_status ff_readable(ff_buffer *out, const void *bytes, size_t length, size_t limit,
                                   ff_error *error);
 
-/* A key, which may be any bytes, as text that says which: valid UTF-8 unchanged but '%'; '%' and
- * other bytes as %XX, and `on_a_line` control characters too. Decoding %XX gives the key. Appended.
- */
+/* Appends a key, which may be any bytes, as text that identifies it: valid UTF-8 except '%'
+ * unchanged; '%' and other bytes as %XX, with `on_a_line` also control characters. Decoding %XX
+ * returns the key. */
 FF_MUST_USE ff_status ff_key_text(ff_buffer *out, const void *key, size_t length, bool on_a_line,
                                   ff_error *error);
 
-/* Text in ASCII: letters of other scripts as transliterated by glibc, others as U+ and the code
- * point. Appended. */
+/* Appends text in ASCII: letters of other scripts as transliterated by glibc, other characters as
+ * U+ and the code point. */
 FF_MUST_USE ff_status ff_readable_ascii(ff_buffer *out, const char *text, ff_error *error);
 
-/* UTF-8 text of at most `most` characters, at least 3: of a longer one the middle is "...", half as
- * much of the rest after it as before it. Appended. */
+/* Appends UTF-8 text of at most `most` characters (at least 3). In a longer text "..." replaces the
+ * middle; half as much of the rest is kept after it as before it. */
 FF_MUST_USE ff_status ff_shortened(ff_buffer *out, const char *text, size_t most, ff_error *error);
 
-/* The length of the valid UTF-8 sequence that starts at `byte`, 1 to 4; 0 where there is none. */
+/* The length of the valid UTF-8 sequence that starts at `byte`, 1 to 4; 0 if there is none. */
 size_t ff_utf8_bytes(const unsigned char *byte, size_t length);
 
 #endif

@@ -12,7 +12,7 @@ ff_said ff_say_count(uint64_t count, const char *one, const char *many) {
 
 ff_said ff_say_rate(double per_second, const char *units) {
     ff_said said;
-    /* Decided by the rounded value: 9.996 is 10.0. */
+    /* Depends on the rounded value: 9.996 is printed as 10.0. */
     int decimals = per_second < 9.995 ? 2 : per_second < 99.95 ? 1 : 0;
     if (isfinite(per_second) && per_second >= 0)
         snprintf(said.text, sizeof said.text, "%.*f %s/s", decimals, per_second, units);
@@ -25,7 +25,7 @@ static ff_said say_size(double bytes, const char *after) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     ff_said said;
     int step = 0;
-    /* Decided by the rounded value: 1023.96 KiB is 1.0 MiB. */
+    /* Depends on the rounded value: 1023.96 KiB is printed as 1.0 MiB. */
     while (step < 6 && bytes >= (step ? 1023.95 : 1023.5)) {
         bytes /= 1024;
         step++;

@@ -1,9 +1,9 @@
 /* How numbers are printed for people, the same in every program: counts with their noun, large
- * rates without decimals, sizes in binary units. For machines (JSON) numbers stay plain.
+ * rates without decimals, sizes in binary units. Numbers for machines (JSON) stay plain.
  *
  * The text is in the returned struct, so it can be used as an argument:
  *     fprintf(out, "%s in %s\n", ff_say_count(n, "item", "items").text, ff_say_bytes(b).text);
- * It lives until the end of that expression; to keep it longer, keep the struct. */
+ * The text lives until the end of that expression; to keep it longer, keep the struct. */
 #ifndef FF_FORMAT_BASE_SAY_H
 #define FF_FORMAT_BASE_SAY_H
 
@@ -20,7 +20,8 @@ ff_said ff_say_count(uint64_t count, const char *one, const char *many);
  * finite or below 0 is "?". */
 ff_said ff_say_rate(double per_second, const char *units);
 
-/* "812 B", "1.5 KiB", "94.6 MiB", and two decimals from "1.00 GiB" on; 1024 to the next unit. */
+/* "812 B", "1.5 KiB", "94.6 MiB", and two decimals from "1.00 GiB" up; 1024 of a unit are printed
+ * in the next unit. */
 ff_said ff_say_bytes(uint64_t bytes);
 
 /* "1.04 GiB/s". */

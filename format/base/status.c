@@ -9,8 +9,8 @@ static void fill(ff_error *error, ff_status status, const char *format, va_list 
     if (!error) return;
     error->status = status;
     vsnprintf(error->message, sizeof error->message, format, arguments);
-    /* Names from files and folders may hold control characters: the message stays one line, and no
-     * terminal interprets it. */
+    /* Names from files and folders may hold control characters: the message stays on one line, and
+     * no terminal interprets it. */
     for (char *at = error->message; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
 }

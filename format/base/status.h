@@ -3,8 +3,8 @@
  * Errors come first: a function that can fail returns a status and a sentence (this header).
  * Memory, files and paths are checked by the same rule (memory.h, file.h, path.h, read.h). A
  * program's options are one table, from which the parser, --help and a file of options are made
- * (options.h, options_file.c, nearest.h). Threads, queues and a signal's stop are in thread.h and
- * interrupt.h; a mapped file that shrinks is caught in guard.h. What a user sees goes through
+ * (options.h, options_file.c, nearest.h). Threads are in thread.h, stopping on a signal in
+ * interrupt.h; guard.h catches a mapped file that shrinks. What a user sees goes through
  * progress.h, columns.h and say.h; json.h and csv.h read what others wrote.
  *
  * May include nothing.
@@ -12,9 +12,9 @@
  * Status and error context: how every fallible function of ffpack reports failure.
  *
  * A fallible function returns ff_status, takes an `ff_error *` as its last argument and, on
- * failure, fills it with one sentence that names the path, the place, what was found and what was
- * wanted. `error` may be NULL. Thread rule: an ff_error belongs to one thread at a time. Only the
- * three mains print and exit. */
+ * failure, fills it with one sentence: the path, the place, what was found and what was wanted.
+ * `error` may be NULL. Thread rule: an ff_error belongs to one thread at a time. Only the three
+ * mains print and exit. */
 #ifndef FF_BASE_STATUS_H
 #define FF_BASE_STATUS_H
 
@@ -36,21 +36,21 @@ typedef enum ff_status {
 
 typedef struct ff_error {
     ff_status status;
-    int signal_number; /* with FF_INTERRUPTED: which signal */
-    int system_errno;  /* with FF_IO: errno where the system refused; 0 where it did not */
+    int signal_number; /* with FF_INTERRUPTED: the signal */
+    int system_errno;  /* with FF_IO: errno if a system call failed, else 0 */
     char message[2048];
 } ff_error;
 
-/* Fills `error` (where not NULL) and returns `status`, so that callers write
- * `return ff_fail(error, FF_BAD_DATA, "%s: ...", path, ...)`. */
+/* Fills `error` (unless NULL) and returns `status`, so that callers write `return ff_fail(error,
+ * FF_BAD_DATA, "%s: ...", path, ...)`. */
 ff_status ff_fail(ff_error *error, ff_status status, const char *format, ...) FF_PRINTF(3, 4);
 
 /* Like ff_fail with FF_IO; appends ": " and the text of errno as it was at the call.
  * ENOMEM becomes FF_NO_MEMORY. Example: ff_fail_errno(error, "%s: cannot open", path). */
 ff_status ff_fail_errno(ff_error *error, const char *format, ...) FF_PRINTF(2, 3);
 
-/* Puts "text: " in front of the message already in `error`; returns error's status (or `status`
- * where error is NULL). Adds the place to a lower layer's message. */
+/* Puts "text: " in front of the message already in `error`; returns error's status (or `status` if
+ * error is NULL). For adding the place to a lower layer's message. */
 ff_status ff_fail_within(ff_error *error, ff_status status, const char *format, ...)
     FF_PRINTF(3, 4);
 
@@ -65,8 +65,8 @@ int ff_exit_code(const ff_error *error);
     } while (0)
 
 /* The same for functions that release what they hold at a label `done:` and return `status`: how
- * functions of several steps clean up. After a loop or branch that keeps its status, one more step
- * may be `if (status == FF_OK) status = ...`, never two. */
+ * functions of several steps clean up. After a loop or a branch that keeps its status, one more
+ * step may be `if (status == FF_OK) status = ...`, never two. */
 #define FF_TRY_DONE(call)                                                                          \
     do {                                                                                           \
         status = (call);                                                                           \

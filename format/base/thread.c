@@ -54,8 +54,9 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* A stack size of 0 is the default. The C library puts thread-local variables there, too: where
- * those of all libraries leave too little, it refuses the size, and the default is taken. */
+/* A stack size of 0 is the default. The C library also puts thread-local variables on the stack: if
+ * the variables of all libraries leave too little room, the library refuses the size, and the
+ * default is used. */
 static int create(ff_thread *thread, size_t stack_bytes) {
     pthread_attr_t attributes;
     int failure = EINVAL;
@@ -98,8 +99,8 @@ static ff_status start(ff_threads **out, int count, const char *name, size_t sta
         *out = threads;
         return FF_OK;
     }
-    /* The started threads wait for work, and only the caller can tell them to stop. So return the
-     * group for the caller to stop and join. */
+    /* The started threads wait for work, and only the caller can stop them. So return the group for
+     * the caller to stop and join. */
     *out = threads;
     return ff_fail(error, FF_FAILED, "cannot start thread %d of %d (%s): %s", threads->count + 1,
                    count, name, strerror(failure));

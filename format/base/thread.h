@@ -1,4 +1,4 @@
-/* Threads. Every function here is thread-safe unless it says otherwise. */
+/* Threads. Every function here is thread-safe unless stated otherwise. */
 #ifndef FF_BASE_THREAD_H
 #define FF_BASE_THREAD_H
 
@@ -9,26 +9,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Number of CPUs this process may run on (affinity and cgroup quota respected), at least 1. */
+/* Number of CPUs that this process may use (by affinity and cgroup quota), at least 1. */
 int ff_cpu_count(void);
 
 /* A group of threads that all run `body(context, index)` with index 0..count-1. */
 typedef struct ff_threads ff_threads;
 typedef void (*ff_thread_body)(void *context, int index);
 
-/* Starts `count` threads named "name-index". On failure *threads holds those that did start (or
- * NULL): the caller stops and joins them as after success. Signals other than faults are blocked in
- * them, so that a handler runs on the main thread. */
+/* Starts `count` threads named "name-index". On failure *threads holds the threads that did start
+ * (or NULL): the caller stops and joins them as after success. The threads block all signals except
+ * faults, so that a handler runs on the main thread. */
 FF_MUST_USE ff_status ff_threads_start(ff_threads **threads, int count, const char *name,
                                        ff_thread_body body, void *context, ff_error *error);
 
-/* The same with small stacks, for many threads that mostly wait: the default, mostly 8 MiB each, is
- * taken from the addresses that `ulimit -v` leaves. */
+/* The same with small stacks, for many threads that mostly wait: default stacks, usually 8 MiB
+ * each, count against the address space that `ulimit -v` allows. */
 FF_MUST_USE ff_status ff_threads_start_small(ff_threads **threads, int count, const char *name,
                                              ff_thread_body body, void *context, ff_error *error);
 
-/* Waits for all to return and frees; *threads = NULL. NULL is accepted. The caller tells them to
- * stop first. */
+/* Waits until all threads return, and frees; *threads = NULL. NULL is accepted. The caller makes
+ * the threads stop first. */
 void ff_threads_join(ff_threads **threads);
 
 /* Runs body(context, index) for index in [0, count) on `thread_count` threads including the
@@ -39,13 +39,12 @@ FF_MUST_USE ff_status ff_parallel_for(int thread_count, size_t count,
 
 /* Monotonic time in nanoseconds. */
 uint64_t ff_now_ns(void);
-/* The processor's time of the calling thread, in nanoseconds. */
+/* CPU time of the calling thread, in nanoseconds. */
 uint64_t ff_busy_ns(void);
-/* The pages that the calling thread waited for so far, as they had to be read: major
- * faults. */
+/* Major faults of the calling thread so far: pages that it waited for while they were read. */
 uint64_t ff_pages_awaited(void);
-/* The bytes that the calling thread had the storage read so far, also by faults and what they read
- * ahead; 0 where the file system does not count them (FUSE). */
+/* Bytes that the storage read for the calling thread so far, including faults and the kernel's
+ * read-ahead; 0 if the file system does not count them (FUSE). */
 uint64_t ff_bytes_read(void);
 
 #endif

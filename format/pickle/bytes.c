@@ -11,8 +11,8 @@
 
 enum { WINDOW_BYTES = 64 * 1024, TAKE_LIMIT = 256 };
 
-/* Makes the window hold `size` bytes from pickle->at, or as many as exist. *left = how many it
- * holds, 0 at the end. */
+/* Makes the window hold `size` bytes from pickle->at, or all bytes up to the end. *left = the
+ * number of bytes in the window, 0 at the end. */
 static ff_status look(ff_pickle *pickle, size_t size, size_t *left, ff_error *error) {
     uint64_t window_end = pickle->window_at + pickle->window_bytes;
     if (pickle->at < pickle->window_at || pickle->at + size > window_end) {
@@ -78,8 +78,8 @@ ff_status ff_pickle_fetch(ff_pickle *pickle, ff_pickle_place place, void *to, si
 
 /* ---- decoded strings ----------------------------------------------------------------------- */
 
-/* A pickle may encode a string any number of times, which would fill the disk; each once, as UTF-8
- * and as latin-1, takes at most three times the file's size. */
+/* A pickle may encode a string any number of times, which would fill the disk. Each string encoded
+ * once, as UTF-8 and as latin-1, takes at most three times the file's size. */
 static ff_status flush(ff_pickle *pickle, ff_error *error) {
     uint64_t limit = 4 * (pickle->end - pickle->begin) + WINDOW_BYTES;
     size_t bytes = pickle->decoding.length;

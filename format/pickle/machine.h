@@ -5,22 +5,22 @@
 
 #include "format/pickle/pickle.h"
 
-/* Where a string's bytes are. Texts are UTF-8. */
+/* Where a string's bytes are. Text is UTF-8. */
 typedef struct ff_pickle_place {
     uint64_t offset : 63;
-    uint64_t decoded : 1; /* in temporary space, else in the file */
+    uint64_t decoded : 1; /* in temporary space; otherwise in the file */
     uint64_t bytes;
 } ff_pickle_place;
 
 typedef struct ff_pickle_node {
     ff_pickle_kind kind;
-    bool flag; /* the reader's */
+    bool flag; /* for the reader's use */
     union {
-        int64_t integer; /* bool, integer; of a name, a type, or what was skipped: the reader's */
+        int64_t integer; /* bool, integer; name, type or skipped value: the reader's */
         double real;
         ff_pickle_place place;
         struct {
-            uint32_t *item; /* a dict: key and value in turn */
+            uint32_t *item; /* dict: keys and values alternate */
             uint32_t count, capacity;
         } list;
         uint32_t made; /* an array: index into ff_pickle.made */
@@ -29,7 +29,7 @@ typedef struct ff_pickle_node {
 
 struct ff_pickle {
     const ff_pickle_reader *reader;
-    void *context; /* the reader's */
+    void *context; /* for the reader's use */
     int fd;
     const char *path, *temporary;
     uint64_t begin, end; /* in the file */
@@ -42,18 +42,18 @@ struct ff_pickle {
 
     int decoded_fd; /* -1 = none yet */
     uint64_t decoded_bytes;
-    ff_buffer decoding; /* of the current string, not yet written */
+    ff_buffer decoding; /* bytes of the current string that are not yet written */
 
     ff_pickle_node *node;
     size_t node_count, node_capacity;
-    uint64_t item_count; /* in all lists */
+    uint64_t item_count; /* total of all lists */
     ff_pickle_value *stack;
     size_t stack_count, stack_capacity;
     uint32_t mark[FF_PICKLE_MARKS_LIMIT];
     size_t mark_count;
     ff_pickle_value *memo; /* value + 1; 0 = none */
     size_t memo_capacity, memo_count;
-    void *made; /* the reader's, by ff_reserve; freed with the pickle */
+    void *made; /* the reader's array, grown by ff_reserve; freed with the pickle */
     size_t made_count, made_capacity;
     uint64_t opcode_at; /* offset of the current opcode in the pickle */
 };
@@ -67,15 +67,15 @@ ff_status ff_pickle_fail(const ff_pickle *pickle, ff_error *error, const char *f
 /* The next `size` <= 256 bytes, valid until the next call. */
 FF_MUST_USE ff_status ff_pickle_take(ff_pickle *pickle, size_t size, const unsigned char **bytes,
                                      ff_error *error);
-/* Skips `bytes` bytes; *place = where they are. */
+/* Skips `bytes` bytes; *place = their place. */
 FF_MUST_USE ff_status ff_pickle_skip(ff_pickle *pickle, uint64_t bytes, ff_pickle_place *place,
                                      ff_error *error);
 /* The next line without its end, at most 255 bytes. */
 FF_MUST_USE ff_status ff_pickle_line(ff_pickle *pickle, char text[256], ff_error *error);
-/* A line that is a string as repr() writes it ('S'), or raw-unicode-escape ('V'), decoded. */
+/* Decodes a line that is a string as repr() writes it ('S'), or raw-unicode-escape ('V'). */
 FF_MUST_USE ff_status ff_pickle_quoted(ff_pickle *pickle, ff_pickle_place *place, ff_error *error);
 FF_MUST_USE ff_status ff_pickle_unicode(ff_pickle *pickle, ff_pickle_place *place, ff_error *error);
-/* Text -> the bytes of latin-1. */
+/* Converts text to the bytes of latin-1. */
 FF_MUST_USE ff_status ff_pickle_latin1(ff_pickle *pickle, ff_pickle_place text,
                                        ff_pickle_place *place, ff_error *error);
 /* Reads a string, or its first `size` bytes. */
@@ -89,11 +89,11 @@ FF_MUST_USE ff_status ff_pickle_add(ff_pickle *pickle, ff_pickle_node node, ff_p
 FF_MUST_USE ff_status ff_pickle_push(ff_pickle *pickle, ff_pickle_value value, ff_error *error);
 /* Adds a value and pushes it. */
 FF_MUST_USE ff_status ff_pickle_push_node(ff_pickle *pickle, ff_pickle_node node, ff_error *error);
-/* A list, tuple or dict of values that were taken off the stack. */
+/* Pushes a list, tuple or dict of values that were popped from the stack. */
 FF_MUST_USE ff_status ff_pickle_push_list(ff_pickle *pickle, ff_pickle_kind kind,
                                           const ff_pickle_value *values, uint32_t count,
                                           ff_error *error);
-/* Pops `count` values: they are at *values until the next push. */
+/* Pops `count` values; *values points at them until the next push. */
 FF_MUST_USE ff_status ff_pickle_pop(ff_pickle *pickle, size_t count, const ff_pickle_value **values,
                                     ff_error *error);
 /* Pops all values down to the last mark. */
@@ -105,13 +105,13 @@ size_t ff_pickle_bottom(const ff_pickle *pickle);
 FF_MUST_USE ff_status ff_pickle_extend(ff_pickle *pickle, ff_pickle_kind kind,
                                        const ff_pickle_value *values, uint32_t count,
                                        ff_error *error);
-/* Stores the top of the stack in the memo, and pushes it from there. */
+/* Stores the top of the stack in the memo; pushes a value from the memo. */
 FF_MUST_USE ff_status ff_pickle_put(ff_pickle *pickle, uint64_t index, ff_error *error);
 FF_MUST_USE ff_status ff_pickle_get(ff_pickle *pickle, uint64_t index, ff_error *error);
 
 /* ---- pickle.c ------------------------------------------------------------------------------- */
 
-/* Copies the string `value` to `text`: FF_BAD_DATA where it is no string or longer. */
+/* Copies the string `value` to `text`: FF_BAD_DATA if it is not a string or is longer. */
 FF_MUST_USE ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[256],
                                       ff_error *error);
 

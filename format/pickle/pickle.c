@@ -176,7 +176,7 @@ static ff_status run_stack(ff_pickle *pickle, unsigned char opcode, bool *known,
     switch (opcode) {
     case '(': return set_mark(pickle, error);
     case '0':
-        /* If a mark is on top, it is popped, as in Python. */
+        /* If a mark is on top, the mark is popped, as in Python. */
         if (pickle->mark_count && ff_pickle_bottom(pickle) == pickle->stack_count)
             return ff_pickle_pop_mark(pickle, &values, &count, error);
         return ff_pickle_pop(pickle, 1, &values, error);
@@ -356,7 +356,7 @@ static ff_status step(ff_pickle *pickle, bool *stopped, ff_error *error) {
     case 'c':
     case 0x93: return import(pickle, opcode == 0x93, error);
     case 'i':
-        /* An object of a class: refused by that name. */
+        /* An object of a class: refused by the class's name. */
         FF_TRY(ff_pickle_line(pickle, module, error));
         FF_TRY(ff_pickle_line(pickle, name, error));
         FF_TRY(pickle->reader->import(pickle, module, name, &value, error));

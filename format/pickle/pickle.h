@@ -1,27 +1,27 @@
 /* Python's pickles, protocols 0 to 5, as far as they hold data: None, bool, int, float, str, bytes,
  * list, tuple, dict, and what a reader makes of calls: NumPy's arrays
  * (tools/ffpack/source/cifar/numpy.h), PyTorch's tensors (train/checkpoint/torch/pickle.h). Nothing
- * is ever executed: an import is a name that the reader accepts or refuses (FF_BAD_DATA), and a
- * call of it makes what the reader says.
+ * is ever executed: an import is a name that the reader accepts or refuses (FF_BAD_DATA), and the
+ * reader decides what a call of that name makes.
  *
- * Opcodes as in Python's Lib/pickletools.py. The bytes of strings stay in the file; those written
- * as text (protocols 0 to 2 of Python 3, which write bytes as latin-1 text) are decoded into
- * temporary space. Lists and dicts may hold themselves: nothing here follows them. Known gaps, all
- * refused by name: extension ids, persistent ids as text, out-of-band buffers; sets, objects of
- * classes and integers beyond 64 bits, too, where the reader does not skip them. Thread rule: one
- * thread at a time. */
+ * Opcodes as in Python's Lib/pickletools.py. The bytes of strings stay in the file; strings written
+ * as text (protocols 0 to 2 of Python 3 write bytes as latin-1 text) are decoded into temporary
+ * space. Lists and dicts may hold themselves: nothing here follows such links. Known gaps, all
+ * refused by name: extension ids, persistent ids as text, out-of-band buffers; also sets, objects
+ * of classes and integers beyond 64 bits, if the reader does not skip them. Thread rule: one thread
+ * at a time. */
 #ifndef FF_FORMAT_PICKLE_H
 #define FF_FORMAT_PICKLE_H
 
 #include "format/base/memory.h"
 
 #define FF_PICKLE_VALUES_LIMIT                                                                     \
-    UINT32_C(4194304) /* of values, of memos, and of items in all lists */
+    UINT32_C(4194304) /* limit of values, of memos, and of items in all lists */
 #define FF_PICKLE_STACK_LIMIT UINT32_C(1048576)
 #define FF_PICKLE_MARKS_LIMIT UINT32_C(1024)
 
 typedef struct ff_pickle ff_pickle;
-typedef uint32_t ff_pickle_value; /* a value inside of a pickle */
+typedef uint32_t ff_pickle_value; /* a value inside a pickle */
 
 typedef enum ff_pickle_kind {
     FF_PICKLE_NONE,
@@ -32,7 +32,7 @@ typedef enum ff_pickle_kind {
     FF_PICKLE_BYTES, /* bytes; in a pickle of Python 2 str */
     FF_PICKLE_LIST,  /* list or tuple */
     FF_PICKLE_DICT,
-    FF_PICKLE_ARRAY, /* an array or a tensor, which the reader made */
+    FF_PICKLE_ARRAY, /* an array or a tensor that the reader made */
     FF_PICKLE_TYPE,  /* what the reader makes it from: a type, a storage */
     FF_PICKLE_NAME,  /* what was imported */
     FF_PICKLE_OTHER, /* skipped: a set, an object of a class */
@@ -46,20 +46,20 @@ typedef struct ff_pickle_reader {
     /* The value of MODULE.NAME. */
     ff_status (*import)(ff_pickle *pickle, const char *module, const char *name,
                         ff_pickle_value *value, ff_error *error);
-    /* callable(*arguments), also where a class is called; and object.__setstate__(state). */
+    /* The result of callable(*arguments), also if a class is called, and of
+     * object.__setstate__(state). */
     ff_status (*call)(ff_pickle *pickle, ff_pickle_value callable, ff_pickle_value arguments,
                       ff_pickle_value *result, ff_error *error);
     ff_status (*build)(ff_pickle *pickle, ff_pickle_value object, ff_pickle_value state,
                        ff_error *error);
-    /* What a persistent id stands for; NULL: such ids are refused. */
+    /* The value that a persistent id stands for; NULL: such ids are refused. */
     ff_status (*persistent)(ff_pickle *pickle, ff_pickle_value id, ff_pickle_value *result,
                             ff_error *error);
 } ff_pickle_reader;
 
-/* Reads the pickle that begins at `offset` of `fd` and ends in `bytes` bytes, up to its last
- * opcode; `path` is for messages. `fd`, `path`, `reader` and `context`, which belongs to the
- * reader, must outlive it. `temporary` is the folder for temporary space. On failure
- * *pickle = NULL. */
+/* Reads the pickle that begins at `offset` of `fd` and ends within `bytes` bytes, up to its last
+ * opcode; `path` is for messages. `fd`, `path`, `reader` and `context` (the reader's) must outlive
+ * the pickle. `temporary` is the folder for temporary space. On failure *pickle = NULL. */
 typedef struct ff_pickle_file {
     int fd;
     const char *path;
@@ -71,30 +71,30 @@ FF_MUST_USE ff_status ff_pickle_read(ff_pickle **pickle, const ff_pickle_reader 
 void ff_pickle_destroy(ff_pickle **pickle);
 
 ff_pickle_value ff_pickle_root(const ff_pickle *pickle);
-/* The offset in the file after its last opcode. */
+/* The file offset after the pickle's last opcode. */
 uint64_t ff_pickle_end(const ff_pickle *pickle);
 ff_pickle_kind ff_pickle_kind_of(const ff_pickle *pickle, ff_pickle_value value);
 /* "a list", for messages. */
 const char *ff_pickle_kind_name(const ff_pickle *pickle, ff_pickle_kind kind);
 
-/* The entry of a dict whose key is this string, the last one where there are several; false where
- * there is none, or `dict` is no dict. */
+/* The entry of a dict whose key is this string, the last one if there are several; false if there
+ * is no such entry or `dict` is not a dict. */
 FF_MUST_USE ff_status ff_pickle_find(ff_pickle *pickle, ff_pickle_value dict, const char *key,
                                      bool *found, ff_pickle_value *value, ff_error *error);
 
-/* The number of a list's items, and one item. A dict's items are keys and values in turn. */
+/* The number of a list's items, and one item. A dict's items are alternating keys and values. */
 uint32_t ff_pickle_count(const ff_pickle *pickle, ff_pickle_value list);
 ff_pickle_value ff_pickle_item(const ff_pickle *pickle, ff_pickle_value list, uint32_t index);
 
 /* The value of an integer or a bool. */
 int64_t ff_pickle_integer(const ff_pickle *pickle, ff_pickle_value value);
 
-/* Of a text or bytes of at most `limit` bytes: *text is allocated and ends with a zero byte,
- * *length may be NULL. FF_BAD_DATA where it is longer. */
+/* *text = the content of a text or bytes value of at most `limit` bytes, allocated, with a final
+ * zero byte; *length (may be NULL) = its length. FF_BAD_DATA if it is longer. */
 FF_MUST_USE ff_status ff_pickle_text(ff_pickle *pickle, ff_pickle_value value, size_t limit,
                                      char **text, size_t *length, ff_error *error);
 
-/* *fd = the temporary space with decoded bytes, closed by the caller. Only if something was
+/* *fd = the temporary space with decoded bytes, closed by the caller. Call it only if something was
  * decoded. */
 FF_MUST_USE ff_status ff_pickle_decoded(const ff_pickle *pickle, int *fd, ff_error *error);
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char table_name[] = "absent";
-/* Where addresses begin: no process can map anything there (x86-64: not canonical; arm64: beyond 52
- * bits), so nothing needs to be reserved, and no address space limit applies. */
+/* The first address. No process can map memory at or above it (x86-64: not canonical; arm64: beyond
+ * 52 bits), so nothing needs to be reserved, and no address space limit applies. */
 #define FIRST_ADDRESS (UINT64_C(1) << 52)
 enum { PAGE = 4096 };
 
@@ -94,7 +94,7 @@ static ff_status absent_allocate(ff_device *base, void **memory, uint64_t bytes,
     return FF_OK;
 }
 
-/* Real host memory: pages never written take no memory. */
+/* Real host memory: pages that are never written take no memory. */
 static ff_status absent_allocate_pinned(ff_device *base, void **memory, uint64_t bytes,
                                         const char *what, ff_error *error) {
     FF_TRY(ff_alloc(memory, bytes, 1, what, error));

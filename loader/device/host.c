@@ -11,7 +11,7 @@ typedef struct host_device {
     ff_device base;
     ff_host_streams streams;
     uint64_t delay_ns;
-    atomic_uint_fast64_t seed; /* streams derive theirs from it */
+    atomic_uint_fast64_t seed; /* the streams' seeds derive from it */
 } host_device;
 
 static void host_destroy(ff_device *device) {

@@ -130,7 +130,7 @@ static uint64_t generation_of(const ff_recording *recording, const ff_work *piec
     return piece->kind == FF_WORK_RECORD ? recording->generation[piece->generation] : 0;
 }
 
-/* Items done by earlier launches. */
+/* Items of the branch that earlier launches did. */
 static uint64_t done_before(const ff_recording *recording, const ff_branch *branch) {
     return (recording->launches - 1) * branch->given;
 }
@@ -148,7 +148,8 @@ static void run_branch(ff_recording *recording, ff_branch *branch, ff_delays *de
     }
 }
 
-/* `launches` stands still while a branch runs: the first one waits for all others (leave). */
+/* `launches` does not change while a branch runs: the first branch waits for all others (leave
+ * checks this). */
 static void branch_body(void *context, int index) {
     ff_recording *recording = context;
     ff_branch *branch = recording->branch;
@@ -166,7 +167,7 @@ static void run_branches(ff_recording *recording, ff_delays *delays) {
     run_branch(recording, recording->first, delays);
 }
 
-/* One after the other, where no thread would end a wait. */
+/* Runs all branches one after another, because no other thread would end a wait. */
 static void run_in_order(ff_recording *recording, ff_delays *delays) {
     for (const ff_work *piece = recording->head; piece; piece = piece->next)
         if (piece->kind != FF_WORK_WAIT)

@@ -172,7 +172,7 @@ ff_status ff_host_event_record(ff_event *event, ff_stream *stream, bool external
     return status;
 }
 
-/* What the event covers outside captures. */
+/* *generation = the event's last record; fails if that record was in a capture. */
 static ff_status recorded(const char *call, ff_event *event, uint64_t *generation,
                           ff_error *error) {
     pthread_mutex_lock(&event->mutex);

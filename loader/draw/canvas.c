@@ -67,7 +67,7 @@ void ff_canvas_blend(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *o
         }
 }
 
-/* The mean of the square, which is smaller at the right and lower edge. */
+/* The mean of the square, which is cut off at the right and lower edge. */
 static ff_color average(const uint8_t *rgb, unsigned height, unsigned width, unsigned y, unsigned x,
                         unsigned down) {
     uint64_t sum[3] = {0}, count = 0;

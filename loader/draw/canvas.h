@@ -1,4 +1,4 @@
-/* An RGB picture in memory to draw on. Everything outside it is clipped. */
+/* An RGB picture in memory to draw on. Drawing outside the picture is clipped. */
 #ifndef FF_LOADER_DRAW_CANVAS_H
 #define FF_LOADER_DRAW_CANVAS_H
 
@@ -30,12 +30,12 @@ void ff_canvas_text(ff_canvas *canvas, unsigned x, unsigned y, unsigned scale, c
 void ff_canvas_blend(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *opacity,
                      size_t stride, unsigned width, unsigned height, ff_color color);
 
-/* Draws a picture [height, width, 3], enlarging each pixel to `up` x `up` or averaging squares of
- * `down` x `down` (one of the two is 1). */
+/* Draws a picture [height, width, 3]: each pixel enlarged to `up` x `up`, or squares of `down` x
+ * `down` averaged (one of the two is 1). */
 void ff_canvas_picture(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *rgb,
                        unsigned height, unsigned width, unsigned up, unsigned down);
 
-/* A PNG file in memory; the caller frees it. */
+/* Encodes a PNG file in memory; the caller frees it. */
 FF_MUST_USE ff_status ff_canvas_png(const ff_canvas *canvas, ff_buffer *png, ff_error *error);
 /* Writes a PNG file atomically; "-" = standard output. */
 FF_MUST_USE ff_status ff_canvas_write_png(const ff_canvas *canvas, const char *path,

@@ -9,13 +9,13 @@
 
 enum {
     ENLARGED_SIDE = 144, /* small pictures are enlarged up to this */
-    LARGEST_SIDE = 256,  /* and large ones reduced to it */
+    LARGEST_SIDE = 256,  /* large pictures are reduced to this */
     NARROWEST_CELL = 84, /* wide enough for a name */
     MARGIN = 24,
     GAP = 14,
     CAPTION_SPACE = 6, /* between a picture and its caption */
     CAPTION_LINES = 2,
-    PARTS_LINES = 3,  /* of a caption of several parts */
+    PARTS_LINES = 3,  /* for a caption of several parts */
     TITLE_SPACE = 14, /* between a title and its pictures */
     SPLIT_SPACE = 26, /* between the pictures of a section and the next title */
 };
@@ -24,7 +24,7 @@ enum {
 static const ff_color paper = {246, 246, 243}, frame = {206, 206, 200}, ink = {44, 44, 48},
                       pale_ink = {120, 120, 124};
 
-/* A section's text, in letters that there are. */
+/* A section's text, in letters that can be drawn. */
 typedef struct written {
     char *title;
     char **caption; /* [count] */
@@ -42,7 +42,7 @@ typedef struct sheet {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Transliterated to ASCII and marked if there are no letters for it. */
+/* The title is transliterated to ASCII and marked if the letters cannot draw it. */
 static ff_status write_title(sheet *drawn, size_t section, ff_error *error) {
     const char *title = drawn->contact->section[section].title;
     ff_buffer text = {0};
@@ -110,7 +110,7 @@ static ff_paragraph caption_of(const sheet *drawn, size_t section, uint64_t i, u
                           .centred = true};
 }
 
-/* With numbers, and names that are shorter until the caption fits. */
+/* Writes a caption with numbers, and with shorter names until it fits. */
 static ff_status shorten(sheet *drawn, size_t section, uint64_t i, unsigned lines,
                          ff_paragraph_size *size, ff_error *error) {
     static const unsigned most[] = {40, 32, 24, 20, 16, 13, 10, 8, 6, 5, 4, 3};
@@ -123,8 +123,8 @@ static ff_status shorten(sheet *drawn, size_t section, uint64_t i, unsigned line
     return FF_OK;
 }
 
-/* Large letters if every name fits on a line; else small ones. A name that is still cut gets its
- * number, because another may have the same beginning. */
+/* Uses large letters if every name fits on a line, else small ones. A name that is still cut gets
+ * its number, because another name may have the same beginning. */
 static ff_status fit_captions(sheet *drawn, unsigned *height, ff_error *error) {
     const ff_contact *contact = drawn->contact;
     const unsigned lines = contact->parts ? PARTS_LINES : CAPTION_LINES;
@@ -199,7 +199,7 @@ static ff_status draw_cell(const sheet *drawn, size_t section, ff_canvas *canvas
                            y + drawn->picture_height + CAPTION_SPACE, ink, error);
 }
 
-/* Large letters if they fit on one line, else small ones on as many lines as needed. */
+/* Uses large letters if they fit on one line, else small ones on as many lines as needed. */
 static ff_status fit_title(const sheet *drawn, size_t section, unsigned width, ff_paragraph *title,
                            ff_paragraph_size *size, ff_error *error) {
     *title = (ff_paragraph){
@@ -210,8 +210,8 @@ static ff_status fit_title(const sheet *drawn, size_t section, unsigned width, f
     return ff_letters_measure(drawn->letters, title, size, error);
 }
 
-/* Draws a section's title and pictures from `*y` on and advances `*y`; only the latter without a
- * canvas. */
+/* Draws a section's title and pictures from `*y` on and advances `*y`; without a canvas only
+ * advances `*y`. */
 static ff_status draw_section(const sheet *drawn, size_t section, unsigned width, uint64_t *y,
                               ff_canvas *canvas, ff_error *error) {
     const ff_contact *contact = drawn->contact;

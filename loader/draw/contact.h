@@ -1,8 +1,8 @@
 /* Room loader/draw, floor 2: pictures for people: sheets of samples with captions, as PNG.
  *
- * picture.h turns a stored tensor back into pixels. A canvas is filled with rectangles, lines and
- * text (canvas.h); letters come from the system's fonts where Pango is found (pango.h), else from
- * a small font (font.h, letters.h). This header lays pictures out in rows and sections, and png.c
+ * picture.h turns a stored tensor back into pixels. Rectangles, lines and text are drawn on a
+ * canvas (canvas.h); letters come from the system's fonts if Pango is found (pango.h), else from a
+ * small font (font.h, letters.h). This header lays pictures out in rows and sections, and png.c
  * writes the file. ffinspect, the trainer's reports and the debugging commands draw with it.
  *
  * May include format.
@@ -21,7 +21,7 @@ typedef struct ff_contact_picture {
 
 typedef struct ff_contact_section {
     const char *title; /* UTF-8 */
-    uint64_t count;    /* pictures */
+    uint64_t count;    /* number of pictures */
 } ff_contact_section;
 
 typedef struct ff_contact {
@@ -29,10 +29,10 @@ typedef struct ff_contact {
     size_t sections;
     unsigned columns;
     bool parts;
-    uint32_t height, width; /* of the largest picture */
-    /* Appends the caption of picture `i` of a section; how: of FF_NAME_ (format/class_name.h), for
-     * names that have no letters, or that would be cut. A caption of several parts, `parts`, is cut
-     * in its names and not at its end. */
+    uint32_t height, width; /* size of the largest picture */
+    /* Appends the caption of picture `i` of a section. how: FF_NAME_ values (format/class_name.h),
+     * for names whose letters cannot be drawn or that would be cut. In a caption of several parts
+     * (`parts`) the names are shortened, not the caption's end. */
     ff_status (*caption)(void *context, size_t section, uint64_t i, unsigned how, ff_buffer *text,
                          ff_error *error);
     /* Picture `i` of a section, valid until the next call. */
@@ -42,13 +42,13 @@ typedef struct ff_contact {
 } ff_contact;
 
 typedef struct ff_contact_facts {
-    bool transliterated; /* some letters had to be */
+    bool transliterated; /* some letters had to be transliterated */
     bool has_library;    /* Pango drew them */
 } ff_contact_facts;
 
 /* Makes the canvas, which the caller frees, after a failure too, and draws on it. Small pictures
- * are enlarged and large ones reduced, by whole factors. `facts` may be NULL. FF_USAGE where the
- * sheet would be too large. */
+ * are enlarged and large ones reduced, by whole factors. `facts` may be NULL. FF_USAGE if the sheet
+ * would be too large. */
 FF_MUST_USE ff_status ff_contact_draw(const ff_contact *contact, ff_canvas *canvas,
                                       ff_contact_facts *facts, ff_error *error);
 

@@ -109,7 +109,7 @@ static const uint8_t columns[GLYPHS][COLUMNS] = {
     /* clang-format on */
 };
 
-/* The glyph of the character at `text`, and how many bytes that is. */
+/* The glyph of the character at `text`; *bytes = the character's length. */
 static unsigned next_glyph(const char *text, size_t *bytes) {
     const unsigned char *byte = (const unsigned char *)text;
     *bytes = ff_utf8_bytes(byte, strlen(text));
@@ -119,7 +119,7 @@ static unsigned next_glyph(const char *text, size_t *bytes) {
                                                              : (unsigned)UNKNOWN;
 }
 
-/* Proportional: the columns that are in use. */
+/* The font is proportional: finds the columns that are in use. */
 static unsigned extent(unsigned glyph, unsigned *first) {
     unsigned begin = 0, end = COLUMNS;
     while (begin < end && !columns[glyph][begin]) begin++;

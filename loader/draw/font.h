@@ -1,6 +1,6 @@
 /* A small font of 5 x 7 dots (an eighth row for descenders) for contact sheets: printable ASCII, an
- * ellipsis, and a box for every other character. Proportional. Text is UTF-8 ending in zero. Thread
- * rule: pure. */
+ * ellipsis, and a box for every other character. Proportional. Text is UTF-8 that ends with a zero
+ * byte. Thread rule: pure. */
 #ifndef FF_LOADER_DRAW_FONT_H
 #define FF_LOADER_DRAW_FONT_H
 
@@ -17,7 +17,7 @@ unsigned ff_font_width(const char *text);
 /* Bytes of the longest prefix of `text` that is at most `width` dots wide. */
 size_t ff_font_prefix(const char *text, unsigned width);
 
-/* Appends `text`, shortened with an ellipsis where it is more than `width` dots wide. */
+/* Appends `text`, shortened with an ellipsis if it is more than `width` dots wide. */
 FF_MUST_USE ff_status ff_font_fit(ff_buffer *out, const char *text, unsigned width,
                                   ff_error *error);
 

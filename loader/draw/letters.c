@@ -38,7 +38,8 @@ bool ff_letters_know(ff_letters *letters, const char *text) {
 
 /* ---- the small font -------------------------------------------------------------------------- */
 
-/* Bytes of the next line of `text`, at most `width` dots wide, and of the blanks after it. */
+/* Bytes of the next line of `text`, at most `width` dots wide; *blanks = bytes of the blanks after
+ * it. */
 static size_t next_line(const char *text, unsigned width, size_t *blanks) {
     size_t whole = ff_font_prefix(text, width), end = whole;
     if (text[whole]) {
@@ -58,7 +59,7 @@ static void draw_line(const ff_paragraph *paragraph, const char *text, ff_canvas
     ff_canvas_text(canvas, x, y, paragraph->scale, text, color);
 }
 
-/* Measures, and draws where there is a canvas. */
+/* Measures the lines, and draws them if there is a canvas. */
 static ff_status set_lines(const ff_paragraph *paragraph, ff_paragraph_size *size,
                            ff_canvas *canvas, unsigned x, unsigned y, ff_color color,
                            ff_error *error) {

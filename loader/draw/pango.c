@@ -3,7 +3,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* The declarations used of cairo, Pango, GObject and fontconfig; their types are opaque. */
+/* The declarations that are used from cairo, Pango, GObject and fontconfig; their types are
+ * opaque. */
 typedef struct cairo_surface cairo_surface;
 typedef struct cairo_context cairo_context;
 typedef struct pango_layout pango_layout;
@@ -12,7 +13,7 @@ typedef struct font_set {
     int count; /* more members follow */
 } font_set;
 enum {
-    ALPHA = 2, /* CAIRO_FORMAT_A8: a byte a pixel */
+    ALPHA = 2, /* CAIRO_FORMAT_A8: one byte per pixel */
     UNIT = 1024,
     WRAP_WORD_CHAR = 2,
     ELLIPSIZE_END = 3,
@@ -67,7 +68,7 @@ static bool find_functions(ff_pango *pango, void *library) {
 
 ff_status ff_pango_open(ff_pango **pango, ff_error *error) {
     *pango = NULL;
-    /* It stays open: GObject's types cannot be unloaded. */
+    /* The library stays open: GObject's types cannot be unloaded. */
     void *library = dlopen("libpangocairo-1.0.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return FF_OK;
     FF_TRY(ff_alloc(pango, 1, sizeof **pango, "letters", error));

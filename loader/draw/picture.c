@@ -48,7 +48,8 @@ ff_picture_scale ff_picture_choose_scale(const ff_metadata *metadata, double min
     if (minimum > maximum) return same_for_all(1, 0, "no finite values");
     if (ff_dtype_is_float(metadata->dtype) && minimum >= 0 && maximum <= 1)
         return same_for_all(255, 0, "values from 0 to 1 shown as black to white");
-    /* 12-bit pictures in 16 bits would be all black: only a wide range is shown unscaled. */
+    /* Scaled, 12-bit pictures in 16 bits would be all black: only a wide range is shown
+     * unscaled. */
     if (metadata->dtype == FF_U16 && maximum >= 32768)
         return same_for_all(1 / 257.0, 0, "values from 0 to 65535 shown as black to white");
     double gain = maximum > minimum ? 255 / (maximum - minimum) : 1;

@@ -12,8 +12,8 @@ static ff_status encode(spng_ctx *context, const ff_canvas *canvas, void **bytes
                                .bit_depth = 8,
                                .color_type = SPNG_COLOR_TYPE_TRUECOLOR};
     int code = spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
-    /* The rows of enlarged pictures repeat: as small as with every filter tried, in half the time.
-     */
+    /* The rows of enlarged pictures repeat: this filter makes files as small as trying every
+     * filter, in half the time. */
     if (!code) code = spng_set_option(context, SPNG_FILTER_CHOICE, SPNG_FILTER_CHOICE_UP);
     if (!code) code = spng_set_ihdr(context, &header);
     if (!code)

@@ -9,7 +9,7 @@ bool ff_batch_augment_needed(const ff_loader_settings *settings) {
            settings->metadata->variable_size || settings->metadata->dtype == FF_U16;
 }
 
-/* Of all rows. */
+/* The number of values in all rows. */
 static uint64_t value_count(const ff_loader_settings *settings) {
     return (uint64_t)settings->rows * settings->host.channels * settings->height * settings->width;
 }
@@ -19,7 +19,8 @@ uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
     return value_count(settings) * (sizeof(float) + (settings->finish.changes ? 2 : 0));
 }
 
-/* Floats: five arrays of [channels]; and [channels][256] for u8, the table, and for changes. */
+/* Size of the constants: five float arrays of [channels]; [channels][256] for the table of u8, and
+ * again for changes. */
 static uint64_t constants_bytes(const ff_loader_settings *settings) {
     return (uint64_t)settings->host.channels * sizeof(float) *
            (5 + (settings->metadata->dtype == FF_U8 ? 256 : 0) +

@@ -1,5 +1,6 @@
 /* The kernels' job for samples that are resampled, jittered, changed or mixed on the device, and
- * its device memory; all other samples: loader/gpu/batch_jobs.h. Private to loader/. */
+ * the job's device memory. For all other samples see loader/gpu/batch_jobs.h. Private to loader/.
+ */
 #ifndef FF_LOADER_BATCH_AUGMENT_H
 #define FF_LOADER_BATCH_AUGMENT_H
 
@@ -13,18 +14,19 @@ typedef struct ff_batch_augment {
     ff_cuda_augment job;
 } ff_batch_augment;
 
-/* Whether samples with these settings need it, and the device memory that it takes: its own, and
- * scratch rows of f32 and images of u8, which belong to the caller. */
+/* Whether samples with these settings need the job; and the device memory that it takes: its own,
+ * and scratch rows of f32 and images of u8, which belong to the caller. */
 bool ff_batch_augment_needed(const ff_loader_settings *settings);
 uint64_t ff_batch_augment_bytes(const ff_loader_settings *settings);
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings);
 
-/* For the samples and buffers of `move`. Must be destroyed also after a failure. */
+/* Creates the job for the samples and buffers of `move`. It must be destroyed also after a
+ * failure. */
 FF_MUST_USE ff_status ff_batch_augment_create(ff_batch_augment *augment,
                                               const ff_loader_settings *settings, ff_device *device,
                                               const ff_cuda_move *move, void *values,
                                               ff_error *error);
-/* A zeroed one is accepted. */
+/* A zeroed job is accepted. */
 void ff_batch_augment_destroy(ff_batch_augment *augment);
 
 /* Copies `bytes` from pinned memory to the device and waits. */

@@ -26,7 +26,7 @@ typedef struct constants {
     uint64_t black_bytes, table_bytes, map_bytes, size_bytes;
 } constants;
 
-/* Sizes are needed only where the kernels augment. */
+/* Sizes are needed only if the kernels augment. */
 static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     constants at = {.black_bytes = settings->host.channels * sizeof(uint32_t)};
     if (settings->host.table)
@@ -121,7 +121,7 @@ static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, co
     return FF_OK;
 }
 
-/* `slot` NULL: reads from the resident set. */
+/* `slot` NULL: the job reads from the resident set. */
 static ff_cuda_move make_move(const ff_loader_settings *settings, const ff_resident *resident,
                               const ff_slot *slot, uint64_t slot_bytes,
                               const ff_batch_buffers *buffers, uint32_t channels) {
@@ -164,7 +164,7 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
     if (loader) first = ff_loader_first_slot(loader, settings->from_epoch);
     if (loader) info = ff_loader_describe(loader);
     *jobs = (ff_batch_jobs){.device = parts->device, .kernels = parts->kernels};
-    bool augmented = slot && slot->params; /* rows are already augmented */
+    bool augmented = slot && slot->params; /* the rows are already augmented */
     constants at = lay_out(settings, augmented);
     FF_TRY(create_constants(jobs, &at, settings, error));
     uint8_t *memory = jobs->memory;

@@ -17,17 +17,17 @@ typedef struct ff_batch_jobs {
     ff_cuda_next next;
     ff_cuda_params params;
     ff_cuda_move move;
-    bool augments; /* launches augment instead of move */
+    bool augments; /* launches augment, not move */
     ff_batch_augment augment;
 } ff_batch_jobs;
 
-/* Why the kernels cannot make these batches from samples as stored, as a clause for a message; NULL
- * = they can. */
+/* Why the kernels cannot make these batches from stored samples, as a clause for a message; NULL =
+ * they can. */
 const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
                                  const ff_loader_kernels *kernels);
 
 /* What the jobs of all sizes have in common. The source is `resident` or, if `loader` is not NULL,
- * its slots, whose rows are already augmented unless they are raw. */
+ * the loader's slots, whose rows are already augmented unless they are raw. */
 typedef struct ff_batch_parts {
     const ff_loader_kernels *kernels;
     ff_device *device;
@@ -35,34 +35,34 @@ typedef struct ff_batch_parts {
     ff_loader *loader;
     const ff_batch_buffers *buffers;
     uint32_t channels;    /* per pixel in `buffers` */
-    void *values;         /* device: ff_batch_values_bytes of the largest */
-    ff_cuda_batch *batch; /* device, which counts; NULL: the first jobs' own */
+    void *values;         /* device: ff_batch_values_bytes of the largest size */
+    ff_cuda_batch *batch; /* device, counts batches; NULL: the first jobs' own */
 } ff_batch_parts;
 
 FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
                                            const ff_batch_parts *parts, ff_error *error);
-/* A zeroed one is accepted. */
+/* Zeroed jobs are accepted. */
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
 
-/* Enqueues the batch of the last enqueue, or of the last place, again. */
+/* Enqueues again the batch of the last ff_batch_jobs_enqueue or ff_batch_jobs_place. */
 FF_MUST_USE ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream,
                                            ff_error *error);
-/* The next enqueue makes batch `number`. Waits for the device. */
+/* Makes the next enqueue produce batch `number`. Waits for the device. */
 FF_MUST_USE ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number,
                                          ff_error *error);
 
-/* Enqueues where batch `number` is; ff_batch_jobs_repeat then makes it. */
+/* Enqueues the lookup of batch `number`'s place; ff_batch_jobs_repeat then makes the batch. */
 FF_MUST_USE ff_status ff_batch_jobs_place(const ff_batch_jobs *jobs, uint64_t number,
                                           ff_stream *stream, ff_error *error);
 
 FF_MUST_USE ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream,
                                             ff_error *error);
 
-/* As ff_batches_give. */
+/* Like ff_batches_give. */
 FF_MUST_USE ff_status ff_batch_jobs_give(const ff_batch_jobs *jobs, const ff_batch_output *output,
                                          size_t count, ff_stream *stream, ff_error *error);
 
-/* FF_FAILED where a launcher returned an error; `what` the kernel does, for the message. */
+/* FF_FAILED if a launcher returned an error; `what` the kernel does, for the message. */
 FF_MUST_USE ff_status ff_batch_jobs_launched(const ff_device *device, int code, const char *what,
                                              ff_error *error);
 

@@ -17,7 +17,7 @@ struct ff_batches {
     ff_placement placement;
     char reason[512];
 
-    ff_resident resident; /* where resident */
+    ff_resident resident; /* if resident */
 
     /* Streaming: the ring, the slot between prepare and finish, and per slot an event for the end
      * of its use. */
@@ -33,18 +33,18 @@ struct ff_batches {
     ff_slot_label *label;
     ff_batch_buffers buffers;
     ff_batch_jobs *jobs; /* [sizes] */
-    size_t size;         /* of the prepared batch */
-    int given_size;      /* for all of them; -1 = by their epochs */
+    size_t size;         /* index of the prepared batch's size */
+    int given_size;      /* for all batches; -1 = each epoch's own */
 
     bool places;
     uint64_t sequence; /* of the next batch */
     ff_batch_info batch;
-    ff_loader_stats stats; /* where resident */
+    ff_loader_stats stats; /* if resident */
 };
 
 /* ---- the choice ----------------------------------------------------------------------------- */
 
-/* Bytes on the device of the whole set and of the chunks through which it is uploaded. */
+/* Bytes on the device for the whole set and the chunks through which it is uploaded. */
 static ff_status set_bytes(const ff_loader_settings *settings, uint64_t *bytes, ff_error *error) {
     FF_TRY(ff_resident_bytes(settings->dataset, bytes, error));
     uint64_t row = sizeof(uint32_t), rest; /* row_of */
@@ -63,7 +63,7 @@ static size_t size_count(const ff_batches *batches) {
     return batches->settings.later_count + 1;
 }
 
-/* The most of some bytes over all sizes. */
+/* The maximum of a byte count over all sizes. */
 static uint64_t most_of(const ff_batches *batches,
                         uint64_t (*bytes)(const ff_loader_settings *settings)) {
     uint64_t most = 0;
@@ -91,8 +91,8 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
-/* Chooses threads and slots that the caller left open, from the rates of one thread's gather and of
- * the device's copies; adds the result to the reason. */
+/* Chooses the numbers of threads and slots that the caller left open, from the rate of one thread's
+ * gather and the rate of the device's copies; adds the result to the reason. */
 static ff_status tune_ring(ff_batches *batches, ff_dataset *dataset, ff_loader_options *options,
                            ff_error *error) {
     const ff_loader_settings *settings = &batches->settings;
@@ -227,7 +227,7 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "batches for a network are f32, f16 or bf16, not %s",
                        ff_dtype_name(given.dtype));
     FF_TRY(ff_loader_settings_init(&batches->settings, dataset, &given, error));
-    given.block = batches->settings.order.block; /* for the ring as well */
+    given.block = batches->settings.order.block; /* also for the ring */
     given.group = batches->settings.order.group;
     uint32_t stored = batches->settings.metadata->channels;
     batches->channels = options->channels ? options->channels : stored;

@@ -7,13 +7,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Of a pinned chunk: large enough for the full copy rate, small enough to start early. */
+/* Size of a pinned chunk: large enough for the full copy rate, small enough to start early. */
 #define CHUNK_BYTES (8u << 20)
 #define CHUNKS      4u
 
 /* The loader reads the set in storage order, one chunk per batch, into its own device memory; from
- * there it is copied into place. The second copy runs at device memory speed, tens of times the
- * bus's, and avoids a second implementation of gathering, verifying and reporting. */
+ * there each chunk is copied into place. The second copy runs at the speed of device memory, tens
+ * of times the bus's, and avoids a second implementation of gathering, verifying and reporting. */
 typedef struct upload {
     ff_resident *resident;
     ff_device *device;
@@ -21,7 +21,7 @@ typedef struct upload {
     ff_stream *stream;
     ff_event *consumed[CHUNKS];
     uint32_t *row_of; /* pinned */
-    uint64_t *offset; /* pinned; where samples have several sizes, else NULL */
+    uint64_t *offset; /* pinned; NULL if all samples have one size */
     uint64_t end;     /* of the rows so far */
     bool mapped;      /* some sample's row is not its number */
 } upload;

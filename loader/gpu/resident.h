@@ -1,5 +1,6 @@
 /* A whole set in device memory, as stored: uploaded once, by the loader's own ring. Private to
- * loader/. Ownership: device and dataset must outlive it. Thread rule: read-only after creation. */
+ * loader/. Ownership: device and dataset must outlive the resident set. Thread rule: read-only
+ * after creation. */
 #ifndef FF_LOADER_RESIDENT_H
 #define FF_LOADER_RESIDENT_H
 
@@ -13,26 +14,26 @@
 
 typedef struct ff_resident {
     ff_device *device;
-    uint64_t count, row_bytes; /* row_bytes: where samples have one size */
+    uint64_t count, row_bytes; /* row_bytes: if samples have one size */
     uint8_t *samples;          /* device: [count] rows, in storage order */
     uint64_t
-        *offset; /* device: [count], where a row of several sizes begins; NULL = row_bytes apart */
-    uint32_t *row_of; /* device: [count], the row of a sample; NULL = its number */
+        *offset; /* device: [count], where a row begins if sizes differ; NULL = row_bytes apart */
+    uint32_t *row_of; /* device: [count], each sample's row; NULL = its number */
     size_t label_count;
     void **label;          /* device: [count][width] as an ff_slot_label's, in storage order */
-    uint64_t device_bytes; /* of all of these */
+    uint64_t device_bytes; /* total of these arrays */
 } ff_resident;
 
 /* Bytes of all rows. */
 FF_MUST_USE ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error);
 
-/* Uploads the samples and the label fields of `options`, whose threads, verification and errors are
- * the loader's; FF_INTERRUPTED after a signal or by `stop`; FF_NO_MEMORY where the device has too
- * little. On failure everything is released. */
+/* Uploads the samples and the label fields of `options`; threads, verification and errors are as in
+ * the loader. FF_INTERRUPTED after a signal or by `stop`; FF_NO_MEMORY if the device has too little
+ * memory. On failure everything is released. */
 FF_MUST_USE ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
                                          const ff_loader_options *options, bool quiet,
                                          ff_error *error);
-/* The work that reads it must be done. A zeroed one is accepted. */
+/* The work that reads the set must be done. A zeroed set is accepted. */
 void ff_resident_release(ff_resident *resident);
 
 #endif

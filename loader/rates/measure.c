@@ -6,13 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A turn begins with this much, enough for the engine's threads and no more than a slow disk reads
- * in a short time, and doubles while it takes less than this part of the time. */
+/* The first turn has this number of requests and bytes: enough for the engine's threads, and no
+ * more than a slow disk reads in a short time. The turn doubles while it takes less than 1 /
+ * TIME_PARTS of the budget. */
 enum { TURNS = 2, FIRST_REQUESTS = 32, DOUBLINGS = 5, TIME_PARTS = 16 };
 enum { TURN_REQUESTS = FIRST_REQUESTS << DOUBLINGS };
 #define FIRST_BYTES (UINT64_C(1) << 20)
 
-/* Of requests: the rows that need them, the bytes that are read, and used. */
+/* Amount of requests: the rows that need them, the bytes read, and the bytes used. */
 typedef struct amount {
     double rows, read, used;
 } amount;
@@ -24,7 +25,7 @@ typedef struct turn {
     uint8_t *memory;
     uint64_t bytes; /* of memory */
     amount amount;
-    uint64_t done_ns; /* when the last one was */
+    uint64_t done_ns; /* when the last request was done */
 } turn;
 
 typedef struct measurement {
@@ -33,14 +34,14 @@ typedef struct measurement {
     ff_engine *engine;
     ff_ahead_plan plan;
     ff_ahead_stage stage;
-    size_t next;          /* request of the stage */
-    uint64_t stage_bytes; /* of its requests */
-    double stage_used;    /* bytes of them */
+    size_t next;          /* index of the next request in the stage */
+    uint64_t stage_bytes; /* bytes of the stage's requests */
+    double stage_used;    /* bytes of them that are used */
     uint64_t end;         /* the row after the epoch's last one */
     turn *turn;           /* [TURNS] */
-    int doublings;        /* of what a turn has */
+    int doublings;        /* times that a turn was doubled */
     bool failed;
-    atomic_bool stop; /* never: the plan asks for one */
+    atomic_bool stop; /* stays false: the plan needs one */
 } measurement;
 
 static void request_done(void *context, ff_request *request) {
@@ -55,7 +56,7 @@ static void request_done(void *context, ff_request *request) {
     pthread_mutex_unlock(&m->mutex);
 }
 
-/* The bytes of the samples in the stage that was planned. */
+/* The bytes of the samples in the planned stage. */
 static double used_bytes(const measurement *m) {
     const ff_loader_settings *settings = m->plan.rows.settings;
     double used = 0;
@@ -80,7 +81,7 @@ static const ff_request *next_request(measurement *m) {
     return &m->stage.request[m->next];
 }
 
-/* Fills a turn with the next requests, with one at least. */
+/* Fills a turn with the next requests, at least one. */
 static ff_status fill(measurement *m, turn *own, ff_error *error) {
     const size_t requests = (size_t)FIRST_REQUESTS << m->doublings;
     const uint64_t most = FIRST_BYTES << m->doublings;
@@ -141,8 +142,8 @@ static bool is_enough(const count *sum, uint64_t took_ns, uint64_t budget_ns) {
     return took_ns >= budget_ns && (sum->turns >= TURNS_WANTED || took_ns / BUDGETS >= budget_ns);
 }
 
-/* Two turns at a time are at the disk, which may serve both at once. The count begins with the
- * first one, and again when turns have become larger, once the smaller one at the disk has come. */
+/* Keeps two turns at the disk, which may serve both at once. Counting begins with the first turn.
+ * It begins again after turns become larger, once the smaller turn at the disk is done. */
 static ff_status read_for(measurement *m, uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
     const uint64_t began = ff_now_ns();
     count all = {.since_ns = began}, now = all;

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #define PAGE_BYTES 4096u
-/* Of samples as stored, handled together: they fit a core's cache. */
+/* Bytes of stored samples that are handled together: they fit a core's cache. */
 #define RUN_BYTES (256u << 10)
 #define RUN_ROWS  64u
-/* Where samples are to be read from the disk first, once. */
+/* Rows of a batch if samples must be read from the disk first, once. */
 #define COLD_ROWS 8u
 
 #define PAUSE_SECONDS 4e-3
@@ -42,16 +42,16 @@ typedef struct worker {
 typedef struct bench {
     ff_loader_settings settings; /* of short batches */
     ff_stage stage;
-    bool repeats; /* the same samples, which stay in the cache */
+    bool repeats; /* the same samples again, which stay in the cache */
     uint64_t until_ns;
-    uint32_t look_rows; /* after so many the storage's threads look at the clock */
+    uint32_t look_rows; /* rows after which the storage's threads check the clock */
     atomic_uint_fast64_t next, samples;
-    atomic_uint_fast64_t pages, bytes; /* awaited, and read from the disk */
+    atomic_uint_fast64_t pages, bytes; /* pages awaited, and bytes read from the disk */
     int count;
     worker *worker; /* [count] */
 } bench;
 
-/* Reads a byte of each page of a mapped sample, under the guard. */
+/* Reads one byte of each page of a mapped sample, under the guard. */
 static void touch(void *context) {
     const ff_view *view = context;
     const volatile uint8_t *bytes = view->tensor;
@@ -59,8 +59,8 @@ static void touch(void *context) {
     (void)bytes[view->tensor_bytes - 1];
 }
 
-/* Until the time is over: where a device reads some MiB for each fault, a batch can take minutes.
- * *done: rows. */
+/* Reads until the time is over: if a device reads some MiB for each fault, a batch can take
+ * minutes. *done: number of rows. */
 static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *batch, uint32_t *done,
                           ff_error *error) {
     ff_rows rows = {.settings = &job->settings};
@@ -138,7 +138,7 @@ static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *err
     return status;
 }
 
-/* For short batches of the whole set, from its start. */
+/* Options for short batches of the whole set, from its start. */
 static ff_loader_options short_batches(ff_dataset *dataset, const ff_loader_options *given) {
     ff_loader_options options = *given;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
@@ -146,7 +146,7 @@ static ff_loader_options short_batches(ff_dataset *dataset, const ff_loader_opti
     options.batch = bytes < RUN_BYTES / RUN_ROWS ? RUN_ROWS
                     : bytes < RUN_BYTES          ? RUN_BYTES / bytes
                                                  : 1;
-    options.batch += options.batch % 2; /* partners of a mixup */
+    options.batch += options.batch % 2; /* an even number, for the partners of a mixup */
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.epoch = 0, options.epochs = 0, options.position = 0;
     options.share_total = 0;
@@ -169,7 +169,7 @@ static ff_status stage_rate(ff_dataset *dataset, const ff_loader_options *given,
     FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
     const bool ahead = job.settings.ahead.bytes && metadata->compression == FF_COMPRESSION_NONE;
     if (ahead && job.stage != FF_STAGE_STORAGE && !job.settings.unmappable) {
-        /* The disk's part is the storage's: these samples stay in memory. */
+        /* The storage stage counts the disk's part: here the samples stay in memory. */
         ff_loader_settings_free(&job.settings);
         options.access = FF_ACCESS_MAPPED;
         job.repeats = true;
@@ -191,8 +191,8 @@ ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *option
     return stage_rate(dataset, options, stage, false, budget_ns, rates, error);
 }
 
-/* A stage without the decompression, which is part of the storage's: less the time of reading the
- * same samples. What is left of less than a twentieth is noise. */
+/* Measures a stage without decompression, which counts as storage: subtracts the time of reading
+ * the same samples. A remainder below a twentieth of the whole is noise. */
 static ff_status rate_alone(ff_dataset *dataset, const ff_loader_options *options, ff_stage stage,
                             uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     ff_rates reading = {0};
@@ -214,7 +214,7 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
 
 /* ---- the disk's ----------------------------------------------------------------------------- */
 
-/* In the other order, with its own default blocks. */
+/* The options for order `kind`; another order than the given one has its own default blocks. */
 static ff_loader_options in_order(const ff_loader_options *given, ff_order_kind kind) {
     ff_loader_options options = *given;
     options.order = kind;
@@ -232,9 +232,10 @@ static ff_status measure_ahead(ff_dataset *dataset, const ff_loader_options *opt
     return status;
 }
 
-/* Where faults are many, what they have had read is what counts: in the course of an epoch all of
- * it is used. A slow disk that reads some MiB for each fault is measured with requests of such a
- * size; so is what a loader with threads reads into memory beside its faults (ahead/warm.h). */
+/* With many faults the rate follows from the bytes that the faults caused to be read: an epoch uses
+ * all of these bytes. A slow disk that reads some MiB for each fault is measured with requests of
+ * that size. So is the reading that a loader's threads do in addition to its faults
+ * (ahead/warm.h). */
 static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *given,
                                 uint64_t budget_ns, ff_disk_rate *rate, ff_error *error) {
     enum { MANY = 16, LOOK_PARTS = 16 };
@@ -242,7 +243,7 @@ static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *gi
     bench job = {.stage = FF_STAGE_STORAGE, .look_rows = 1};
     double touched;
     if (ff_dataset_metadata(dataset)->compression != FF_COMPRESSION_NONE) return FF_OK;
-    /* What is mapped here would be missing for the choice of how to read. */
+    /* Address space mapped here would be missing when the way of reading is chosen. */
     if (ff_host_maps_left("").bytes != UINT64_MAX) return FF_OK;
     FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
     job.count = job.settings.threads ? job.settings.threads : 1;
@@ -250,7 +251,7 @@ static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *gi
     const bool once = !job.settings.beyond_memory_bytes;
     uint64_t began = ff_now_ns();
     ff_status status = run(&job, budget_ns / LOOK_PARTS, &touched, error);
-    if (status == FF_OK && atomic_load(&job.pages)) { /* not all is in memory */
+    if (status == FF_OK && atomic_load(&job.pages)) { /* part of the set is not in memory */
         atomic_store(&job.pages, 0);
         atomic_store(&job.bytes, 0);
         began = ff_now_ns();
@@ -275,7 +276,7 @@ static ff_status measure_mapped(ff_dataset *dataset, const ff_loader_options *gi
 
 ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *given, uint64_t budget_ns,
                            ff_disk_rate rate[FF_ORDER_KIND_COUNT], ff_error *error) {
-    /* Of block order the way of reading is that of random order, which needs no table. */
+    /* Block order reads in the same way as random order, which needs no table. */
     const bool blocks = given->order == FF_ORDER_BLOCK;
     ff_loader_options options = in_order(given, blocks ? FF_ORDER_RANDOM : given->order);
     ff_loader_settings settings;
@@ -285,7 +286,7 @@ ff_status ff_rates_of_disk(ff_dataset *dataset, const ff_loader_options *given, 
     ff_loader_settings_free(&settings);
     if (mapped) return measure_mapped(dataset, given, budget_ns, &rate[given->order], error);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT && ahead; kind++) {
-        const bool own = (ff_order_kind)kind == given->order; /* matters most */
+        const bool own = (ff_order_kind)kind == given->order; /* this order matters most */
         options = in_order(given, (ff_order_kind)kind);
         FF_TRY(measure_ahead(dataset, &options, (own + 1) * budget_ns, &rate[kind], error));
     }
@@ -300,7 +301,7 @@ ff_status ff_rates_of_steps(ff_device *device, ff_stream *stream, uint64_t budge
                             void *context, double *rate, ff_error *error) {
     const ff_device_table *table = device->table;
     uint64_t took = 0;
-    FF_TRY(step(context, stream, error)); /* whatever the first time costs */
+    FF_TRY(step(context, stream, error)); /* excludes one-time costs */
     FF_TRY(table->stream_synchronize(device, stream, error));
     for (uint64_t turns = 1; took < budget_ns / 2; turns *= 2) {
         uint64_t began = ff_now_ns();

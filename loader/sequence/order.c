@@ -33,7 +33,7 @@ void ff_order_fit(uint64_t sample_bytes, uint64_t samples, uint64_t *block, uint
 }
 
 ff_status ff_order_check(const ff_order_spec *spec, ff_error *error) {
-    const uint64_t limit = UINT64_C(1) << 62; /* positions and sums of two of them fit */
+    const uint64_t limit = UINT64_C(1) << 62; /* positions, and the sum of two of them, fit */
     if (spec->count == 0 || spec->count > limit)
         return ff_fail(error, FF_USAGE, "an order needs 1 to 2^62 samples, not %llu",
                        (unsigned long long)spec->count);

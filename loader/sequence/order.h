@@ -2,30 +2,30 @@
  *
  * philox.h draws random numbers from a key, with no state. This header maps a position of an epoch
  * to a sample. sequence.h maps the number of a batch to its epoch, its position and its rows in a
- * share. All of it is integers, one source for the host and for kernels, so a position is found at
- * once, on any device, by any number of ranks.
+ * share. All of this is integer arithmetic with one source for the host and for kernels, so any
+ * rank finds any position at once, on any device.
  *
  * May include format.
  *
- * In which order an epoch visits the samples: a pure function of (seed, epoch, position), with no
- * table and no memory, one source for host (C11) and CUDA C.
+ * The order in which an epoch visits the samples: a pure function of (seed, epoch, position), with
+ * no table and no memory, one source for host (C11) and CUDA C.
  *
- * The permutation. Positions [0, n) are numbers of b = bit length of n - 1 bits, split into a low
- * part of b / 2 bits and a high part of the rest. Six rounds of an unbalanced Feistel network over
- * [0, 2^b), round r = 0..5 with its 32-bit key k[r]:
+ * The permutation. Positions [0, n) are numbers of b bits, b = the bit length of n - 1, split into
+ * a low part of b / 2 bits and a high part of the other bits. Six rounds of an unbalanced Feistel
+ * network over [0, 2^b), round r = 0..5 with its 32-bit key k[r]:
  *
  *     even r:  high ^= F(low ^ k[r] ^ tweak) mod 2^(bits of high)
  *     odd r:   low  ^= F(high ^ k[r] ^ tweak) mod 2^(bits of low)
  *     F(x): x ^= x >> 16; x *= 0x7feb352d; x ^= x >> 15; x *= 0x846ca68b; x ^= x >> 16
  *           (32-bit; the "lowbias32" mixer of C. Wellons, hash-prospector, 2018)
  *
- * For b <= 8, where six rounds would not reach every permutation about equally often, four passes
- * of the six rounds are made, pass j with keys k[r] ^ (j * 0x9e3779b9 mod 2^32). All of it is
- * repeated while the result is >= n (cycle walking: J. Black, P. Rogaway, "Ciphers with Arbitrary
- * Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the words of
- * ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block, where
- * `which` is 0 for the samples of order random, 1 for blocks and 2 within groups. tweak is 0 except
- * within groups, where it is F(group + 1).
+ * If b <= 8, six rounds would not reach every permutation about equally often, so four passes of
+ * the six rounds are made, pass j with keys k[r] ^ (j * 0x9e3779b9 mod 2^32). The whole computation
+ * is repeated while the result is >= n (cycle walking: J. Black, P. Rogaway, "Ciphers with
+ * Arbitrary Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the
+ * words of ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block,
+ * where `which` is 0 for the samples of order random, 1 for blocks and 2 within groups. Within
+ * groups tweak is F(group + 1), otherwise 0.
  *
  * Kinds of order:
  *   sequential  position p is sample p.
@@ -33,11 +33,11 @@
  *   block       samples are cut into blocks of `block` consecutive ones (the last may be shorter).
  *               Blocks are permuted; `group` consecutive permuted blocks form a group; positions
  *               are permuted within their group. So a pass touches `group` blocks at a time, which
- *               suits data larger than memory, and every epoch forms other groups.
+ *               suits data larger than memory, and each epoch forms different groups.
  *
- * A sample here is its number, but with block order its place in storage, so that a block is
- * contiguous on disk. Where storage order differs from the order of numbers, the loader maps places
- * to numbers.
+ * In this header a sample means its number. With block order it means its place in storage, so that
+ * a block is contiguous on disk; if storage order differs from the order of numbers, the loader
+ * maps places to numbers.
  *
  * Golden values (tests/unit/test_order.c), seed 42:
  *   random, n = 10, epoch 0:              0 8 5 7 6 9 3 2 4 1
@@ -64,11 +64,11 @@ typedef enum ff_order_kind {
     FF_ORDER_KIND_COUNT,
 } ff_order_kind;
 
-/* Recorded, to repeat an order. */
+/* Recorded, so that an order can be repeated. */
 typedef struct ff_order_spec {
     uint64_t count; /* samples, > 0 */
     uint64_t seed;
-    uint64_t block; /* with FF_ORDER_BLOCK: samples a block and blocks a group, both > 0 */
+    uint64_t block; /* with FF_ORDER_BLOCK: samples per block, blocks per group, both > 0 */
     uint64_t group;
     ff_order_kind kind;
 } ff_order_spec;
@@ -88,8 +88,8 @@ typedef struct ff_order {
     ff_permutation outer; /* of samples, or of blocks */
     ff_permutation inner; /* keys within groups; its count is set for each group */
     uint64_t block_count;
-    uint64_t group_samples; /* group * block, or more than count where all blocks are one group */
-    uint64_t deficit;       /* samples by which the short block is shorter than the others */
+    uint64_t group_samples; /* group * block; more than count if all blocks are one group */
+    uint64_t deficit;       /* number of samples missing from the short block */
     uint64_t short_place;   /* the short block's place among the permuted blocks */
     uint64_t short_group;   /* its group */
     uint64_t short_end;     /* position after that group */
@@ -104,7 +104,7 @@ FF_HD uint32_t ff_order_mix(uint32_t x) {
     return x;
 }
 
-/* Sets the size; keys stay. */
+/* Sets the size; the keys stay. */
 FF_HD void ff_permutation_resize(ff_permutation *permutation, uint64_t count) {
     uint32_t bits = 0;
     if (count > 1) {
@@ -130,7 +130,7 @@ FF_HD void ff_permutation_init(ff_permutation *permutation, uint64_t count, uint
     ff_permutation_resize(permutation, count);
 }
 
-/* index < count -> [0, count), each value once. */
+/* Maps index < count to [0, count), each value once. */
 FF_HD uint64_t ff_permutation_at(const ff_permutation *permutation, uint64_t index,
                                  uint32_t tweak) {
     uint32_t low_mask = permutation->low_mask, high_mask = permutation->high_mask;
@@ -190,7 +190,7 @@ FF_HD void ff_order_init(ff_order *order, const ff_order_spec *spec, uint32_t ep
     order->short_end = last_place * spec->block - order->deficit;
 }
 
-/* By how much positions are shifted after the short block's group. */
+/* The shift of positions after the short block's group. */
 FF_HD uint64_t ff_order_shift(const ff_order *order, uint64_t position) {
     return position >= order->short_end ? order->deficit : 0;
 }
@@ -214,7 +214,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     ff_permutation inner = order->inner;
     ff_permutation_resize(&inner, blocks * block - deficit);
     within = ff_permutation_at(&inner, within, ff_order_mix((uint32_t)group + 1));
-    /* Samples after the short block of this group are in full blocks again. */
+    /* After this group's short block, samples are in full blocks again. */
     if (deficit && within >= (order->short_place - first_block + 1) * block - deficit)
         within += deficit;
     uint64_t place = within / block;
@@ -228,9 +228,9 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
 
-/* The largest and the smallest default group, and the group from which on a batch of 256 from
- * class-sorted data with 1000 classes holds over 90 % of the classes that random order gives it.
- * For 100 classes 350 blocks do (tests/unit/test_order.c). */
+/* The largest default group; the group from which on a batch of 256 from class-sorted data with
+ * 1000 classes holds over 90 % of the class count of a batch in random order (for 100 classes 350
+ * blocks are enough, tests/unit/test_order.c); the smallest default group. */
 enum { FF_ORDER_GROUP = 2048, FF_ORDER_GROUP_MIXED = 1280, FF_ORDER_GROUP_LEAST = 64 };
 
 /* The default block for samples of `sample_bytes`: about 1 MiB, which a loader that reads ahead
@@ -241,14 +241,14 @@ uint64_t ff_order_default_block(uint64_t sample_bytes);
  * least FF_ORDER_GROUP_LEAST and at most FF_ORDER_GROUP. */
 uint64_t ff_order_default_group(uint64_t block_bytes, uint64_t bytes);
 
-/* The default block and group of a set that memory cannot keep, where a group may have `samples`
- * samples. First come FF_ORDER_GROUP_MIXED blocks. As far as memory allows, they are as large as
- * the requests of a disk should be: 320 KiB at least, where a request takes 8 ms for some 20
- * samples of 12 KiB in place of one, and 1 MiB at most, or 32 samples in up to 4 MiB. Then come at
- * least FF_ORDER_GROUP_LEAST blocks, of any size. */
+/* The default block and group for a set that does not fit memory, if a group may have `samples`
+ * samples. The first goal is FF_ORDER_GROUP_MIXED blocks. The second is that blocks, as far as
+ * memory allows, are as large as a disk's requests should be: at least 320 KiB, so that a request
+ * of 8 ms reads some 20 samples of 12 KiB instead of one, and at most 1 MiB, or 32 samples in up to
+ * 4 MiB. The third is at least FF_ORDER_GROUP_LEAST blocks, of any size. */
 void ff_order_fit(uint64_t sample_bytes, uint64_t samples, uint64_t *block, uint64_t *group);
 
-/* FF_USAGE where count, block or group is 0 or too large to multiply. */
+/* FF_USAGE if count, block or group is 0 or too large to multiply. */
 FF_MUST_USE ff_status ff_order_check(const ff_order_spec *spec, ff_error *error);
 #endif
 

@@ -27,15 +27,15 @@
 
 #include <stdint.h>
 
-/* A function compiled for host and device from the same source: integers and exact operations
- * only. */
+/* Marks a function that is compiled for host and device from the same source: integers and exact
+ * operations only. */
 #ifdef __CUDACC__
 #define FF_HD static __host__ __device__ __forceinline__
 #else
 #define FF_HD static inline
 #endif
 
-/* Values are part of the recorded order of a run: never renumber. */
+/* The values are part of a run's recorded order: never renumber them. */
 typedef enum ff_domain {
     FF_DOMAIN_ORDER = 1,   /* keys of the epoch permutations (order.h); index = which permutation */
     FF_DOMAIN_AUGMENT = 2, /* crop, flip and cutout of a sample; index = sample */
@@ -45,7 +45,7 @@ typedef enum ff_domain {
     FF_DOMAIN_INIT = 6,    /* initial weights; index = element, epoch = tensor */
 } ff_domain;
 
-/* Blocks of the draws, by domain: never renumber either. */
+/* Blocks of the draws, by domain: never renumber these either. */
 enum {
     /* FF_DOMAIN_ORDER: keys 0 to 3 of a permutation, and the rest. */
     FF_BLOCK_KEYS = 0,
@@ -78,7 +78,7 @@ typedef struct ff_random {
     uint32_t word[4];
 } ff_random;
 
-/* Ten rounds over the raw counter and key, as Random123's philox4x32. */
+/* Ten rounds over the raw counter and key, like Random123's philox4x32. */
 FF_HD ff_random ff_philox(uint32_t counter0, uint32_t counter1, uint32_t counter2,
                           uint32_t counter3, uint32_t key0, uint32_t key1) {
     ff_random out;

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread copies into a ring of this size, as a loader copies into its batches. A ring larger than
- * the cache would measure writes to main memory, a single slot those to the L1 cache. */
+/* Size of the ring into which a thread copies, as a loader copies into its batches. A ring larger
+ * than the cache would measure writes to main memory, a single slot writes to the L1 cache. */
 #define RING_BYTES         (UINT64_C(4) << 20)
 #define SAMPLED_BYTES      (UINT64_C(1) << 30)
 #define DECOMPRESSED_BYTES (UINT64_C(256) << 20)
 #define MEASURED_NS        UINT64_C(400000000)
-/* First passes are repeated until they have taken this long, at most so many times. */
+/* First passes are repeated until they have taken this long, at most MOST_FIRST_PASSES times. */
 #define FIRST_NS          UINT64_C(100000000)
 #define MOST_FIRST_PASSES UINT64_C(500)
 
@@ -40,8 +40,8 @@ struct bench_run {
     chunk_reader read;
     uint64_t passes;
     pthread_mutex_t mutex;
-    uint64_t next;       /* chunk, over all passes */
-    uint64_t begin, end; /* when the first thread began to read, and the last one ended; ns */
+    uint64_t next;       /* next chunk, counted over all passes */
+    uint64_t begin, end; /* when the first thread began to read and the last one ended; ns */
     ff_first_failure failure;
 };
 
@@ -125,7 +125,7 @@ static void work_body(void *context, size_t index) {
     pthread_mutex_unlock(&run->mutex);
 }
 
-/* Times passes over all samples, without the start of the threads; *took: ns. */
+/* Times passes over all samples, without the time to start the threads; *took: ns. */
 static ff_status time_passes(bench_run *run, int threads, uint64_t passes, uint64_t *took,
                              ff_error *error) {
     run->passes = passes;
@@ -146,14 +146,14 @@ static double rate_of(const bench_run *run, uint64_t passes, uint64_t took) {
     return (double)run->samples * (double)passes * 1e9 / (double)took;
 }
 
-/* From one pass on, more and more until they take half of the measured time; *rate: samples a
- * second of the last try. */
+/* Starts with one pass and tries more passes until they take half of the measured time; *rate:
+ * samples per second of the last try. */
 static ff_status time_enough(bench_run *run, int threads, double *rate, ff_error *error) {
     for (uint64_t passes = 1, took;;) {
         FF_TRY(time_passes(run, threads, passes, &took, error));
         *rate = rate_of(run, passes, took);
         if (took >= MEASURED_NS / 2) return FF_OK;
-        /* A try that is too short to tell multiplies the passes by 100 at most. */
+        /* A try that is too short to measure multiplies the passes by at most 100. */
         const double factor = (double)MEASURED_NS / (double)took;
         passes = (uint64_t)((double)passes * (factor < 100 ? factor : 100) + 0.5);
     }
@@ -200,7 +200,8 @@ static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest,
     return FF_OK;
 }
 
-/* Both orders. Storage order is that of all samples, minus those that are not read. */
+/* Makes both orders. Storage order is that of all samples, without the samples that are not
+ * read. */
 static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t samples, uint64_t seed,
                              ff_error *error) {
     ff_storage_order stored;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets a member; takes the value, also where it is NULL or setting fails. */
+/* Sets a member; takes the value over, also if it is NULL or setting fails. */
 static ff_status set(json_t *object, const char *name, json_t *value, ff_error *error) {
     if (json_object_set_new(object, name, value) == 0) return FF_OK;
     return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
@@ -91,7 +91,7 @@ static ff_status add_sheet(json_t *document, const ff_inspect_options *options, 
     return set(document, "png", ff_json_text(options->png), error);
 }
 
-/* A key that no sample has is an error after the document was printed. */
+/* A key that no sample has is an error, reported after the document was printed. */
 static ff_status add_found(json_t *document, const ff_inspect_options *options, const ff_set *list,
                            ff_error *verdict, ff_error *error) {
     json_t *found;

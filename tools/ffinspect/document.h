@@ -6,8 +6,9 @@
 #include "tools/ffinspect/inspect.h"
 #include "tools/ffinspect/splits.h"
 
-/* Prints {"ffinspect": version, "path", "splits": [{"path", ...}]} to standard output. A split with
- * problems found by --verify is listed with them, and FF_BAD_DATA or FF_IO is returned. */
+/* Prints {"ffinspect": version, "path", "splits": [{"path", ...}]} to standard output. If --verify
+ * finds problems in a split, the split is listed with them, and FF_BAD_DATA or FF_IO is
+ * returned. */
 FF_MUST_USE ff_status ff_inspect_document(const ff_inspect_options *options, const ff_set *list,
                                           ff_error *error);
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { UNNAMED_LIMIT = 1 << 16 }; /* counted classes of a field without names */
+enum { UNNAMED_LIMIT = 1 << 16 }; /* classes that are counted in a field without names */
 
 static ff_status prepare(ff_facts *facts, const ff_metadata *metadata, ff_error *error) {
     FF_TRY(ff_alloc(&facts->field, metadata->field_count, sizeof *facts->field, "class counts",

@@ -4,12 +4,13 @@
 
 #include "format/reader.h"
 
-/* Of a class field, or of a multi-hot field stored in the index (one count per value set). */
+/* Counts for a class field, or for a multi-hot field stored in the index (one count per value
+ * set). */
 typedef struct ff_class_counts {
     bool counted;
     uint64_t unlabeled;       /* class -1; multi-hot: no value set */
-    uint64_t other;           /* classes of a field without names, above the counted ones */
-    int64_t minimum, maximum; /* of the labeled ones; minimum > maximum where there are none */
+    uint64_t other;           /* in a field without names: classes above the counted ones */
+    int64_t minimum, maximum; /* of the labeled samples; minimum > maximum if there are none */
     uint64_t *count;          /* [length] */
     size_t length;
 } ff_class_counts;
@@ -23,7 +24,8 @@ typedef struct ff_facts {
     size_t field_count;
 } ff_facts;
 
-/* Reads every entry and label row, but no shard. The caller frees, after a failure too. */
+/* Reads every entry and label row, but no shard. The caller frees the facts, after a failure
+ * too. */
 FF_MUST_USE ff_status ff_inspect_facts(ff_facts *facts, ff_dataset *dataset, ff_error *error);
 void ff_inspect_free_facts(ff_facts *facts);
 

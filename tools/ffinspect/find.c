@@ -13,7 +13,7 @@
 
 enum { LABEL_VALUES = 24, NAME_LIMIT = 300 };
 
-/* What is done with a sample that was found. */
+/* Handles a sample that was found. */
 typedef ff_status taker(void *context, ff_dataset *dataset, const char *split, uint64_t number,
                         ff_error *error);
 
@@ -39,7 +39,8 @@ static bool is_same(const char *wanted, size_t wanted_bytes, const char *split, 
            wanted[head] == '/' && !memcmp(wanted + head + 1, key, bytes);
 }
 
-/* Keeps the key if none before was nearer: one that ends with the wanted one counts as nearest. */
+/* Keeps the key if it is the nearest so far: a key that ends with the wanted one counts as
+ * nearest. */
 static void offer(search *job, const char *split, const char *key, size_t bytes) {
     char text[FF_KEY_LIMIT_BYTES + 1];
     const size_t wanted = job->key_bytes;

@@ -62,7 +62,7 @@ static ff_status say(const ff_sheet *drawn, const ff_canvas *canvas, const ff_co
             &text, error, "; names marked ~ are transliterated: %s",
             facts->has_library ? "no font here has their letters"
                                : "to draw any script takes libpangocairo-1.0.so.0 and a font");
-    *sentence = text.bytes; /* taken over */
+    *sentence = text.bytes; /* the caller takes it over */
     return status;
 }
 

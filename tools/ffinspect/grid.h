@@ -6,8 +6,8 @@
 #include "tools/ffinspect/inspect.h"
 #include "tools/ffinspect/splits.h"
 
-/* Draws the sheet of all splits of the list and writes it to options->png. `*sentence` says what
- * was drawn; freed by the caller. */
+/* Draws the sheet of all splits of the list and writes it to options->png. `*sentence` describes
+ * what was drawn; freed by the caller. */
 FF_MUST_USE ff_status ff_inspect_grid(const ff_set *list, const ff_inspect_options *options,
                                       char **sentence, ff_error *error);
 

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* A line for each command, oldest first, and one for what is wrong with the history; each ends with
- * a newline. Appended. */
+/* Appends a line for each command, oldest first, and if something is wrong with the history, a line
+ * that states the problem; each line ends with a newline. */
 FF_MUST_USE ff_status ff_inspect_history(ff_buffer *out, const ff_dataset *dataset,
                                          ff_error *error);
 

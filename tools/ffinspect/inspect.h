@@ -1,8 +1,9 @@
 /* Room tools/ffinspect, floor 7: shows and proves what a packed set holds.
  *
- * run.c dispatches to one view a file: text.c and json.c print facts.c, stats.c and spread.c
- * compute over the samples, sheet.c and grid.c draw them, keys.c and find.c look one up, verify.c
- * checks everything, bench.c times reading. history.c and summary.c show how the set was made.
+ * run.c dispatches to one view per file: text.c and json.c print what facts.c, stats.c and spread.c
+ * compute over the samples, sheet.c and grid.c draw samples, keys.c and find.c look up a sample,
+ * verify.c checks everything, bench.c times reading. history.c and summary.c show how the set was
+ * made.
  *
  * May include format, loader/draw, loader/sequence.
  *
@@ -17,7 +18,7 @@
 typedef struct ff_inspect_options {
     const char *path;
     bool json, verify, stats, bench;
-    bool keys, null;       /* --keys; a zero byte after each */
+    bool keys, null;       /* --keys; a zero byte after each key */
     const char *find;      /* a key; NULL = not given */
     const char *sample;    /* "I" or "A:B"; NULL = not given */
     const char *grid;      /* "RxC" */
@@ -29,7 +30,7 @@ typedef struct ff_inspect_options {
     int64_t classes_limit; /* classes listed by the summary for each field; 0 = all */
 } ff_inspect_options;
 
-/* Whether anything but the summary was requested. */
+/* Whether anything other than the summary was requested. */
 static inline bool ff_inspect_asked(const ff_inspect_options *options) {
     return options->verify || options->stats || options->bench || options->sample ||
            options->grid || options->png || options->npy || options->keys || options->find;

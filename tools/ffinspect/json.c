@@ -15,7 +15,8 @@ static json_t *integer(uint64_t value) {
     return json_integer((json_int_t)value);
 }
 
-/* How many classes are listed: all that have names; else up to the last one that occurs. */
+/* The number of classes that are listed: all if they have names; else up to the last class that
+ * occurs. */
 static size_t listed(const ff_field *field, const ff_class_counts *counts) {
     size_t length = counts->length;
     if (field->class_count || field->kind == FF_FIELD_MULTI_HOT) return length;
@@ -30,7 +31,7 @@ static json_t *count_array(const ff_field *field, const ff_class_counts *counts)
     return array;
 }
 
-/* Adds to a field's object how many samples each class has, by its number. */
+/* Adds to a field's object the number of samples of each class, by the class's number. */
 static bool add_counts(json_t *object, const ff_field *field, const ff_class_counts *counts) {
     if (!counts->counted) return true;
     bool failed = json_object_set_new(object, "counts", count_array(field, counts)) ||

@@ -1,6 +1,6 @@
-/* The same facts as JSON. Class and field names are as ff_json_text writes them, keys as
- * ff_json_key; mean and std are given as numbers and as bits.
- * Every function returns a new reference in `*out`, or NULL on failure. */
+/* The same facts as JSON. Class and field names are written by ff_json_text, keys by ff_json_key;
+ * mean and std are written as numbers and as bits. Every function returns a new reference in
+ * `*out`, or NULL on failure. */
 #ifndef FF_FFINSPECT_JSON_H
 #define FF_FFINSPECT_JSON_H
 

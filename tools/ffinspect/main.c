@@ -38,8 +38,8 @@ static const char epilogue[] =
     "has the key; 2 wrong usage; 65 DIR is no packed dataset, or it is broken; 74 the system refused\n"
     "to read or write; 128 + n stopped by signal n.";
 
-/* Output must have been written: a full disk is an error. A closed pipe, as in `ffinspect ... |
- * head`, is an error without a message. */
+/* Checks that the output was written: a full disk is an error. A closed pipe, as in `ffinspect ...
+ * | head`, is an error without a message. */
 static int finish(int code) {
     errno = 0;
     int failed = fflush(stdout);
@@ -64,7 +64,8 @@ static ff_status inspect(ff_inspect_options *chosen, const char **folders, int c
         return ff_fail(error, FF_USAGE, "one folder at a time: '%s' is one too many", folders[1]);
     chosen->path = folders[0];
     FF_TRY(ff_inspect_check_options(chosen, error));
-    /* Only options that write files need cleanup after a signal; everything else ends at once. */
+    /* Only options that write files need cleanup after a signal; otherwise the program ends at
+     * once. */
     signal(SIGPIPE, SIG_IGN);
     if (chosen->npy || chosen->png) ff_interrupt_install(0);
     return ff_inspect_run(chosen, error);

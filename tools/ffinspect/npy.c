@@ -26,7 +26,8 @@ ff_status ff_inspect_npy_header(ff_buffer *header, ff_dtype dtype, const uint64_
     for (size_t i = 0; i < axes; i++)
         FF_TRY_DONE(ff_buffer_printf(&text, error, "%s%" PRIu64, i ? ", " : "", shape[i]));
     FF_TRY_DONE(ff_buffer_printf(&text, error, axes == 1 ? ",), }" : "), }"));
-    /* Magic and length (10 bytes), the text, blanks and a newline: a multiple of 64 bytes. */
+    /* Magic and length (10 bytes), the text, blanks and a newline: together a multiple of 64
+     * bytes. */
     const size_t padded = (10 + text.length + 1 + 63) / 64 * 64 - 10;
     while (text.length + 1 < padded) FF_TRY_DONE(ff_buffer_add(&text, " ", 1, error));
     FF_TRY_DONE(ff_buffer_add(&text, "\n", 1, error));
@@ -54,7 +55,7 @@ typedef struct npy_writing {
     const char *path;
     uint64_t begin, end;
     void *tensor;       /* of the largest sample */
-    ff_buffer labelled; /* the names of the files with labels */
+    ff_buffer labelled; /* names of the label files */
 } npy_writing;
 
 /* ---- one array of samples -------------------------------------------------------------------- */
@@ -107,8 +108,8 @@ done:
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* STEM_FIELD.npy; bytes of the field's name that are not allowed in a file name or not printable
- * ASCII become %XX. */
+/* STEM_FIELD.npy; bytes of the field's name that are not allowed in a file name, or are not
+ * printable ASCII, become %XX. */
 static ff_status label_path(const npy_writing *writing, const ff_field *field, ff_buffer *path,
                             ff_error *error) {
     size_t stem = ff_path_length(writing->path);
@@ -146,7 +147,7 @@ done:
     return status;
 }
 
-/* Writes a label field's array to a separate file next to the samples'. */
+/* Writes a label field's array to a separate file next to the samples' file. */
 static ff_status write_label(npy_writing *writing, size_t index, ff_error *error) {
     ff_buffer path = {0};
     ff_file *file = NULL;
@@ -169,7 +170,7 @@ static ff_status write_labels(npy_writing *writing, ff_error *error) {
     return FF_OK;
 }
 
-/* Files for labels that are there without the samples' own are not of an earlier call. */
+/* If label files exist but the samples' file does not, no earlier call wrote the label files. */
 static ff_status check_labels(const npy_writing *writing, ff_error *error) {
     struct stat info;
     ff_status status = FF_OK;
@@ -190,7 +191,8 @@ static ff_status check_labels(const npy_writing *writing, ff_error *error) {
 
 /* ---- a folder of arrays ---------------------------------------------------------------------- */
 
-/* A sample's file in the folder, padded to the last number's digits, so that names sort. */
+/* A sample's file in the folder; its number is padded to the last number's digits, so that names
+ * sort. */
 static ff_status sample_path(const npy_writing *writing, const char *folder, uint64_t number,
                              char **path, ff_error *error) {
     int digits = snprintf(NULL, 0, "%" PRIu64, writing->end - 1);

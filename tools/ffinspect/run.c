@@ -71,7 +71,7 @@ static ff_status write_png(const ff_inspect_options *options, const ff_set *list
     return FF_OK;
 }
 
-/* With --sample, those samples only. */
+/* With --sample, writes only those samples. */
 static ff_status write_npy(const ff_inspect_options *options, ff_dataset *dataset,
                            ff_error *error) {
     uint64_t begin = 0, end = ff_dataset_count(dataset);
@@ -110,7 +110,7 @@ done:
     return status;
 }
 
-/* Verifies every split before anything else is read from one. Continues after a broken split. */
+/* Verifies every split before anything else is read. Continues after a broken split. */
 static ff_status print_verifications(const ff_inspect_options *options, const ff_set *list,
                                      ff_error *error) {
     ff_status result = FF_OK;

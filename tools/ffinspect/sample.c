@@ -20,7 +20,7 @@ static void print_value(const ff_metadata *metadata, const void *tensor, size_t 
         printf(" %5.0f", value);
 }
 
-/* The upper left corner of the first channels. */
+/* Prints the upper left corner of the first channels. */
 static void print_values(const ff_metadata *metadata, const ff_view *view, const void *tensor) {
     uint32_t channels = metadata->channels < CHANNELS ? metadata->channels : CHANNELS;
     uint32_t rows = view->height < ROWS ? view->height : ROWS;

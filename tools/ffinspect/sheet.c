@@ -28,7 +28,7 @@ void ff_sheet_free(ff_sheet *drawn) {
 /* ---- choosing samples ---------------------------------------------------------------------------
  */
 
-/* The named label field, else the first one with classes, else any. */
+/* Chooses the named label field, else the first one with classes, else any. */
 static ff_status choose_field(ff_sheet_section *split, const char *name, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     split->captioned = metadata->field_count > 0;
@@ -59,7 +59,7 @@ static ff_status choose_samples(ff_sheet_section *split, int64_t seed, ff_error 
     return FF_OK;
 }
 
-/* The splits share the rows, at least one each. */
+/* Divides the rows among the splits, at least one each. */
 static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
                         ff_error *error) {
     unsigned rows, columns;
@@ -93,7 +93,7 @@ ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view, ff_e
     return ff_view_copy(split->dataset, view, split->tensor, error);
 }
 
-/* The first pass: the largest picture, and the range of values where the scale depends on it. */
+/* The first pass finds the largest picture, and the range of values if the scale depends on it. */
 static ff_status measure(ff_sheet *drawn, ff_sheet_section *split, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     uint32_t height = 0, width = 0;

@@ -15,7 +15,7 @@ typedef struct ff_sheet_section {
     char *title;
     uint64_t count;
     uint64_t *number;
-    bool captioned; /* by `field`, else by number */
+    bool captioned; /* captions show `field`; otherwise the number */
     size_t field;
     ff_picture_scale scale;
     void *tensor;
@@ -31,13 +31,13 @@ typedef struct ff_sheet {
     uint32_t largest_height, largest_width; /* of the chosen samples */
 } ff_sheet;
 
-/* Chooses samples of all splits, reads their labels and sizes. The caller frees the sheet, after a
- * failure too. */
+/* Chooses samples of all splits and reads their labels and sizes. The caller frees the sheet, after
+ * a failure too. */
 FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_set *list,
                                     const ff_inspect_options *options, ff_error *error);
 void ff_sheet_free(ff_sheet *sheet);
 
-/* Reads sample `i` of the section into its tensor. */
+/* Reads the section's sample `i` into its tensor. */
 FF_MUST_USE ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view,
                                     ff_error *error);
 

@@ -17,7 +17,7 @@ static int compare(const void *a, const void *b) {
     return order ? order : strcmp(left->name, right->name);
 }
 
-/* Says why the folder is not a packed set, and what to do about it. */
+/* Fails with the reason why the folder is not a packed set, and what to do about it. */
 static ff_status no_set(const char *path, ff_error *error) {
     const bool unfinished = ends_with(path, ".partial") || ff_path_exists("%s.partial", path);
     return ff_fail(

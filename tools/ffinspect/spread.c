@@ -10,7 +10,7 @@ enum { CLASSES_LIMIT = 1 << 24 };
 
 /* A class; the last one holds the unlabeled samples. */
 typedef struct spread_class {
-    uint64_t count, share; /* its samples, and how many to choose */
+    uint64_t count, share; /* its number of samples, and the number to choose */
     uint64_t seen, chosen; /* in the second pass */
     uint64_t begin;        /* place of its first sample in `number` */
 } spread_class;
@@ -52,7 +52,7 @@ static ff_status count_classes(spread_classes *classes, ff_dataset *dataset, siz
     return FF_OK;
 }
 
-/* Equal shares; what classes with few samples leave unused goes to the others. */
+/* Hands out equal shares; the other classes get what classes with few samples leave unused. */
 static void fill_shares(const spread_classes *classes, uint64_t open, uint64_t count) {
     while (count) {
         uint64_t each = count > open ? count / open : 1;
@@ -70,7 +70,7 @@ static void fill_shares(const spread_classes *classes, uint64_t open, uint64_t c
 static void share_out(const spread_classes *classes, uint64_t count) {
     uint64_t present = 0, passed = 0, place = 0;
     for (size_t k = 0; k < classes->count; k++) present += classes->item[k].count > 0;
-    if (present > count) { /* one sample of every so many classes */
+    if (present > count) { /* one sample from each of `count` classes, spread evenly */
         for (size_t k = 0; k < classes->count && place < count; k++) {
             if (!classes->item[k].count) continue;
             if (passed++ == place * present / count) {

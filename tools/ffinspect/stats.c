@@ -42,7 +42,7 @@ void ff_inspect_merge_stats(ff_channel_stats *stats, const ff_channel_stats *oth
     if (other->maximum > stats->maximum) stats->maximum = other->maximum;
 }
 
-/* Whether all are finite: x - x is 0 for finite x, else NaN. */
+/* Whether all values are finite: x - x is 0 for finite x, else NaN. */
 static bool all_finite(const float *value, size_t count) {
     float lane[LANES] = {0};
     size_t i = 0;
@@ -127,7 +127,7 @@ static void add_planes(const sample_job *job) {
         }
 }
 
-/* [H,W,C]: channels picked out of the interleaved values. */
+/* [H,W,C]: gathers channels from the interleaved values. */
 static void add_pixels(const sample_job *job) {
     const ff_metadata *metadata = job->metadata;
     size_t area = (size_t)job->view->height * job->view->width, channels = metadata->channels;
@@ -208,8 +208,8 @@ static void chunk_body(void *context, size_t index) {
 ff_status ff_inspect_stats(ff_channel_stats **out, ff_dataset *dataset, int jobs, ff_error *error) {
     uint32_t channels = ff_dataset_metadata(dataset)->channels;
     uint64_t count = ff_dataset_count(dataset);
-    /* Chunks depend only on the dataset and are merged in order, so the result depends only on it,
-     * too. */
+    /* Chunks depend only on the dataset and are merged in order, so the result, too, depends only
+     * on the dataset. */
     uint64_t limit = ACCUMULATORS_LIMIT / channels;
     if (limit > CHUNKS_LIMIT) limit = CHUNKS_LIMIT;
     measurement all = {.dataset = dataset, .chunk_samples = (count + limit - 1) / limit};

@@ -4,16 +4,16 @@
 
 #include "format/reader.h"
 
-/* NaN and infinities are counted and left out of everything else. */
+/* NaN and infinities are counted and left out of all other statistics. */
 typedef struct ff_channel_stats {
     uint64_t count; /* finite values */
     uint64_t nan_count, infinity_count;
     double mean;
     double squares;          /* sum of squared differences from the mean */
-    double minimum, maximum; /* NaN where count is 0 */
+    double minimum, maximum; /* NaN if count is 0 */
 } ff_channel_stats;
 
-/* Population standard deviation, as Normalize is meant to use; NaN where count is 0. */
+/* Population standard deviation, as Normalize uses it; NaN if count is 0. */
 double ff_inspect_std(const ff_channel_stats *stats);
 
 /* Adds `other` to `stats`. T. Chan, G. Golub, R. LeVeque, "Updating Formulae and a Pairwise
@@ -24,7 +24,7 @@ void ff_inspect_merge_stats(ff_channel_stats *stats, const ff_channel_stats *oth
 void ff_inspect_add_stats(ff_channel_stats *stats, const float *value, size_t count);
 
 /* `*stats` = [channels], freed by the caller. Every sample is verified against its checksum first,
- * by the dataset's policy. `jobs` threads; the result does not depend on their number. */
+ * by the dataset's policy. Uses `jobs` threads; the result does not depend on their number. */
 FF_MUST_USE ff_status ff_inspect_stats(ff_channel_stats **stats, ff_dataset *dataset, int jobs,
                                        ff_error *error);
 

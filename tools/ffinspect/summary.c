@@ -34,7 +34,7 @@ const char *ff_inspect_values_sentence(const ff_metadata *metadata) {
                                                 : "as the source had them, not normalized";
 }
 
-/* Prints the " name " before each fact. */
+/* Prints " name " before each fact. */
 static void print_head(const char *name) {
     printf("  %-11s ", name);
 }
@@ -94,8 +94,8 @@ static void print_floats(const char *name, const float *value, uint32_t count) {
     putchar('\n');
 }
 
-/* A class, its name padded to a column, and its count. Names may hold characters of several bytes,
- * so the padding counts the characters. */
+/* Prints a class, its name padded to a column, and its count. Names may hold characters of several
+ * bytes, so the padding counts characters. */
 static ff_status print_class(const ff_field *field, size_t index, uint64_t count, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = FF_OK;
@@ -181,7 +181,7 @@ static ff_status print_transforms(const ff_metadata *metadata, ff_error *error) 
     ff_status status = FF_OK;
     for (size_t i = 0; i < metadata->transform_count && status == FF_OK; i++) {
         const char *line = metadata->transform[i];
-        /* Normalize's bits are the mean and std above. */
+        /* The mean and std above show Normalize's parameters. */
         size_t length = strncmp(line, "normalize ", 10) ? strlen(line) : 9;
         text.length = 0;
         status = ff_readable(&text, line, length, TEXT_LIMIT, error);

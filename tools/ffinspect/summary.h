@@ -6,7 +6,7 @@
 #include "tools/ffinspect/stats.h"
 #include "tools/ffinspect/verify.h"
 
-/* Whether Normalize is applied to the stored values: a sentence. */
+/* A sentence that states whether Normalize is applied to the stored values. */
 const char *ff_inspect_values_sentence(const ff_metadata *metadata);
 
 /* Prints the summary of a split. `name` is its title; `classes_limit` 0 = list all classes. */
@@ -16,7 +16,7 @@ FF_MUST_USE ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *
 void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
                             const ff_channel_stats *stats);
 
-/* Prints the problems line by line, or that all is well. */
+/* Prints the problems, one per line, or that all is well. */
 void ff_inspect_print_verification(const char *name, const ff_verification *verification);
 
 #endif

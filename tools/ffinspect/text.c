@@ -21,7 +21,7 @@ const char *ff_inspect_float(char text[32], float value) {
     return text;
 }
 
-/* Digits only; false where `text` does not start with one or the number is too large. */
+/* Parses digits only; false if `text` does not start with one or the number is too large. */
 static bool parse_whole(const char **text, uint64_t *value) {
     *value = 0;
     if (**text < '0' || **text > '9') return false;

@@ -47,7 +47,8 @@ ff_status ff_inspect_verify(ff_verification *verification, const char *path, int
     ff_progress_end(&heard.progress);
     pthread_mutex_destroy(&heard.mutex);
     if (error) *error = first;
-    /* A failure to open the split is returned, not reported as a problem. */
+    /* ff_verify_split returns a failure to open the split without reporting it: keep it as a
+     * problem. */
     if (status != FF_OK && verification->problem_count + verification->problems_left_out == 0)
         keep(verification, first.message);
     if (status != FF_OK) return status;

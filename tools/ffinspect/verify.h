@@ -1,4 +1,4 @@
-/* --verify: every byte of a split, with its problems collected. */
+/* --verify: checks every byte of a split and collects the problems. */
 #ifndef FF_FFINSPECT_VERIFY_H
 #define FF_FFINSPECT_VERIFY_H
 
@@ -13,8 +13,9 @@ typedef struct ff_verification {
 
 #define FF_PROBLEMS_LIMIT 1000u
 
-/* FF_OK where all is well; FF_BAD_DATA or FF_IO where not: then `problem` holds at least one
- * sentence, and `error` the first. Other failures as they are. The caller frees, always. */
+/* FF_OK if all is well, else FF_BAD_DATA or FF_IO: then `problem` holds at least one sentence, and
+ * `error` the first one. Other failures are returned unchanged. The caller always frees the
+ * verification. */
 FF_MUST_USE ff_status ff_inspect_verify(ff_verification *verification, const char *path, int jobs,
                                         ff_error *error);
 void ff_inspect_free_verification(ff_verification *verification);
