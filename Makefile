@@ -117,7 +117,7 @@ FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
 TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cuda/sim/*.c)))
 # CUDA kernels on the CPU, for tests: every .cu as C++ with the simulator. Needs no CUDA toolkit.
 CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cuda/sim $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CXXFLAGS) -g1 -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
-CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu tests/cuda/sim/*.cu tests/cuda/sim/*.cc))
+CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/compute/cuda/kernels/*.cu tests/cuda/sim/*.cu tests/cuda/sim/*.cc))
 CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
@@ -239,7 +239,7 @@ asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## every test under ThreadSanitizer
 	@$(MAKE) --no-print-directory test LENGTH=all $(SAME_SETTINGS) BUILD=build/tsan SANITIZE=thread
 
-lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses, stale faults
+lint: ## formatting, rooms, headers compiled alone, cppcheck, functions that no program uses, stale faults
 	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh
 
 quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it

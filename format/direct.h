@@ -1,6 +1,6 @@
 /* Reads parts of shards into its own buffer, each in one request, while the caller waits. For sets
  * larger than memory: a mapping would fetch one page at a time and evict pages that others need.
- * loader/ahead/ reads many parts at a time, before they are used. Private to format/.
+ * loader/host/ahead/ reads many parts at a time, before they are used. Private to format/.
  *
  * Thread rule: an ff_direct belongs to one thread at a time. */
 #ifndef FF_FORMAT_DIRECT_H

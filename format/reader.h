@@ -1,4 +1,14 @@
-/* Opens and reads a packed split: mapped, never parsed.
+/* Room format, floor 1: the files of a packed dataset, written, read and verified.
+ *
+ * FORMAT.md is the specification. metadata.h holds what a set records of itself; layout.h and
+ * dtype.h say how a sample lies in memory. writer.h makes shards and the index, block by block
+ * (block.h), each renamed into place when it is whole (output.h). This header opens a split and
+ * finds a sample in its mapping; a compressed shard is read by frames. verify.h reads everything
+ * once and compares every checksum.
+ *
+ * May include format/base.
+ *
+ * Opens and reads a packed split: mapped, never parsed.
  *
  * Opening costs O(shards): header, section table, metadata and sizes are checked; shards are
  * mapped on first use. Index blocks of 64 KiB are checked on first touch, samples once per process
@@ -112,8 +122,8 @@ FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *data
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
-/* For callers that read shards themselves, ahead of a reader (loader/ahead/): the bytes of a shard
- * that hold a sample. */
+/* For callers that read shards themselves, ahead of a reader (loader/host/ahead/): the bytes of a
+ * shard that hold a sample. */
 typedef struct ff_extent {
     uint64_t offset, bytes;      /* in the file: its slot, or its frame in a compressed shard */
     uint64_t slots, slots_bytes; /* in the payload: the frame's slots; else as in the file */

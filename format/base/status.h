@@ -1,4 +1,15 @@
-/* Status and error context: how every fallible function of ffpack reports failure.
+/* Room format/base, floor 0: what every program here needs and no other room has.
+ *
+ * Errors come first: a function that can fail returns a status and a sentence (this header).
+ * Memory, files and paths are checked by the same rule (memory.h, file.h, path.h, read.h). A
+ * program's options are one table, from which the parser, --help and a file of options are made
+ * (options.h, options_file.c, nearest.h). Threads, queues and a signal's stop are in thread.h and
+ * interrupt.h; a mapped file that shrinks is caught in guard.h. What a user sees goes through
+ * progress.h, columns.h and say.h; json.h and csv.h read what others wrote.
+ *
+ * May include nothing.
+ *
+ * Status and error context: how every fallible function of ffpack reports failure.
  *
  * A fallible function returns ff_status, takes an `ff_error *` as its last argument and, on
  * failure, fills it with one sentence that names the path, the place, what was found and what was

@@ -5,7 +5,7 @@
 #ifndef FF_LOADER_AUGMENT_ARITHMETIC_H
 #define FF_LOADER_AUGMENT_ARITHMETIC_H
 
-#include "loader/philox.h"
+#include "loader/sequence/philox.h"
 
 #define FF_LN2_HIGH 0x1.62e42fefa3800p-1 /* its products with small integers are exact */
 #define FF_LN2_LOW  0x1.ef35793c76730p-45

@@ -1,4 +1,14 @@
-/* What an augmented sample looks like: parameters as a pure function of (seed, epoch, sample), one
+/* Room loader/augment, floor 3: what is done to a sample on its way into a batch.
+ *
+ * This header parses the options of an augmentation and draws each sample's parameters from its
+ * number. finish.h applies them in one pass over a sample: crop, flip, cutout, normalization,
+ * conversion. resample.h cuts and resizes as torchvision does; jitter.h, erase.h and mix.h have
+ * the formulas of their names. host.h chooses plain loops, AVX2 or AVX-512, which give the same
+ * bits; loader/cuda has the kernels, from the same headers.
+ *
+ * May include format, loader/sequence.
+ *
+ * What an augmented sample looks like: parameters as a pure function of (seed, epoch, sample), one
  * source for host (C11) and CUDA C, integers only.
  *
  * In the order in which they are applied to a sample of height x width:

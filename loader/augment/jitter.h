@@ -19,7 +19,7 @@
 #ifndef FF_LOADER_AUGMENT_JITTER_H
 #define FF_LOADER_AUGMENT_JITTER_H
 
-#include "loader/philox.h"
+#include "loader/sequence/philox.h"
 
 #include <math.h>
 

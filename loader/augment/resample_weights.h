@@ -4,7 +4,7 @@
 #ifndef FF_LOADER_AUGMENT_RESAMPLE_WEIGHTS_H
 #define FF_LOADER_AUGMENT_RESAMPLE_WEIGHTS_H
 
-#include "loader/philox.h"
+#include "loader/sequence/philox.h"
 
 /* An axis of `in` input pixels. */
 typedef struct ff_resample_axis {

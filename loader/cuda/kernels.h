@@ -23,8 +23,8 @@
 #include "format/dtype.h"
 #include "loader/augment/augment.h"
 #include "loader/cuda/types.h"
-#include "loader/order.h"
-#include "loader/sequence.h"
+#include "loader/sequence/order.h"
+#include "loader/sequence/sequence.h"
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
 typedef struct ff_cuda_batch {

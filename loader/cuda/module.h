@@ -1,4 +1,15 @@
-/* Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
+/* Room loader/cuda, floor 4: the CUDA module, and the kernels that make batches.
+ *
+ * No program links CUDA: this header opens the module, libff_cuda.so, where a driver (driver.h),
+ * its libraries (libraries.h) and a card of a known architecture are found, and says what is
+ * missing otherwise. The module's table (table.h) has the device of CUDA (device_cuda.c) and the
+ * launchers of the kernels (kernels.h). params.cu draws the parameters of each row, move.cu makes
+ * the batch, augment.cu and resample.cu do what needs neighbours, give.cu writes into a consumer's
+ * memory. Every .cu keeps to the dialect of kernel.h, so tests run it on the CPU.
+ *
+ * May include format, loader/augment, loader/device, loader/sequence.
+ *
+ * Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
  *
  * In this order, each with its own error message (FF_FAILED):
  *   module     libff_cuda.so is next to the program or library that this is in, in ../lib or

@@ -1,6 +1,6 @@
 /* Computes a batch's position and the augmentation of its rows with the host's source
- * (loader/sequence.h, order.h, augment.h). Built without fused multiply-add, so that the boxes of
- * random resized crops, computed in doubles, have the host's bits. */
+ * (loader/sequence/sequence.h, order.h, augment.h). Built without fused multiply-add, so that the
+ * boxes of random resized crops, computed in doubles, have the host's bits. */
 #include "loader/cuda/kernel.h"
 
 #include "loader/cuda/kernels.h"

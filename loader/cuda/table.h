@@ -24,7 +24,7 @@ typedef struct ff_cuda_properties {
 } ff_cuda_properties;
 
 struct ff_loader_kernels; /* loader/cuda/kernels.h: launchers that the loader's placements call */
-struct ff_train_cuda;     /* train/cuda/exports.h: compute table, planner */
+struct ff_train_cuda;     /* train/compute/cuda/exports.h: compute table, planner */
 
 /* Every entry is required. Thread rule: any thread. */
 typedef struct ff_cuda_table {

@@ -1,4 +1,14 @@
-/* The device table: memory, pinned host memory, copies, streams and events of one device.
+/* Room loader/device, floor 2: one table of functions for the memory, copies, streams and events
+ * of a device.
+ *
+ * host.c makes the table for ordinary memory, with streams that run in the caller or in a thread
+ * each (host_stream.c). absent.c makes a device that only counts, for a run that is planned.
+ * CUDA's own table is in loader/cuda. Loader and trainer see only this header, so tests run on the
+ * host what ships for a GPU.
+ *
+ * May include format.
+ *
+ * The device table: memory, pinned host memory, copies, streams and events of one device.
  *
  * Two implementations: the host (host.h), whose device memory is ordinary memory and whose streams
  * run in the caller or in one thread each; and CUDA, in a separate module. The loader and the

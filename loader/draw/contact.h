@@ -1,4 +1,13 @@
-/* Contact sheets: pictures in rows with captions under them, in sections with titles. */
+/* Room loader/draw, floor 2: pictures for people: sheets of samples with captions, as PNG.
+ *
+ * picture.h turns a stored tensor back into pixels. A canvas is filled with rectangles, lines and
+ * text (canvas.h); letters come from the system's fonts where Pango is found (pango.h), else from
+ * a small font (font.h, letters.h). This header lays pictures out in rows and sections, and png.c
+ * writes the file. ffinspect, the trainer's reports and the debugging commands draw with it.
+ *
+ * May include format.
+ *
+ * Contact sheets: pictures in rows with captions under them, in sections with titles. */
 #ifndef FF_LOADER_DRAW_CONTACT_H
 #define FF_LOADER_DRAW_CONTACT_H
 

@@ -2,9 +2,9 @@
 #ifndef FF_LOADER_LIBRARY_GPU_H
 #define FF_LOADER_LIBRARY_GPU_H
 
-#include "loader/batches.h"
+#include "loader/gpu/batches.h"
 #include "loader/library/batch.h"
-#include "loader/sequence.h"
+#include "loader/sequence/sequence.h"
 
 /* Zeroed: none. A stream is CUDA's own, as the device table's is. */
 typedef struct ff_library_gpu {

@@ -1,4 +1,14 @@
-/* A loader with what continues it. Private to loader/library/. */
+/* Room loader/library, floor 7: libffload, the loader for programs of others in C and C++.
+ *
+ * include/ffload/ffload.h is all that a user sees, and documents it. dataset.c opens sets,
+ * options.c reads options by name, loader.c makes batches from the host's ring or on a GPU
+ * (gpu.c), and batch.c gives a slot's memory away. tensor.c describes memory as DLPack does;
+ * plan.c reports which samples come when; pool.c holds device memory. status.c turns our errors
+ * into the library's.
+ *
+ * May include format, loader/cuda, loader/device, loader/gpu, loader/sequence.
+ *
+ * A loader with what continues it. Private to loader/library/. */
 #ifndef FF_LOADER_LIBRARY_LOADER_H
 #define FF_LOADER_LIBRARY_LOADER_H
 

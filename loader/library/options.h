@@ -2,7 +2,7 @@
 #ifndef FF_LOADER_LIBRARY_OPTIONS_H
 #define FF_LOADER_LIBRARY_OPTIONS_H
 
-#include "loader/batches.h"
+#include "loader/gpu/batches.h"
 
 #include <ffload/ffload.h>
 

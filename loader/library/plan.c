@@ -1,7 +1,7 @@
 #include "loader/library/plan.h"
 
 #include "loader/library/batch.h"
-#include "loader/sequence.h"
+#include "loader/sequence/sequence.h"
 
 #include <stdio.h>
 #include <stdlib.h>

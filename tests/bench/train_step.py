@@ -23,7 +23,7 @@ except ImportError as error:
 
 
 def smallnet(channels):
-    """As train/models/smallnet.c."""
+    """As train/net/models/smallnet.c."""
     def stage(inputs, outputs):
         return [nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False), nn.MaxPool2d(2),
                 nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]

@@ -57,11 +57,11 @@ compiles && [ ! -s "$scratch/compiled" ]
 result $? "installed again, nothing is compiled"
 
 hide dnnl.h
-compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled" && grep -q 'oneDNN: not found' "$said"
+compiles && grep -q 'train/compute/cpu/cpu.c' "$scratch/compiled" && ! grep -qvE '^-c train/compute/cpu/(cpu|onednn[a-z_]*)\.c ' "$scratch/compiled" && grep -q 'oneDNN: not found' "$said"
 result $? "without oneDNN what calls it is compiled, and nothing else"
 grep -q -- '-o [^ ]*/fftrain' "$said" && ! grep -- '-o [^ ]*/fftrain ' "$said" | grep -q -- -ldnnl
 result $? "and fftrain is linked without it"
-touched && reveal dnnl.h && compiles && grep -q 'train/compute.c' "$scratch/compiled" && ! grep -qvE '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' "$scratch/compiled"
+touched && reveal dnnl.h && compiles && grep -q 'train/compute/cpu/cpu.c' "$scratch/compiled" && ! grep -qvE '^-c train/compute/cpu/(cpu|onednn[a-z_]*)\.c ' "$scratch/compiled"
 result $? "with it again, too"
 
 # ---- settings ----

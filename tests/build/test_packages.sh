@@ -43,15 +43,15 @@ quickstart-first)
     result $? "$order: all is built"
     installs build quickstart test lint && compiles && grep -q 'cmocka: found' "$said" && grep -q 'MPI: found' "$said" && grep -q 'Python: found' "$said"
     result $? "$order: the tests' packages are found after it"
-    only '^-c (loader/python/extension/|train/comm/mpi_module)'
+    only '^-c (loader/python/extension/|train/comm/collective/mpi_module)'
     result $? "$order: only what uses them is compiled"
     links
     result $? "$order: a unit test links and passes"
-    touched && removes libdnnl-dev && compiles && grep -q 'oneDNN: not found' "$said" && only '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' && ! none
+    touched && removes libdnnl-dev && compiles && grep -q 'oneDNN: not found' "$said" && only '^-c train/compute/cpu/(cpu|onednn[a-z_]*)\.c ' && ! none
     result $? "$order: oneDNN removed: what calls it is compiled without it"
     touched && removes libspng-dev && makes 2 programs && grep -q 'libspng: MISSING (no header spng.h)' "$said"
     result $? "$order: a library removed that is needed: refused, by its name"
-    installs build && compiles && only '^-c train/(compute|cpu/onednn[a-z_]*)\.c ' && ! none
+    installs build && compiles && only '^-c train/compute/cpu/(cpu|onednn[a-z_]*)\.c ' && ! none
     result $? "$order: both installed again: only what calls oneDNN is compiled"
     touched && compiles && none && makes 0 programs && ! grep -q probing "$said"
     result $? "$order: nothing changed: nothing is looked for"

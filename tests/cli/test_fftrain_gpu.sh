@@ -152,6 +152,9 @@ check "every one that is asked for" [ "${tuned_timed:-0}" = "${tuned:-1}" ]
 check "--no-fold asks for fewer convolutions, and times them" [ "${apart:-0} ${apart_timed:-0}" = "${apart_timed:-1} ${apart:-1}" ]
 check "--tune 0 times none, and folds none" [ "$untimed_timed $((untimed <= apart))" = "0 1" ]
 check "nor does --deterministic, which has no convolution with statistics either" [ "$same_timed $((same < untimed))" = "0 1" ]
+engines_of() { FF_SIM_ENGINES=1 "$sim" evaluate -c f32.run --device cuda "$@" 2>&1 | grep '^engines: '; }
+check "evaluating begins at once: no engine is timed or compiled" [ "$(engines_of)" = "engines: timed for 0 s, none compiled" ]
+check "unless it is asked for" [ "$(engines_of --tune 7)" = "engines: timed for 7 s, compiled" ]
 refuses "a time below 0" 2 "--tune" "$sim" "${common[@]}" --device cuda --tune -1
 check "the libraries' notes are printed once" \
     bash -c "FF_SIM_NOTES=\$'one\ntwo\none\n' '$sim' ${common[*]} --device cuda --epochs 1 >notes.out && [ \"\$(grep -c '^note: ' notes.out)\" = 2 ] && grep -qx 'note: two' notes.out"

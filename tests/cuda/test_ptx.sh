@@ -11,7 +11,7 @@ if [ ! -f "${BUILD:-build}/libff_cuda.so" ]; then
 fi
 patterns() { sed -n "s|^$1 $2 ||p" "$list"; } # KIND FILE
 
-for source in loader/cuda/*.cu train/cuda/kernels/*.cu; do
+for source in loader/cuda/*.cu train/compute/cuda/kernels/*.cu; do
     framed=$(patterns framed "$source" | paste -sd'|')
     found=$(awk -v framed="${framed:-^$}" '
         /Function properties for/ { name = $NF }

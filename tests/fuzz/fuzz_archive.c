@@ -3,7 +3,7 @@
 #include "format/base/memory.h"
 #include "format/metadata.h"
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 
 #include <sys/mman.h>
 

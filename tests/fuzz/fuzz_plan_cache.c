@@ -4,7 +4,7 @@
 #include "tests/fuzz/driver.h"
 
 #include "format/checksum.h"
-#include "train/cuda/plan_cache.h"
+#include "train/compute/cuda/plan_cache.h"
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

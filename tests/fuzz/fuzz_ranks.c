@@ -2,8 +2,8 @@
  * control channel, on any bytes. What is accepted is written again to the same bytes. */
 #include "tests/fuzz/driver.h"
 
-#include "train/comm/channel_message.h"
-#include "train/comm/node_list.h"
+#include "train/comm/job/channel_message.h"
+#include "train/comm/job/node_list.h"
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

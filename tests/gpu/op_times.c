@@ -2,15 +2,15 @@
  * each:
  *   {"op", "layer", "pass", "nodes", "bytes", "flops", "expected_80_us", "expected_65_us",
  *    "measured_us"}
- * and last {"sum": {...}} with the same of the whole step. Expected: by count (train/cost.h), at 80
- * % and 65 % of the GPU's limits; null where those are not known. Measured: the median over some
- * launches of the recorded step, with an event before each part (train/profile.h); of the sum the
- * median of the step without them, and "measured_parts_us". Random u8 samples of a temporary
- * folder, resident. With --device-json nothing is measured, and no GPU is needed. */
+ * and last {"sum": {...}} with the same of the whole step. Expected: by count (train/cost/cost.h),
+ * at 80 % and 65 % of the GPU's limits; null where those are not known. Measured: the median over
+ * some launches of the recorded step, with an event before each part (train/cost/profile.h); of the
+ * sum the median of the step without them, and "measured_parts_us". Random u8 samples of a
+ * temporary folder, resident. With --device-json nothing is measured, and no GPU is needed. */
 #include "format/base/options.h"
 #include "tests/unit/packed_set.h"
-#include "train/planned_device.h"
-#include "train/trainer_cost.h"
+#include "train/machine/planned_device.h"
+#include "train/predict/trainer_cost.h"
 
 #include <jansson.h>
 

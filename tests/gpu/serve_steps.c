@@ -9,8 +9,8 @@
 #include "format/base/thread.h"
 #include "format/checksum.h"
 #include "tests/unit/packed_set.h"
-#include "train/compute.h"
-#include "train/trainer.h"
+#include "train/compute/compute.h"
+#include "train/trainer/trainer.h"
 
 /* The most steps of a server: learning rates are a table. */
 enum { STEPS_MOST = 1 << 20 };

@@ -151,7 +151,7 @@ def check_list(name, stem, side, classes=10):
 # ---- steps
 
 class Muon:
-    """A few lines of torch: train/optimizers/muon.h."""
+    """A few lines of torch: train/compute/optimizers/muon.h."""
 
     def __init__(self, parameters, lr, momentum):
         self.parameters, self.lr, self.momentum, self.buffers = list(parameters), lr, momentum, {}

@@ -15,7 +15,7 @@ make -s BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" "$build/config.mk" >"$scrat
 if grep -q "^HAVE_DNNL := 1" "$BUILD/config.mk"; then
     mkdir -p "$build/obj"
     cp -r "$BUILD"/obj/{format,loader,train,tests} "$build/obj/"
-    rm -f "$build"/obj/train/cpu/onednn*
+    rm -f "$build"/obj/train/compute/cpu/onednn*
     find "$build/obj" -name '*.o' -exec touch {} +
 fi
 # shellcheck disable=SC2086
@@ -31,7 +31,7 @@ rm -rf "$build"
 if "$scratch/n/bin/pip" -q install --no-deps onednn-devel >/dev/null 2>&1; then
     version=$("$scratch/n/bin/pip" list 2>/dev/null | sed -n 's/^onednn-devel *//p')
     bad=
-    for file in train/cpu/*.c; do
+    for file in train/compute/cpu/*.c; do
         gcc -std=c11 -D_GNU_SOURCE -I. -I"$scratch/n/include" -DFF_HAVE_DNNL -fopenmp -Wall -Werror \
             -fsyntax-only "$file" 2>"$scratch/log" || bad="$bad $file: $(head -1 "$scratch/log")"
     done

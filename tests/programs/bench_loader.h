@@ -3,7 +3,7 @@
 #define FF_TESTS_BENCH_LOADER_H
 
 #include "format/base/thread.h"
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/packed_set.h"
 
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * tests/bench/train_step.py can alternate it with PyTorch. */
 #include "format/base/memory.h"
 #include "format/base/thread.h"
-#include "loader/philox.h"
-#include "train/step.h"
+#include "loader/sequence/philox.h"
+#include "train/step/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "format/base/thread.h"
 #include "loader/device/host.h"
 #include "tests/unit/comm_case.h"
-#include "train/comm/mpi.h"
+#include "train/comm/collective/mpi.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -4,9 +4,9 @@
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "loader/device/host.h"
-#include "train/comm/mpi.h"
-#include "train/comm/processes.h"
-#include "train/comm/threads.h"
+#include "train/comm/collective/mpi.h"
+#include "train/comm/collective/processes.h"
+#include "train/comm/collective/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *   dump_batches SET BATCH COUNT AUGMENT [SEED] >OUT
  * OUT: for each batch its images [batch][channels][height][width] f32 and labels [batch] i64, as
  * train_steps reads them. */
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* `dump_order COUNT FIRST [SEED]`: the numbers of the first FIRST samples of a set of COUNT in
  * random order, epoch 0, one a line. With seed 0 and 5000 of a training set: those that whitening
- * looks at (train/whitening.h). */
-#include "loader/order.h"
+ * looks at (train/net/whitening.h). */
+#include "loader/sequence/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* fftrain whose ranks are on a slow network: they share no memory, and every message arrives later
  * by FFTRAIN_DELAY_US microseconds. Linked with --wrap=ff_comm_processes_create. */
-#include "train/comm/processes.h"
+#include "train/comm/collective/processes.h"
 
 #include "train/main.c" /* the program */
 

@@ -6,7 +6,7 @@
  * The last line of a failure says how to repeat it: gpu_library SEED fails at the same trial. */
 #include "loader/cuda/module.h"
 #include "tests/cuda/sim/library_agree.h"
-#include "train/cuda/exports.h"
+#include "train/compute/cuda/exports.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,9 +9,9 @@
  * has the smallest scale and the mean shares. Exit 1 where a gradient would be infinite at
  * SCALE. */
 #include "format/base/memory.h"
-#include "train/store.h"
-#include "train/trainer.h"
-#include "train/whitening.h"
+#include "train/net/store.h"
+#include "train/net/whitening.h"
+#include "train/trainer/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

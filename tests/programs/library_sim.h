@@ -6,7 +6,7 @@
 #define FF_TESTS_LIBRARY_SIM_H
 
 #include "loader/cuda/module.h"
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/packed_set.h"
 
 #include <ffload/ffload.h>

@@ -10,9 +10,9 @@
  * message. */
 #include "format/base/memory.h"
 #include "loader/cuda/module.h"
-#include "train/compute.h"
-#include "train/cuda/exports.h"
-#include "train/models/models.h"
+#include "train/compute/compute.h"
+#include "train/compute/cuda/exports.h"
+#include "train/net/models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * KIND: kill, stop, exit, report, leave; late (with STEP: milliseconds before it comes). */
 #include "format/base/interrupt.h"
 #include "format/base/thread.h"
-#include "train/comm/channel.h"
-#include "train/comm/launch.h"
+#include "train/comm/job/channel.h"
+#include "train/comm/job/launch.h"
 
 #include <signal.h>
 #include <stdio.h>

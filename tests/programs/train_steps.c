@@ -18,9 +18,9 @@
  * line ending in "KIND SCALE" of its initial values, and "macs N"; a model with that `compute` is
  * made only where it is named. */
 #include "format/base/memory.h"
-#include "train/models/models.h"
-#include "train/plan.h"
-#include "train/step.h"
+#include "train/net/models/models.h"
+#include "train/net/plan.h"
+#include "train/step/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
  * lr * (1 - s / 200). OUT: the parameters, then each block of state. Weight decay leaves out what
  * the optimizer's default says. */
 #include "format/base/memory.h"
-#include "train/model.h"
-#include "train/schedule.h"
-#include "train/update.h"
+#include "train/net/model.h"
+#include "train/recipes/schedule.h"
+#include "train/step/update.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* `write_events FOLDER`: an event file with ordinary and odd records, for tests that read it. */
-#include "train/events/events.h"
+#include "train/report/events/events.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -117,6 +117,21 @@ chosen, _, told = step_lines("long", "--data", os.path.join(scratch.name, "more"
 tap.ok([line["step"] for line in chosen] == list(range(13, 603, 13)), "of an epoch of 603 steps 50 times at most", told + str(chosen)[:300])
 tap.ok(not step_lines("never", "--epochs", "1", "--batch", "20", "--log-every", "0")[0], "--log-every 0: never")
 
+# ---- on a GPU outcomes arrive many at once: each point is the mean of its own steps all the same, and has a share of their time
+simulated = tap.program("fftrain_sim")
+if os.path.exists(simulated):
+    log = os.path.join(scratch.name, "card.jsonl")
+    done = tap.run([simulated, "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--threads", "1", "--quiet", "--device", "cuda", "--precision", "f32",
+                    "--log-json", log, "--out", "none", "--epochs", "2", "--batch", "20", "--log-every", "3", "--warmup", "1", "--lr", "0.1"])
+    with open(log) as file:
+        lines = [line for line in map(json.loads, file)]
+    card, trained = ([line for line in lines if line["event"] == event] for event in ("step", "epoch"))
+    means = {step: sum(one[i] for i in range(len(single)) if step - 3 < single[i]["step"] <= step) / 3 for step in (3, 6, 21, 39)}
+    timed = sum(60 / line["samples_per_second"] for line in card)
+    tap.ok([line["step"] for line in card] == [step for step in range(1, 81) if step % 40 % 3 == 0 and step % 40] and
+           all(abs(line["train_loss"] - means.get(line["step"], line["train_loss"])) < 2e-4 for line in card) and
+           0.5 < timed / sum(line["seconds"] for line in trained) < 1.001, "points of a GPU's steps", done.stderr.decode() + str(card)[:900])
+
 # ---- a run that was stopped and resumed has the same points, except the one with the stop
 def losses_of(name, files):
     return {step: value for tag, step, value in events(os.path.join(scratch.name, name), files) if tag == "step/loss"}

@@ -3,8 +3,8 @@
 #ifndef FF_TESTS_AHEAD_CASE_H
 #define FF_TESTS_AHEAD_CASE_H
 
-#include "loader/loader.h"
-#include "loader/sequence.h"
+#include "loader/host/loader.h"
+#include "loader/sequence/sequence.h"
 #include "tests/unit/format_set.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #define FF_TESTS_COMM_CASE_H
 
 #include "format/base/memory.h"
-#include "train/comm/comm.h"
+#include "train/comm/collective/comm.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 
 #include "tests/cuda/unit/cuda_helpers.h"
 
-#include "train/cost.h"
-#include "train/update.h"
+#include "train/cost/cost.h"
+#include "train/step/update.h"
 
 typedef struct net_form {
     const char *model;

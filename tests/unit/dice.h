@@ -2,7 +2,7 @@
 #ifndef FF_TESTS_DICE_H
 #define FF_TESTS_DICE_H
 
-#include "loader/philox.h"
+#include "loader/sequence/philox.h"
 
 /* A stream of random numbers; the same in every run of a program, unless it sets dice_run. */
 typedef struct dice {

@@ -2,7 +2,7 @@
 #ifndef FF_TESTS_LIBRARY_CASE_H
 #define FF_TESTS_LIBRARY_CASE_H
 
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/format_set.h"
 
 #include <ffload/ffload.h>

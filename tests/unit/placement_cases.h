@@ -3,10 +3,10 @@
 #ifndef FF_TESTS_PLACEMENT_CASES_H
 #define FF_TESTS_PLACEMENT_CASES_H
 
-#include "loader/batches.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/table.h"
 #include "loader/device/host.h"
+#include "loader/gpu/batches.h"
 #include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 

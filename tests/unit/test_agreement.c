@@ -2,8 +2,8 @@
  * larger; the names of precisions. */
 #include "tests/unit/format_set.h"
 
-#include "train/agreement.h"
-#include "train/precision.h"
+#include "train/compute/precision.h"
+#include "train/sets/agreement.h"
 
 static char *write_set(uint32_t channels) {
     char *folder = new_folder();

@@ -2,7 +2,7 @@
 #include "tests/unit/format_set.h"
 
 #include "format/base/thread.h"
-#include "train/bottleneck.h"
+#include "train/report/bottleneck.h"
 
 #include <stdlib.h>
 

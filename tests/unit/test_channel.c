@@ -1,6 +1,6 @@
 /* The control channel of replicas that are threads; how ranks end. */
 #include "tests/unit/check.h"
-#include "train/comm/channel.h"
+#include "train/comm/job/channel.h"
 
 #include "format/base/thread.h"
 

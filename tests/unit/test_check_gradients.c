@@ -1,9 +1,9 @@
 /* --check-gradients finds backward passes that are wrong, and no others. */
 #include "tests/unit/format_set.h"
 
-#include "train/compute.h"
+#include "train/compute/compute.h"
 #include "train/debug/gradients.h"
-#include "train/plan.h"
+#include "train/net/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

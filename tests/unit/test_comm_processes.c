@@ -4,7 +4,7 @@
 #include "loader/device/host.h"
 #include "tests/unit/check.h"
 #include "tests/unit/comm_case.h"
-#include "train/comm/processes.h"
+#include "train/comm/collective/processes.h"
 
 #include <errno.h>
 #include <signal.h>

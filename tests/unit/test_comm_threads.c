@@ -3,9 +3,9 @@
 #include "loader/device/host.h"
 #include "tests/unit/check.h"
 #include "tests/unit/comm_case.h"
-#include "train/comm/job.h"
-#include "train/comm/threads.h"
-#include "train/replicas.h"
+#include "train/comm/collective/threads.h"
+#include "train/comm/job/job.h"
+#include "train/comm/job/replicas.h"
 
 #include <sys/mman.h>
 #include <time.h>

@@ -2,11 +2,11 @@
  * given are resolved; a net's first convolution is whitened from the set. */
 #include "tests/unit/format_set.h"
 
-#include "train/evaluate.h"
-#include "train/plan.h"
-#include "train/trainer.h"
-#include "train/trainer_updates.h"
-#include "train/whitening.h"
+#include "train/evaluate/evaluate.h"
+#include "train/net/plan.h"
+#include "train/net/whitening.h"
+#include "train/trainer/trainer.h"
+#include "train/trainer/updates.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Event files: checksums, the bytes of a record, one write a flush, and a disk that is full. Python
  * reads them, too: report/test_events.py. */
-#include "train/events/crc32c.h"
-#include "train/events/events.h"
+#include "train/report/events/crc32c.h"
+#include "train/report/events/events.h"
 
 #include "format/base/bytes.h"
 #include "format/base/read.h"

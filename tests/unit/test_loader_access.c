@@ -1,6 +1,6 @@
 /* Sets that memory cannot keep: which way of reading is chosen, and that batches are the same in
  * every way. */
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/format_set.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Reading ahead of a set that memory cannot keep: batches are those of the mapped set, bit for bit;
  * each byte is read once, and each frame decompressed once, where the order allows it. */
-#include "loader/ahead/engine.h"
+#include "loader/host/ahead/engine.h"
 #include "tests/unit/ahead_case.h"
 #include "tests/unit/dice.h"
 

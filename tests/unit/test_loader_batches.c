@@ -2,8 +2,8 @@
  * the device or where a run was resumed. */
 #include "loader/augment/host.h"
 #include "loader/device/host.h"
-#include "loader/loader.h"
-#include "loader/settings.h"
+#include "loader/host/loader.h"
+#include "loader/host/settings.h"
 #include "tests/unit/format_set.h"
 
 static void unmake(set_spec *set, ff_dataset *dataset) {

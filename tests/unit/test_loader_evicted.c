@@ -2,7 +2,7 @@
  * then on, with the same batches. The counts of what threads have read are this test's. */
 #include "tests/unit/ahead_case.h"
 
-#include "loader/reading.h"
+#include "loader/host/reading.h"
 
 #include <dlfcn.h>
 #include <sys/resource.h>

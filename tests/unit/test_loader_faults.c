@@ -1,8 +1,8 @@
 /* The loader when something is wrong: options, broken samples, shards that shrink while mapped,
  * early ends. Each error is one message at acquire, after the batches before it. */
 #include "format/base/interrupt.h"
-#include "loader/batches.h"
 #include "loader/device/host.h"
+#include "loader/gpu/batches.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/format_set.h"
 

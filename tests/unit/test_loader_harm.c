@@ -1,7 +1,7 @@
 /* Sets whose shards are removed, cut, replaced or fail while they are read, in each way of reading:
  * what comes is the old data, or one error that names a shard; never a mixture, never a signal. */
-#include "loader/batches.h"
 #include "loader/device/host.h"
+#include "loader/gpu/batches.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/ahead_case.h"
 

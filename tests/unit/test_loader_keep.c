@@ -1,8 +1,8 @@
 /* Slots whose memory the consumer keeps: the blocks, that they hold the batches of a loader that
  * reuses its slots, and waits for a batch that end. */
 #include "format/base/thread.h"
-#include "loader/blocks.h"
-#include "loader/loader.h"
+#include "loader/host/blocks.h"
+#include "loader/host/loader.h"
 #include "tests/unit/format_set.h"
 
 enum { BATCH = 96, BATCHES = 20, KEPT_BYTES = 100 };

@@ -2,7 +2,7 @@
  * and the same for any threads, slots, shares and batches. */
 #include "loader/augment/jitter.h"
 #include "loader/augment/resample.h"
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 

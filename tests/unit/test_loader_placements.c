@@ -1,11 +1,11 @@
 /* Batches made on a device equal the host loader's bit for bit: every placement, dtype, layout,
  * channel padding and augmentation, several epochs, shares, resumed, recorded or not, on streams in
  * the caller and on asynchronous ones. The kernels are replaced by plain ones. */
-#include "loader/batches.h"
+#include "loader/gpu/batches.h"
 
 #include "loader/device/host.h"
-#include "loader/placement.h"
-#include "loader/resident.h"
+#include "loader/gpu/placement.h"
+#include "loader/gpu/resident.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/placement_cases.h"
 

@@ -1,6 +1,6 @@
 /* Rates of each stage: every stage that exists is measured, for every kind of set and placement,
  * and measuring does not change the batches. */
-#include "loader/rates.h"
+#include "loader/rates/rates.h"
 
 #include "format/base/thread.h"
 

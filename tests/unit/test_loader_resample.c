@@ -1,7 +1,7 @@
 /* Resampling in the loader: every fast version against the plain one, bit for bit, on random odd
  * shapes, the weights of an axis, and loaders over samples of different sizes. */
 #include "loader/augment/resample.h"
-#include "loader/loader.h"
+#include "loader/host/loader.h"
 #include "tests/unit/augment_case.h"
 #include "tests/unit/format_set.h"
 

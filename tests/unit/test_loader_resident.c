@@ -1,7 +1,7 @@
 /* A set uploaded to a device: every sample and label as stored, whatever the order of storage, the
  * compression, the sizes and the number of threads; and slots of samples as stored, reused in
  * turn. */
-#include "loader/resident.h"
+#include "loader/gpu/resident.h"
 
 #include "loader/device/host.h"
 #include "tests/unit/format_set.h"

@@ -3,8 +3,8 @@
  * loader's own slots, and for batches made on the device from slots of samples as stored.
  *
  * Each case runs in its own process, because a race ends it under ThreadSanitizer. */
-#include "loader/batches.h"
 #include "loader/device/host.h"
+#include "loader/gpu/batches.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/check.h"
 #include "tests/unit/packed_set.h"

@@ -2,7 +2,7 @@
  * machine's memory. */
 #include "tests/unit/format_set.h"
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 #include <sys/stat.h>
 

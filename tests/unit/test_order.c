@@ -1,6 +1,6 @@
 /* The epoch order: golden values, bijection, uniformity, inverse, and how well block order
  * mixes. */
-#include "loader/order.h"
+#include "loader/sequence/order.h"
 #include "tests/unit/check.h"
 
 #include <stdlib.h>

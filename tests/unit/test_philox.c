@@ -1,5 +1,5 @@
 /* Philox4x32-10 against Random123's known answers, and the documented golden values. */
-#include "loader/philox.h"
+#include "loader/sequence/philox.h"
 #include "tests/unit/check.h"
 
 static void expect(ff_random found, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {

@@ -1,7 +1,7 @@
 /* The prediction of a step on N ranks, against cases counted by hand. */
 #include "tests/unit/check.h"
 
-#include "train/comm/predict.h"
+#include "train/predict/predict.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Ranks from launchers' variables, and SLURM's lists of nodes. */
 #include "tests/unit/check.h"
-#include "train/comm/node_list.h"
-#include "train/comm/ranks.h"
+#include "train/comm/job/node_list.h"
+#include "train/comm/job/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

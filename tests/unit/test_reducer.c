@@ -3,8 +3,8 @@
  * doubles. What ranks have in common when a run goes on: a communicator that fills. */
 #include "tests/unit/train_helpers.h"
 
-#include "train/average.h"
-#include "train/reducer.h"
+#include "train/net/average.h"
+#include "train/step/reducer.h"
 
 typedef struct wire {
     ff_comm base;

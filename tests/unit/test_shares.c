@@ -2,7 +2,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/dice.h"
 
-#include "train/shares.h"
+#include "train/comm/job/shares.h"
 
 enum { RANKS = 3 };
 

@@ -2,8 +2,8 @@
  * ties, NaN, unlabelled and wrong labels, over several batches. */
 #include "tests/unit/check.h"
 #include "tests/unit/dice.h"
-#include "train/plan.h"
-#include "train/tally.h"
+#include "train/evaluate/tally.h"
+#include "train/net/plan.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * each other, plans against plans. */
 #include "tests/unit/train_nets.h"
 
-#include "train/groups.h"
-#include "train/update.h"
+#include "train/net/groups.h"
+#include "train/step/update.h"
 
 static double mean_loss(net *n, const samples *s) {
     const ff_outcome result = run_plan(n->plan, &s->batch, true);

@@ -1,8 +1,8 @@
 /* Models as trainers see them: parameters, initial values, training, what is refused. */
 #include "tests/unit/train_helpers.h"
 
-#include "train/recipe_table.h"
-#include "train/step.h"
+#include "train/recipes/table.h"
+#include "train/step/step.h"
 
 static ff_model_options options_of(const char *name, int channels, int side, int batch) {
     return (ff_model_options){.name = name,

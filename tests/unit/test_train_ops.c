@@ -1,7 +1,7 @@
 /* Every entry of every compute table against the plain loops, on random odd shapes. */
 #include "tests/unit/norm_ranks_case.h"
 
-#include "train/optimizers/optimizers.h"
+#include "train/compute/optimizers/optimizers.h"
 
 typedef struct tables {
     ff_compute *right, *fast;

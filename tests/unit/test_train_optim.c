@@ -1,15 +1,15 @@
 /* SGD, Muon, groups of parameters, learning rates and whitening against closed forms. */
 #include "tests/unit/train_helpers.h"
 
-#include "train/average.h"
-#include "train/groups.h"
-#include "train/optimizers/muon.h"
-#include "train/optimizers/optimizers.h"
-#include "train/recipe_table.h"
-#include "train/schedule.h"
-#include "train/step.h"
-#include "train/update.h"
-#include "train/whitening.h"
+#include "train/compute/optimizers/muon.h"
+#include "train/compute/optimizers/optimizers.h"
+#include "train/net/average.h"
+#include "train/net/groups.h"
+#include "train/net/whitening.h"
+#include "train/recipes/schedule.h"
+#include "train/recipes/table.h"
+#include "train/step/step.h"
+#include "train/step/update.h"
 
 /* ---- SGD ---- */
 

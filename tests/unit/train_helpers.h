@@ -5,8 +5,8 @@
 #include "format/base/memory.h"
 #include "tests/unit/check.h"
 #include "tests/unit/dice.h"
-#include "train/compute.h"
-#include "train/plan.h"
+#include "train/compute/compute.h"
+#include "train/net/plan.h"
 
 #include <math.h>
 #include <stdbool.h>

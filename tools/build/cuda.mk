@@ -1,9 +1,9 @@
 # The CUDA module, build/libff_cuda.so: the only target that needs a CUDA toolkit.
 #
 # Its own sources are the kernels, what includes the headers of the CUDA runtime, cuDNN and cuBLAS,
-# and its one export. Everything else under loader/cuda and train/cuda is plain C, in the layers' archives.
-CUDA_KERNELS := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu))
-CUDA_SOURCES := loader/cuda/device_cuda.c loader/cuda/ranges.c train/cuda/exports.c $(sort $(wildcard train/cuda/cudnn/*.c))
+# and its one export. Everything else under loader/cuda and train/compute/cuda is plain C, in the layers' archives.
+CUDA_KERNELS := $(sort $(wildcard loader/cuda/*.cu train/compute/cuda/kernels/*.cu))
+CUDA_SOURCES := loader/cuda/device_cuda.c loader/cuda/ranges.c train/compute/cuda/exports.c $(sort $(wildcard train/compute/cuda/cudnn/*.c))
 CUDA_OBJECTS  = $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES))
 
 # A shared library under a sanitizer would need the sanitizer's own; those builds go without.

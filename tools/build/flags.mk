@@ -14,12 +14,12 @@ FLAGS_cuda   := $(if $(HAVE_CUDA),$(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUIL
 FLAGS_headers := -DFF_HEADERS=$(HEADERS_CHECKSUM)
 objects_of = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 OBJECTS_train  := $(call objects_of,$(shell find train -name '*.c') $(wildcard tests/programs/*_sim.c) tests/programs/gradient_range.c)
-OBJECTS_dnnl   := $(call objects_of,train/compute.c $(wildcard train/cpu/onednn*.c))
+OBJECTS_dnnl   := $(call objects_of,train/compute/cpu/cpu.c $(wildcard train/compute/cpu/onednn*.c))
 OBJECTS_python := $(PYTHON_OBJECTS)
 OBJECTS_mpi    := $(call objects_of,$(MPI_SOURCES))
 OBJECTS_tests  := $(call objects_of,$(UNIT_SOURCES) $(wildcard tests/cuda/unit/*.c))
 OBJECTS_cuda   := $(call objects_of,$(CUDA_SOURCES) loader/cuda/module.c loader/cuda/libraries.c tests/cuda/unit/test_nccl_library.c $(wildcard tests/cuda/*.c))
-OBJECTS_headers := $(call objects_of,loader/cuda/module.c train/cuda/exports.c train/comm/mpi.c train/comm/mpi_module.c)
+OBJECTS_headers := $(call objects_of,loader/cuda/module.c train/compute/cuda/exports.c train/comm/collective/mpi.c train/comm/collective/mpi_module.c)
 KINDS := train dnnl python mpi tests cuda headers
 $(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): ALL_CFLAGS += $$(FLAGS_$(kind)))$(eval $(OBJECTS_$(kind)): $(BUILD)/flags/$(kind)))
 

@@ -1,7 +1,8 @@
 # make install, make uninstall: programs, the modules where fftrain looks for it (../lib), manuals and
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
-DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png \
+DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffpack/PARTS.md tools/ffinspect/sheet.png \
+             train/TRAINING.md train/RUNS.md train/GPU.md train/comm/RANKS.md train/report/page/page.png \
              loader/python/README.md tests/exact/README.md
 RECIPES   := $(patsubst train/%,share/ffpack/%,$(wildcard train/recipes/*.txt))
 LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))

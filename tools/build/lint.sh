@@ -1,5 +1,5 @@
 #!/bin/bash
-# make lint: formatting, layers, headers compiled alone, cppcheck, functions that no program uses, planted
+# make lint: formatting, rooms, headers compiled alone, cppcheck, functions that no program uses, planted
 # faults that no longer apply.
 # Prints each finding; exits 1 where there was one.
 set -u
@@ -18,29 +18,8 @@ for file in "${sources[@]}"; do
     "$format" --dry-run --Werror "$file" >/dev/null 2>&1 || finding "$file: not formatted; clang-format -i $file"
 done
 
-# 2. Layers: the line of an include shows its layer, and lower ones never include higher ones.
-#    format/base 0, format 1, loader 2, train 3, tools 3; tools never include train, nor train tools.
-layer_of() {
-    case "$1" in
-        format/base/*) echo 0 ;; format/*) echo 1 ;; loader/*) echo 2 ;; train/* | tools/*) echo 3 ;; *) echo 9 ;;
-    esac
-}
-while IFS=: read -r file line text; do
-    case "$file" in tests/*) continue ;; esac
-    included=$(printf '%s' "$text" | sed -n 's/.*#include *"\([^"]*\)".*/\1/p')
-    [ -n "$included" ] || continue
-    from=$(layer_of "$file") to=$(layer_of "$included")
-    [ -e "$included" ] || finding "$file:$line: \"$included\" is not a path from the top"
-    [ "$to" -le "$from" ] || finding "$file:$line: layer $from includes \"$included\" of layer $to"
-    if [ "$from" = 3 ] && [ "$to" = 3 ]; then
-        top=${file%%/*}; other=${included%%/*}
-        [ "$top" = "$other" ] || finding "$file:$line: $top includes $other"
-        if [ "$top" = tools ]; then
-            a=${file#tools/}; b=${included#tools/}
-            [ "${a%%/*}" = "${b%%/*}" ] || finding "$file:$line: one tool includes another's \"$included\""
-        fi
-    fi
-done < <(grep -nE '^ *# *include *"' "${sources[@]}")
+# 2. Rooms and floors, by one table (tools/build/rooms.txt).
+while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tools/build/rooms.py 2>&1)
 
 # 3. Every header compiles alone, and has a guard.
 python=$("${PYTHON:-/usr/bin/python3}" -c 'import os, sysconfig; at = sysconfig.get_path("include"); print(at if os.path.exists(at + "/Python.h") else "")')

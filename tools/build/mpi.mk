@@ -1,10 +1,10 @@
 # The MPI module, build/libff_mpi.so: the only target that is linked with an MPI library.
-MPI_SOURCES := train/comm/mpi_module.c
+MPI_SOURCES := train/comm/collective/mpi_module.c
 # A shared library under a sanitizer would need the sanitizer's own; those builds go without.
 ifneq ($(SANITIZE),)
 HAVE_MPI :=
 endif
 MPI_MODULE := $(if $(HAVE_MPI),$(BUILD)/libff_mpi.so)
 
-$(BUILD)/libff_mpi.so: $(BUILD)/obj/train/comm/mpi_module.o $(BUILD)/libff_train.a $(BUILD)/libff_format.a
+$(BUILD)/libff_mpi.so: $(BUILD)/obj/train/comm/collective/mpi_module.o $(BUILD)/libff_train.a $(BUILD)/libff_format.a
 	$(CC) -shared $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,-soname,libff_mpi.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(FLAGS_MPI)

@@ -4,7 +4,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
 #include "format/base/thread.h"
-#include "loader/order.h"
+#include "loader/sequence/order.h"
 #include "tools/ffinspect/first_failure.h"
 
 #include <inttypes.h>

@@ -1,4 +1,12 @@
-/* ffinspect's command line as a struct. */
+/* Room tools/ffinspect, floor 7: shows and proves what a packed set holds.
+ *
+ * run.c dispatches to one view a file: text.c and json.c print facts.c, stats.c and spread.c
+ * compute over the samples, sheet.c and grid.c draw them, keys.c and find.c look one up, verify.c
+ * checks everything, bench.c times reading. history.c and summary.c show how the set was made.
+ *
+ * May include format, loader/draw, loader/sequence.
+ *
+ * ffinspect's command line as a struct. */
 #ifndef FF_FFINSPECT_INSPECT_H
 #define FF_FFINSPECT_INSPECT_H
 

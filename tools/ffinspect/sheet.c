@@ -4,7 +4,7 @@
 #include "format/base/readable.h"
 #include "format/base/say.h"
 #include "format/set.h"
-#include "loader/order.h"
+#include "loader/sequence/order.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/spread.h"
 #include "tools/ffinspect/text.h"

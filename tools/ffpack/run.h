@@ -1,4 +1,14 @@
-/* Shared by packing and appending: opens, lists and plans a source, and packs its splits. Private
+/* Room tools/ffpack, floor 7: the packer: from any dataset to shards.
+ *
+ * command.c and options.c read the command line. source/ lists a dataset's items, a kind of
+ * dataset a folder; decode/ and image/ turn an item into pixels, and sample.c into a tensor.
+ * pipeline.c shares the work among threads, pack_split.c takes it in order and writes. append.c,
+ * merge.c, repair.c and copy/ change sets that exist; check.c and report.c say what was done. This
+ * header is what packing and appending share.
+ *
+ * May include format, loader/sequence.
+ *
+ * Shared by packing and appending: opens, lists and plans a source, and packs its splits. Private
  * to ffpack's commands. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_RUN_H
 #define FF_FFPACK_RUN_H

@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_SHUFFLE_H
 #define FF_FFPACK_SHUFFLE_H
 
-#include "loader/order.h"
+#include "loader/sequence/order.h"
 
 /* ff_permutation_at returns the item at a position. The permutation differs from every epoch's of
  * the same seed. */

@@ -3,7 +3,7 @@
 #include "format/base/file.h"
 #include "format/base/path.h"
 #include "train/checkpoint/weights.h"
-#include "train/store.h"
+#include "train/net/store.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "format/checksum.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/weights.h"
-#include "train/store.h"
+#include "train/net/store.h"
 
 #include <errno.h>
 #include <stdio.h>

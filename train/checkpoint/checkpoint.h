@@ -1,4 +1,15 @@
-/* A checkpoint: a folder from which a run goes on to the same bits, and whose weights PyTorch
+/* Room train/checkpoint, floor 9: what a run leaves on the disk: weights, state, and the folder
+ * around them.
+ *
+ * capture.c copies a model's values, this header writes and reads them as a checkpoint with
+ * state.h, the run's place. run_folder.c holds the folder of a run. keeper.c writes from a thread
+ * and removes old checkpoints, by the rules of keeping.c, every.c and patience.c. weights.c loads
+ * weights of any origin into a model: safetensors or torch/ (tensors.c), under other names
+ * (naming.c). onnx.c exports a model; protobuf.c writes the encoding.
+ *
+ * May include format, loader/device, train/compute, train/net.
+ *
+ * A checkpoint: a folder from which a run goes on to the same bits, and whose weights PyTorch
  * reads.
  *
  *   model.safetensors   every parameter and buffer by torchvision's name, in the order of torch's
@@ -16,7 +27,7 @@
 #include "format/safetensors.h"
 #include "format/trained.h"
 #include "train/checkpoint/state.h"
-#include "train/model.h"
+#include "train/net/model.h"
 
 #define FF_CHECKPOINT_STATE_FILE "state.safetensors"
 

@@ -7,7 +7,7 @@
 #define FF_TRAIN_NAMING_H
 
 #include "train/checkpoint/tensors.h"
-#include "train/model.h"
+#include "train/net/model.h"
 
 enum { FF_NAMING_BYTES = 256 };
 

@@ -2,8 +2,8 @@
 
 #include "format/base/file.h"
 #include "format/base/options.h"
-#include "train/plan.h"
-#include "train/protobuf.h"
+#include "train/checkpoint/protobuf.h"
+#include "train/net/plan.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #define FF_TRAIN_ONNX_H
 
 #include "format/safetensors.h"
-#include "train/model.h"
+#include "train/net/model.h"
 
 /* Appends the whole file. `facts`: its metadata_props, among them how this program evaluates: after
  * `transforms` the short side becomes `resize`, the centre `crop`, height x width, is cut out

@@ -4,7 +4,7 @@
 #define FF_TRAIN_RUN_STATE_H
 
 #include "format/base/memory.h"
-#include "train/control.h"
+#include "train/compute/control.h"
 
 /* Sums over the steps of the epoch so far. */
 typedef struct ff_epoch_sums {

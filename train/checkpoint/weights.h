@@ -13,7 +13,7 @@
 
 #include "format/trained.h"
 #include "train/checkpoint/tensors.h"
-#include "train/model.h"
+#include "train/net/model.h"
 
 /* Keys of a file's metadata, beside FF_WEIGHTS_METADATA. Numbers of the channels with blanks
  * between, "0.485 0.456 0.406". */

@@ -6,7 +6,7 @@
 #include "train/commands/command.h"
 #include "train/debug/hash_log.h"
 #include "train/debug/option_changes.h"
-#include "train/report_page/run_log.h"
+#include "train/report/page/run_log.h"
 
 #include <inttypes.h>
 #include <limits.h>

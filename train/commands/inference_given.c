@@ -100,6 +100,10 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &own->precision, NULL, 0, 0,
          "Of activations and weights on a GPU; default: that of the training, f32 where the file "
          "does not say it; the CPU has f32 only."},
+        {"tune", 0, FF_OPTION_REAL, "SECONDS", &own->tune_seconds, NULL, 0, 86400,
+         "Limit for timing a GPU's engines, without compiling, which may take three times as long; "
+         "default 0: take those of the plan cache, else what cuDNN names first and need not "
+         "compile. Timing pays from some 100,000 images on."},
         {"threads", 'j', FF_OPTION_INTEGER, "N", &own->threads, NULL, 0, 1024,
          "Compute threads; default 0: as many as there are CPUs."},
         {predicts ? "top" : "json", 0, predicts ? FF_OPTION_INTEGER : FF_OPTION_FLAG,

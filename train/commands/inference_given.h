@@ -7,7 +7,7 @@
 
 #include "format/base/options.h"
 #include "train/commands/images.h"
-#include "train/inference.h"
+#include "train/evaluate/inference.h"
 
 /* The options of both commands. */
 typedef struct ff_inference_given {

@@ -5,11 +5,11 @@
 #include "format/base/say.h"
 #include "format/base/thread.h"
 #include "loader/device/host.h"
-#include "train/comm/launch.h"
-#include "train/comm/predict.h"
+#include "train/comm/job/launch.h"
+#include "train/comm/job/replicas.h"
 #include "train/commands/command.h"
-#include "train/machine.h"
-#include "train/replicas.h"
+#include "train/machine/machine.h"
+#include "train/predict/predict.h"
 
 #include <stdlib.h>
 #include <string.h>

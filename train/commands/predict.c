@@ -5,7 +5,7 @@
 #include "train/commands/inference_given.h"
 #include "train/commands/prediction_lines.h"
 #include "train/commands/run_given.h"
-#include "train/plan.h"
+#include "train/net/plan.h"
 
 #include <stdlib.h>
 

@@ -4,16 +4,16 @@
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "train/average.h"
 #include "train/checkpoint/keeper.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
 #include "train/debug/hash_log.h"
 #include "train/debug/option_changes.h"
-#include "train/origin.h"
-#include "train/sheets.h"
-#include "train/whitening.h"
+#include "train/net/average.h"
+#include "train/net/whitening.h"
+#include "train/report/sheets.h"
+#include "train/trainer/origin.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 
 #include "format/base/path.h"
 #include "format/base/say.h"
-#include "train/report_page/page.h"
-#include "train/report_page/runs_page.h"
+#include "train/report/page/page.h"
+#include "train/report/page/runs_page.h"
 
 #include <stdlib.h>
 #include <string.h>

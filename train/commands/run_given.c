@@ -3,7 +3,7 @@
 #include "format/base/path.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/settings.h"
-#include "train/splits.h"
+#include "train/sets/splits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "format/base/path.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
-#include "train/report_page/runs_table.h"
+#include "train/report/page/runs_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #include "train/commands/settings.h"
 
-#include "train/comm/predict.h"
+#include "train/commands/habits.h"
 #include "train/debug/hashes.h"
-#include "train/events/step_points.h"
-#include "train/habits.h"
+#include "train/predict/predict.h"
+#include "train/report/events/step_points.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +155,7 @@ ff_status ff_settings_use(ff_settings *out,
          "When samples are checked against their checksums; default first, once per sample."},
         {"workers", 0, FF_OPTION_INTEGER, "N", &trainer->workers, NULL, 0, 256,
          "Threads that fill batches ahead; 0 fills them between steps; default 1, plus 1 per 8 "
-         "--threads."},
+         "--threads; on a GPU as many as --threads, 8 at most."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
         {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &trainer->recipe, NULL, 0, 0,

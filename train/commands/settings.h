@@ -3,7 +3,7 @@
 #define FF_TRAIN_SETTINGS_H
 
 #include "format/base/options.h"
-#include "train/session.h"
+#include "train/run/session.h"
 
 typedef struct ff_settings {
     bool finds; /* of fftrain lr-find, which has some options more; kept by the caller */
@@ -45,7 +45,7 @@ FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const 
 FF_MUST_USE ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later,
                                            ff_error *error);
 
-/* The same for a row of recipe_table.h that --recipe names: it has numbers for SGD. */
+/* The same for a row of recipes/table.h that --recipe names: it has numbers for SGD. */
 void ff_settings_leave_row(ff_settings *settings, const ff_recipe *row);
 
 /* The sentence about what was left out, and what the trainer has in its place; nothing where

@@ -3,12 +3,12 @@
 #include "format/base/interrupt.h"
 #include "format/base/read.h"
 #include "format/checksum.h"
-#include "train/balance.h"
-#include "train/comm/launch.h"
-#include "train/origin.h"
-#include "train/replicas.h"
-#include "train/run.h"
-#include "train/shares.h"
+#include "train/comm/job/launch.h"
+#include "train/comm/job/replicas.h"
+#include "train/comm/job/shares.h"
+#include "train/predict/balance.h"
+#include "train/run/run.h"
+#include "train/trainer/origin.h"
 
 #include <inttypes.h>
 #include <signal.h>

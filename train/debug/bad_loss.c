@@ -4,7 +4,7 @@
 #include "format/base/readable.h"
 #include "format/base/say.h"
 #include "train/debug/probe.h"
-#include "train/run_step.h"
+#include "train/trainer/run_step.h"
 
 #include <inttypes.h>
 #include <math.h>

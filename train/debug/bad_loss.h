@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_DEBUG_BAD_LOSS_H
 #define FF_TRAIN_DEBUG_BAD_LOSS_H
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* Whether the run cannot go on after a step: its loss is not finite; or its gradients are not,
  * where no loss scale is to blame: none is used, or the one that moves is below any use. */

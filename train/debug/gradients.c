@@ -3,7 +3,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
 #include "format/base/say.h"
-#include "train/plan.h"
+#include "train/net/plan.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,9 +7,9 @@
 #include "format/checksum.h"
 #include "train/debug/hash_log.h"
 
-#include "train/ops/ops.h"
-#include "train/origin.h"
-#include "train/run_step.h"
+#include "train/net/ops/ops.h"
+#include "train/trainer/origin.h"
+#include "train/trainer/run_step.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -277,19 +277,9 @@ static ff_status begin(ff_hashes *hashes, uint64_t steps, ff_error *error) {
     return write_step(hashes, steps, NULL, error);
 }
 
-uint64_t ff_hashes_bytes(const ff_model *model) {
-    uint64_t most = 0;
-    for (int i = 0; i < ff_model_parameter_count(model); i++) {
-        const ff_parameter *p = ff_model_parameter(model, i);
-        const uint64_t bytes = p->count * ff_dtype_bytes(p->dtype);
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
 static ff_status allocate(ff_hashes *hashes, ff_error *error) {
     const ff_plan *plan = plan_of(hashes);
-    FF_TRY(make_room(hashes, ff_hashes_bytes(hashes->trainer->model), error));
+    FF_TRY(make_room(hashes, ff_model_largest_bytes(hashes->trainer->model), error));
     FF_TRY(ff_alloc(&hashes->gradients, (uint64_t)plan->graph->parameter_count, sizeof(uint64_t),
                     "hashes", error));
     return ff_alloc(&hashes->outputs, (uint64_t)plan->op_count, sizeof(uint64_t), "hashes", error);

@@ -20,7 +20,7 @@
 #define FF_TRAIN_DEBUG_HASHES_H
 
 #include "train/debug/probe.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 typedef struct ff_hashes ff_hashes;
 
@@ -37,8 +37,6 @@ FF_MUST_USE ff_status ff_hashes_open(ff_hashes **hashes, const char *path,
                                      const ff_trainer *trainer, int64_t every, uint64_t steps,
                                      bool whole, ff_error *error);
 void ff_hashes_close(ff_hashes **hashes); /* NULL is accepted */
-/* The room for the model's largest parameter, which the hashes allocate. */
-uint64_t ff_hashes_bytes(const ff_model *model);
 
 /* Whether there is to be a line after that many steps. NULL: never. */
 bool ff_hashes_due(const ff_hashes *hashes, uint64_t steps);

@@ -2,7 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
-#include "train/run_step.h"
+#include "train/trainer/run_step.h"
 
 #include <assert.h>
 #include <math.h>

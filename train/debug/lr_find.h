@@ -4,8 +4,8 @@
 #define FF_TRAIN_DEBUG_LR_FIND_H
 
 #include "loader/draw/canvas.h"
-#include "train/json_log.h"
-#include "train/trainer.h"
+#include "train/report/json_log.h"
+#include "train/trainer/trainer.h"
 
 #include <stdio.h>
 

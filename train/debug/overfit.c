@@ -4,7 +4,7 @@
 #include "format/base/memory.h"
 #include "format/base/say.h"
 #include "train/checkpoint/state.h"
-#include "train/plan.h"
+#include "train/net/plan.h"
 
 #include <inttypes.h>
 #include <math.h>

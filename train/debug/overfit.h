@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_DEBUG_OVERFIT_H
 #define FF_TRAIN_DEBUG_OVERFIT_H
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 #include "train/debug/probe.h"
 
 #include "format/base/memory.h"
-#include "train/ops/ops.h"
+#include "train/net/ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

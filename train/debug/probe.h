@@ -1,4 +1,14 @@
-/* Looks at everything that a training step computes, operation by operation: the images, each
+/* Room train/debug, floor 14: why a run computes what it computes.
+ *
+ * This header lets a visitor see every operation of a step. On it stand: gradients.c, which
+ * compares the backward pass with differences; bad_loss.c, which finds the first NaN; hashes.c,
+ * which writes what two runs are compared by (hash_log.c reads it, option_changes.c says where
+ * options changed); replay.c, which makes one step of an old run again. overfit.c and lr_find.c
+ * are short trainings with a question.
+ *
+ * May include format, loader/draw, train/checkpoint, train/net, train/report, train/trainer.
+ *
+ * Looks at everything that a training step computes, operation by operation: the images, each
  * output, and in the backward pass the gradient of each output and of each parameter. Activations
  * share memory by lifetime, so each is seen right after its operation, when the device has waited.
  *
@@ -10,7 +20,7 @@
 #ifndef FF_TRAIN_DEBUG_PROBE_H
 #define FF_TRAIN_DEBUG_PROBE_H
 
-#include "train/plan.h"
+#include "train/net/plan.h"
 
 enum { FF_PROBE_NAME = 512 };
 

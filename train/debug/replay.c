@@ -8,8 +8,8 @@
 #include "train/debug/hash_log.h"
 #include "train/debug/hashes.h"
 #include "train/debug/probe.h"
-#include "train/ops/ops.h"
-#include "train/run_step.h"
+#include "train/net/ops/ops.h"
+#include "train/trainer/run_step.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_DEBUG_REPLAY_H
 #define FF_TRAIN_DEBUG_REPLAY_H
 
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,13 @@
-/* ffload._ffload: libffload for Python, through Python's stable ABI as of 3.9. Private to
+/* Room loader/python, floor 8: the Python package ffload.
+ *
+ * ffload/ is the package that users import: datasets, loaders, packing, arrays. extension/ is its
+ * module in C, written against libffload's public header alone: an object for a dataset, a loader
+ * and a tensor, which goes to NumPy, PyTorch and JAX through DLPack. examples/ are scripts that
+ * tests run.
+ *
+ * May include loader/python.
+ *
+ * ffload._ffload: libffload for Python, through Python's stable ABI as of 3.9. Private to
  * loader/python/extension/; users see the package ffload, which is made of it.
  *
  * Thread rule. Python's lock (the GIL) is held wherever Python's objects are used, and released

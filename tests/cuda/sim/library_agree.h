@@ -1,11 +1,11 @@
-/* A library (train/cuda/library.h) on a device against the plain loops on the host: random specs of
- * odd shapes, random numbers, outputs filled with NaN before, guard bands around every tensor. Run
- * by tests/gpu on a GPU, and by the unit tests on the asynchronous host device. */
+/* A library (train/compute/cuda/library.h) on a device against the plain loops on the host: random
+ * specs of odd shapes, random numbers, outputs filled with NaN before, guard bands around every
+ * tensor. Run by tests/gpu on a GPU, and by the unit tests on the asynchronous host device. */
 #ifndef FF_TESTS_LIBRARY_AGREE_H
 #define FF_TESTS_LIBRARY_AGREE_H
 
 #include "loader/device/device.h"
-#include "train/cuda/library.h"
+#include "train/compute/cuda/library.h"
 
 typedef struct ff_agreement {
     ff_device *device;

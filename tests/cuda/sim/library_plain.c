@@ -4,6 +4,7 @@
 #include "loader/device/host.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -342,6 +343,9 @@ static ff_status open_table(ff_library **library, const ff_library_options *opti
     l->planned_context = options->planned_context;
     l->times = options->device && options->timing_seconds > 0;
     l->tuning = options->tuning;
+    if (getenv("FF_SIM_ENGINES"))
+        fprintf(stderr, "engines: timed for %g s, %s\n", options->timing_seconds,
+                options->compile_nothing ? "none compiled" : "compiled");
     *library = &l->base;
     return FF_OK;
 }

@@ -1,12 +1,12 @@
-/* The library table (train/cuda/library.h) by plain loops, run in stream order on the host: it
- * tests the whole GPU step without a GPU, and cuDNN is compared with it on one. Sums are double,
+/* The library table (train/compute/cuda/library.h) by plain loops, run in stream order on the host:
+ * it tests the whole GPU step without a GPU, and cuDNN is compared with it on one. Sums are double,
  * rounded once to the storage type. Where it may time engines, it returns made-up times: fused
  * graphs take as long as their convolutions, numbers of channels that are not multiples of 8 take
  * longer. */
 #ifndef FF_TESTS_LIBRARY_PLAIN_H
 #define FF_TESTS_LIBRARY_PLAIN_H
 
-#include "train/cuda/library.h"
+#include "train/compute/cuda/library.h"
 
 /* With every fused graph. */
 extern const ff_library_table ff_library_plain;

@@ -7,11 +7,11 @@
 
 #include "tests/unit/train_nets.h"
 
-#include "train/cuda/compute.h"
+#include "train/compute/cuda/compute.h"
 
 #ifdef FF_TESTS_ON_CARD
 #include "loader/cuda/module.h"
-#include "train/cuda/exports.h"
+#include "train/compute/cuda/exports.h"
 enum { ON_CARD = 1 };
 #else
 #include "loader/device/host.h"

@@ -7,7 +7,7 @@
 #include "loader/device/device.h"
 #include "tests/unit/check.h"
 #include "tests/unit/dice.h"
-#include "train/cuda/kernels/kernels.h"
+#include "train/compute/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <stdbool.h>

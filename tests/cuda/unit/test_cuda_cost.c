@@ -1,4 +1,4 @@
-/* The counted cost of a step (train/cost.h): nodes against recordings of the same step on the
+/* The counted cost of a step (train/cost/cost.h): nodes against recordings of the same step on the
  * simulated GPU, row by row; bytes and operations against numbers computed by hand; times against
  * the formula and GPUs' data sheets. */
 #include "tests/unit/cost_nets.h"
@@ -6,10 +6,10 @@
 #include "loader/cuda/kernels.h"
 #include "loader/device/host_stream.h"
 #include "tests/unit/format_set.h"
-#include "train/feed.h"
-#include "train/groups.h"
-#include "train/models/models.h"
-#include "train/planned_device.h"
+#include "train/machine/planned_device.h"
+#include "train/net/groups.h"
+#include "train/net/models/models.h"
+#include "train/step/feed.h"
 
 /* ---- nodes ---- */
 

@@ -2,7 +2,7 @@
  * smoothed labels, weights, samples without a label, bad labels; the record in the ring. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-#include "train/compute.h"
+#include "train/compute/compute.h"
 
 typedef struct batch {
     ff_loss loss;

@@ -4,7 +4,7 @@
 
 #include "format/base/thread.h"
 #include "format/dtype.h"
-#include "train/cuda/nccl.h"
+#include "train/comm/collective/nccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #ifdef FF_TESTS_ON_CARD
 #include "loader/cuda/module.h"
-#include "train/cuda/exports.h"
+#include "train/compute/cuda/exports.h"
 enum { RANKS = 1 };
 static const ff_cuda_table *card;
 static ff_status device_open(ff_device **device, int rank, ff_error *error) {

@@ -2,7 +2,7 @@
  * streams; or a GPU's) against the plain loops: loss, every gradient, running statistics. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
-#include "train/ops/ops.h"
+#include "train/net/ops/ops.h"
 
 static bool untimed; /* the plain library may not time anything */
 

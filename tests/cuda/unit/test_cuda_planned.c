@@ -3,7 +3,7 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "loader/device/absent.h"
-#include "train/planned_device.h"
+#include "train/machine/planned_device.h"
 
 static const char description[] =
     "{\"deviceName\": \"A Card\", \"totalGlobalMem\": 1000000000, \"multiProcessorCount\": 3}";

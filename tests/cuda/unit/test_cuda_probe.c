@@ -3,7 +3,7 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "train/debug/probe.h"
-#include "train/ops/ops.h"
+#include "train/net/ops/ops.h"
 
 enum { MOST = 64 };
 

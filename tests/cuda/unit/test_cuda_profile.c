@@ -1,8 +1,8 @@
-/* Times of a step's rows (train/profile.h), over the simulated GPU's asynchronous streams. */
+/* Times of a step's rows (train/cost/profile.h), over the simulated GPU's asynchronous streams. */
 #include "tests/unit/cost_nets.h"
 
-#include "train/profile.h"
-#include "train/step.h"
+#include "train/cost/profile.h"
+#include "train/step/step.h"
 
 static void *device_copy(ff_compute *compute, const void *from, size_t bytes) {
     void *to;

@@ -4,9 +4,9 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
-#include "train/comm/channel.h"
-#include "train/cuda/nccl.h"
-#include "train/step.h"
+#include "train/comm/collective/nccl.h"
+#include "train/comm/job/channel.h"
+#include "train/step/step.h"
 
 #include <stdatomic.h>
 #include <time.h>

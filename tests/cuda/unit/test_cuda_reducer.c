@@ -4,7 +4,7 @@
  * communicator that doubles. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
-#include "train/reducer.h"
+#include "train/step/reducer.h"
 
 #include <stdatomic.h>
 #include <time.h>

@@ -3,9 +3,9 @@
  * and on the CPU where that makes sense. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
-#include "train/ops/ops.h"
-#include "train/step.h"
-#include "train/update.h"
+#include "train/net/ops/ops.h"
+#include "train/step/step.h"
+#include "train/step/update.h"
 
 enum { SIDE = 8, BATCH = 6, CHANNELS = 3, STEPS = 9, SETTLED = 4 };
 

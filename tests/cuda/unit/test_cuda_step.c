@@ -4,8 +4,8 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
-#include "train/average.h"
-#include "train/step.h"
+#include "train/net/average.h"
+#include "train/step/step.h"
 
 /* Under a sanitizer the small net alone: the larger ones launch kernels that have tests of their
  * own there. */

@@ -3,8 +3,8 @@
  * Muon's parts. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-#include "train/optimizers/muon.h"
-#include "train/optimizers/optimizers.h"
+#include "train/compute/optimizers/muon.h"
+#include "train/compute/optimizers/optimizers.h"
 
 enum { SEGMENTS = 5, GROUPS = 3, RATES = 4 };
 

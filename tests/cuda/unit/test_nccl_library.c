@@ -3,7 +3,7 @@
 #include "tests/unit/check.h"
 
 #include "loader/cuda/libraries.h"
-#include "train/cuda/nccl_library.h"
+#include "train/comm/collective/nccl_library.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "format/checksum.h"
 #include "tests/unit/check.h"
-#include "train/cuda/plan_cache.h"
+#include "train/compute/cuda/plan_cache.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
-/* The planner (train/cuda/planner.h) with the test's own engines in place of cuDNN's, on the host
- * device's streams: with a "GPU", whose handle is not NULL, and without one. The clock is the
- * test's own too: compiling and running move it by what the test says, and nothing else does. */
+/* The planner (train/compute/cuda/planner.h) with the test's own engines in place of cuDNN's, on
+ * the host device's streams: with a "GPU", whose handle is not NULL, and without one. The clock is
+ * the test's own too: compiling and running move it by what the test says, and nothing else does.
+ */
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device/host.h"
-#include "train/cuda/cudnn/run.h"
-#include "train/cuda/planner.h"
+#include "train/compute/cuda/cudnn/run.h"
+#include "train/compute/cuda/planner.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device/host.h"
-#include "train/cuda/engine_timer.h"
-#include "train/cuda/timed_choice.h"
+#include "train/compute/cuda/engine_timer.h"
+#include "train/compute/cuda/timed_choice.h"
 
 #include <stdatomic.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 #include "format/base/read.h"
 #include "format/layout.h"
 #include "format/set.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/divide.h"
 #include "tools/ffpack/source/input.h"

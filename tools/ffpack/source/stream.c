@@ -3,7 +3,7 @@
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/read.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>

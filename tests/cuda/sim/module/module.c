@@ -2,10 +2,10 @@
  * module: a program linked with this before the archives runs on simulated GPUs. FF_SIM_CARDS is
  * their number, of which CUDA_VISIBLE_DEVICES selects some, by numbers. FF_SIM_NO_CAPTURE refuses
  * recordings; FF_SIM_GRAPHS prints at exit how many were launched, FF_SIM_RANGES how many ranges
- * were pushed and popped; FF_SIM_NOTES is the note of the module's libraries. Of each card, in a
- * list whose last number is also that of further ones: FF_SIM_DELAY_NS makes its streams sometimes
- * wait that long; FF_SIM_MEMORY is its memory in KiB, and makes it print at exit how often memory
- * was allocated, and the most at a time.
+ * were pushed and popped; FF_SIM_ENGINES prints how engines may be chosen; FF_SIM_NOTES is the note
+ * of the module's libraries. Of each card, in a list whose last number is also that of further
+ * ones: FF_SIM_DELAY_NS makes its streams sometimes wait that long; FF_SIM_MEMORY is its memory in
+ * KiB, and makes it print at exit how often memory was allocated, and the most at a time.
  */
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
@@ -13,8 +13,8 @@
 #include "loader/device/host.h"
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/cuda/sim/library_plain.h"
-#include "train/cuda/compute.h"
-#include "train/cuda/exports.h"
+#include "train/compute/cuda/compute.h"
+#include "train/compute/cuda/exports.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -13,7 +13,7 @@
 #include "format/base/thread.h"
 #include "format/dtype.h"
 #include "loader/device/host.h"
-#include "train/cuda/nccl_library.h"
+#include "train/comm/collective/nccl_library.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

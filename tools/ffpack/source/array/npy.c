@@ -4,7 +4,7 @@
  * x_train.npy), or called after it (X_labels.npy); else it has none. */
 #include "tools/ffpack/source/array/npy.h"
 #include "format/base/path.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/array/npy_header.h"
 #include "tools/ffpack/source/input.h"
 

@@ -4,7 +4,7 @@
  * space. */
 #include "format/base/file.h"
 #include "format/base/read.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/array/npy.h"
 #include "tools/ffpack/source/array/npy_header.h"
 

@@ -4,7 +4,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/text.h"
 
 #include <dirent.h>

@@ -8,7 +8,7 @@
  * the folder ILSVRC2012_devkit_t12, imagenet_2012_validation_synset_labels.txt, or
  * LOC_val_solution.csv. */
 #include "format/base/path.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/imagenet/labels.h"
 #include "tools/ffpack/source/sorter.h"
 #include "tools/ffpack/source/tree/tree.h"

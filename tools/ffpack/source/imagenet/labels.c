@@ -2,7 +2,7 @@
 
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/imagenet/matlab.h"
 #include "tools/ffpack/source/text.h"
 

@@ -12,7 +12,7 @@
  * labels is refused. The list is read twice, or three times where labels are names, so memory does
  * not grow with it. */
 #include "format/base/path.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/list/fields.h"
 #include "tools/ffpack/source/list/repeats.h"
 #include "tools/ffpack/source/text.h"

@@ -1,6 +1,6 @@
 /* Image folders inside an archive (tar, zip; plain, gzip, bzip2, xz, zstd), read in memory: nothing
  * is unpacked to disk, and the result is that of the unpacked folder. */
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/tree/tree.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
  * elsewhere), samples without an image. Other members (captions, arrays) are counted as left out. A
  * leading "./" of members' names is not part of the key. */
 #include "format/base/read.h"
-#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/class_set.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/webdataset/sample.h"

@@ -1,0 +1,69 @@
+/* The kernels' jobs for the batches of a placement and one size, and their device memory: created
+ * once, then every batch is the same three launches. Private to loader/. */
+#ifndef FF_LOADER_BATCH_JOBS_H
+#define FF_LOADER_BATCH_JOBS_H
+
+#include "loader/cuda/kernels.h"
+#include "loader/gpu/batch_augment.h"
+#include "loader/gpu/batches.h"
+#include "loader/gpu/resident.h"
+#include "loader/host/settings.h"
+
+typedef struct ff_batch_jobs {
+    ff_device *device;
+    const ff_loader_kernels *kernels;
+    void *memory; /* device: batch | black | table | sample_of_place */
+    uint64_t memory_bytes;
+    ff_cuda_next next;
+    ff_cuda_params params;
+    ff_cuda_move move;
+    bool augments; /* launches augment instead of move */
+    ff_batch_augment augment;
+} ff_batch_jobs;
+
+/* Why the kernels cannot make these batches from samples as stored, as a clause for a message; NULL
+ * = they can. */
+const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
+                                 const ff_loader_kernels *kernels);
+
+/* What the jobs of all sizes have in common. The source is `resident` or, if `loader` is not NULL,
+ * its slots, whose rows are already augmented unless they are raw. */
+typedef struct ff_batch_parts {
+    const ff_loader_kernels *kernels;
+    ff_device *device;
+    const ff_resident *resident;
+    ff_loader *loader;
+    const ff_batch_buffers *buffers;
+    uint32_t channels;    /* per pixel in `buffers` */
+    void *values;         /* device: ff_batch_values_bytes of the largest */
+    ff_cuda_batch *batch; /* device, which counts; NULL: the first jobs' own */
+} ff_batch_parts;
+
+FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
+                                           const ff_batch_parts *parts, ff_error *error);
+/* A zeroed one is accepted. */
+void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
+
+/* Enqueues the batch of the last enqueue, or of the last place, again. */
+FF_MUST_USE ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream,
+                                           ff_error *error);
+/* The next enqueue makes batch `number`. Waits for the device. */
+FF_MUST_USE ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number,
+                                         ff_error *error);
+
+/* Enqueues where batch `number` is; ff_batch_jobs_repeat then makes it. */
+FF_MUST_USE ff_status ff_batch_jobs_place(const ff_batch_jobs *jobs, uint64_t number,
+                                          ff_stream *stream, ff_error *error);
+
+FF_MUST_USE ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream,
+                                            ff_error *error);
+
+/* As ff_batches_give. */
+FF_MUST_USE ff_status ff_batch_jobs_give(const ff_batch_jobs *jobs, const ff_batch_output *output,
+                                         size_t count, ff_stream *stream, ff_error *error);
+
+/* FF_FAILED where a launcher returned an error; `what` the kernel does, for the message. */
+FF_MUST_USE ff_status ff_batch_jobs_launched(const ff_device *device, int code, const char *what,
+                                             ff_error *error);
+
+#endif

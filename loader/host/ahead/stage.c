@@ -1,0 +1,219 @@
+#include "loader/host/ahead/stage.h"
+
+#include <stdlib.h>
+
+/* Neighbours at most so far from each other are read together: reading so much takes a disk less
+ * time than another request. */
+#define GAP_BYTES (16u << 10)
+/* The largest request, unless a single sample, frame or block is larger. From about 1 MiB on,
+ * larger sequential reads are no faster. */
+#define REQUEST_BYTES (UINT64_C(2) << 20)
+
+/* ---- the samples of the rows ---------------------------------------------------------------- */
+
+/* What a row has to share with the stage's first one. */
+typedef struct group {
+    uint64_t number;
+    uint32_t epoch;
+} group;
+
+static group group_of(const ff_ahead_plan *plan, const ff_sequence_batch *batch, uint32_t row) {
+    const ff_rows *rows = &plan->rows;
+    if (rows->settings->order.kind != FF_ORDER_BLOCK) return (group){0};
+    return (group){ff_order_group(&rows->order, batch->position + row), batch->epoch};
+}
+
+static int compare(const void *a, const void *b) {
+    const ff_extent *left = a, *right = b;
+    if (left->shard != right->shard) return left->shard < right->shard ? -1 : 1;
+    return (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+/* Adds a sample's extent; true where it is that of the sample before, a frame that both are in. */
+static bool add_sample(ff_ahead_plan *plan, uint64_t number) {
+    if (ff_reserve(&plan->extent, &plan->extent_capacity, plan->extent_count + 1,
+                   sizeof *plan->extent, "a plan", NULL) != FF_OK)
+        return false;
+    ff_extent *extent = &plan->extent[plan->extent_count];
+    if (ff_dataset_extent(plan->rows.settings->dataset, number, extent, NULL) != FF_OK ||
+        extent->bytes >= plan->limits.bytes ||
+        extent->bytes + extent->slots_bytes + 3 * FF_READ_BLOCK > plan->limits.bytes)
+        return false;
+    return plan->extent_count++ && !compare(extent - 1, extent);
+}
+
+/* The rows from stage->first on, padding among them. The last frame's samples stay together, where
+ * they follow each other. */
+static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
+    const ff_sequence *sequence = &plan->sequence;
+    const uint64_t limit = stage->first + plan->rows_now;
+    const uint64_t end = limit + plan->rows.settings->metadata->items_per_block; /* of a frame */
+    group first = {0};
+    plan->extent_count = 0;
+    stage->end = stage->first;
+    while (!atomic_load(plan->stop)) {
+        const uint64_t number = stage->end / sequence->rows;
+        if (number >= sequence->total_batches) return;
+        const ff_sequence_batch batch = ff_sequence_at(sequence, number);
+        ff_rows_begin(&plan->rows, &batch);
+        uint32_t row = (uint32_t)(stage->end % sequence->rows);
+        for (; row < sequence->rows; row++, stage->end++) {
+            const size_t count = plan->extent_count;
+            const bool sample = row < batch.count;
+            const group here = sample ? group_of(plan, &batch, row) : first;
+            if (!count) first = here;
+            if (here.number != first.number || here.epoch != first.epoch) return;
+            const bool same = sample && add_sample(plan, ff_rows_sample(&plan->rows, &batch, row));
+            if (stage->end < limit || (same && stage->end < end)) continue;
+            plan->extent_count = count;
+            return;
+        }
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* Each extent once, in the order of the disk. */
+static void sort(ff_ahead_plan *plan) {
+    size_t count = 0;
+    ff_extent *extent = plan->extent;
+    if (plan->extent_count) qsort(extent, plan->extent_count, sizeof *extent, compare);
+    for (size_t i = 0; i < plan->extent_count; i++)
+        if (!count || compare(&extent[count - 1], &extent[i]) != 0) extent[count++] = extent[i];
+    plan->extent_count = count;
+}
+
+static uint64_t request_limit(const ff_loader_settings *settings) {
+    const ff_metadata *metadata = settings->metadata;
+    const uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    const uint64_t block = settings->order.block * slot + FF_READ_BLOCK;
+    const bool larger = settings->order.kind == FF_ORDER_BLOCK && block > REQUEST_BYTES;
+    return larger ? block : REQUEST_BYTES;
+}
+
+static bool joins(const ff_request *request, const ff_extent *extent, uint64_t limit) {
+    const uint64_t end = request->offset + request->bytes;
+    return request->shard == extent->shard && extent->offset <= end + GAP_BYTES &&
+           extent->offset + extent->bytes <= request->offset + limit;
+}
+
+/* From the extents to requests and frames, and the memory they take. */
+static ff_status arrange(const ff_ahead_plan *plan, ff_ahead_stage *stage, ff_error *error) {
+    const bool packed = plan->rows.settings->metadata->compression == FF_COMPRESSION_ZSTD;
+    const uint64_t limit = request_limit(plan->rows.settings);
+    ff_request *last = NULL;
+    stage->request_count = stage->frame_count = 0;
+    for (size_t i = 0; i < plan->extent_count; i++) {
+        const ff_extent *extent = &plan->extent[i];
+        if (!last || !joins(last, extent, limit)) {
+            FF_TRY(ff_reserve(&stage->request, &stage->request_capacity, stage->request_count + 1,
+                              sizeof *stage->request, "requests", error));
+            last = &stage->request[stage->request_count++];
+            last->shard = extent->shard;
+            last->offset = extent->offset & ~(FF_READ_BLOCK - 1);
+            last->bytes = 0;
+        }
+        if (extent->offset + extent->bytes > last->offset + last->bytes)
+            last->bytes = extent->offset + extent->bytes - last->offset;
+        if (!packed) continue;
+        FF_TRY(ff_reserve(&stage->frame, &stage->frame_capacity, stage->frame_count + 1,
+                          sizeof *stage->frame, "frames", error));
+        stage->frame[stage->frame_count++].extent = *extent;
+    }
+    uint64_t at = 0;
+    for (size_t i = 0; i < stage->request_count; i++)
+        at += ff_align_u64(stage->request[i].bytes, FF_READ_BLOCK);
+    for (size_t i = 0; i < stage->frame_count; i++) {
+        stage->frame[i].place = at;
+        at += ff_align_u64(stage->frame[i].extent.slots_bytes, 64);
+    }
+    stage->bytes = at ? ff_align_u64(at, FF_READ_BLOCK) : FF_READ_BLOCK;
+    return FF_OK;
+}
+
+void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first) {
+    stage->first = first;
+    for (;;) {
+        collect(plan, stage);
+        sort(plan);
+        if (arrange(plan, stage, NULL) != FF_OK) {
+            stage->request_count = stage->frame_count = 0;
+            stage->bytes = FF_READ_BLOCK;
+        }
+        if (stage->bytes <= plan->limits.bytes) break;
+        /* Fewer rows now, and for the next stages, which are alike. */
+        const uint64_t rows = stage->end - first;
+        if (rows < plan->rows_now) plan->rows_now = rows;
+        plan->rows_now = plan->rows_now * plan->limits.bytes / stage->bytes * 15 / 16;
+        if (!plan->rows_now) plan->rows_now = 1; /* one sample, or one frame, has room */
+    }
+    if (stage->bytes < plan->limits.bytes / 2) plan->rows_now *= 2;
+    if (plan->rows_now > plan->limits.rows) plan->rows_now = plan->limits.rows;
+    stage->left = stage->end - first;
+    atomic_store(&stage->pending, stage->request_count);
+}
+
+void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory) {
+    uint64_t at = 0;
+    stage->memory = memory;
+    atomic_store(&stage->awaited, false);
+    for (size_t i = 0; i < stage->request_count; i++) {
+        ff_request *request = &stage->request[i];
+        request->to = memory + at;
+        request->owner = stage;
+        atomic_store(&request->awaited, false);
+        atomic_store(&request->state, FF_REQUEST_WAITS);
+        at += ff_align_u64(request->bytes, FF_READ_BLOCK);
+    }
+    for (size_t i = 0; i < stage->frame_count; i++)
+        atomic_store(&stage->frame[i].state, FF_FRAME_PACKED);
+}
+
+void ff_ahead_stage_free(ff_ahead_stage *stage) {
+    free(stage->request);
+    free(stage->frame);
+    *stage = (ff_ahead_stage){0};
+}
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+static bool is_after(uint32_t shard, uint64_t offset, uint32_t than_shard, uint64_t than) {
+    return shard != than_shard ? shard > than_shard : offset > than;
+}
+
+ff_request *ff_ahead_stage_request(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
+                                   uint64_t bytes) {
+    size_t low = 0, high = stage->request_count;
+    while (low < high) { /* the first one after it */
+        const size_t middle = low + (high - low) / 2;
+        const ff_request *request = &stage->request[middle];
+        if (is_after(request->shard, request->offset, shard, offset))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (!low) return NULL;
+    ff_request *request = &stage->request[low - 1];
+    const bool holds = request->shard == shard && offset - request->offset <= request->bytes &&
+                       bytes <= request->bytes - (offset - request->offset);
+    return holds ? request : NULL;
+}
+
+ff_ahead_frame *ff_ahead_stage_frame(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
+                                     uint64_t bytes) {
+    size_t low = 0, high = stage->frame_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const ff_extent *extent = &stage->frame[middle].extent;
+        if (is_after(extent->shard, extent->slots, shard, offset))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (!low) return NULL;
+    ff_ahead_frame *frame = &stage->frame[low - 1];
+    const ff_extent *extent = &frame->extent;
+    const bool holds = extent->shard == shard && offset - extent->slots <= extent->slots_bytes &&
+                       bytes <= extent->slots_bytes - (offset - extent->slots);
+    return holds ? frame : NULL;
+}

@@ -1,0 +1,72 @@
+/* A stage: a run of consecutive rows of a loader's batches, the parts of the shards that these rows
+ * need, and where in memory they come to lie. Private to loader/host/ahead/.
+ *
+ * Planning: the rows' samples are located in the index, sorted by shard and offset, and neighbours
+ * become one request. A stage's memory, one range of the arena, holds the requests' bytes, each
+ * from a multiple of FF_READ_BLOCK on, and after them the slots of compressed frames:
+ *
+ *     request 0 | request 1 | ... | slots of frame 0 | slots of frame 1 | ...
+ */
+#ifndef FF_LOADER_AHEAD_STAGE_H
+#define FF_LOADER_AHEAD_STAGE_H
+
+#include "loader/host/ahead/engine.h"
+#include "loader/host/rows.h"
+
+enum { FF_FRAME_PACKED, FF_FRAME_IN_WORK, FF_FRAME_READY };
+
+typedef struct ff_ahead_frame {
+    ff_extent extent;
+    uint64_t place; /* of its slots in the stage's memory */
+    atomic_int state;
+} ff_ahead_frame;
+
+typedef struct ff_ahead_stage {
+    uint64_t first, end;   /* rows, by their serial number */
+    uint64_t left;         /* of them, not yet gathered */
+    atomic_size_t pending; /* requests not yet done */
+    atomic_bool awaited;   /* somebody waits for requests */
+    ff_request *request;   /* [request_count] by shard and offset; no two hold the same sample */
+    size_t request_count, request_capacity;
+    ff_ahead_frame *frame; /* [frame_count] by shard and offset; of compressed shards */
+    size_t frame_count, frame_capacity;
+    uint64_t begin, bytes; /* in the arena; bytes at least 1 block */
+    uint8_t *memory;       /* there */
+} ff_ahead_stage;
+
+/* How much a stage takes, at most. */
+typedef struct ff_ahead_limits {
+    uint64_t rows;
+    uint64_t bytes; /* of its memory, at least 16 blocks */
+} ff_ahead_limits;
+
+/* What a planner uses again and again. {.rows.settings = ..., .sequence = ..., .limits = ...,
+ * .rows_now = limits.rows, .stop = ...}. */
+typedef struct ff_ahead_plan {
+    ff_rows rows;
+    ff_sequence sequence;
+    ff_ahead_limits limits;
+    uint64_t rows_now; /* of the next stage, at most: less than the limit where rows are large */
+    ff_extent *extent; /* of a stage's rows */
+    size_t extent_count, extent_capacity;
+    const atomic_bool *stop; /* what is planned is not wanted any more */
+} ff_ahead_plan;
+
+/* Plans the stage that begins at row `first`, which exists; its begin and memory are the caller's.
+ * A sample that cannot be located, or found room for, is left out: its row reads it. With order
+ * block a stage ends with its group at the latest. */
+void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first);
+
+/* Where the requests' bytes go, once the stage has memory. */
+void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory);
+
+/* The request that holds all these bytes of a shard's file, or NULL. */
+ff_request *ff_ahead_stage_request(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
+                                   uint64_t bytes);
+/* The frame that holds all these bytes of a shard's payload, or NULL. */
+ff_ahead_frame *ff_ahead_stage_frame(const ff_ahead_stage *stage, uint32_t shard, uint64_t offset,
+                                     uint64_t bytes);
+
+void ff_ahead_stage_free(ff_ahead_stage *stage);
+
+#endif

@@ -1,0 +1,35 @@
+/* Warming: reading a mapped set into memory ahead of the faults of its first epoch. Private to
+ * loader/.
+ *
+ * Where memory keeps a set, samples are mapped, and each page is read from the disk once, in the
+ * first epoch. In random order every fault waits for one small read, the slowest that a disk does:
+ * a disk with seeks reads 120 samples a second so, and a set of 10 GB for hours. One thread reads
+ * the shards meanwhile, in the order of storage and in large requests, into the page cache; the
+ * faults then find their pages there. What lies in memory already costs next to nothing.
+ *
+ * The thread stays within LEAD_BYTES and LEAD_TIMES what the loader has used: a few batches of a
+ * large set do not read all of it. Each share of a job begins at another place, so that ranks of
+ * one machine read different parts first; ranks of several machines each read all, as each needs
+ * its own pages.
+ *
+ * Nothing here fails: a shard that cannot be read is left to its readers, who report it.
+ *
+ * Thread rule: create and destroy are called by one thread, ff_warm_used by any. */
+#ifndef FF_LOADER_AHEAD_WARM_H
+#define FF_LOADER_AHEAD_WARM_H
+
+#include "loader/host/settings.h"
+
+typedef struct ff_warm ff_warm;
+
+/* *warm = NULL where the set is not mapped, the settings have no threads, or there is no memory for
+ * the thread. Where the set is in memory, as far as a look at some places shows, the thread ends at
+ * once. The dataset must outlive it. */
+void ff_warm_create(ff_warm **warm, const ff_loader_settings *settings);
+/* Stops; waits at most for the request at the disk. NULL is accepted. */
+void ff_warm_destroy(ff_warm **warm);
+
+/* The loader has used `rows` more rows. NULL is accepted. */
+void ff_warm_used(ff_warm *warm, uint64_t rows);
+
+#endif

@@ -1,0 +1,82 @@
+#include "loader/host/options.h"
+
+#include <inttypes.h>
+
+#define BATCH_LIMIT (UINT64_C(1) << 30)
+
+uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pairs) {
+    if (part >= total) return batch;
+    const uint64_t row = batch * part / total;
+    return pairs ? row & ~UINT64_C(1) : row;
+}
+
+/* Of a last, smaller global batch there are those with samples, but at least one. */
+static uint64_t batches_of(const ff_sequence *sequence, uint64_t samples, bool drop) {
+    const uint64_t whole = samples / sequence->batch * sequence->cuts;
+    const uint64_t rest = samples % sequence->batch, rows = sequence->rows ? sequence->rows : 1;
+    if (drop || rest == 0) return whole;
+    uint64_t last = 0;
+    if (rest > sequence->share_begin) last = (rest - sequence->share_begin + rows - 1) / rows;
+    if (last > sequence->cuts) last = sequence->cuts;
+    return whole + (last ? last : 1);
+}
+
+static ff_status check(const ff_sequence *sequence, ff_dataset *dataset,
+                       const ff_loader_options *options, ff_error *error) {
+    if (options->batch == 0 || options->batch > BATCH_LIMIT)
+        return ff_fail(error, FF_USAGE, "a batch has 1 to %" PRIu64 " samples, not %" PRIu64,
+                       BATCH_LIMIT, options->batch);
+    if (options->position > sequence->count)
+        return ff_fail(error, FF_USAGE,
+                       "position %" PRIu64 " is after the end of %s with its %" PRIu64 " samples",
+                       options->position, ff_dataset_path(dataset), sequence->count);
+    return FF_OK;
+}
+
+static void count_batches(ff_sequence *sequence, const ff_loader_options *options) {
+    bool drop = options->last_batch == FF_LAST_BATCH_DROP && sequence->count >= options->batch;
+    sequence->epoch_batches = batches_of(sequence, sequence->count, drop);
+    sequence->first_epoch = options->epoch;
+    sequence->first_position = options->position;
+    sequence->first_batches = batches_of(sequence, sequence->count - options->position, drop);
+    uint64_t epochs = options->epochs;
+    if (sequence->first_batches == 0) { /* stored after the last batch of an epoch */
+        sequence->first_epoch++;
+        sequence->first_position = 0;
+        sequence->first_batches = options->epochs == 1 ? 0 : sequence->epoch_batches;
+        if (epochs > 1) epochs--;
+    }
+    sequence->total_batches = UINT64_MAX;
+    if (epochs)
+        sequence->total_batches = sequence->first_batches + (epochs - 1) * sequence->epoch_batches;
+}
+
+static ff_status take_share(ff_sequence *sequence, const ff_loader_options *options,
+                            ff_error *error) {
+    uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
+    if (total == 0) begin = 0, end = 1, total = 1;
+    if (begin > end || end > total)
+        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
+                       total);
+    const bool pairs = ff_augment_mixes(&options->augment);
+    sequence->share_begin = ff_loader_share(sequence->batch, begin, total, pairs);
+    const uint64_t rows =
+        ff_loader_share(sequence->batch, end, total, pairs) - sequence->share_begin;
+    const uint32_t each = pairs ? 2 : 1;
+    sequence->cuts = options->cuts ? options->cuts : 1;
+    sequence->rows = (uint32_t)(rows / sequence->cuts);
+    if (sequence->cuts > 1 && rows % ((uint64_t)sequence->cuts * each))
+        return ff_fail(error, FF_USAGE,
+                       "%" PRIu64 " samples of a batch cannot be cut into %u equal parts%s", rows,
+                       sequence->cuts, pairs ? " of pairs" : "");
+    return FF_OK;
+}
+
+ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
+                           const ff_loader_options *options, ff_error *error) {
+    *sequence = (ff_sequence){.count = ff_dataset_count(dataset), .batch = options->batch};
+    FF_TRY(check(sequence, dataset, options, error));
+    FF_TRY(take_share(sequence, options, error));
+    count_batches(sequence, options);
+    return FF_OK;
+}

@@ -1,0 +1,141 @@
+/* What is asked of a loader: samples, order, augmentation, output, threads, memory; and the
+ * sequence of batches that follows. slot.h has what comes back.
+ *
+ * Thread rule: plain data and pure functions. */
+#ifndef FF_LOADER_OPTIONS_H
+#define FF_LOADER_OPTIONS_H
+
+#include "format/reader.h"
+#include "loader/augment/augment.h"
+#include "loader/device/device.h"
+#include "loader/sequence/order.h"
+#include "loader/sequence/sequence.h"
+
+typedef enum ff_last_batch {
+    /* An incomplete last batch is left out, unless the dataset is smaller than one batch. */
+    FF_LAST_BATCH_DROP,
+    /* It comes with count < rows; the rows after are zero, with weight 0 and class -1. */
+    FF_LAST_BATCH_KEEP,
+} ff_last_batch;
+
+/* Requirements of placements on a device (loader/gpu/batches.h); all zero otherwise. */
+typedef struct ff_loader_feed {
+    /* Rows hold samples as stored, not augmented; kernels do the rest. Slots have the dataset's
+     * dtype, layout and size, and no params; padding rows are undefined. */
+    bool raw;
+    /* With order sequential: positions count in storage order. */
+    bool storage_order;
+    /* Batch number b of this loader is in slot b mod slots; slots are released in their order. */
+    bool cyclic;
+    uint32_t row_align; /* rows begin at its multiples, a power of two up to 64; 0 = packed */
+} ff_loader_feed;
+
+/* How samples are read. */
+typedef enum ff_loader_access {
+    FF_ACCESS_AUTO, /* FF_ACCESS_READ where memory cannot keep them, or does not (read_again), else
+                       mapped; with order sequential and no threads mapped */
+    FF_ACCESS_MAPPED, /* in place, through the page cache */
+    FF_ACCESS_READ,   /* bypassing the page cache where possible: with threads ahead of their use
+                         (ahead_bytes), many at a time and neighbours together, each compressed frame
+                         once; else one at a time */
+} ff_loader_access;
+
+/* The output from an epoch on. */
+typedef struct ff_loader_size {
+    uint32_t epoch, height, width;
+    ff_augment_spec augment;
+} ff_loader_size;
+
+typedef struct ff_loader_options {
+    uint64_t batch; /* samples a global batch, > 0 */
+    ff_last_batch last_batch;
+
+    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; of a set
+     * beyond memory the group depends on the memory that there is, so a run records it. Other
+     * orders have neither. */
+    ff_order_kind order;
+    uint64_t block, group;
+    uint64_t seed;
+
+    /* The first batch: `position` samples into `epoch`; one after the last batch of an epoch means
+     * the next epoch. After `epochs` epochs (including the started one) acquire returns NULL; 0 =
+     * no end. */
+    uint32_t epoch, epochs;
+    uint64_t position;
+
+    ff_augment_spec augment;
+
+    /* The output. dtype: f32, f16 or bf16 (FF_DTYPE_COUNT = f32); u8 and u16 only from the same
+     * dtype: values as stored, for normalizing elsewhere. layout: FF_CHW = N C H W, FF_HWC = N H W
+     * C. height and width 0: the augmentation's (rrc, resize), else the dataset's, which must then
+     * have one size. */
+    ff_dtype dtype;
+    ff_layout layout;
+    uint32_t height, width;
+    /* Other outputs, in the order of their epochs: each replaces height, width and augment (but for
+     * mixup and cutmix, which stay) from its epoch on, which is at least 1. Copied. Slots have room
+     * for the largest. */
+    const ff_loader_size *sizes;
+    size_t size_count;
+
+    /* Label fields by name; label_count 0 = the dataset's first field (none where it has none). */
+    const char *const *label;
+    size_t label_count;
+    bool classes_i64; /* class fields come as i64, not i32 */
+    /* The number that each of the `class_count` classes of a class field has in batches, -1 = no
+     * label; NULL = its own. Must outlive the loader. */
+    const int32_t *class_numbers;
+    uint32_t class_count;
+
+    /* This loader's share of each global batch: the parts [share_begin, share_end) of share_total.
+     * Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8. With mixup and
+     * cutmix cuts are at even positions, so that partners stay together. A share may be empty: its
+     * slots have rows 0 but still come. share_total 0 = everything. */
+    uint32_t share_begin, share_end, share_total;
+    /* The share comes in so many batches of equal size, one after another: micro-batches of a step.
+     * Of a last, smaller global batch those without samples do not come, but for the first. 0 = 1.
+     */
+    uint32_t cuts;
+
+    /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
+     * most 8. Slots: how many batches may be ready, being filled or acquired at once; 0 = 4,
+     * or 2 without threads. */
+    int threads;
+    uint32_t slots;
+
+    ff_loader_access access;
+    /* The memory for files, as of ff_host_memory_for_files, beside the slots; 0 = no limit of the
+     * caller's own. Ranks of one job on this machine: they share the page cache, and each reads
+     * ahead in its part of the memory; 0 = 1. */
+    uint64_t memory_bytes;
+    uint32_t memory_ranks;
+    /* Memory for what is read before it is needed, where threads read samples and do not map them;
+     * 0 = half of this rank's part of the memory for files, and with other orders than block
+     * at most 128 MiB. */
+    uint64_t ahead_bytes;
+    ff_device *device; /* NULL = the loader creates a host device */
+    ff_loader_feed feed;
+
+    /* stop(stop_context) is asked while a resident set is uploaded (loader/gpu/batches.h); true
+     * ends that with FF_INTERRUPTED. NULL = nothing is asked. */
+    bool (*stop)(void *context);
+    void *stop_context;
+
+    /* Each slot's memory is a block of its own, which the consumer may keep (ff_loader_keep), with
+     * `kept_bytes` after the slot's for its own use; 0 = no. Needs a unified device. */
+    uint64_t kept_bytes;
+} ff_loader_options;
+
+/* batch 256, order random, drop, f32, CHW, no augmentation, first field, all threads, no end. */
+ff_loader_options ff_loader_defaults(void);
+
+/* The first row of part `part` of `total` of a global batch of `batch` samples. pairs: with mixup
+ * or cutmix; it is then even, except for the end. */
+uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pairs);
+
+/* The sequence of the batches of a loader with these options. FF_USAGE: a batch of no or too many
+ * samples, a position beyond the last sample, an invalid share or cut. */
+FF_MUST_USE ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
+                                       const ff_loader_options *options, ff_error *error);
+
+#endif

@@ -1,0 +1,181 @@
+#include "loader/host/reading.h"
+
+#include "format/base/say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A loader reads ahead into this part of the memory for files: half of it. */
+enum { AHEAD_PART = 2 };
+/* With other orders than block, whose group is in memory, more has no use. */
+#define AHEAD_MOST (UINT64_C(128) << 20)
+/* What a loader's threads read beside the set: their program. */
+#define OTHER_BYTES (UINT64_C(16) << 20)
+
+/* The files that a loader would map beside those that are mapped already. */
+typedef struct files {
+    uint64_t bytes, count;
+} files;
+
+/* Compressed sets are always mapped, others where that is asked for. */
+static ff_status check_maps(ff_loader_settings *settings, const ff_loader_options *options,
+                            const files *wanted, ff_error *error) {
+    const ff_host_maps left = ff_host_maps_left("");
+    const char *path = ff_dataset_path(settings->dataset);
+    const bool maps = options->access == FF_ACCESS_MAPPED ||
+                      settings->metadata->compression != FF_COMPRESSION_NONE;
+    settings->unmappable = wanted->bytes > left.bytes || wanted->count > left.mappings;
+    if (!settings->unmappable || !maps) return FF_OK;
+    if (wanted->count > left.mappings)
+        return ff_fail(error, FF_NO_MEMORY,
+                       "%s: %" PRIu64 " shards are to be mapped, and the process may map %" PRIu64
+                       " more (vm.max_map_count); pack it with a larger --shard-size, or without "
+                       "--compress, so that it is read directly",
+                       path, wanted->count, left.mappings);
+    return ff_fail(error, FF_NO_MEMORY,
+                   "%s: its shards are to be mapped, which takes %s of address space, and %s is "
+                   "left (ulimit -v); a set without --compress is read directly",
+                   path, ff_say_bytes(wanted->bytes).text, ff_say_bytes(left.bytes).text);
+}
+
+static uint32_t memory_ranks(const ff_loader_options *options) {
+    return options->memory_ranks ? options->memory_ranks : 1;
+}
+
+/* At the memory that there is now, where the loaders of this machine still allocate `reserved`. */
+static ff_status look(ff_loader_settings *settings, uint64_t reserved, ff_error *error) {
+    FF_TRY(ff_host_memory_for_files("", settings->given.memory_bytes, reserved, &settings->memory,
+                                    error));
+    settings->beyond_memory_bytes =
+        settings->shard_bytes > settings->memory.bytes ? settings->shard_bytes : 0;
+    return FF_OK;
+}
+
+ff_status ff_reading_measure(ff_loader_settings *settings, const ff_loader_options *options,
+                             ff_error *error) {
+    files wanted = {0};
+    for (uint32_t i = 0; i < ff_dataset_shard_count(settings->dataset); i++) {
+        ff_shard_info shard;
+        FF_TRY(ff_dataset_shard(settings->dataset, i, &shard, error));
+        settings->shard_bytes += shard.file_bytes;
+        wanted.bytes += shard.mapped ? 0 : shard.file_bytes;
+        wanted.count += !shard.mapped;
+    }
+    const uint64_t slots = settings->slots * (settings->slot_bytes + settings->kept_bytes);
+    FF_TRY(look(settings, slots * memory_ranks(options), error));
+    return check_maps(settings, options, &wanted, error);
+}
+
+uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
+                                const ff_loader_options *options) {
+    const uint64_t part = settings->memory.bytes / memory_ranks(options) / AHEAD_PART;
+    if (options->ahead_bytes) return options->ahead_bytes;
+    return settings->order.kind == FF_ORDER_BLOCK || part < AHEAD_MOST ? part : AHEAD_MOST;
+}
+
+/* Blocks of a compressed set are whole frames, so that each frame is needed by one block. */
+static uint64_t whole_frames(const ff_metadata *metadata, uint64_t block) {
+    const uint64_t frame = metadata->items_per_block;
+    if (metadata->compression != FF_COMPRESSION_ZSTD) return block;
+    return block < frame ? frame : block - block % frame;
+}
+
+/* A group is mixed while the next one is read, so two of a set that memory cannot keep have to fit.
+ */
+void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options) {
+    const ff_metadata *metadata = settings->metadata;
+    const uint64_t sample = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    const uint64_t given = ff_reading_ahead_bytes(settings, options);
+    const bool fits = !settings->beyond_memory_bytes;
+    ff_order_spec *order = &settings->order;
+    const bool both = !order->block && !order->group;
+    if (!order->block) order->block = whole_frames(metadata, ff_order_default_block(sample));
+    /* The smaller the blocks, the more is read beside their samples. */
+    for (int i = 0; both && !fits && i < 2; i++) {
+        uint64_t group;
+        ff_order_fit(sample, ff_ahead_group_samples(settings, order->block, given), &order->block,
+                     &group);
+        order->block = whole_frames(metadata, order->block);
+    }
+    if (order->group) return;
+    const uint64_t samples =
+        fits ? UINT64_MAX : ff_ahead_group_samples(settings, order->block, given);
+    order->group = ff_order_default_group(order->block, samples);
+}
+
+/* Sequential order uses all that a fault reads: without threads, which read ahead, it stays mapped
+ * where that is possible. */
+static bool may_choose(const ff_loader_settings *settings) {
+    return settings->given.access == FF_ACCESS_AUTO &&
+           (settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL);
+}
+
+/* Sets larger than what memory can keep of them are read: each fault of a mapping would read the
+ * device's whole read-ahead, and its pages are gone before they are used. */
+void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
+    const bool chosen = settings->beyond_memory_bytes && may_choose(settings);
+    settings->direct = options->access == FF_ACCESS_READ || chosen || settings->unmappable;
+}
+
+bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
+                           uint64_t rows, uint64_t read) {
+    if (settings->direct || !may_choose(settings)) return false;
+    const uint64_t others = OTHER_BYTES + ff_dataset_index_bytes(settings->dataset);
+    watch->read += read;
+    watch->used +=
+        (uint64_t)((double)rows * (double)settings->shard_bytes / (double)settings->count);
+    const uint64_t once = watch->used / 4 * 5 + others;
+    if (watch->read > once + 2 * settings->shard_bytes) return true;
+    if (watch->used < settings->shard_bytes) return false;
+    const bool again = watch->read > once, evicted = again && watch->again;
+    if (!evicted) *watch = (ff_reading_watch){.again = again};
+    return evicted;
+}
+
+static void set_direct(ff_loader_settings *settings, bool direct) {
+    settings->direct = direct;
+    settings->ahead =
+        ff_ahead_budget_of(settings, ff_reading_ahead_bytes(settings, &settings->given));
+    for (size_t i = 0; i < settings->later_count; i++) settings->later[i].direct = direct;
+}
+
+void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch) {
+    /* What was counted decides: memory that other files take counts as free. */
+    (void)!look(settings, 0, NULL);
+    settings->read_again = (double)watch->read / (double)(watch->used + 1);
+    set_direct(settings, true);
+}
+
+void ff_reading_turn_back(ff_loader_settings *settings) {
+    settings->read_again = 0;
+    set_direct(settings, false);
+}
+
+ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {
+    ff_loader_reading said;
+    char way[96];
+    snprintf(way, sizeof way, info->direct ? "read directly" : "mapped");
+    if (info->read_again > 0)
+        snprintf(way, sizeof way,
+                 "read directly since its mapping read %.3g bytes for each one used",
+                 info->read_again);
+    if (info->unmappable && !info->beyond_memory_bytes)
+        snprintf(said.text, sizeof said.text,
+                 "%s: the set has %s in more shards than the process may map (vm.max_map_count)",
+                 way, ff_say_bytes(info->shard_bytes).text);
+    else if (info->memory.bytes == UINT64_MAX)
+        snprintf(said.text, sizeof said.text, "%s: the set has %s, and no limit of memory is known",
+                 way, ff_say_bytes(info->shard_bytes).text);
+    else
+        snprintf(said.text, sizeof said.text, "%s: the set has %s, memory for files is %s, %s", way,
+                 ff_say_bytes(info->shard_bytes).text, ff_say_bytes(info->memory.bytes).text,
+                 info->memory.limit);
+    const size_t used = strlen(said.text);
+    if (info->ahead_blocks)
+        snprintf(said.text + used, sizeof said.text - used,
+                 "; of a group's blocks %" PRIu64 " fit into the %s for reading ahead, so blocks "
+                 "are read in parts: smaller groups or blocks are read whole",
+                 info->ahead_blocks, ff_say_bytes(info->ahead_bytes).text);
+    return said;
+}

@@ -1,0 +1,44 @@
+/* How a loader reads its set, and in which blocks: by the set's size and the memory that there is
+ * for files. Private to loader/. Thread rule: called while the settings are made. */
+#ifndef FF_LOADER_READING_H
+#define FF_LOADER_READING_H
+
+#include "loader/host/settings.h"
+
+/* Fills settings->memory, shard_bytes, beyond_memory_bytes and unmappable. FF_USAGE as of
+ * ff_host_memory_for_files; FF_NO_MEMORY where the set must be mapped and cannot be. */
+FF_MUST_USE ff_status ff_reading_measure(ff_loader_settings *settings,
+                                         const ff_loader_options *options, ff_error *error);
+
+/* The bytes into which this rank may read ahead; after ff_reading_measure. */
+uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
+                                const ff_loader_options *options);
+
+/* The block and the group that are not given; after ff_reading_measure. */
+void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options);
+
+/* Sets settings->direct; after the order is resolved. */
+void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options);
+
+/* What a loader's threads had the disk read of a mapped set, and what they used of it. While memory
+ * keeps the set, each page is read once. Where something else takes the memory, pages are read
+ * again, each time with all that the device reads ahead. */
+typedef struct ff_reading_watch {
+    uint64_t read, used; /* bytes, until the whole set's are used */
+    bool again;          /* and before, more was read than used */
+} ff_reading_watch;
+
+/* Adds `rows` rows, for which a thread had the disk read `read` bytes. True where more than 1.25
+ * bytes were read for each one used, twice in turn for a set's bytes, or for fewer in which the
+ * whole set was read twice: reading past the page cache reads about 1. A set that leaves memory
+ * once and comes back is no such case. */
+bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
+                           uint64_t rows, uint64_t read);
+
+/* Samples are read, not mapped, from now on: sets settings->direct, ahead and read_again, and looks
+ * at the memory that there is now. */
+void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch);
+/* They stay mapped. */
+void ff_reading_turn_back(ff_loader_settings *settings);
+
+#endif

@@ -1,0 +1,92 @@
+/* The ring of slots: threads take tickets for runs of rows in increasing order and fill them; the
+ * consumer takes whole batches in order. Private to loader/.
+ *
+ * Life of a slot: FREE -> OPENING (its last consumer may still be reading: wait for that without
+ * the lock) -> FILLING (tickets are handed out) -> READY -> HELD (by the consumer) -> FREE. A batch
+ * takes any free slot, and batches open in order; so as long as the consumer does not hold all
+ * slots, the next batch can always be filled: no order of releases can deadlock. */
+#ifndef FF_LOADER_RING_H
+#define FF_LOADER_RING_H
+
+#include "format/base/thread.h"
+#include "loader/host/ahead/warm.h"
+#include "loader/host/blocks.h"
+#include "loader/host/gather.h"
+#include "loader/host/reading.h"
+
+typedef struct ff_loader ff_loader; /* loader.h */
+
+typedef enum ff_ring_state {
+    FF_RING_FREE,
+    FF_RING_OPENING,
+    FF_RING_FILLING,
+    FF_RING_READY,
+    FF_RING_HELD
+} ff_ring_state;
+
+typedef struct ff_ring_slot {
+    ff_slot slot; /* first: the consumer's pointer points to it */
+    ff_ring_state state;
+    uint64_t sequence; /* of the batch in it */
+    ff_sequence_batch batch;
+    uint32_t runs_left; /* tickets not yet done */
+    ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
+    uint8_t *memory;    /* device: part of the loader's memory, or a block */
+    uint8_t *pinned;    /* what threads write to: memory itself on a unified device */
+    ff_slot_source *source;
+    ff_augment_params *params;
+    ff_slot_label *label;
+    ff_status status; /* of the lowest row that failed */
+    uint32_t failed_row;
+    ff_error error;
+} ff_ring_slot;
+
+struct ff_loader {
+    ff_loader_settings settings;
+    ff_device *device, *own_device;
+    ff_stream *stream; /* of copies */
+    pthread_mutex_t stream_mutex;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t work, ready; /* for threads; for the consumer */
+    ff_ring_slot *ring;         /* [settings.slots] */
+    uint8_t *memory, *pinned;   /* of all slots; the same on a unified device */
+    ff_blocks *blocks;          /* in place of these: what the slots' memory is of; else NULL */
+    uint32_t run_rows, runs;    /* of a ticket; tickets a batch */
+
+    uint64_t next_open; /* the batch to open next */
+    ff_ring_slot *open; /* whose tickets are being handed out; NULL = none */
+    uint32_t next_run;  /* of it */
+    uint64_t next_acquire;
+    uint32_t held;
+    uint32_t busy; /* threads that are at a slot, without the lock */
+    bool seeking;  /* and they begin nothing */
+    bool stop;     /* the loader is being destroyed */
+    bool failed;   /* a batch failed: open no other */
+    bool evicted;  /* the next batch that is opened is read, not mapped */
+    ff_reading_watch watch;
+    ff_loader_stats stats;
+
+    ff_status status; /* the error that acquire returned, to be returned again */
+    ff_error error;
+
+    /* [threads][sizes], the first row the consumer's without threads. */
+    ff_gatherer **gatherer;
+    ff_ahead *ahead; /* NULL = samples are mapped, or read as they are needed */
+    ff_warm *warm;   /* NULL = the set is not mapped, or the loader has no threads */
+    ff_threads *threads;
+};
+
+/* From the next batch to open on, samples are read: memory does not keep the mapped set. Batches
+ * are the same. Where there is no memory for it, the set stays mapped. Called with the lock held,
+ * while no thread is at a slot. */
+void ff_loader_turn(ff_loader *loader);
+
+/* The body of thread number `index`, until the loader stops. */
+void ff_ring_thread(void *loader, int index);
+
+/* Without threads: the consumer fills the next batch itself, until it is done or the time is past
+ * `end_ns` (ff_now_ns); a later call continues. Called with the lock held. */
+void ff_ring_fill(ff_loader *loader, uint64_t end_ns);
+
+#endif

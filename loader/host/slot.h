@@ -1,0 +1,120 @@
+/* What a loader gives: batches in slots, and what it says of itself. options.h has what is asked.
+ *
+ * Thread rule: plain data and pure functions. */
+#ifndef FF_LOADER_SLOT_H
+#define FF_LOADER_SLOT_H
+
+#include "format/base/host_memory.h"
+#include "format/metadata.h"
+#include "loader/augment/augment.h"
+#include "loader/device/device.h"
+
+/* The position of a run, to be stored to continue with the same batches. `position` and `batch`
+ * refer to the global order, so another world size continues the same order. */
+typedef struct ff_loader_position {
+    uint64_t seed;
+    uint64_t batch;    /* samples a global batch */
+    uint64_t position; /* of the next batch's first sample in its epoch */
+    uint32_t epoch;
+} ff_loader_position;
+
+/* Where a row of a batch comes from. */
+typedef struct ff_slot_source {
+    uint64_t sample[2]; /* the second differs only where two samples are mixed */
+    float weight[2];    /* 1 and 0 unless mixed; their sum is 1 */
+    bool padding;       /* after the last sample: a row of zeros */
+} ff_slot_source;
+
+/* The values of a label field. class: i32 or i64 [rows], -1 = unlabeled or padding; other kinds:
+ * f32 [rows][width], 0 in padding. */
+typedef struct ff_slot_label {
+    void *values;   /* where the data is */
+    ff_dtype dtype; /* FF_I32, FF_I64 or FF_F32 */
+    uint32_t width;
+    size_t field; /* of the dataset's metadata */
+} ff_slot_label;
+
+/* Bytes of a row's values. */
+static inline uint64_t ff_slot_label_bytes(const ff_slot_label *label) {
+    return (uint64_t)ff_dtype_bytes(label->dtype) * label->width;
+}
+
+typedef struct ff_slot {
+    void *data;    /* [rows, C, H, W] or [rows, H, W, C] of dtype, device memory, 64 B aligned */
+    float *weight; /* [rows] device: 1, or 0 for padding */
+    /* [rows] device, with mixup or cutmix, else NULL: the weight of a row's own sample and label;
+     * the rest is that of row ^ 1. 1 where a row is not mixed. */
+    float *mix;
+    ff_slot_label *label; /* [label_count] */
+    size_t label_count;
+    /* [rows], host: source and augmentation of each row; raw slots have no params (NULL). */
+    const ff_slot_source *source;
+    const ff_augment_params *params;
+    uint64_t row_bytes; /* stride of data's rows */
+
+    uint32_t rows;                    /* of this share (or cut) of a full batch; always the same */
+    uint32_t count;                   /* samples in it; rows after them are padding */
+    uint32_t channels, height, width; /* of its epoch */
+    ff_dtype dtype;
+    ff_layout layout;
+
+    uint32_t epoch;
+    uint64_t batch;          /* number of this batch in its epoch as the loader started it */
+    uint64_t position;       /* in the epoch of this slot's first row */
+    uint32_t global_count;   /* samples of the global batch, over all shares */
+    bool last;               /* of its epoch */
+    ff_loader_position next; /* what to store once this batch has been used */
+
+    /* Data, labels and weights are valid for a stream that waits for it, or for the host after
+     * event_synchronize; on a unified device they are valid when acquire returns. */
+    ff_event *ready;
+
+    uint32_t index; /* of the slot, 0..slots-1 */
+} ff_slot;
+
+/* The dtype of a label field's values in a batch. */
+ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64);
+
+typedef struct ff_loader_info {
+    uint64_t samples;                       /* of the dataset */
+    uint64_t batches_per_epoch;             /* of an epoch from its start */
+    uint64_t slot_bytes;                    /* stride of the slots, in the order of their indexes */
+    uint64_t row_bytes;                     /* of the first size, as the next ones */
+    uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
+    uint32_t slots;
+    int threads;
+    uint64_t block, group;        /* of block order */
+    uint64_t order_bytes;         /* of memory for it, where storage order is not that of numbers */
+    bool direct;                  /* samples are read, not mapped */
+    uint64_t shard_bytes;         /* of all files */
+    uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
+    ff_host_memory memory;        /* that there was for them */
+    bool unmappable;              /* the process may not map all of them, so they are read */
+    /* The set was mapped at first, and memory did not keep it: the bytes read for each one used
+     * when that was noticed. 0 = the set is read as at first. */
+    double read_again;
+    uint64_t ahead_bytes; /* of memory, for what is read ahead; 0 = nothing is */
+    /* Blocks of a group that could be read whole, where the memory is too little for all of them:
+     * each block is then read in parts. 0 = groups fit. */
+    uint64_t ahead_blocks;
+} ff_loader_info;
+
+/* "read directly: the set has 12.3 GiB, memory for files is 0.9 GiB, left of its cgroup's limit".
+ */
+typedef struct ff_loader_reading {
+    char text[480];
+} ff_loader_reading;
+ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
+
+/* Of a loader, since its creation. */
+typedef struct ff_loader_stats {
+    uint64_t wait_ns;       /* spent in acquire: the consumer's wait for data */
+    uint64_t fill_ns;       /* spent filling, summed over threads */
+    uint64_t busy_ns;       /* of fill_ns, the processors' time; the threads waited for the rest */
+    uint64_t pages_awaited; /* while filling: the storage's, read into memory */
+    uint64_t samples;       /* acquired */
+    uint64_t batches;
+    uint64_t blocks; /* allocated, with kept_bytes */
+} ff_loader_stats;
+
+#endif

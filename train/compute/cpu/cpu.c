@@ -1,0 +1,68 @@
+#include "train/compute/compute.h"
+
+#include "train/compute/cpu/cpu.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The only place in this layer that lists the libraries. */
+static const ff_compute_ops *const implementations[] = {
+#ifdef FF_HAVE_DNNL
+    &ff_onednn_ops,
+#endif
+    &ff_reference_ops,
+    NULL,
+};
+
+const ff_compute_ops *ff_compute_implementation(int index) {
+    int count = (int)(sizeof implementations / sizeof *implementations);
+    return index >= 0 && index < count ? implementations[index] : NULL;
+}
+
+/* The number of threads that a parallel region really gets: under OMP_THREAD_LIMIT and the like,
+ * fewer than requested. The implementations divide their work by this number, so it must be exact.
+ */
+static int threads_to_be_had(int wanted) {
+    int count = 1;
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(wanted)
+#pragma omp single
+    count = omp_get_num_threads();
+    return count;
+}
+
+ff_status ff_compute_open(ff_compute **compute, const char *name, const ff_compute_options *options,
+                          ff_error *error) {
+    char known[256] = "";
+    ff_compute_options granted = *options;
+    *compute = NULL;
+    granted.threads = threads_to_be_had(options->threads);
+    for (int i = 0; implementations[i]; i++) {
+        const ff_compute_ops *ops = implementations[i];
+        if (!name || strcmp(name, ops->name) == 0) return ops->open(compute, &granted, error);
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "", ops->name);
+    }
+    return ff_fail(error, FF_USAGE, "no compute implementation '%s' in this build; it has: %s",
+                   name, known);
+}
+
+void ff_compute_close(ff_compute **compute) {
+    if (!*compute) return;
+    (*compute)->ops->close(*compute);
+    *compute = NULL;
+}
+
+ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
+                       const ff_compute_options *options, ff_error *error) {
+    if (options->precision != FF_PRECISION_F32)
+        return ff_fail(error, FF_USAGE, "the CPU computes in f32, not in %s",
+                       ff_precision_name(options->precision));
+    if (options->device && !options->device->table->unified)
+        return ff_fail(error, FF_USAGE, "the CPU computes in its own memory, not on a device %s",
+                       options->device->table->name);
+    FF_TRY(ff_compute_begin(compute, ops, options, error));
+    compute->fusions = FF_FUSE_CONV_POOL;
+    return FF_OK;
+}

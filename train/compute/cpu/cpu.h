@@ -1,0 +1,52 @@
+/* Room train/compute/cpu, floor 8: the compute table on the CPU.
+ *
+ * cpu.c lists the tables of this build and opens one by name. reference.c has plain loops, which
+ * are the reference of every other table and kernel. onednn.c takes convolutions and products from
+ * oneDNN (2.x or 3.x: onednn_version.h) and the rest from kernels over blocked activations:
+ * fused_norm.c, fused_pool.c, gelu.h. update.c applies an optimizer to a span of parameters.
+ *
+ * May include format, loader/device, loader/sequence, train/compute.
+ *
+ * The implementations of the compute table on the CPU, and the kernels they share. */
+#ifndef FF_TRAIN_CPU_H
+#define FF_TRAIN_CPU_H
+
+#include "train/compute/compute.h"
+
+/* Plain loops, in double where sums are long: slow, and the reference of every test. Any block. */
+extern const ff_compute_ops ff_reference_ops;
+
+/* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them; the rest
+ * are the plain loops. Only `name` and `open` are set here: the opened compute has the whole table.
+ * Exists where FF_HAVE_DNNL is defined. */
+extern const ff_compute_ops ff_onednn_ops;
+
+/* ff_compute_begin for a table on the CPU: refuses other precisions than f32, and devices with
+ * separate memory. */
+FF_MUST_USE ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
+                                   const ff_compute_options *options, ff_error *error);
+
+/* The update entries; each table passes its own matrix product for Muon. */
+FF_MUST_USE ff_status ff_cpu_update_create(ff_compute *compute, const ff_update_spec *spec,
+                                           ff_matrix_product product, ff_prepared_update **update,
+                                           ff_error *error);
+void ff_cpu_update_destroy(ff_compute *compute, ff_prepared_update *update);
+void ff_cpu_sum_gradients(ff_compute *compute, const ff_gradient_sum *sum);
+void ff_cpu_outcome_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                        ff_outcome *ring, uint32_t ring_size);
+void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
+                         int count, ff_outcome *ring, uint32_t ring_size);
+void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
+                       uint32_t ring_size);
+
+/* A batch norm's forward pass: takes a channel's statistics over this rank's batch, and where there
+ * are norm->ranks, tells them; then those of all ranks are joined. */
+void ff_norm_take(const ff_norm *norm, int c, ff_norm_moments own);
+void ff_norm_join(ff_compute *compute, const ff_norm *norm);
+
+/* One value: an activation, and a gradient g of it times its derivative. `seen`: for ReLU
+ * and ReLU6 x or y, for GELU x. */
+float ff_reference_activate(ff_activation activation, float z);
+float ff_reference_activate_backward(ff_activation activation, float seen, float g);
+
+#endif

@@ -1,0 +1,22 @@
+/* Kernels over blocked activations (blocks of 8 or 16 channels), entries of the oneDNN table; other
+ * blocks use the plain loops. Formulas: compute.h. */
+#ifndef FF_TRAIN_CPU_FUSED_H
+#define FF_TRAIN_CPU_FUSED_H
+
+#include "train/compute/compute.h"
+
+size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape);
+void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
+void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
+                           uint8_t *index);
+void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy,
+                            const uint8_t *index, void *dx);
+void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                                 const void *x, void *y);
+void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                  const void *seen, const void *dy, void *dx);
+void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
+
+#endif

@@ -1,0 +1,301 @@
+/* Batch norm + add + activation over blocked activations, forward in two passes over memory and
+ * backward in two, each thread on its own planes; the second pass runs in reverse order, because
+ * the planes last read are still in cache. Formulas: compute.h. */
+#include "train/compute/cpu/cpu.h"
+#include "train/compute/cpu/fused.h"
+#include "train/compute/cpu/gelu.h"
+#include "train/compute/vector.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+/* Arguments of the backward kernels for one plane; see fused_norm_kernels.inc. */
+typedef struct plane_arguments {
+    size_t pixels;
+    const float *x, *y, *dy, *dy2;
+    float *g, *dx;
+    const float *scale, *shift, *mean, *slope, *base; /* of the plane's channels */
+    double *sum, *products;
+} plane_arguments;
+
+#define KERNELS "train/compute/cpu/fused_norm_kernels.inc"
+#include "train/compute/cpu/kernel_variants.inc"
+
+typedef struct kernels {
+    void (*statistics)(const float *x, size_t pixels, const float *shift, double *sum,
+                       double *squares);
+    void (*apply)(const float *x, const float *residual, float *y, size_t pixels,
+                  const float *scale, const float *shift, ff_activation activation);
+    void (*reduce)(const plane_arguments *arguments, int mask);
+    void (*gradient)(const plane_arguments *arguments, int mask);
+} kernels;
+
+#define KERNELS_OF(ending)                                                                         \
+    { statistics_##ending, apply_##ending, reduce_##ending, gradient_##ending }
+static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_OF(16_baseline);
+#if FF_HAS_TARGETS
+static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
+#endif
+
+/* NULL where there are no kernels for the block. */
+static const kernels *kernels_for(const ff_tensor *t) {
+    if (t->block != 8 && t->block != 16) return NULL;
+#if FF_HAS_TARGETS
+    if (ff_has_vectors(t->block)) return t->block == 16 ? &fast_16 : &fast_8;
+#endif
+    return t->block == 16 ? &baseline_16 : &baseline_8;
+}
+
+/* Scratch: per thread two arrays of a double per channel, then four shared arrays of a float per
+ * channel. */
+size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
+    size_t channels = (size_t)ff_tensor_padded_channels(shape);
+    return channels * (4 * (size_t)compute->threads + 4);
+}
+
+typedef struct workspace {
+    double *sums; /* [threads][2][channels] */
+    float *scale, *shift, *slope, *base;
+} workspace;
+
+static workspace workspace_of(const ff_compute *compute, size_t channels, float *scratch) {
+    workspace work;
+    // cppcheck-suppress invalidPointerCast ; scratch is memory for either, 64-byte aligned
+    work.sums = (double *)scratch;
+    work.scale = scratch + 4 * channels * (size_t)compute->threads;
+    work.shift = work.scale + channels;
+    work.slope = work.shift + channels;
+    work.base = work.slope + channels;
+    return work;
+}
+
+/* Adds the threads' sums to the first thread's, in order. */
+static void combine(const ff_compute *compute, size_t channels, double *sums) {
+    for (int t = 1; t < compute->threads; t++)
+        for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
+}
+
+/* GELU of a plane that was just written, and so is in cache. */
+FF_VECTOR_CLONES
+static void gelu_plane(size_t count, float *y) {
+    for (size_t i = 0; i < count; i++) y[i] = ff_gelu(y[i]);
+}
+
+/* g = (dy + dy2) * derivative of GELU at x * scale + shift. */
+FF_VECTOR_CLONES
+static void gelu_slopes(size_t pixels, size_t block, const plane_arguments *p) {
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < block; c++) {
+            size_t at = i * block + c;
+            float dy = p->dy2 ? p->dy[at] + p->dy2[at] : p->dy[at];
+            p->g[at] = dy * ff_gelu_slope(p->x[at] * p->scale[c] + p->shift[c]);
+        }
+}
+
+static void apply_planes(const ff_norm *norm, const kernels *k, const workspace *work, size_t from,
+                         size_t to) {
+    const ff_tensor *t = &norm->shape;
+    const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    const float *x = norm->x, *residual = norm->residual;
+    float *y = norm->y;
+    for (size_t plane = to; plane-- > from;) {
+        size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
+        k->apply(x + at, residual ? residual + at : NULL, y + at, pixels, work->scale + c,
+                 work->shift + c, norm->activation);
+        if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, y + at);
+    }
+}
+
+/* Batch statistics, unless they are held, from the sums of x - shift (shift: the first pixel of
+ * each channel, so that the variance does not cancel against the square of the mean), and the
+ * resulting scale and shift. */
+static void finish_statistics(ff_compute *compute, const ff_norm *norm, const workspace *work) {
+    const ff_tensor *t = &norm->shape;
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const double m = (double)t->n * t->h * t->w;
+    for (size_t c = 0; norm->held && c < channels; c++) {
+        norm->mean[c] = norm->running_mean[c];
+        norm->inv_std[c] = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
+    }
+    for (size_t c = 0; !norm->held && c < channels; c++) {
+        double offset = work->sums[c] / m, squares = work->sums[channels + c];
+        double mean = (double)work->shift[c] + offset;
+        double centred = squares - m * offset * offset;
+        if (centred < 0) centred = 0;
+        ff_norm_take(norm, (int)c, (ff_norm_moments){m, mean, centred});
+    }
+    if (norm->ranks.count) ff_norm_join(compute, norm);
+    for (size_t c = 0; c < channels; c++) {
+        work->scale[c] = norm->gamma[c] * norm->inv_std[c];
+        work->shift[c] = norm->beta[c] - norm->mean[c] * work->scale[c];
+    }
+}
+
+void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
+    const ff_tensor *t = &norm->shape;
+    const kernels *k = kernels_for(t);
+    if (!k) {
+        ff_reference_ops.norm_train(compute, norm, scratch);
+        return;
+    }
+    const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    const size_t planes = blocks * t->n, channels = blocks * t->block;
+    const workspace work = workspace_of(compute, channels, scratch);
+    const float *x = norm->x;
+    for (size_t b = 0; b < blocks; b++)
+        memcpy(work.shift + b * t->block, x + b * pixels * t->block, t->block * sizeof(float));
+#pragma omp parallel num_threads(compute->threads)
+    {
+        size_t from, to;
+        int thread = omp_get_thread_num();
+        ff_share(planes, compute->threads, thread, &from, &to);
+        double *sums = work.sums + 2 * channels * (size_t)thread;
+        memset(sums, 0, 2 * channels * sizeof *sums);
+        for (size_t plane = norm->held ? to : from; plane < to; plane++) {
+            size_t c = plane % blocks * t->block;
+            k->statistics(x + plane * pixels * t->block, pixels, work.shift + c, sums + c,
+                          sums + channels + c);
+        }
+#pragma omp barrier
+#pragma omp single
+        {
+            combine(compute, channels, work.sums);
+            finish_statistics(compute, norm, &work);
+        }
+        apply_planes(norm, k, &work, from, to);
+    }
+}
+
+void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
+    const ff_tensor *t = &norm->shape;
+    const kernels *k = kernels_for(t);
+    if (!k) {
+        ff_reference_ops.norm_evaluate(compute, norm, scratch);
+        return;
+    }
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const workspace work = workspace_of(compute, channels, scratch);
+    for (size_t c = 0; c < channels; c++) {
+        float inv_std = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
+        work.scale[c] = norm->gamma[c] * inv_std;
+        work.shift[c] = norm->beta[c] - norm->running_mean[c] * work.scale[c];
+    }
+#pragma omp parallel num_threads(compute->threads)
+    {
+        size_t from, to;
+        ff_share((size_t)ff_tensor_blocks(t) * t->n, compute->threads, omp_get_thread_num(), &from,
+                 &to);
+        apply_planes(norm, k, &work, from, to);
+    }
+}
+
+/* The arguments of one plane. */
+static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *work, float *g,
+                                double *sums, size_t plane) {
+    const ff_norm *forward = &norm->forward;
+    const ff_tensor *t = &forward->shape;
+    const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    const size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
+    const float *x = forward->x, *y = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
+    return (plane_arguments){
+        .pixels = pixels,
+        .x = x + at,
+        .y = y + at,
+        .dy = dy + at,
+        .dy2 = dy2 ? dy2 + at : NULL,
+        .g = g ? g + at : NULL,
+        .dx = (float *)norm->dx + at,
+        .scale = work->scale + c,
+        .shift = work->shift + c,
+        .mean = forward->mean + c,
+        .slope = work->slope + c,
+        .base = work->base + c,
+        .sum = sums + c,
+        .products = sums + blocks * t->block + c,
+    };
+}
+
+static void set_factors(const ff_norm *forward, const workspace *work, size_t c,
+                        ff_norm_sums sums) {
+    const double inv_std = (double)forward->inv_std[c], scale = (double)work->scale[c];
+    const double m = forward->held ? INFINITY : sums.m;
+    work->slope[c] = (float)(-scale * inv_std * sums.products / m);
+    work->base[c] = (float)(-scale * sums.sum / m);
+}
+
+static void finish_reduction(ff_compute *compute, const ff_norm_backward *norm,
+                             const workspace *work) {
+    const ff_norm *forward = &norm->forward;
+    const ff_tensor *t = &forward->shape;
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const double m = (double)t->n * t->h * t->w;
+    for (size_t c = 0; c < channels; c++) {
+        const double dgamma = work->sums[channels + c] * (double)forward->inv_std[c];
+        const ff_norm_sums sums = {m, work->sums[c], dgamma};
+        if (norm->dgamma) norm->dgamma[c] = (float)sums.products;
+        if (norm->dbeta) norm->dbeta[c] = (float)sums.sum;
+        if (forward->ranks.count)
+            ff_norm_tell(forward, (int)c, sums.sum, sums.products);
+        else
+            set_factors(forward, work, c, sums);
+    }
+    if (!forward->ranks.count) return;
+    ff_compute_gather(compute, forward);
+    for (size_t c = 0; c < channels; c++)
+        set_factors(forward, work, c, ff_norm_join_sums(forward, (int)c));
+}
+
+void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
+    const ff_norm *forward = &norm->forward;
+    const ff_tensor *t = &forward->shape;
+    const kernels *k = kernels_for(t);
+    if (!k) {
+        ff_reference_ops.norm_backward(compute, norm, scratch);
+        return;
+    }
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const size_t planes = (size_t)ff_tensor_blocks(t) * t->n;
+    const workspace work = workspace_of(compute, channels, scratch);
+    for (size_t c = 0; c < channels; c++) {
+        work.scale[c] = forward->gamma[c] * forward->inv_std[c];
+        work.shift[c] = forward->beta[c] - forward->mean[c] * work.scale[c];
+    }
+    int mask = MASK_NONE;
+    const bool gelu = forward->activation == FF_ACTIVATION_GELU;
+    if (forward->activation == FF_ACTIVATION_RELU)
+        mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
+    if (forward->activation == FF_ACTIVATION_RELU6) mask = MASK_6_FROM_X;
+    /* The masked sum of gradients is stored where it is needed, or where computing it again would
+     * cost two more reads. */
+    float *kept = norm->dresidual;
+    if (!kept && (norm->dy2 || gelu || mask == MASK_FROM_Y)) kept = norm->dx;
+    float *g = kept ? kept : (float *)norm->dy;
+#pragma omp parallel num_threads(compute->threads)
+    {
+        size_t from, to;
+        int thread = omp_get_thread_num();
+        ff_share(planes, compute->threads, thread, &from, &to);
+        double *sums = work.sums + 2 * channels * (size_t)thread;
+        memset(sums, 0, 2 * channels * sizeof *sums);
+        for (size_t plane = from; plane < to; plane++) {
+            plane_arguments arguments = at_plane(norm, &work, kept, sums, plane);
+            if (gelu) {
+                gelu_slopes(arguments.pixels, t->block, &arguments);
+                arguments.dy = arguments.g;
+                arguments.dy2 = NULL;
+            }
+            k->reduce(&arguments, mask);
+        }
+#pragma omp barrier
+#pragma omp single
+        {
+            combine(compute, channels, work.sums);
+            finish_reduction(compute, norm, &work);
+        }
+        for (size_t plane = to; plane-- > from;) {
+            plane_arguments arguments = at_plane(norm, &work, g, sums, plane);
+            k->gradient(&arguments, kept ? MASK_NONE : mask);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+/* Shared by the files of the oneDNN table. */
+#ifndef FF_TRAIN_CPU_ONEDNN_H
+#define FF_TRAIN_CPU_ONEDNN_H
+
+#ifdef FF_HAVE_DNNL
+#include "train/compute/compute.h"
+
+#include <dnnl.h>
+
+typedef struct ff_onednn {
+    ff_compute base;
+    ff_compute_ops table; /* base.ops */
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_attr_t attributes; /* user-managed scratchpad */
+    int block;                        /* channels of a block: 16 with AVX-512, else 8 */
+} ff_onednn;
+
+/* Every convolution of this table begins with it. */
+typedef struct ff_onednn_conv {
+    ff_conv base;
+    ff_onednn *self;
+    bool dense; /* from onednn_dense.c; else from onednn_conv.c */
+} ff_onednn_conv;
+
+ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
+                                const ff_conv *sibling, ff_conv **conv, ff_error *error);
+void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *conv);
+void ff_onednn_conv_import(const ff_conv *conv, const float *oihw, float *held);
+void ff_onednn_conv_export(const ff_conv *conv, const float *held, float *oihw);
+void ff_onednn_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
+                            const void *bias, void *y, void *scratch);
+void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
+                                  void *dx, void *scratch);
+void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
+                                     const void *dy, void *dw, float *dbias, void *scratch);
+
+#endif
+#endif

@@ -1,0 +1,402 @@
+/* Convolutions by oneDNN.
+ *
+ * Activations stay in the library's blocked layout between layers; weights are held in the format
+ * of the forward pass, shared by the gradient of the weights and by Winograd. Where a pass needs
+ * another format (the direct backward pass of the data), the weights are reordered into scratch at
+ * each call.
+ *
+ * For images of 1 to 3 channels there are kernels that read planes; where a pass has none (the
+ * gradient of the weights for 1 channel with AVX2) the images are reordered into blocks first.
+ * Known gap: the library has only reference loops for the gradient of the first weights with images
+ * of 4 to 15 channels and AVX-512, and for groups of several channels that are not a multiple of
+ * the block.
+ *
+ * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
+ * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it measured faster, direct elsewhere.
+ * The choice is a fixed rule, not by timing, so that a run repeats bit for bit. */
+#include "train/compute/cpu/onednn.h"
+
+#ifdef FF_HAVE_DNNL
+
+#include "format/base/memory.h"
+#include "train/compute/cpu/onednn_dense.h"
+#include "train/compute/cpu/onednn_version.h"
+
+#include <assert.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One pass of a convolution; memories point to the caller's arrays during a call. */
+typedef struct pass {
+    dnnl_primitive_t primitive;
+    dnnl_memory_t source, weights, bias, destination, scratchpad;
+    /* held -> the pass's order of weights (backward weights: the other way); NULL = the same */
+    dnnl_primitive_t reorder;
+    dnnl_memory_t held;
+    /* images -> the blocked order of the pass, for inputs that no kernel reads directly */
+    dnnl_primitive_t source_reorder;
+    dnnl_memory_t images;
+    size_t weights_offset, source_offset; /* in scratch, after the scratchpad */
+    size_t scratch_bytes;
+} pass;
+
+typedef struct conv {
+    ff_onednn_conv common;
+    ff_dnnl_md source, destination, bias, held, torch;
+    ff_dnnl_md blocked; /* images in blocks, for passes that have no kernel for planes; or NULL */
+    pass passes[FF_DNNL_PASSES];
+} conv;
+
+#define TRY_DNNL(call)                                                                             \
+    do {                                                                                           \
+        dnnl_status_t try_status = (call);                                                         \
+        if (try_status != dnnl_success) return try_status;                                         \
+    } while (0)
+
+static dnnl_format_tag_t tag_of(const ff_tensor *t) {
+    if (t->block == 16) return dnnl_nChw16c;
+    if (t->block == 8) return dnnl_nChw8c;
+    assert(t->block == 1);
+    return dnnl_nchw;
+}
+
+/* Whether the library has only its reference loops for this, hundreds of times slower than a
+ * kernel. */
+static bool is_slow(dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           name && strncmp(name, "ref", 3) == 0;
+}
+
+static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
+    if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
+    int least = s->input.c < s->output.c ? s->input.c : s->output.c;
+    int side = s->output.h < s->output.w ? s->output.h : s->output.w;
+    if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
+    return least >= (which == FF_DNNL_BACKWARD_WEIGHTS ? 64 : 32);
+}
+
+static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
+                              ff_dnnl_md source, ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
+    int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
+    ff_dnnl_conv_desc desc = {
+        .pass = FF_DNNL_FORWARD,
+        .algorithm = algorithm,
+        .source = source,
+        .weights = any,
+        .bias = c->bias,
+        .destination = c->destination,
+        .strides = {s->stride, s->stride},
+        .pad_before = {s->pad, s->pad},
+        .pad_after = {after_h, after_w},
+        .attributes = c->common.self->attributes,
+    };
+    dnnl_primitive_desc_t forward;
+    TRY_DNNL(ff_dnnl_conv_create(&forward, c->common.self->engine, &desc));
+    *pd = forward;
+    if (which == FF_DNNL_FORWARD) return dnnl_success;
+    desc.pass = which;
+    desc.hint = forward;
+    if (which == FF_DNNL_BACKWARD_DATA) desc.bias = NULL;
+    dnnl_status_t status = ff_dnnl_conv_create(pd, c->common.self->engine, &desc);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+static dnnl_status_t memory_of(const conv *c, ff_dnnl_md md, dnnl_memory_t *memory) {
+    return dnnl_memory_create(memory, md, c->common.self->engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
+                                dnnl_primitive_t *reorder) {
+    dnnl_primitive_desc_t pd;
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, c->common.self->engine, to,
+                                                c->common.self->engine, NULL));
+    dnnl_status_t status = dnnl_primitive_create(reorder, pd);
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+/* Creates the primitive and memories of a pass from its descriptor. */
+static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_desc_t pd,
+                                 ff_dnnl_md source, ff_dnnl_md weights, ff_dnnl_md scratchpad) {
+    pass *p = &c->passes[which];
+    TRY_DNNL(dnnl_primitive_create(&p->primitive, pd));
+    TRY_DNNL(memory_of(c, source, &p->source));
+    TRY_DNNL(memory_of(c, c->destination, &p->destination));
+    TRY_DNNL(memory_of(c, weights, &p->weights));
+    TRY_DNNL(memory_of(c, scratchpad, &p->scratchpad));
+    if (c->bias) TRY_DNNL(memory_of(c, c->bias, &p->bias));
+    size_t bytes = ff_align_u64(dnnl_memory_desc_get_size(scratchpad), 4096);
+    if (!c->held) TRY_DNNL(ff_dnnl_md_copy(&c->held, weights));
+    if (!dnnl_memory_desc_equal(c->held, weights)) {
+        bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
+        TRY_DNNL(memory_of(c, c->held, &p->held));
+        TRY_DNNL(reorder_of(c, back ? weights : c->held, back ? c->held : weights, &p->reorder));
+        p->weights_offset = bytes;
+        bytes += ff_align_u64(dnnl_memory_desc_get_size(weights), 4096);
+    }
+    if (source == c->blocked) {
+        TRY_DNNL(memory_of(c, c->source, &p->images));
+        TRY_DNNL(reorder_of(c, c->source, c->blocked, &p->source_reorder));
+        p->source_offset = bytes;
+        bytes += ff_align_u64(dnnl_memory_desc_get_size(c->blocked), 4096);
+    }
+    p->scratch_bytes = bytes;
+    if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
+    return dnnl_success;
+}
+
+static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
+    dnnl_primitive_desc_t pd = NULL;
+    ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
+    dnnl_status_t status = dnnl_unimplemented;
+    if (wants_winograd(&c->common.base.shape, which))
+        status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
+    if (status != dnnl_success)
+        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
+    if (c->blocked && (status != dnnl_success || is_slow(pd))) {
+        if (status == dnnl_success) dnnl_primitive_desc_destroy(pd);
+        source = c->blocked;
+        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
+    }
+    if (status != dnnl_success) return status;
+    status = ff_dnnl_md_query(&weights, pd,
+                              which == FF_DNNL_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md
+                                                                : dnnl_query_weights_md);
+    if (status == dnnl_success)
+        status = ff_dnnl_md_query(&scratchpad, pd, dnnl_query_scratchpad_md);
+    if (status == dnnl_success) status = finish_pass(c, which, pd, source, weights, scratchpad);
+    ff_dnnl_md_destroy(&weights);
+    ff_dnnl_md_destroy(&scratchpad);
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+static dnnl_status_t plan(conv *c, const conv *sibling) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    const dnnl_dims_t source = {s->input.n, s->input.c, s->input.h, s->input.w};
+    const dnnl_dims_t destination = {s->output.n, s->output.c, s->output.h, s->output.w};
+    const int groups = s->groups, dims = groups > 1 ? 5 : 4;
+    const dnnl_dims_t plain = {s->output.c, s->input.c, s->kernel, s->kernel};
+    const dnnl_dims_t grouped = {groups, s->output.c / groups, s->input.c / groups, s->kernel,
+                                 s->kernel};
+    const dnnl_dim_t *weights = groups > 1 ? grouped : plain;
+    const dnnl_dims_t bias = {s->output.c};
+    ff_dnnl_md any = NULL;
+    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, tag_of(&s->input)));
+    if (s->input.block == 1 && !s->input_gradient)
+        TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, tag_of(&s->output)));
+    TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, tag_of(&s->output)));
+    TRY_DNNL(ff_dnnl_md_create(&c->torch, dims, weights, groups > 1 ? dnnl_goihw : dnnl_oihw));
+    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
+    if (sibling && sibling->common.dense)
+        TRY_DNNL(ff_dnnl_md_create(&c->held, dims, weights,
+                                   s->input.block == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
+    else if (sibling)
+        TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
+    TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, dnnl_format_tag_any));
+    dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
+    if (status == dnnl_success && s->input_gradient)
+        status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
+    if (status == dnnl_success && s->training && !s->frozen)
+        status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    ff_dnnl_md_destroy(&any);
+    if (status == dnnl_success)
+        c->common.base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
+    return status;
+}
+
+static ff_status failed(ff_error *error, const conv *c, dnnl_status_t status, const char *what) {
+    const ff_conv_shape *s = &c->common.base.shape;
+    return ff_fail(error, status == dnnl_out_of_memory ? FF_NO_MEMORY : FF_FAILED,
+                   "oneDNN cannot %s a convolution %dx%d of stride %d, %d to %d channels, on "
+                   "%d x %dx%d (status %d)",
+                   what, s->kernel, s->kernel, s->stride, s->input.c, s->output.c, s->input.n,
+                   s->input.h, s->input.w, (int)status);
+}
+
+ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
+                                const ff_conv *sibling, ff_conv **out, ff_error *error) {
+    conv *c;
+    *out = NULL;
+    /* A sibling of a larger size of images may hold its weights in another order. */
+    const bool may_be_dense = !sibling || ((const conv *)sibling)->common.dense;
+    if (may_be_dense && ff_dense_fits((ff_onednn *)compute, shape))
+        return ff_dense_create((ff_onednn *)compute, shape, out, error);
+    FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
+    c->common.base.shape = *shape;
+    c->common.self = (ff_onednn *)compute;
+    omp_set_num_threads(compute->threads); /* the library plans for the threads it sees */
+    dnnl_status_t status = plan(c, (const conv *)sibling);
+    if (status != dnnl_success) {
+        ff_status result = failed(error, c, status, "plan");
+        ff_onednn_conv_destroy(compute, &c->common.base);
+        return result;
+    }
+    *out = &c->common.base;
+    return FF_OK;
+}
+
+static void release_memory(dnnl_memory_t memory) {
+    if (memory) dnnl_memory_destroy(memory);
+}
+
+void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
+    (void)compute;
+    conv *c = (conv *)base;
+    if (!c) return;
+    for (int i = 0; i < FF_DNNL_PASSES && !c->common.dense; i++) {
+        pass *p = &c->passes[i];
+        if (p->primitive) dnnl_primitive_destroy(p->primitive);
+        if (p->reorder) dnnl_primitive_destroy(p->reorder);
+        if (p->source_reorder) dnnl_primitive_destroy(p->source_reorder);
+        release_memory(p->source);
+        release_memory(p->weights);
+        release_memory(p->bias);
+        release_memory(p->destination);
+        release_memory(p->scratchpad);
+        release_memory(p->held);
+        release_memory(p->images);
+    }
+    if (!c->common.dense) {
+        ff_dnnl_md_destroy(&c->blocked);
+        ff_dnnl_md_destroy(&c->source);
+        ff_dnnl_md_destroy(&c->destination);
+        ff_dnnl_md_destroy(&c->bias);
+        ff_dnnl_md_destroy(&c->held);
+        ff_dnnl_md_destroy(&c->torch);
+    }
+    free(c);
+}
+
+/* Between torch's order and the held one. These reorders were possible when the convolution was
+ * planned, so only an allocation can fail; then the process aborts. */
+static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl_md to,
+                    float *destination) {
+    dnnl_primitive_t reorder = NULL;
+    dnnl_memory_t a = NULL, b = NULL;
+    if (reorder_of(c, from, to, &reorder) != dnnl_success ||
+        dnnl_memory_create(&a, from, c->common.self->engine, (void *)source) != dnnl_success ||
+        dnnl_memory_create(&b, to, c->common.self->engine, destination) != dnnl_success)
+        abort(); /* allowed: memory for a reorder */
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
+    if (dnnl_primitive_execute(reorder, c->common.self->stream, 2, arguments) != dnnl_success)
+        abort(); /* allowed: memory for a reorder */
+    dnnl_stream_wait(c->common.self->stream);
+    dnnl_memory_destroy(a);
+    dnnl_memory_destroy(b);
+    dnnl_primitive_destroy(reorder);
+}
+
+void ff_onednn_conv_import(const ff_conv *base, const float *oihw, float *held) {
+    const conv *c = (const conv *)base;
+    if (c->common.dense)
+        ff_dense_import(base, oihw, held);
+    else
+        convert(c, c->torch, oihw, c->held, held);
+}
+
+void ff_onednn_conv_export(const ff_conv *base, const float *held, float *oihw) {
+    const conv *c = (const conv *)base;
+    if (c->common.dense)
+        ff_dense_export(base, held, oihw);
+    else
+        convert(c, c->held, held, c->torch, oihw);
+}
+
+static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t from,
+                             const void *source, dnnl_memory_t to, void *destination) {
+    TRY_DNNL(dnnl_memory_set_data_handle(from, (void *)source));
+    TRY_DNNL(dnnl_memory_set_data_handle(to, destination));
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    return dnnl_primitive_execute(primitive, c->common.self->stream, 2, arguments);
+}
+
+/* Runs one pass. `weights` is read, or written by the backward pass of the weights. */
+static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float *weights,
+                         const float *bias, const float *destination, char *scratch) {
+    pass *p = &c->passes[which];
+    const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
+    float *inner = p->reorder ? (float *)(scratch + p->weights_offset) : weights;
+    if (p->source_reorder) {
+        float *blocked = (float *)(scratch + p->source_offset);
+        TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
+        source = blocked;
+    }
+    if (p->reorder && !back) TRY_DNNL(reorder(c, p->reorder, p->held, weights, p->weights, inner));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->source, (void *)source));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->weights, inner));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->destination, (void *)destination));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->scratchpad, scratch));
+    dnnl_exec_arg_t arguments[5] = {
+        {which == FF_DNNL_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, p->source},
+        {back ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, p->weights},
+        {which == FF_DNNL_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, p->destination},
+        {DNNL_ARG_SCRATCHPAD, p->scratchpad},
+    };
+    int count = 4;
+    if (bias) {
+        TRY_DNNL(dnnl_memory_set_data_handle(p->bias, (void *)bias));
+        arguments[count++] = (dnnl_exec_arg_t){back ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, p->bias};
+    }
+    TRY_DNNL(dnnl_primitive_execute(p->primitive, c->common.self->stream, count, arguments));
+    if (p->reorder && back) TRY_DNNL(reorder(c, p->reorder, p->weights, inner, p->held, weights));
+    return dnnl_stream_wait(c->common.self->stream);
+}
+
+void ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const void *x, const void *w,
+                            const void *bias, void *y, void *scratch) {
+    conv *c = (conv *)base;
+    omp_set_num_threads(compute->threads);
+    dnnl_status_t status = c->common.dense
+                               ? ff_dense_forward(base, x, w, bias, y, scratch)
+                               : run(c, FF_DNNL_FORWARD, x, (float *)w, bias, y, scratch);
+    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
+}
+
+void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
+                                  void *dx, void *scratch) {
+    conv *c = (conv *)base;
+    omp_set_num_threads(compute->threads);
+    dnnl_status_t status = c->common.dense
+                               ? ff_dense_backward_data(base, dy, w, dx, scratch)
+                               : run(c, FF_DNNL_BACKWARD_DATA, dx, (float *)w, NULL, dy, scratch);
+    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
+}
+
+/* The gradient of the bias alone: the sum over samples and pixels. */
+static void sum_pixels(int threads, const ff_tensor *t, const float *dy, float *dbias) {
+    const size_t pixels = (size_t)t->h * t->w, block = (size_t)t->block;
+    const size_t plane = pixels * block;
+    const int blocks = ff_tensor_blocks(t);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int b = 0; b < blocks; b++) {
+        double sums[16] = {0};
+        for (int n = 0; n < t->n; n++) {
+            const float *from = dy + ((size_t)n * blocks + b) * plane;
+            for (size_t k = 0; k < pixels; k++)
+                for (size_t c = 0; c < block; c++) sums[c] += (double)from[k * block + c];
+        }
+        for (size_t c = 0; c < block; c++) dbias[(size_t)b * block + c] = (float)sums[c];
+    }
+}
+
+void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
+                                     const void *dy, void *dw, float *dbias, void *scratch) {
+    conv *c = (conv *)base;
+    if (!dw) {
+        if (dbias) sum_pixels(compute->threads, &base->shape.output, dy, dbias);
+        return;
+    }
+    omp_set_num_threads(compute->threads);
+    dnnl_status_t status = c->common.dense
+                               ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
+                               : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
+    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
+}
+
+#endif

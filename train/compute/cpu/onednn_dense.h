@@ -1,0 +1,33 @@
+/* Convolutions over images of a few pixels, as one matrix product.
+ *
+ * On 2x2 pixels a 3x3 window is mostly padding, on 1x1 eight of nine taps never reach a pixel:
+ * there a convolution is a linear map from all values of a sample to all of the output, with the
+ * matrix
+ *   T[(i, q), (o, p)] = w[o, i, q - p * stride + pad]   (pixels p of the output, q of the input)
+ * in the layout of the activations. T is built from the weights at each call; taps that reach no
+ * pixel are neither read nor written. */
+#ifndef FF_TRAIN_CPU_ONEDNN_DENSE_H
+#define FF_TRAIN_CPU_ONEDNN_DENSE_H
+
+#ifdef FF_HAVE_DNNL
+#include "train/compute/cpu/onednn.h"
+
+/* Whether a convolution is faster here: few pixels, a window larger than 1x1, blocked activations.
+ * Does not depend on the batch, so siblings of one size of images agree. */
+bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *shape);
+
+/* The entries of compute.h for such convolutions; weights are held as
+ * [out block][in block][kernel][kernel][in lane][out lane], oneDNN's OIhw16i16o. */
+ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv **conv,
+                          ff_error *error);
+void ff_dense_import(const ff_conv *conv, const float *oihw, float *held);
+void ff_dense_export(const ff_conv *conv, const float *held, float *oihw);
+dnnl_status_t ff_dense_forward(const ff_conv *conv, const float *x, const float *w,
+                               const float *bias, float *y, float *scratch);
+dnnl_status_t ff_dense_backward_data(const ff_conv *conv, const float *dy, const float *w,
+                                     float *dx, float *scratch);
+dnnl_status_t ff_dense_backward_weights(const ff_conv *conv, const float *x, const float *dy,
+                                        float *dw, float *dbias, float *scratch);
+
+#endif
+#endif

@@ -1,0 +1,132 @@
+/* Softmax cross-entropy in plain loops. Formulas: compute.h. */
+#include "train/compute/cpu/cpu.h"
+#include "train/compute/cpu/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t label_of(const ff_loss *loss, int n) {
+    return loss->label_dtype == FF_I64 ? ((const int64_t *)loss->labels)[n]
+                                       : ((const int32_t *)loss->labels)[n];
+}
+
+/* The target of a sample: `label` with weight `share`, `other` with the rest. */
+typedef struct target {
+    int64_t label, other;
+    double share;
+} target;
+
+static target target_of(const ff_loss *loss, int n) {
+    const int64_t label = label_of(loss, n);
+    if (!loss->mix || loss->mix[n] == 1.0f) return (target){label, label, 1};
+    return (target){label, label_of(loss, n ^ 1), (double)loss->mix[n]};
+}
+
+static bool counts(const ff_loss *loss, int n, const target *t) {
+    return t->label >= 0 && t->other >= 0 && (!loss->weights || loss->weights[n] != 0);
+}
+
+/* Class weights: w[c * step]. */
+typedef struct class_weights {
+    const float *w;
+    int step; /* 0: all are 1 */
+    double mean;
+} class_weights;
+
+static class_weights weights_of(const ff_loss *loss) {
+    static const float one = 1;
+    class_weights weights = {loss->class_weights, 1, 0};
+    if (!loss->class_weights) return (class_weights){&one, 0, 1};
+    for (int c = 0; c < loss->classes; c++) weights.mean += (double)weights.w[c] / loss->classes;
+    return weights;
+}
+
+/* What the sample adds to the divisor of the mean. */
+static double weight_of(const ff_loss *loss, const class_weights *weights, const target *t) {
+    return loss->mix ? 1 : (double)weights->w[t->label * weights->step];
+}
+
+/* Loss of one sample; its gradient (times `scale`) where loss->gradient. */
+static double sample_loss(const ff_loss *loss, const class_weights *weights, int n, const target *t,
+                          double scale, bool *correct) {
+    const float *logits = loss->logits + (size_t)n * loss->stride;
+    int best = 0;
+    for (int c = 1; c < loss->classes; c++)
+        if (logits[c] > logits[best]) best = c;
+    double sum = 0, mean = 0;
+    for (int c = 0; c < loss->classes; c++) {
+        sum += exp((double)logits[c] - (double)logits[best]);
+        mean += (double)weights->w[c * weights->step] * ((double)logits[c] - (double)logits[best]);
+    }
+    mean /= loss->classes;
+    // cppcheck-suppress invalidFunctionArg ; sum is at least exp(0): the largest logit's own term
+    double log_sum = log(sum), wanted = (double)weights->w[t->label * weights->step];
+    double at_label = wanted * ((double)logits[t->label] - (double)logits[best]);
+    if (t->share < 1) {
+        const double other = (double)weights->w[t->other * weights->step];
+        at_label = t->share * at_label +
+                   (1 - t->share) * other * ((double)logits[t->other] - (double)logits[best]);
+        wanted = other + t->share * (wanted - other);
+    }
+    /* A row that is not finite has no prediction. */
+    *correct = !isnan(sum) && best == (t->share >= 0.5 ? t->label : t->other);
+    double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
+    const double whole = wanted + loss->smoothing * (weights->mean - wanted);
+    float *gradient = loss->gradient;
+    if (gradient) gradient += (size_t)n * loss->stride;
+    double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
+    for (int c = 0; gradient && c < loss->classes; c++) {
+        double p = exp((double)logits[c] - best_logit) / sum;
+        double share = (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);
+        const double w = (double)weights->w[c * weights->step];
+        gradient[c] = (float)(scale * (whole * p - w * off - w * on * share));
+    }
+    return on * (wanted * log_sum - at_label) + loss->smoothing * (weights->mean * log_sum - mean);
+}
+
+size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride) {
+    (void)compute;
+    (void)stride;
+    return (size_t)n * sizeof(double);
+}
+
+void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
+    const uint64_t step = loss->control ? loss->control->step : 0;
+    ff_outcome *result = &loss->ring[step % loss->ring_size];
+    const class_weights weights = weights_of(loss);
+    double *losses = loss->scratch;
+    *result = (ff_outcome){.step = step, .bad_sample = -1};
+    for (int n = 0; n < loss->n; n++) {
+        int64_t label = label_of(loss, n);
+        if (label < -1 || label >= loss->classes) {
+            result->bad_sample = n;
+            return;
+        }
+    }
+    for (int n = 0; n < loss->n; n++) {
+        const target t = target_of(loss, n);
+        if (!counts(loss, n, &t)) continue;
+        result->count++;
+        result->weight += weight_of(loss, &weights, &t);
+    }
+    const double divisor = loss->divisor > 0 ? loss->divisor : result->weight;
+    const double scale = divisor > 0 ? 1.0 / divisor : 0;
+    int64_t correct_count = 0;
+#pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
+    for (int n = 0; n < loss->n; n++) {
+        const target t = target_of(loss, n);
+        if (counts(loss, n, &t)) {
+            bool correct;
+            losses[n] = sample_loss(loss, &weights, n, &t, scale, &correct);
+            correct_count += correct;
+        } else {
+            losses[n] = 0;
+            if (loss->gradient)
+                memset((float *)loss->gradient + (size_t)n * loss->stride, 0,
+                       (size_t)loss->classes * sizeof(float));
+        }
+    }
+    result->correct = correct_count;
+    for (int n = 0; n < loss->n; n++) result->loss_sum += losses[n];
+    if (loss->control && !isfinite(result->loss_sum)) loss->control->halted = 1;
+}

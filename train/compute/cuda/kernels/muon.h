@@ -1,0 +1,43 @@
+/* Muon (K. Jordan 2024) around its matrix products: momentum, norms, scalings (formula:
+ * train/compute/optimizers/muon.h). One filter bank W: [rows][columns], rows = output channels,
+ * columns = kernel * kernel * padded input channels, pad lanes zero (they change no norm). A step:
+ * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
+ *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
+ * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by
+ *   matrix products with beta;
+ * - ff_cuda_muon_end: W = W * sqrt(rows) / |W| - rate * X, rate = rates[row][step] * multiplier.
+ * Nothing changes where control->non_finite.
+ * Bytes per element (16-bit gradient and X, f32 momentum, master and working copy): begin reads
+ * 10 + 2, writes 6 + 2; end reads 6, writes 6. */
+#ifndef FF_TRAIN_CUDA_KERNELS_MUON_H
+#define FF_TRAIN_CUDA_KERNELS_MUON_H
+
+#include "train/compute/cuda/kernels/update.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ff_cuda_muon {
+    int rows;
+    size_t columns;          /* rows * columns a multiple of 8 */
+    ff_cuda_segment segment; /* its arrays: gradient, master or working, momentum */
+    ff_cuda_group group;     /* its learning rate, momentum and nesterov; weight_decay is ignored */
+    const float *rates;      /* as in ff_cuda_update */
+    uint32_t rate_steps;
+    const ff_control *control;
+    const float *scale; /* as in ff_cuda_update */
+    ff_dtype dtype;     /* of X: FF_BF16, or FF_F32 */
+    void *x;            /* [rows][columns] */
+    double *norms;      /* [2] device: |u|, |W|, between begin and end */
+} ff_cuda_muon;
+
+/* scratch: ff_cuda_muon_scratch() bytes. */
+size_t ff_cuda_muon_scratch(int multiprocessors);
+int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *muon, void *scratch);
+int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

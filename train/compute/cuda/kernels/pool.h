@@ -1,0 +1,33 @@
+/* Pooling on NHWC. Windows, padding, NaN and equal values: ff_pool in train/compute/arguments.h. */
+#ifndef FF_TRAIN_CUDA_KERNELS_POOL_H
+#define FF_TRAIN_CUDA_KERNELS_POOL_H
+
+#include "train/compute/cuda/kernels/norm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* x: pool->input, y: pool->output. kernel_h * kernel_w <= 256 where max. A global average pool is
+ * kernel = (h, w), stride 1, pad 0; an adaptive one has at most 2^31 / max(h, w) outputs a side.
+ *
+ * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest within its window;
+ * NULL = not written; max only. Reads x once where windows do not overlap (else from the caches),
+ * writes y and index. */
+int ff_cuda_pool_forward(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
+                         uint8_t *index);
+
+/* The same, and the batch statistics of the rounded y into norm's mean, inv_std and running
+ * statistics; norm->x and the rest are ignored. Saves the norm one read of y. */
+int ff_cuda_pool_statistics(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
+                            uint8_t *index, const ff_norm *norm, void *scratch);
+
+/* dx sums over the windows that contain it: every element is written once. Reads dy and index,
+ * writes dx. */
+int ff_cuda_pool_backward(const ff_cuda_queue *queue, const ff_pool *pool, const void *dy,
+                          const uint8_t *index, void *dx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

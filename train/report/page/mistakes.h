@@ -1,0 +1,11 @@
+/* What a run's last evaluation got wrong: its classes, confusions and worst samples. */
+#ifndef FF_TRAIN_REPORT_PAGE_MISTAKES_H
+#define FF_TRAIN_REPORT_PAGE_MISTAKES_H
+
+#include "train/report/page/html.h"
+#include "train/report/page/run_log.h"
+
+/* Nothing where the run has neither evaluation nor sheets. FF_NO_MEMORY is kept in `html`. */
+void ff_mistakes_add(ff_html *html, const ff_run_log *run);
+
+#endif

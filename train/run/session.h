@@ -1,0 +1,89 @@
+/* What a run of fftrain has on the disk: its folder, the checkpoint that it goes on from, and those
+ * that it writes. In the order of their use:
+ *
+ *     ff_session_open(&session, &options, recipe_file, &error);  options from ff_session_recipe
+ *     ff_session_begin(session, model_name, &error);             the folder, locked
+ *     ff_trainer_create(&trainer, ...);                          from ff_session_step on
+ *     ff_session_start(session, trainer, recipe, &error);        values loaded
+ *     ff_run(trainer, report, &run_options, &error);
+ *         ff_session_write(session, trainer, recipe, &error);    before its first step
+ *
+ * Thread rule: one thread at a time. */
+#ifndef FF_TRAIN_SESSION_H
+#define FF_TRAIN_SESSION_H
+
+#include "train/run/run.h"
+
+/* --resume without a value: ff_run_folder_newest */
+#define FF_SESSION_NEWEST "newest"
+
+typedef struct ff_session_options {
+    const char *out;  /* NULL = runs/NAME-N; "none" = nothing is kept */
+    const char *name; /* in place of `out`: runs/NAME; NULL = none */
+    /* The folder of a run, or a checkpoint; "auto" = `out` where that holds a run;
+     * FF_SESSION_NEWEST; NULL = a new run. */
+    const char *resume;
+    const char *every;  /* ff_every_parse */
+    int64_t keep;       /* checkpoints, at least 1 */
+    int best_by;        /* ff_best_by */
+    int64_t hash_every; /* as in ff_run_options */
+} ff_session_options;
+
+/* Whether a run has a folder: not with --out none. */
+bool ff_session_keeps(const ff_session_options *options);
+
+typedef struct ff_session ff_session;
+
+/* Reads the newest checkpoint of a run that goes on, or a recipe's file; either may be NULL.
+ * FF_USAGE where both are given; FF_BAD_DATA, FF_IO. The options must outlive the session. On
+ * failure *session = NULL. */
+FF_MUST_USE ff_status ff_session_open(ff_session **session, const ff_session_options *options,
+                                      const char *recipe_file, ff_error *error);
+/* Waits until checkpoints are written. A new folder in which no run has started is removed. NULL is
+ * accepted. */
+void ff_session_close(ff_session **session);
+
+/* The options of the run that goes on, or of the recipe's file, as ff_options_read takes them, with
+ * a name for errors; NULL: there are none. Owned by the session. */
+char *ff_session_recipe(ff_session *session);
+const char *ff_session_recipe_path(const ff_session *session);
+/* Whether the recipe is that of a run, whose numbers are as they were chosen: its learning rate is
+ * scaled already. */
+bool ff_session_recipe_is_resolved(const ff_session *session);
+/* --resume auto */
+bool ff_session_is_automatic(const ff_session *session);
+/* Steps done before; 0: a new run. */
+uint64_t ff_session_step(const ff_session *session);
+
+/* The content ids of the sets with which the run began that goes on; NULL: a new run. The
+ * session's. */
+const char *ff_session_data(const ff_session *session);
+const char *ff_session_val(const ff_session *session);
+
+/* Creates the folder of a new run, or takes that of an old one, of which one process may write;
+ * `name` is the model's. Without --out none, FF_USAGE or FF_IO. */
+FF_MUST_USE ff_status ff_session_begin(ff_session *session, const char *name, ff_error *error);
+/* The run's log, and its folder; NULL where nothing is kept. */
+const char *ff_session_log(const ff_session *session);
+const char *ff_session_path(const ff_session *session);
+
+/* Adds one. */
+FF_MUST_USE ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *error);
+/* Adds one where the recipe is that of a run on several ranks, and the trainer has others, with
+ * other results. */
+FF_MUST_USE ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *trainer,
+                                               ff_error *error);
+/* Loads the checkpoint into the trainer's model; changes no file. FF_BAD_DATA where the trainer's
+ * data is not the checkpoint's. `recipe`: the options of this run. */
+FF_MUST_USE ff_status ff_session_start(ff_session *session, ff_trainer *trainer,
+                                       const ff_buffer *recipe, ff_error *error);
+/* Once it is certain that the run makes steps: writes the recipe, and moves newer checkpoints aside
+ * (keeper.h). FF_IO. */
+FF_MUST_USE ff_status ff_session_write(ff_session *session, const ff_trainer *trainer,
+                                       const ff_buffer *recipe, ff_error *error);
+/* Sentences for the user: where it goes on and what is different. NULL where there is nothing. */
+const char *ff_session_notes(const ff_session *session);
+/* For ff_run. */
+ff_run_options ff_session_run(const ff_session *session);
+
+#endif

@@ -1,0 +1,46 @@
+/* The outcomes of steps, in device memory, copied to the host from time to time. The ring has three
+ * parts: one that steps write to, one being copied, and one that the caller reads.
+ *
+ * Thread rule: the step's thread. */
+#ifndef FF_TRAIN_OUTCOME_RING_H
+#define FF_TRAIN_OUTCOME_RING_H
+
+#include "train/compute/compute.h"
+
+enum { FF_RING_PARTS = 3 };
+
+typedef struct ff_outcome_ring {
+    ff_compute *compute;
+    ff_outcome *entries; /* [FF_RING_PARTS * send_steps], on the device */
+    ff_outcome *pinned;  /* its copy */
+    ff_event *copied[FF_RING_PARTS];
+    uint32_t send_steps;
+    /* Numbers of the next step to enqueue, of the next outcome to copy to the host, and of the next
+     * to return to the caller: delivered <= sent <= given. */
+    uint64_t given, sent, delivered;
+} ff_outcome_ring;
+
+/* For the steps from `first` on. The caller destroys it, after a failure too. */
+FF_MUST_USE ff_status ff_outcome_ring_create(ff_outcome_ring *ring, ff_compute *compute,
+                                             uint32_t send_steps, uint64_t first, ff_error *error);
+void ff_outcome_ring_destroy(ff_outcome_ring *ring);
+void ff_outcome_ring_restart(ff_outcome_ring *ring, uint64_t first);
+
+static inline uint32_t ff_outcome_ring_size(const ff_outcome_ring *ring) {
+    return FF_RING_PARTS * ring->send_steps;
+}
+/* The entry of the next step. */
+static inline ff_outcome *ff_outcome_ring_next(const ff_outcome_ring *ring) {
+    return ring->entries + ring->given % ff_outcome_ring_size(ring);
+}
+
+/* Before a step: the host waits where it would be further ahead than there is place. */
+FF_MUST_USE ff_status ff_outcome_ring_await(ff_outcome_ring *ring, ff_error *error);
+/* After a step is enqueued. */
+FF_MUST_USE ff_status ff_outcome_ring_advance(ff_outcome_ring *ring, ff_error *error);
+/* As ff_step_outcomes. */
+FF_MUST_USE ff_status ff_outcome_ring_take(ff_outcome_ring *ring, bool wait,
+                                           const ff_outcome **outcomes, uint32_t *count,
+                                           ff_error *error);
+
+#endif

@@ -1,0 +1,42 @@
+/* What a run's numbers come from: its options, sets, ranks, threads and class weights. Its
+ * checkpoints keep it, and it is compared where the run goes on: what must not change is refused,
+ * what changes the results is said.
+ *
+ * Thread rule: the model's thread. */
+#ifndef FF_TRAIN_ORIGIN_H
+#define FF_TRAIN_ORIGIN_H
+
+#include "train/checkpoint/checkpoint.h"
+#include "train/trainer/trainer.h"
+
+enum { FF_ORIGIN_RANKS = 256 };
+
+/* Texts of a checkpoint; "" = there is none. */
+typedef struct ff_origin {
+    char data[33], val[33];      /* content ids */
+    char ranks[FF_ORIGIN_RANKS]; /* "2 ranks", "2 ranks with shares 1,3" */
+    char threads[16];            /* on the CPU */
+    char class_weights[17];      /* a checksum of those that are used */
+} ff_origin;
+
+void ff_origin_of(ff_origin *origin, const ff_trainer *trainer);
+/* What another number of ranks does to the results of a run; NULL: nothing. */
+const char *ff_origin_effect_of_ranks(const ff_trainer *trainer);
+
+/* The recipe of a run as its file has it: after a comment with its ranks, where there are several.
+ */
+FF_MUST_USE ff_status ff_origin_write_recipe(const ff_trainer *trainer, const char *recipe,
+                                             ff_buffer *text, ff_error *error);
+/* Takes that comment out of a recipe's text; *ranks = "" where there is none. */
+void ff_origin_take_ranks(char *recipe, char ranks[FF_ORIGIN_RANKS]);
+
+/* FF_USAGE where an option has changed that must not, FF_BAD_DATA where a set or its classes have;
+ * other changes of options are added to the notes, a sentence a line. recipe: the run's options
+ * now. */
+FF_MUST_USE ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
+                                      const char *recipe, ff_buffer *notes, ff_error *error);
+/* Adds what else differs to the notes, which have a line. */
+FF_MUST_USE ff_status ff_origin_compare(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
+                                        ff_buffer *notes, ff_error *error);
+
+#endif

@@ -1,0 +1,43 @@
+/* What the disk is expected to do for a run, measured before its first step. */
+#ifndef FF_TRAIN_PROMISE_H
+#define FF_TRAIN_PROMISE_H
+
+#include "loader/rates/rates.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+typedef struct ff_promise {
+    ff_disk_rate rate[FF_ORDER_KIND_COUNT]; /* samples 0 = none was measured in this order */
+    ff_order_kind order;                    /* of the run */
+    uint64_t samples;                       /* of an epoch */
+} ff_promise;
+
+/* Measures for a loader of these options, which does not read yet: for about a second, with a slow
+ * disk for some. disks: of the run's hosts, each of which has one of its own. What cannot be read
+ * promises nothing: the run says why. */
+void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
+                        int disks);
+
+/* That of the run's order; samples 0 = none. */
+const ff_disk_rate *ff_promise_own(const ff_promise *promise);
+
+/* Lines for a summary: each order's rate, the bytes read for each used, the time of an epoch, and
+ * which order is recommended. Nothing where nothing was measured. */
+void ff_promise_print(FILE *out, const ff_promise *promise);
+
+/* {order: {samples_per_second, read_per_used, epoch_seconds, first_epoch_alone}}; null where
+ * nothing was measured. The caller's; NULL without memory. */
+json_t *ff_promise_json(const ff_promise *promise);
+
+/* What helps against a slow disk, a clause. */
+typedef struct ff_promise_advice {
+    char text[160];
+} ff_promise_advice;
+ff_promise_advice ff_promise_advise(const ff_promise *promise);
+
+/* A sentence into `text` where the steps, which alone take step_rate samples a second, will spend
+ * more than a fifth of their time waiting for the disk; else false. */
+bool ff_promise_warns(const ff_promise *promise, double step_rate, char *text, size_t size);
+
+#endif
