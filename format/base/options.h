@@ -9,6 +9,7 @@
 #include "format/base/habits.h"
 #include "format/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -81,6 +82,11 @@ FF_MUST_USE ff_status ff_options_set(const ff_command *command, const char *name
  * line. */
 FF_MUST_USE ff_status ff_options_read(const ff_command *command, char *text, const char *where,
                                       ff_error *error);
+
+/* Whether the option's target has the same value as another place; a string NULL is any. */
+bool ff_option_same(const ff_option *option, const void *other);
+/* Copies a value of the option's kind into its target. */
+void ff_option_copy(const ff_option *option, const void *from);
 
 /* The shortest text from which the same double is read. */
 void ff_real_text(double value, char text[32]);

@@ -85,7 +85,8 @@ static ff_status write_value(const ff_option *option, const void *at, ff_buffer 
     return FF_OK;
 }
 
-static bool same(const ff_option *option, const void *a, const void *b) {
+bool ff_option_same(const ff_option *option, const void *b) {
+    const void *a = option->target;
     const char *one, *other;
     switch (option->kind) {
     case FF_OPTION_FLAG: return *(const bool *)a == *(const bool *)b;
@@ -103,13 +104,23 @@ static bool same(const ff_option *option, const void *a, const void *b) {
     return true;
 }
 
+void ff_option_copy(const ff_option *option, const void *from) {
+    static const size_t bytes[] = {
+        [FF_OPTION_FLAG] = sizeof(bool),       [FF_OPTION_STRING] = sizeof(const char *),
+        [FF_OPTION_INTEGER] = sizeof(int64_t), [FF_OPTION_REAL] = sizeof(double),
+        [FF_OPTION_BYTES] = sizeof(uint64_t),  [FF_OPTION_LIST] = sizeof(ff_option_list),
+        [FF_OPTION_CHOICE] = sizeof(int),      [FF_OPTION_HEADING] = 0,
+    };
+    memcpy(option->target, from, bytes[option->kind]);
+}
+
 ff_status ff_options_write(const ff_option *options, const void *base, const void *defaults,
                            ff_buffer *text, ff_error *error) {
     for (const ff_option *option = options; option->name || option->kind == FF_OPTION_HEADING;
          option++) {
         if (!option->name) continue;
         const ptrdiff_t offset = (const char *)option->target - (const char *)base;
-        if (same(option, option->target, (const char *)defaults + offset)) continue;
+        if (ff_option_same(option, (const char *)defaults + offset)) continue;
         FF_TRY(write_value(option, option->target, text, error));
     }
     return FF_OK;

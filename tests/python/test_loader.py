@@ -166,6 +166,22 @@ tap.ok(others.tolist() == labels.reshape(-1, 2)[:, ::-1].ravel().tolist() and sh
 own, values = ffload.Dataset(SET, as_="numpy"), {}
 blend = own[int(numbers[0])][0] * float(share[0]) + own[int(numbers[1])][0].astype(numpy.float32) * (1 - float(share[0]))
 tap.ok(abs(images[0] - blend).max() < 1e-2, "the image is of these shares", abs(images[0] - blend).max())
+words = dict(augment="mixup=0.4,cutmix", seed=4)
+batch, soft = (next(iter(Loader(SET, 20, targets=targets, return_indices=True, **words))) for targets in ("classes", "soft"))
+labels, others, share = batch[1]
+wanted = numpy.zeros((20, len(own.classes)), "float32")
+for row in range(20):
+    wanted[row, labels[row]] += share[row]
+    wanted[row, others[row]] += 1 - share[row]
+tap.ok(soft[1].dtype == numpy.float32 and soft[1].shape == wanted.shape and abs(soft[1] - wanted).max() < 1e-6 and (soft[0] == batch[0]).all() and
+       (soft[2] == batch[2]).all(), "soft targets: the shares of the classes", soft[1] - wanted)
+images, hot = next(iter(Loader(SET, 20, targets="soft", last_batch="pad")))[:2]
+tap.ok((hot == numpy.eye(len(own.classes))[next(iter(Loader(SET, 20)))[1]]).all(), "of a batch that is not mixed: one class")
+tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, targets="hot"), "classes") and
+       raises(ffload.UsageError, lambda: Loader(SET, 20, targets="soft", as_="dlpack"), "torch, numpy, jax, cupy"), "other targets are refused")
+seen = [batch for batch in Loader(SET, 20, seed=3, transform=lambda batch: (batch[0] * 2, batch[1]))]
+tap.ok(all((a[0] == 2 * b[0]).all() and (a[1] == b[1]).all() for a, b in zip(seen, Loader(SET, 20, seed=3))), "a transform of each batch")
+tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, transform=3), "a function of a batch"), "a transform that is none")
 several = make_set("fields", "--count", 30, "--fields", "label,soft,box", "--height", 8, "--width", 8)
 images, labels, numbers = next(iter(Loader(several, 10, label=["box", "label"], return_indices=True)))
 own = ffload.Dataset(several, as_="numpy", fields=True)

@@ -87,6 +87,17 @@ tap.ok("exception" in files[info + "licenses/libgomp"].decode() and "GPL-3" in l
 copyleft = [one for one in libraries if re.match("lib(acl|nettle|hogweed|gmp|readline)", one)]
 tap.ok(not copyleft and not [one for one, data in files.items() if b"jbg_dec_merge_planes" in data or b"Markus Kuhn" in data and "/lib/" in one],
     "neither libjbig nor another library under the GPL or LGPL", copyleft)
+os.makedirs(HERE + "/no-apt")
+with open(HERE + "/no-apt/apt-get", "w") as file:
+    file.write("#!/bin/sh\necho 'E: no network' >&2\nexit 100\n")
+os.chmod(HERE + "/no-apt/apt-get", 0o755)
+done = run("bash", "tools/build/libarchive.sh", HERE + "/archive", "wheel", cwd=tap.ROOT, env=dict(os.environ, PATH=HERE + "/no-apt:" + os.environ["PATH"]))
+system = run("ldd", run("gcc", "-print-file-name=libarchive.so").stdout.strip()).stdout
+wanted = (1, ["libarchive is not rebuilt", "under the LGPL", "LIBARCHIVE=FOLDER"]) if re.search("lib(acl|nettle)", system) else (0, ["libarchive is not rebuilt"])
+tap.ok(done.returncode == wanted[0] and all(one in done.stderr for one in wanted[1]) and done.stderr.count("\n") == 1 and not done.stdout,
+    "no source package of libarchive: one sentence, with what to do", (done.returncode, done.stderr))
+done = run("bash", "tools/build/libarchive.sh", HERE + "/archive", "wheel", cwd=tap.ROOT, env=dict(os.environ, LIBARCHIVE="/given"))
+tap.ok((done.returncode, done.stdout) == (0, "/given\n"), "LIBARCHIVE names another one", done.stderr)
 for library, package, wanted in (("libnew.so.1", "new 1.0", "libnew.so.1: its licence is not known; read it, and add a line to tools/build/licences.txt"),
                                  ("libjbig.so.0", "libjbig0 2.1", "libjbig.so.0 is under GPL-2.0-or-later, and a wheel holds"),
                                  ("libacl.so.1", "libacl1 2.3", "libacl.so.1 is under LGPL-2.1-or-later, and a wheel holds")):

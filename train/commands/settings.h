@@ -56,7 +56,7 @@ FF_MUST_USE ff_status ff_settings_say_dropped(const ff_settings *settings,
 
 /* Names the options of `line`, the command line alone, that need a run's folder or a validation
  * set. */
-void ff_settings_name_needy(ff_settings *settings, const ff_settings *line);
+void ff_settings_name_needy(ff_settings *settings, ff_settings *line);
 
 /* Adds a line for each option that is not as by default: what ff_settings_read reads. */
 FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);
@@ -65,13 +65,16 @@ FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, 
  * options. FF_USAGE. */
 FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);
 
-/* Writes what the trainer has resolved in place of defaults, so that the options alone make the
- * same run. The trainer must outlive the settings. */
-void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer);
-
-/* Leaves out what is no part of a run, which may go on elsewhere and with other ranks, and resolves
- * the rest. */
+/* Leaves out what belongs to this start alone: a run may resume elsewhere and with other ranks.
+ * Writes what the trainer has resolved in place of the other defaults, so that the options alone
+ * make the same run. The trainer must outlive the settings. */
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer);
+
+/* Leaves out what the ranks of a job may have differently. */
+void ff_settings_leave_rank(ff_settings *settings);
+
+/* For ff_session_options.change. */
+ff_origin_change ff_settings_change(const char *name, size_t length);
 
 /* The shares that --dp-balance auto has chosen, as in "2,3,3": a run's recipe has "auto=2,3,3", and
  * goes on with them where it has as many ranks; else NULL. */

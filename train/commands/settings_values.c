@@ -1,5 +1,5 @@
 /* From the options' values to the trainer's, and back. */
-#include "train/commands/settings.h"
+#include "train/commands/settings_table.h"
 
 #include <string.h>
 
@@ -51,24 +51,6 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
         return ff_fail(error, FF_USAGE, "--parts needs --reproducible");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
-}
-
-/* The numbers of the optimizer and its learning rates, which a recipe with groups of its own keeps
- * to itself. */
-static void resolve_updates(ff_settings *settings, const ff_trainer *trainer) {
-    ff_trainer_options *options = &settings->trainer;
-    const ff_trainer_update *main = &trainer->groups[trainer->main_group];
-    const ff_optimizer *optimizer = ff_optimizer_at(main->rule);
-    const bool momentum = optimizer->defaults.momentum != FF_UNREAD;
-    options->optimizer = optimizer->name;
-    for (int i = 0; ff_hyper_name(i); i++)
-        if (*ff_hyper_at(&optimizer->defaults, i) != FF_UNREAD)
-            *ff_hyper_at(&options->hyper, i) = *ff_hyper_at(&main->hyper, i);
-    options->nesterov = momentum && main->hyper.nesterov;
-    options->no_nesterov = momentum && !main->hyper.nesterov;
-    options->schedule = main->schedule.text;
-    if (!ff_schedule_rises(&main->schedule))
-        options->warmup_epochs = (double)main->schedule.warmup_steps / (double)trainer->batches;
 }
 
 /* Groups with numbers for the optimizer that is replaced cannot stay: their rates would be used for
@@ -151,52 +133,11 @@ ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later, 
     return FF_OK;
 }
 
-void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
-    ff_trainer_options *options = &settings->trainer;
-    const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
-    options->model = trainer->model_name;
-    if (trainer->stem_of_weights) settings->stem = trainer->stem;
-    options->epochs = trainer->epochs;
-    options->batch = trainer->batch_asked;
-    if (options->reproducible) { /* it may go on on more or fewer ranks */
-        const ff_job *job = trainer->options->job;
-        options->parts = trainer->accumulate * (job ? job->size : 1);
-        options->accumulate = ff_trainer_default_options().accumulate;
-    }
-    options->augment = trainer->augment_text;
-    options->val_every = trainer->val_every;
-    /* A run that began without them goes on without. */
-    if (trainer->order == FF_ORDER_BLOCK && (options->group || !options->first_step)) {
-        options->block = (int64_t)trainer->block;
-        options->group = (int64_t)trainer->group;
-    }
-    options->label_smoothing = trainer->label_smoothing;
-    for (int i = 0; i < VIEWS; i++)
-        if (views_of[i] == trainer->views) settings->views = i;
-    if (!recipe || !recipe->groups[0].names) resolve_updates(settings, trainer);
-}
-
 const char *ff_settings_shares(const ff_settings *settings) {
     static const char measured[] = "auto=";
     const size_t length = sizeof measured - 1;
     const char *balance = settings->dp_balance;
     return balance && strncmp(balance, measured, length) == 0 ? balance + length : NULL;
-}
-
-void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
-    const ff_settings defaults = ff_settings_default();
-    settings->session.out = settings->session.name = settings->session.resume = NULL;
-    settings->device_json = settings->log_json = settings->tensorboard = settings->show_batch =
-        NULL;
-    settings->quiet = settings->trainer.verbose = settings->top5 = false;
-    settings->dp = NULL;
-    if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
-    settings->ranks = defaults.ranks;
-    settings->trainer.memory_bytes = 0;
-    settings->trainer.scale_lr = false; /* the rates are resolved */
-    if (settings->trainer.groups) settings->trainer.groups = trainer->groups_text;
-    settings->rank_timeout = defaults.rank_timeout;
-    ff_settings_resolve(settings, trainer);
 }
 
 bool ff_settings_looks(const ff_settings *settings) {
@@ -208,21 +149,126 @@ bool ff_settings_trains(const ff_settings *settings) {
     return !ff_settings_looks(settings) && !settings->dry_run && !settings->show_batch;
 }
 
-static void name_given(char *names, size_t size, bool given, const char *name) {
-    const size_t used = strlen(names);
-    if (given) snprintf(names + used, size - used, "%s--%s", used ? ", " : "", name);
+/* ---- what the trainer has resolved, in place of defaults ---- */
+
+void ff_resolve_model(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.model = trainer->model_name;
 }
 
-void ff_settings_name_needy(ff_settings *settings, const ff_settings *line) {
-    const ff_settings plain = ff_settings_default();
-    const ff_session_options *is = &line->session, *was = &plain.session;
-    char *folder = settings->for_folder, *validation = settings->for_validation;
-    const size_t size = sizeof settings->for_folder;
-    *folder = *validation = '\0';
-    name_given(folder, size, is->every, "checkpoint-every");
-    name_given(folder, size, is->keep != was->keep, "keep");
-    name_given(folder, size, is->hash_every > 0, "hash-every");
-    name_given(validation, size, line->trainer.val_every != plain.trainer.val_every, "val-every");
-    name_given(validation, size, is->best_by != was->best_by, "best-by");
-    name_given(validation, size, line->top5, "top5");
+void ff_resolve_stem(ff_settings *settings, const ff_trainer *trainer) {
+    if (trainer->stem_of_weights) settings->stem = trainer->stem;
+}
+
+void ff_resolve_epochs(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.epochs = trainer->epochs;
+}
+
+void ff_resolve_batch(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.batch = trainer->batch_asked;
+}
+
+/* A reproducible run may resume on more or fewer ranks: parts of a batch, not micro-batches of a
+ * rank, are its own. */
+void ff_resolve_parts(ff_settings *settings, const ff_trainer *trainer) {
+    const ff_job *job = trainer->options->job;
+    if (settings->trainer.reproducible)
+        settings->trainer.parts = trainer->accumulate * (job ? job->size : 1);
+}
+
+void ff_resolve_accumulate(ff_settings *settings, const ff_trainer *trainer) {
+    (void)trainer;
+    if (settings->trainer.reproducible)
+        settings->trainer.accumulate = ff_trainer_default_options().accumulate;
+}
+
+void ff_resolve_augment(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.augment = trainer->augment_text;
+}
+
+void ff_resolve_val_every(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.val_every = trainer->val_every;
+}
+
+/* A run that began without blocks resumes without. */
+static bool keeps_blocks(const ff_settings *settings, const ff_trainer *trainer) {
+    const ff_trainer_options *options = &settings->trainer;
+    return trainer->order == FF_ORDER_BLOCK && (options->group || !options->first_step);
+}
+
+void ff_resolve_block(ff_settings *settings, const ff_trainer *trainer) {
+    if (keeps_blocks(settings, trainer)) settings->trainer.block = (int64_t)trainer->block;
+}
+
+void ff_resolve_group(ff_settings *settings, const ff_trainer *trainer) {
+    if (keeps_blocks(settings, trainer)) settings->trainer.group = (int64_t)trainer->group;
+}
+
+void ff_resolve_label_smoothing(ff_settings *settings, const ff_trainer *trainer) {
+    settings->trainer.label_smoothing = trainer->label_smoothing;
+}
+
+void ff_resolve_views(ff_settings *settings, const ff_trainer *trainer) {
+    for (int i = 0; i < VIEWS; i++)
+        if (views_of[i] == trainer->views) settings->views = i;
+}
+
+void ff_resolve_groups(ff_settings *settings, const ff_trainer *trainer) {
+    if (settings->trainer.groups) settings->trainer.groups = trainer->groups_text;
+}
+
+void ff_resolve_dp_balance(ff_settings *settings, const ff_trainer *trainer) {
+    (void)trainer;
+    if (!ff_settings_shares(settings)) settings->dp_balance = NULL;
+}
+
+static const ff_trainer_update *main_update(const ff_trainer *trainer) {
+    return &trainer->groups[trainer->main_group];
+}
+
+static const ff_optimizer *main_optimizer(const ff_trainer *trainer) {
+    return ff_optimizer_at(main_update(trainer)->rule);
+}
+
+static bool has_momentum(const ff_trainer *trainer) {
+    return main_optimizer(trainer)->defaults.momentum != FF_UNREAD;
+}
+
+/* A recipe with groups of its own keeps their numbers and learning rates to itself. */
+static bool has_updates(const ff_trainer *trainer) {
+    const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
+    return !recipe || !recipe->groups[0].names;
+}
+
+void ff_resolve_optimizer(ff_settings *settings, const ff_trainer *trainer) {
+    if (has_updates(trainer)) settings->trainer.optimizer = main_optimizer(trainer)->name;
+}
+
+/* All of them at once. */
+void ff_resolve_numbers(ff_settings *settings, const ff_trainer *trainer) {
+    const ff_hyper *reads = &main_optimizer(trainer)->defaults;
+    for (int i = 0; has_updates(trainer) && ff_hyper_name(i); i++)
+        if (*ff_hyper_at(reads, i) != FF_UNREAD)
+            *ff_hyper_at(&settings->trainer.hyper, i) =
+                *ff_hyper_at(&main_update(trainer)->hyper, i);
+}
+
+void ff_resolve_nesterov(ff_settings *settings, const ff_trainer *trainer) {
+    if (has_updates(trainer))
+        settings->trainer.nesterov = has_momentum(trainer) && main_update(trainer)->hyper.nesterov;
+}
+
+void ff_resolve_no_nesterov(ff_settings *settings, const ff_trainer *trainer) {
+    if (has_updates(trainer))
+        settings->trainer.no_nesterov =
+            has_momentum(trainer) && !main_update(trainer)->hyper.nesterov;
+}
+
+void ff_resolve_schedule(ff_settings *settings, const ff_trainer *trainer) {
+    if (has_updates(trainer)) settings->trainer.schedule = main_update(trainer)->schedule.text;
+}
+
+void ff_resolve_warmup(ff_settings *settings, const ff_trainer *trainer) {
+    const ff_schedule *schedule = &main_update(trainer)->schedule;
+    if (has_updates(trainer) && !ff_schedule_rises(schedule))
+        settings->trainer.warmup_epochs = (double)schedule->warmup_steps / (double)trainer->batches;
 }

@@ -38,11 +38,8 @@ ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff
     ff_status status;
     if (!job || !job->channel) return FF_OK;
     FF_TRY(agree_build(job, error));
-    kept.session = ff_settings_default().session;
     ff_settings_keep_run(&kept, trainer);
-    kept.trainer.data = kept.trainer.val = kept.trainer.plan_cache = kept.trainer.device = NULL;
-    kept.trainer.weights = kept.trainer.class_weights = NULL;
-    kept.trainer.threads = kept.trainer.workers = 0;
+    ff_settings_leave_rank(&kept);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
     FF_TRY_DONE(
         ff_buffer_printf(&recipe, error, "first step %" PRIu64 "\n", trainer->options->first_step));

@@ -7,7 +7,6 @@
 #include "format/checksum.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/weights.h"
-#include "train/trainer/origin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -269,7 +268,8 @@ ff_status ff_session_begin(ff_session *session, const char *name, ff_error *erro
 static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *recipe,
                        ff_error *error) {
     const ff_checkpoint *checkpoint = session->checkpoint;
-    FF_TRY(ff_origin_check(checkpoint, trainer, recipe, &session->notes, error));
+    FF_TRY(ff_origin_check(checkpoint, trainer, recipe, session->options->change, &session->notes,
+                           error));
     FF_TRY(ff_checkpoint_load(checkpoint, trainer->model, error));
     char *text;
     FF_TRY(ff_format(&text, error, "goes on from %s, after step %" PRIu64 " of %" PRIu64,

@@ -13,6 +13,7 @@
 #define FF_TRAIN_SESSION_H
 
 #include "train/run/run.h"
+#include "train/trainer/origin.h"
 
 /* --resume without a value: ff_run_folder_newest */
 #define FF_SESSION_NEWEST "newest"
@@ -27,6 +28,8 @@ typedef struct ff_session_options {
     int64_t keep;       /* checkpoints, at least 1 */
     int best_by;        /* ff_best_by */
     int64_t hash_every; /* as in ff_run_options */
+    /* Of the option of this name, where a run resumes. */
+    ff_origin_change (*change)(const char *name, size_t length);
 } ff_session_options;
 
 /* Whether a run has a folder: not with --out none. */

@@ -100,11 +100,6 @@ static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t le
                             count + left_out);
 }
 
-/* What the order of the samples and the model depend on. */
-static const char *const fixed[] = {"recipe",     "model", "stem",    "batch",
-                                    "seed",       "order", "block",   "group",
-                                    "last-batch", "crop",  "weights", "optimizer"};
-
 /* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
  * bytes.
  */
@@ -125,25 +120,24 @@ static const char *value_of(const char *text, const char *line, size_t name, siz
  * others the checkpoint's; else the other way round, and only options that the run lacks are new.
  */
 static ff_status note_changes(ff_buffer *notes, const char *lines, const char *others, bool now,
+                              ff_origin_change (*change)(const char *name, size_t length),
                               ff_error *error) {
     for (const char *line = lines; *line;) {
         const size_t whole = strcspn(line, "\n"), name = strcspn(line, " ");
         size_t length, other_length;
         const char *value = value_of(lines, line, name, &length);
         const char *other = value_of(others, line, name, &other_length);
-        bool same = other && length == other_length && !memcmp(value, other, length);
-        /* A label may be named or not, and is compared itself. */
-        same |= name == strlen("label") && !strncmp(line, "label", name);
-        if (!same && (now || !other)) {
+        const bool same = other && length == other_length && !memcmp(value, other, length);
+        const ff_origin_change changed = change(line, name);
+        if (!same && changed != FF_CHANGE_COMPARED && (now || !other)) {
             if (!other) other = "the default";
             const char *is = now ? value : other, *was = now ? other : value;
             const int is_length = (int)(now ? length : other_length);
             const int was_length = (int)(now ? other_length : length);
-            for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-                if (strlen(fixed[i]) == name && !strncmp(fixed[i], line, name))
-                    return ff_fail(error, FF_USAGE,
-                                   "--%s: cannot change when a run goes on; it was %.*s, not %.*s",
-                                   fixed[i], was_length, was, is_length, is);
+            if (changed == FF_CHANGE_REFUSED)
+                return ff_fail(error, FF_USAGE,
+                               "--%.*s: cannot change when a run goes on; it was %.*s, not %.*s",
+                               (int)name, line, was_length, was, is_length, is);
             FF_TRY(ff_buffer_printf(notes, error, "%schanged: %.*s is %.*s now, it was %.*s",
                                     notes->length ? "\n" : "", (int)name, line, is_length, is,
                                     was_length, was));
@@ -202,10 +196,12 @@ done:
 }
 
 ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
-                          const char *recipe, ff_buffer *notes, ff_error *error) {
+                          const char *recipe,
+                          ff_origin_change (*change)(const char *name, size_t length),
+                          ff_buffer *notes, ff_error *error) {
     const char *old = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
-    FF_TRY(note_changes(notes, recipe, old, true, error));
-    FF_TRY(note_changes(notes, old, recipe, false, error));
+    FF_TRY(note_changes(notes, recipe, old, true, change, error));
+    FF_TRY(note_changes(notes, old, recipe, false, change, error));
     FF_TRY(note_schedule(notes, recipe, old, trainer, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));

@@ -30,11 +30,20 @@ FF_MUST_USE ff_status ff_origin_write_recipe(const ff_trainer *trainer, const ch
 /* Takes that comment out of a recipe's text; *ranks = "" where there is none. */
 void ff_origin_take_ranks(char *recipe, char ranks[FF_ORIGIN_RANKS]);
 
+/* What becomes of a run that resumes with another value of an option. */
+typedef enum ff_origin_change {
+    FF_CHANGE_NOTED,
+    FF_CHANGE_REFUSED,  /* the order of the samples or the model depends on it */
+    FF_CHANGE_COMPARED, /* what follows from the option is compared, not its text */
+} ff_origin_change;
+
 /* FF_USAGE where an option has changed that must not, FF_BAD_DATA where a set or its classes have;
  * other changes of options are added to the notes, a sentence a line. recipe: the run's options
- * now. */
+ * now; change: of the option of this name. */
 FF_MUST_USE ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
-                                      const char *recipe, ff_buffer *notes, ff_error *error);
+                                      const char *recipe,
+                                      ff_origin_change (*change)(const char *name, size_t length),
+                                      ff_buffer *notes, ff_error *error);
 /* Adds what else differs to the notes, which have a line. */
 FF_MUST_USE ff_status ff_origin_compare(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
                                         ff_buffer *notes, ff_error *error);

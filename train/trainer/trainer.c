@@ -95,13 +95,15 @@ static uint32_t chosen_padding(const ff_trainer *trainer) {
     return ff_augment_usual_pad(train->height, train->width, splits->height, splits->width);
 }
 
-/* What makes inputs vary is left out; their sizes stay. */
+/* What sets the size of inputs stays; all else, which makes them vary, is left out. */
 static void fix_inputs(ff_trainer *trainer) {
-    ff_augment_spec *spec = &trainer->augment;
-    spec->crop = spec->pad = spec->cutout = 0;
-    spec->flip = FF_FLIP_NONE;
-    spec->erase = spec->mixup = spec->cutmix = 0;
-    for (int i = 0; i < 4; i++) spec->jitter[i] = 0;
+    const ff_augment_spec *given = &trainer->augment;
+    trainer->augment = (ff_augment_spec){
+        .resize = given->resize,
+        .rrc = given->rrc,
+        .scale = {given->scale[0], given->scale[1]},
+        .ratio = {given->ratio[0], given->ratio[1]},
+    };
     trainer->pad_chosen = false;
 }
 

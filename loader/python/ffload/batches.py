@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from . import targets as soft_targets
 from .arrays import as_list
 from .errors import UsageError
 
@@ -60,7 +61,18 @@ class Parts:
         names += ["weight"] * pad + ["samples"] * (indices or keys is not None)
         self.names = tuple(os.fsencode(name) for name in names)
         self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
+        self._labelled = [label] if isinstance(label, str) else list(label or [])
+        self._soft: Optional[List[Callable[..., Any]]] = None
         self._indices, self._keys = indices, keys
+
+    def soften(self, kind: str, fields: Dict[str, Dict[str, Any]]) -> None:
+        """Labels are soft targets from now on."""
+        chosen = self._fields or self._labelled or list(fields)[:1]
+        self._soft = [soft_targets.maker(kind, fields[name]) for name in chosen[:self._count]]
+
+    def _targets(self, labels: List[Any], others: List[Any], share: Any) -> Any:
+        """Soft ones."""
+        return self._group([make(*pair, share) for make, pair in zip(self._soft or [], zip(labels, others))])
 
     def _group(self, labels: List[Any]) -> Any:
         if self._fields is not None:
@@ -69,15 +81,17 @@ class Parts:
 
     def arrange(self, tensors: List[Any]) -> Batch:
         """images, labels, and what else there is."""
-        if not self._mixed and self._fields is None and len(tensors) == 2 and self._count:
+        if not self._mixed and self._fields is None and len(tensors) == 2 and self._count and self._soft is None:
             return tensors[0], tensors[1]
-        count = self._count
-        labels = self._group(tensors[1:1 + count])
-        at = 1 + count
+        at = 1 + self._count
+        labels, others, share = tensors[1:at], [None] * self._count, None
         if self._mixed:
-            labels = labels, self._group(tensors[at:at + count]), tensors[at + count]
-            at += count + 1
+            others, share, at = tensors[at:at + self._count], tensors[at + self._count], at + self._count + 1
+        if self._soft is not None:
+            arranged = self._targets(labels, others, share)
+        else:
+            arranged = (self._group(labels), self._group(others), share) if self._mixed else self._group(labels)
         if self._keys is None:
-            return (tensors[0], labels, *tensors[at:])
+            return (tensors[0], arranged, *tensors[at:])
         keys = [self._keys[number] if number >= 0 else None for number in as_list(tensors[-1])]
-        return (tensors[0], labels, *tensors[at:None if self._indices else -1], keys)
+        return (tensors[0], arranged, *tensors[at:None if self._indices else -1], keys)

@@ -104,8 +104,11 @@ FFLOAD_API const char *ffload_version(void);
  *   batch_size  N (256): samples of a batch, over all ranks
  *   augment     none (default), or a list as in "crop=4,flip" and "rrc=224,flip,mixup=0.2":
  *               crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, rrc=SIZE,
- *               jitter=B[:C[:S[:H]]], erase=P, mixup[=ALPHA], cutmix[=ALPHA]; as fftrain's
- *               --augment
+ *               vflip[=P], jitter=B[:C[:S[:H]]], affine=DEGREES, trivialaugment,
+ *               randaugment[=OPS[:MAGNITUDE]], autoaugment[=imagenet|cifar10|svhn], grayscale[=P],
+ *               solarize=THRESHOLD, posterize=BITS, invert, equalize, autocontrast,
+ *               sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; all that fftrain's
+ *               --augment has, as fftrain --help shows it
  *   size        HxW: of the images; default: as augmented, or as stored
  *   dtype       f32 (default) | f16 | bf16; u8 | u16 give values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,

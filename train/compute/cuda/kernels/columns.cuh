@@ -246,7 +246,7 @@ static __device__ __forceinline__ double ff_finish_sum(double *shared, double va
 
 /* to[column] = the sum over parts of from[part * width + column]; f64 inside. Defined in
  * columns.cu. */
-int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts, int width,
-                      float *to);
+extern "C" int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts,
+                                 int width, float *to);
 
 #endif

@@ -88,8 +88,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     if (threadIdx.y == 0) write_channel(norm, channel, m, shift + sum / m, squares - sum * sum / m);
 }
 
-int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm, const ff_columns *columns,
-                         ff_moment_parts parts) {
+extern "C" int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm,
+                                    const ff_columns *columns, ff_moment_parts parts) {
     return FF_LAUNCH(parts_kernel, dim3((unsigned)columns->channels / FF_FINISH_ACROSS),
                      dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, *columns, *norm,
                      parts);

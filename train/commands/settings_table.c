@@ -1,0 +1,419 @@
+#include "train/commands/settings_table.h"
+
+#include "train/predict/predict.h"
+
+/* Where the rows' targets are; never written. */
+static ff_settings at;
+
+#define MOST_SEED 9007199254740992.0 /* whole numbers that a double holds */
+
+/* The helps of augment and schedule are made where the table is used (ff_settings_use). */
+const ff_setting ff_settings_table[] = {
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Search"}, .is = FF_SETTING_SEARCH},
+    {.option = {"steps", 0, FF_OPTION_INTEGER, "N", &at.trainer.sweep.steps, NULL, 20, 10000,
+                "Steps at most; default 200."},
+     .is = FF_SETTING_SEARCH},
+    {.option = {"from", 0, FF_OPTION_REAL, "X", &at.trainer.sweep.from, NULL, 1e-30, 1e6,
+                "First rate; default 1e-6."},
+     .is = FF_SETTING_SEARCH},
+    {.option = {"to", 0, FF_OPTION_REAL, "X", &at.trainer.sweep.to, NULL, 1e-30, 1e6,
+                "Last rate; default 10."},
+     .is = FF_SETTING_SEARCH},
+    {.option = {"png", 0, FF_OPTION_STRING, "FILE", &at.png, NULL, 0, 0,
+                "Draw the curve into this file, too."},
+     .is = FF_SETTING_SEARCH},
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Data"}},
+    {.option = {"data", 'd', FF_OPTION_STRING, "DIR", &at.trainer.data, NULL, 0, 0,
+                "Packed training set, or a folder of splits with 'train'."},
+     .is = FF_SETTING_RANK},
+    {.option =
+         {"val", 0, FF_OPTION_STRING, "DIR|none", &at.trainer.val, NULL, 0, 0,
+          "Packed set to evaluate on; none: train without evaluation (a folder of that name is "
+          "./none); default: the first of 'val', 'valid' and 'test' next to 'train' in --data, where "
+          "there is one."},
+     .is = FF_SETTING_RANK},
+    {.option =
+         {"val-every", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_every, NULL, 0, 1000000,
+          "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
+          "the recipe's, usually 1."},
+     .is = FF_SETTING_VALIDATION,
+     .resolve = ff_resolve_val_every},
+    {.option =
+         {"patience", 0, FF_OPTION_INTEGER, "N", &at.trainer.patience, NULL, 0, 1000000,
+          "Stop early, after N evaluations in a row without a better one by --best-by; the learning "
+          "rate is that of all --epochs, and a run that has stopped goes on with a larger N, or 0; "
+          "default 0: never."}},
+    {.option = {"label", 0, FF_OPTION_STRING, "FIELD", &at.trainer.label, NULL, 0, 0,
+                "Label field to learn; default: the first."},
+     .is = FF_SETTING_COMPARED},
+    {.option = {"augment", 0, FF_OPTION_STRING, "LIST", &at.trainer.augment, NULL, 0, 0, ""},
+     .resolve = ff_resolve_augment},
+    {.option =
+         {"crop", 0, FF_OPTION_INTEGER, "N", &at.trainer.crop, NULL, 1, 65536,
+          "Crop samples to N x N: at random with crop in --augment, else and for evaluation at the "
+          "centre; default: the SIZE of rrc, else whole samples."},
+     .is = FF_SETTING_FIXED},
+    {.option =
+         {"sizes", 0, FF_OPTION_STRING, "EPOCH:SIZE,...", &at.trainer.sizes, NULL, 0, 0,
+          "Train on images whose short side is SIZE from that epoch on, as in 0:128,30:160,60:192; "
+          "35-76:192 goes there in steps of 32 pixels; evaluation keeps the whole size; default: the "
+          "whole size."}},
+    {.option = {"val-resize", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_resize, NULL, 1, 65536,
+                "Resize the short side to N before the central crop for evaluation; default, where "
+                "needed: that of resize in --augment, else 8/7 of the crop, 256 for 224."}},
+    {.option = {"order", 0, FF_OPTION_CHOICE, NULL, &at.order, "random|block|sequential", 0, 0,
+                "Order of an epoch; block suits data larger than memory; default random."},
+     .is = FF_SETTING_FIXED},
+    {.option =
+         {"block", 0, FF_OPTION_INTEGER, "N", &at.trainer.block, NULL, 1, MOST_SEED,
+          "With --order block: samples that are stored together; default: about 1 MiB of them, of a "
+          "set larger than memory 320 KiB to 4 MiB or, where memory is too little for 64 such blocks, "
+          "less; a run that goes on keeps its own."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_block},
+    {.option =
+         {"group", 0, FF_OPTION_INTEGER, "N", &at.trainer.group, NULL, 1, MOST_SEED,
+          "With --order block: blocks that are mixed with each other; default 2048, of a set larger "
+          "than memory as many as memory can keep, from 64 on; a run that goes on keeps its own."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_group},
+    {.option = {"last-batch", 0, FF_OPTION_CHOICE, NULL, &at.last_batch, "drop|keep", 0, 0,
+                "Whether an incomplete last batch of an epoch is dropped or kept; default drop."},
+     .is = FF_SETTING_FIXED},
+    {.option =
+         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &at.verify, "off|first|always", 0, 0,
+          "When samples are checked against their checksums; default first, once per sample."}},
+    {.option =
+         {"workers", 0, FF_OPTION_INTEGER, "N", &at.trainer.workers, NULL, 0, 256,
+          "Threads that fill batches ahead; 0 fills them between steps; default 1, plus 1 per 8 "
+          "--threads; on a GPU as many as --threads, 8 at most."},
+     .is = FF_SETTING_RANK},
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Model"}},
+    {.option =
+         {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
+          "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
+          "imagenet-resnet50-short, -long and -v2, finetune, or a model's name; or a file "
+          "with a line NAME = VALUE for each option; default: that of --model."},
+     .is = FF_SETTING_FIXED},
+    {.option =
+         {"model", 'm', FF_OPTION_STRING, "NAME", &at.trainer.model, NULL, 0, 0,
+          "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
+          "mobilenet_v2."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_model},
+    {.option =
+         {"weights", 0, FF_OPTION_STRING, "FILE", &at.trainer.weights, NULL, 0, 0,
+          "Start from these weights: a run or a checkpoint, a safetensors file, or a file of "
+          "torch.save (.pth), with torchvision's or timm's names; a head for other classes keeps its "
+          "initial values."},
+     .is = FF_SETTING_FIXED | FF_SETTING_RANK},
+    {.option = {"any-normalization", 0, FF_OPTION_FLAG, NULL, &at.trainer.any_normalization, NULL,
+                0, 0,
+                "Take --weights even where their images were normalized with other numbers."}},
+    {.option =
+         {"stem", 0, FF_OPTION_CHOICE, NULL, &at.stem, "auto|cifar|imagenet", 0, 0,
+          "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: those of "
+          "--weights, else cifar up to 64 pixels."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_stem},
+    {.option = {"dropout", 0, FF_OPTION_REAL, "P", &at.trainer.dropout, NULL, 0, 0.99,
+                "Dropout of nets that have it; default: the model's."}},
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Training"}},
+    {.option = {"epochs", 'e', FF_OPTION_INTEGER, "N", &at.trainer.epochs, NULL, 1, 1000000,
+                "Passes over the training set; default: the model's."},
+     .resolve = ff_resolve_epochs},
+    {.option =
+         {"batch", 'b', FF_OPTION_INTEGER, "N|auto", &at.trainer.batch, "auto", 1, 1048576,
+          "Samples per step; auto: the largest power of two that leaves an epoch 32 steps and is no "
+          "more than 32 times the model's, or the largest that needs at most 90 % of the memory; "
+          "default, and auto's where an epoch is shorter: the model's; a smaller set is one batch."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_batch},
+    {.option =
+         {"accumulate", 0, FF_OPTION_INTEGER, "N", &at.trainer.accumulate, NULL, 1, 65536,
+          "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
+          "batch norms see one at a time; default 1."},
+     .resolve = ff_resolve_accumulate},
+    {.option =
+         {"reproducible", 0, FF_OPTION_FLAG, NULL, &at.trainer.reproducible, NULL, 0, 0,
+          "On the CPU: end in the same bits on any number of ranks, where ranks times --accumulate and "
+          "--threads (default 1) stay the same; gradients, losses and running statistics are summed in "
+          "a fixed tree. Several ranks have a power of two micro-batches each."}},
+    {.option =
+         {"parts", 0, FF_OPTION_INTEGER, "N", &at.trainer.parts, NULL, 1, 65536,
+          "With --reproducible: ranks times micro-batches, from which --accumulate follows; default: "
+          "as they are, and a run that goes on keeps them."},
+     .resolve = ff_resolve_parts},
+    {.option =
+         {"optimizer", 0, FF_OPTION_STRING, "NAME", &at.trainer.optimizer, NULL, 0, 0,
+          "sgd, adamw, lars or lamb, which adapt the step of every parameter but norms and biases to "
+          "its norm, also without weight decay, where timm's do not; muon only in --groups; default: "
+          "sgd."},
+     .is = FF_SETTING_FIXED,
+     .resolve = ff_resolve_optimizer},
+    {.option =
+         {"lr", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.learning_rate, NULL, 0, 1e6,
+          "Peak learning rate; default for sgd: the model's, in proportion to --batch; else 0.001, "
+          "of lars 1."},
+     .resolve = ff_resolve_numbers},
+    {.option =
+         {"scale-lr", 0, FF_OPTION_FLAG, NULL, &at.trainer.scale_lr, NULL, 0, 0,
+          "Multiply --lr and the rates of --groups by the number of ranks, once, when a run begins; a "
+          "default follows the batch by itself."},
+     .is = FF_SETTING_HERE},
+    {.option = {"sync-bn", 0, FF_OPTION_FLAG, NULL, &at.trainer.sync_bn, NULL, 0, 0,
+                "Batch norms train with the statistics of the whole batch, over all ranks, as "
+                "torch.nn.SyncBatchNorm; default: each rank's own, of its part."}},
+    {.option = {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &at.trainer.schedule, NULL, 0,
+                0, ""},
+     .resolve = ff_resolve_schedule},
+    {.option =
+         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &at.trainer.warmup_epochs, NULL, 0, 1000000,
+          "Epochs over which the learning rate rises, may be fractional; default: the model's."},
+     .resolve = ff_resolve_warmup},
+    {.option = {"momentum", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.momentum, NULL, 0, 0.999999,
+                "Momentum of sgd and lars; default: the model's, 0.9."},
+     .resolve = ff_resolve_numbers},
+    {.option = {"nesterov", 0, FF_OPTION_FLAG, NULL, &at.trainer.nesterov, NULL, 0, 0,
+                "Nesterov momentum; this is the default of sgd."},
+     .resolve = ff_resolve_nesterov},
+    {.option = {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_nesterov, NULL, 0, 0,
+                "Classical momentum."},
+     .resolve = ff_resolve_no_nesterov},
+    {.option = {"beta1", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.beta1, NULL, 0, 0.999999,
+                "Of adamw's and lamb's mean of gradients; default 0.9."},
+     .resolve = ff_resolve_numbers},
+    {.option = {"beta2", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.beta2, NULL, 0, 0.999999999,
+                "Of adamw's and lamb's mean of their squares; default 0.999."},
+     .resolve = ff_resolve_numbers},
+    {.option = {"eps", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.epsilon, NULL, 0, 1,
+                "Added to the denominators of adamw, lars and lamb; default 1e-8, of lamb 1e-6."},
+     .resolve = ff_resolve_numbers},
+    {.option = {"trust", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.trust, NULL, 0, 1000,
+                "Trust coefficient of lars; default 0.001."},
+     .resolve = ff_resolve_numbers},
+    {.option = {"weight-decay", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.weight_decay, NULL, 0,
+                1e6, "Weight decay; default: the model's, of adamw and lamb 0.01."},
+     .resolve = ff_resolve_numbers},
+    {.option =
+         {"no-decay", 0, FF_OPTION_STRING, "NAMES", &at.trainer.no_decay, NULL, 0, 0,
+          "Parameters without weight decay: a list of patterns of names, and of norm (batch norms) "
+          "and bias (of other layers); default none, of lars and lamb norm,bias."}},
+    {.option =
+         {"groups", 0, FF_OPTION_STRING, "NAMES:KEY=VALUE,...;...", &at.trainer.groups, NULL, 0, 0,
+          "Parameters with numbers of their own: NAMES as of --no-decay, KEY one of optimizer, lr, "
+          "momentum, weight-decay, beta1, beta2, eps and trust; the first match counts."},
+     .resolve = ff_resolve_groups},
+    {.option =
+         {"freeze", 0, FF_OPTION_STRING, "NAMES", &at.trainer.freeze, NULL, 0, 0,
+          "Parameters that stay as they are, as in --groups: body = all but the last layer; they "
+          "cost no gradient."}},
+    {.option =
+         {"frozen-norms", 0, FF_OPTION_CHOICE, NULL, &at.frozen_norms, "eval|train", 0, 0,
+          "Batch norms with frozen parameters keep and use their running statistics, as in Keras and "
+          "timm (eval), or normalize by the batch and go on averaging, as torch does where only "
+          "requires_grad is off (train); needs a --freeze that names batch norms; default eval."}},
+    {.option = {"clip-norm", 0, FF_OPTION_REAL, "X", &at.trainer.clip_norm, NULL, 0, 1e30,
+                "Scale gradients down to this norm over all parameters; default 0: they are not."}},
+    {.option =
+         {"ema", 0, FF_OPTION_REAL, "DECAY", &at.trainer.ema, NULL, 0, 0.999999999,
+          "Also keep an average of the parameters and running statistics, DECAY * average + (1 - "
+          "DECAY) * value after each update, and evaluate it; default: none is kept."}},
+    {.option = {"label-smoothing", 0, FF_OPTION_REAL, "X", &at.trainer.label_smoothing, NULL, 0,
+                0.999999, "Label smoothing of the training loss; default: the model's."},
+     .resolve = ff_resolve_label_smoothing},
+    {.option =
+         {"class-weights", 0, FF_OPTION_STRING, "FILE|balanced", &at.trainer.class_weights, NULL, 0,
+          0,
+          "Weights of the classes in the training loss, whose mean divides by their sum over the "
+          "batch, as in PyTorch: a line CLASS,WEIGHT for each class, or balanced = samples / "
+          "(classes * samples of the class)."},
+     .is = FF_SETTING_RANK},
+    {.option =
+         {"views", 0, FF_OPTION_CHOICE, NULL, &at.views, "auto|1|2|6", 0, 0,
+          "Views of each sample whose logits are averaged in evaluation: 1 the sample; 2 also its "
+          "mirror image; 6 also both shifted by a pixel in two directions; default auto: the "
+          "recipe's, usually 1."},
+     .resolve = ff_resolve_views},
+    {.option = {"seed", 's', FF_OPTION_INTEGER, "N", &at.trainer.seed, NULL, 0, MOST_SEED,
+                "Seed of the initial parameters, the order and the augmentation; default 0."},
+     .is = FF_SETTING_FIXED},
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Machine"}},
+    {.option = {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &at.trainer.device, NULL, 0, 0,
+                "Where to train; default auto: the first GPU, else the CPU, saying why."},
+     .is = FF_SETTING_RANK},
+    {.option =
+         {"dp", 0, FF_OPTION_STRING, "LIST", &at.dp, NULL, 0, 0,
+          "Train on several devices of this machine, a replica of the model on each, which have equal "
+          "parts of every batch: numbers of GPUs, as in 0,1,2, or cpu,cpu; 2x0 is two replicas that "
+          "share GPU 0."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"dp-balance", 0, FF_OPTION_STRING, "LIST", &at.dp_balance, NULL, 0, 0,
+          "The replicas' parts of a batch, as in 2,3,3; auto: by the speed and the free memory of "
+          "each, measured first, also of the ranks that --ranks or a launcher starts; default: equal "
+          "ones."},
+     .resolve = ff_resolve_dp_balance},
+    {.option =
+         {"memory", 0, FF_OPTION_BYTES, "BYTES", &at.trainer.memory_bytes, NULL, 1, 1e18,
+          "Memory for keeping the sets and reading them ahead, shared by the ranks on this machine; a "
+          "larger set is read directly; default: what the machine and the limits of the process leave, "
+          "at most the environment's FFLOAD_MEMORY."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"ranks", 0, FF_OPTION_INTEGER, "N", &at.ranks, NULL, 1, 64,
+          "Start N ranks on this machine, a process each, which have equal parts of every batch; "
+          "torchrun, mpirun and srun start them on several machines."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"reduce-dtype", 0, FF_OPTION_CHOICE, NULL, &at.reduce_dtype, "f32|f16|bf16", 0, 0,
+          "Of gradients that ranks send to each other: 16 bits are half the bytes on a slow network, "
+          "and round each rank's sums; default f32."}},
+    {.option = {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &at.rank_timeout, NULL, 1, 86400,
+                "A rank that is silent for longer is lost, and ends the job; default 60."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"device-json", 0, FF_OPTION_STRING, "FILE", &at.device_json, NULL, 0, 0,
+          "With --dry-run: plan for the GPU described by FILE, which this machine need not have, "
+          "and print its engines and memory."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"plan-cache", 0, FF_OPTION_STRING, "DIR", &at.trainer.plan_cache, NULL, 0, 0,
+          "Folder of chosen and compiled engines of GPUs, for the next run; with --device-json all "
+          "engines that the GPU will time are compiled into it; default $FFPACK_PLAN_CACHE, or "
+          "ffpack/plans in $XDG_CACHE_HOME or ~/.cache."},
+     .is = FF_SETTING_RANK},
+    {.option =
+         {"tune", 0, FF_OPTION_REAL, "SECONDS", &at.trainer.tune_seconds, NULL, 0, 86400,
+          "Limit for timing a GPU's engines that are not in the plan cache, without compiling, "
+          "which may take three times as long; 0: no timing, and no batch norm folded into a "
+          "convolution; default: by the net's convolutions, 5 to 60."}},
+    {.option = {"no-fold", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_fold, NULL, 0, 0,
+                "On a GPU, never fold batch norms into the convolutions after them."}},
+    {.option =
+         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &at.trainer.precision, NULL, 0, 0,
+          "Of activations and working weights; master weights are f32; default f16 on a GPU; the "
+          "CPU has f32 only."}},
+    {.option =
+         {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &at.placement, NULL, 0, 0,
+          "Where a GPU's data is: resident in its memory, streamed as stored, or augmented on the "
+          "host; default auto, saying why."}},
+    {.option = {"loss-scale", 0, FF_OPTION_REAL, "X", &at.trainer.loss_scale, NULL, 0, 1e9,
+                "Fixed loss scale for 16-bit gradients, 0 for none; default: for f16 the recipe's, "
+                "usually dynamic; else none."}},
+    {.option = {"no-graph", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_graph, NULL, 0, 0,
+                "Launch a GPU's kernels one by one, without CUDA graphs; the same bits."}},
+    {.option =
+         {"no-warm-up", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_warm_up, NULL, 0, 0,
+          "Start a GPU run's clock before kernels are loaded and graphs captured; the same bits."}},
+    {.option =
+         {"deterministic", 0, FF_OPTION_FLAG, NULL, &at.trainer.deterministic, NULL, 0, 0,
+          "Only algorithms whose results do not vary between runs, and none chosen by timing; "
+          "always so on the CPU."}},
+    {.option = {"threads", 'j', FF_OPTION_INTEGER, "N", &at.trainer.threads, NULL, 0, 1024,
+                "Compute threads; default 0: as many as there are CPUs."},
+     .is = FF_SETTING_RANK},
+    {.option =
+         {"compute", 0, FF_OPTION_CHOICE, NULL, &at.compute, "auto|onednn|reference", 0, 0,
+          "Implementation of the layers; reference is plain, slow loops, for comparison; default "
+          "auto: the fastest."}},
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Runs"}},
+    {.option =
+         {"out", 'o', FF_OPTION_STRING, "DIR", &at.session.out, NULL, 0, 0,
+          "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
+          "runs/MODEL-1, -2, ..."},
+     .is = FF_SETTING_HERE | FF_SETTING_RANK},
+    {.option = {"name", 0, FF_OPTION_STRING, "NAME", &at.session.name, NULL, 0, 0,
+                "The run's folder is runs/NAME, in place of --out."},
+     .is = FF_SETTING_HERE | FF_SETTING_RANK},
+    {.option =
+         {"resume", 0, FF_OPTION_STRING, "[DIR|auto]", &at.session.resume, FF_SESSION_NEWEST, 0, 0,
+          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
+          "to the same bits, also where its sets were appended to since: they are used as they were "
+          "when it began; options given beside it replace the run's; without DIR: with the newest "
+          "run in runs, the one whose last checkpoint was written last; auto: with that in --out, "
+          "where there is one, so that the same command begins a run and goes on with it."},
+     .is = FF_SETTING_HERE | FF_SETTING_RANK},
+    {.option =
+         {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &at.session.every, NULL, 0, 0,
+          "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
+          "s after the last one, or 100 times what a checkpoint takes where that is less. Written "
+          "besides: after the best evaluation so far, and at the end."},
+     .is = FF_SETTING_RANK | FF_SETTING_FOLDER},
+    {.option = {"keep", 0, FF_OPTION_INTEGER, "N", &at.session.keep, NULL, 1, 1000000,
+                "Newest checkpoints that stay, beside the best; default 3."},
+     .is = FF_SETTING_RANK | FF_SETTING_FOLDER},
+    {.option =
+         {"hash-every", 0, FF_OPTION_INTEGER, "N", &at.session.hash_every, NULL, 0, 1e9,
+          "Keep hashes of the batch and the parameters after every Nth step and the last, on the CPU "
+          "also of each layer's output and gradients, for fftrain diff; 0 = none; default: after an "
+          "epoch, where that takes less than a ten-thousandth of it, and after the last, without "
+          "outputs and gradients."},
+     .is = FF_SETTING_OFF_AT_0 | FF_SETTING_RANK | FF_SETTING_FOLDER},
+    {.option = {"best-by", 0, FF_OPTION_CHOICE, NULL, &at.session.best_by, "accuracy|loss", 0, 0,
+                "Evaluation that makes a checkpoint the best; default accuracy."},
+     .is = FF_SETTING_RANK | FF_SETTING_VALIDATION},
+    {.option =
+         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &at.set, NULL, 0, 0,
+          "Set an option, as a line of a recipe does; may be given several times. The option itself "
+          "on the command line replaces it."}},
+    {.option = {.kind = FF_OPTION_HEADING, .help = "Reports"}},
+    {.option = {"log-json", 0, FF_OPTION_STRING, "FILE", &at.log_json, NULL, 0, 0,
+                "Append JSON lines to this file."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"log-every", 0, FF_OPTION_INTEGER, "N", &at.log_every, NULL, 0, 1e9,
+          "Write the training loss to log and event files every N steps of an epoch; 0 = after the "
+          "epoch alone; default: 50 times an epoch, at least 10 steps apart."}},
+    {.option =
+         {"tensorboard", 0, FF_OPTION_STRING, "DIR", &at.tensorboard, NULL, 0, 0,
+          "Write TensorBoard's event files into this folder, a new one for each run; default: "
+          "events in the run's folder."},
+     .is = FF_SETTING_HERE},
+    {.option = {"top5", 0, FF_OPTION_FLAG, NULL, &at.top5, NULL, 0, 0,
+                "Show top-5 accuracy in the table, where there are more than 5 classes."},
+     .is = FF_SETTING_HERE | FF_SETTING_VALIDATION},
+    {.option = {"show-batch", 0, FF_OPTION_STRING, "FILE", &at.show_batch, NULL, 0, 0,
+                "Write a PNG of the first samples as they enter the net, augmented; do not train."},
+     .is = FF_SETTING_HERE},
+    {.option =
+         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &at.dry_run, NULL, 0, 0,
+          "Check everything and print layers, shapes, parameters, memory, batches and learning "
+          "rates; do not train."}},
+    {.option =
+         {"json", 0, FF_OPTION_FLAG, NULL, &at.json, NULL, 0, 0,
+          "With --dry-run: print one JSON document with the model, its layers and its memory."}},
+    {.option =
+         {"world", 0, FF_OPTION_INTEGER, "N", &at.world, NULL, 2, 1000000,
+          "With --dry-run: predict a step on N devices like this one, each with 1/N of --batch, from "
+          "a rank's step, which is measured here for some seconds (with --device-json: estimated)."}},
+    {.option = {"net", 0, FF_OPTION_STRING, "NAME|FILE", &at.net, NULL, 0, 0,
+                "Network of --world: " FF_NET_NAMES ", or a file of fftrain measure-net."}},
+    {.option =
+         {"diagnose", 0, FF_OPTION_FLAG, NULL, &at.diagnose, NULL, 0, 0,
+          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
+          "what to change; do not train."}},
+    {.option =
+         {"check-gradients", 0, FF_OPTION_FLAG, NULL, &at.check_gradients, NULL, 0, 0,
+          "Compare the first batch's gradients with differences of its loss, a line for each parameter; "
+          "fails where one is over 5 % off beyond rounding. A small --batch is quick; do not train."}},
+    {.option =
+         {"overfit", 0, FF_OPTION_INTEGER, "N", &at.trainer.overfit, NULL, 1, 1000,
+          "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
+          "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "
+          "after --epochs passes, default 1000 steps; keeps nothing."}},
+    {.option = {"quiet", 'q', FF_OPTION_FLAG, NULL, &at.quiet, NULL, 0, 0,
+                "Print only the result, a line; notes go to the standard error."},
+     .is = FF_SETTING_HERE},
+    {.option = {"verbose", 'v', FF_OPTION_FLAG, NULL, &at.trainer.verbose, NULL, 0, 0,
+                "Print the whole reason why no GPU is used."},
+     .is = FF_SETTING_HERE},
+    {.option = {.name = NULL}},
+};
+
+ff_option ff_setting_in(const ff_setting *row, ff_settings *settings) {
+    ff_option option = row->option;
+    if (option.target)
+        option.target = (char *)settings + ((const char *)option.target - (const char *)&at);
+    return option;
+}
