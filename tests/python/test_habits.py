@@ -41,9 +41,8 @@ for words in (dict(shuffle=True, order="sequential"), dict(shuffle=False, order=
 DEFAULTS = dict(sampler=None, batch_sampler=None, collate_fn=None, pin_memory=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None,
                 prefetch_factor=None, persistent_workers=False, pin_memory_device="")
 tap.ok(epoch(**DEFAULTS) == epoch(), "DataLoader's other words with their defaults")
-for name, value, instead in (("pin_memory", True, "device=\"cuda\""), ("sampler", [1, 2], "order="), ("collate_fn", len, "after the loader"), ("persistent_workers", True, "threads"),
-                             ("prefetch_factor", 2, "prefetch="), ("generator", 3, "seed="), ("worker_init_fn", len, "seed="), ("samples", True, "return_indices="),
-                             ("transform", len, "augment=")):
+for name, value, instead in (("pin_memory", True, "device=\"cuda\""), ("sampler", [1, 2], "order="), ("collate_fn", len, "transform="), ("persistent_workers", True, "threads"),
+                             ("prefetch_factor", 2, "prefetch="), ("generator", 3, "seed="), ("worker_init_fn", len, "seed="), ("samples", True, "return_indices=")):
     tap.ok(raises(USAGE, lambda: ffload.Loader(SET, **{name: value}), "Loader has no argument %s" % name, instead), "answered: %s" % name)
 tap.ok(raises(USAGE, lambda: ffload.Loader(SET, batchsize=3), "no argument batchsize; did you mean batch_size?") and raises(USAGE, lambda: ffload.Dataset(SET, lable="soft"), "did you mean label?") and
        raises(USAGE, lambda: ffload.Dataset(SET, transform=len), "augment=") and raises(USAGE, lambda: ffload.Loader(SET, xyz=1), "no argument xyz"), "unknown words, with the nearest")
@@ -78,6 +77,12 @@ loader_at.set_epoch(2)
 tap.ok(other == bits([next(iter(loader_at))]) and given + bits(steps) == want[1] and loader.epoch == 2, "also within an iteration, which goes on where it was")
 loader.load_state_dict({**loader.state_dict(), "epoch": 1, "position": 64})
 tap.ok(bits([loader.peek()]) == want[1][2:3] and bits(loader) == want[1][2:], "and after load_state_dict")
+
+doubled = ffload.Loader(SET, 32, as_="numpy", augment="crop=2,flip", transform=lambda batch: {"pixels": batch[0] * 2})
+loader.set_epoch(0)
+tap.ok((doubled.peek()["pixels"] == loader.peek()[0] * 2).all() and (doubled.collate_fn(next(iter(doubled.batch_sampler)))["pixels"] == loader.peek()[0] * 2).all(), "peek and collate_fn with a transform")
+images, targets, indices, keys = next(iter(ffload.Loader(SET, 32, as_="numpy", augment="mixup", targets="soft", return_indices=True, return_keys=True)))
+tap.ok(targets.shape == (32, len(dataset.classes)) and keys == [dataset.keys[i] for i in indices], "soft targets with indices and keys")
 
 # ---- datasets as torchvision's ----
 each = [dataset[number] for number in range(100)]

@@ -176,9 +176,9 @@ for row in range(20):
 tap.ok(soft[1].dtype == numpy.float32 and soft[1].shape == wanted.shape and abs(soft[1] - wanted).max() < 1e-6 and (soft[0] == batch[0]).all() and
        (soft[2] == batch[2]).all(), "soft targets: the shares of the classes", soft[1] - wanted)
 images, hot = next(iter(Loader(SET, 20, targets="soft", last_batch="pad")))[:2]
-tap.ok((hot == numpy.eye(len(own.classes))[next(iter(ffload.Loader(SET, 20)))[1]]).all(), "of a batch that is not mixed: one class")
+tap.ok((hot == numpy.eye(len(own.classes))[next(iter(Loader(SET, 20)))[1]]).all(), "of a batch that is not mixed: one class")
 tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, targets="hot"), "classes") and
-       raises(ffload.UsageError, lambda: ffload.Loader(SET, 20, targets="soft", as_="dlpack"), "torch, numpy, jax, cupy"), "other targets are refused")
+       raises(ffload.UsageError, lambda: Loader(SET, 20, targets="soft", as_="dlpack"), "torch, numpy, jax, cupy"), "other targets are refused")
 seen = [batch for batch in Loader(SET, 20, seed=3, transform=lambda batch: (batch[0] * 2, batch[1]))]
 tap.ok(all((a[0] == 2 * b[0]).all() and (a[1] == b[1]).all() for a, b in zip(seen, Loader(SET, 20, seed=3))), "a transform of each batch")
 tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, transform=3), "a function of a batch"), "a transform that is none")

@@ -24,6 +24,7 @@ reveal_type(loader.state_dict())
 ffload.Loader(dataset, batch="256")
 ffload.Loader(dataset, order="shufle")
 ffload.Loader(dataset, last_batch="dropp")
+ffload.Loader(dataset, targets="softly")
 for images, labels in ffload.Loader(dataset, shuffle=True, drop_last=True, num_workers=4, as_="numpy"):
     pass
 ffload.pack("photos", "packed", resize=256, center_crop=(224, 224), mean=(0.5, 0.5, 0.5), dtype="u8", classes=["a", "b"])
@@ -32,11 +33,10 @@ ffload.pack("photos", "packed", interpolation="cubic")
 ffload.Writer("packed", dtype="u8", shufle=3)
 reveal_type(dataset.class_to_idx)
 reveal_type(loader.batch_size)
-reveal_type(next(iter(loader)))
 """
 TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]",
-         "builtins.dict[builtins.str, builtins.int]", "builtins.int", "builtins.tuple[Any, ...]"]
-REFUSED = ['Unexpected keyword argument "batch" for "Loader"', 'Argument "order" to "Loader" has incompatible type', 'Argument "last_batch" to "Loader" has',
+         "builtins.dict[builtins.str, builtins.int]", "builtins.int"]
+REFUSED = ['Unexpected keyword argument "batch" for "Loader"', 'Argument "order" to "Loader" has incompatible type', 'Argument "last_batch" to "Loader" has', 'Argument "targets" to "Loader" has',
            'Unexpected keyword argument "resise" for "pack"', 'Argument "interpolation" to "pack" has incompatible type', 'Unexpected keyword argument "shufle"']
 # abi3info has the table of CPython's own Misc/stable_abi.toml.
 STABLE = """

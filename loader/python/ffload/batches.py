@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from . import targets
+from . import targets as soft_targets
 from .arrays import as_list
 from .errors import UsageError
 
@@ -61,40 +61,37 @@ class Parts:
         names += ["weight"] * pad + ["samples"] * (indices or keys is not None)
         self.names = tuple(os.fsencode(name) for name in names)
         self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
-        self._indices, self._keys = indices, keys
         self._labelled = [label] if isinstance(label, str) else list(label or [])
         self._soft: Optional[List[Callable[..., Any]]] = None
+        self._indices, self._keys = indices, keys
 
     def soften(self, kind: str, fields: Dict[str, Dict[str, Any]]) -> None:
         """Labels are soft targets from now on."""
         chosen = self._fields or self._labelled or list(fields)[:1]
-        self._soft = [targets.maker(kind, fields[name]) for name in chosen[:self._count]]
+        self._soft = [soft_targets.maker(kind, fields[name]) for name in chosen[:self._count]]
 
-    @property
-    def _plain(self) -> bool:
-        return not self._mixed and self._fields is None and self._soft is None and self._count > 0
+    def _targets(self, labels: List[Any], others: List[Any], share: Any) -> Any:
+        """Soft ones."""
+        return self._group([make(*pair, share) for make, pair in zip(self._soft or [], zip(labels, others))])
 
     def _group(self, labels: List[Any]) -> Any:
         if self._fields is not None:
             return dict(zip(self._fields, labels))
         return labels[0] if labels else None
 
-    def _labels(self, tensors: List[Any]) -> Tuple[Any, int]:
-        """The labels, or their soft targets, and how many tensors they and the images are."""
-        count, share = self._count, None
-        labels, others, at = tensors[1:1 + count], [None] * count, 1 + count
-        if self._mixed:
-            others, share, at = tensors[at:at + count], tensors[at + count], at + count + 1
-        if self._soft is not None:
-            return self._group([make(*pair, share) for make, pair in zip(self._soft, zip(labels, others))]), at
-        return (self._group(labels), self._group(others), share) if self._mixed else self._group(labels), at
-
     def arrange(self, tensors: List[Any]) -> Batch:
         """images, labels, and what else there is."""
-        if self._plain and len(tensors) == 2:
+        if not self._mixed and self._fields is None and len(tensors) == 2 and self._count and self._soft is None:
             return tensors[0], tensors[1]
-        labels, at = self._labels(tensors)
+        at = 1 + self._count
+        labels, others, share = tensors[1:at], [None] * self._count, None
+        if self._mixed:
+            others, share, at = tensors[at:at + self._count], tensors[at + self._count], at + self._count + 1
+        if self._soft is not None:
+            arranged = self._targets(labels, others, share)
+        else:
+            arranged = (self._group(labels), self._group(others), share) if self._mixed else self._group(labels)
         if self._keys is None:
-            return (tensors[0], labels, *tensors[at:])
+            return (tensors[0], arranged, *tensors[at:])
         keys = [self._keys[number] if number >= 0 else None for number in as_list(tensors[-1])]
-        return (tensors[0], labels, *tensors[at:None if self._indices else -1], keys)
+        return (tensors[0], arranged, *tensors[at:None if self._indices else -1], keys)

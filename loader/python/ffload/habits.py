@@ -1,8 +1,9 @@
-"""Keywords of other loaders and of earlier versions: what ffload has in their place, and the nearest one of those that it has."""
+"""Arguments: what ffload has in place of other loaders' keywords, the nearest one of those that it has, and values as texts and numbers."""
 from __future__ import annotations
 
 import difflib
 import functools
+import operator
 from typing import Any, Callable, Dict, Iterable, Optional, Tuple, TypeVar, cast
 
 from .errors import UsageError
@@ -17,7 +18,7 @@ LOADER: Answers = {
     "samples": (False, "it is return_indices="),
     "sampler": (None, "order=, seed=, rank= and world= say which samples come, and when"),
     "batch_sampler": (None, "batch_size=, order=, seed=, rank= and world= say which samples come, and when"),
-    "collate_fn": (None, "batches are made whole; change a batch after the loader"),
+    "collate_fn": (None, "batches are made whole; transform= changes one"),
     "pin_memory": (False, "device=\"cuda\" makes batches on the GPU"),
     "pin_memory_device": ("", "device=\"cuda:1\" makes batches on that GPU"),
     "timeout": (0, "there are no worker processes that could hang"),
@@ -27,7 +28,6 @@ LOADER: Answers = {
     "prefetch_factor": (None, "prefetch= is the number of batches that are ready or being made"),
     "generator": (None, "seed= decides all that is random"),
     "in_order": (True, "batches come in their order"),
-    "transform": (None, "augment= has what can be random; change a batch after the loader for all else"),
     "num_replicas": (None, "it is world="),
     "distributed": (None, "rank and world are found"),
 }
@@ -78,3 +78,21 @@ def settled(name: str, value: Any, own: str, given: Any, means: Callable[[Any], 
     if given is not None and not fits(given):
         raise UsageError("%s=%r and %s=%r contradict each other" % (name, value, own, given))
     return means(value) if given is None else given
+
+
+def text_of(value: Any) -> str:
+    """An option's value as the library reads it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(text_of(one) for one in value)
+    return str(value)
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number from 0 to that of the last epoch there is."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise UsageError("%s=%r: it is a whole number" % (name, value)) from None
+    if not 0 <= number < 2 ** 32:
+        raise UsageError("%s=%d: it is from 0 to %d" % (name, number, 2 ** 32 - 1))
+    return number

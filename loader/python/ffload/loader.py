@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union
 
 from . import _ffload, habits, programs, ranks
 from .arrays import converter, dtype_name, kind_of
@@ -18,26 +17,6 @@ from .words import As, LastBatch, Layout, Order, Placement, Size, Targets, Verif
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
-
-Taken = TypeVar("Taken")
-
-
-def _text(value: Any) -> str:
-    """An option's value as the library reads it."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(_text(one) for one in value)
-    return str(value)
-
-
-def _count(name: str, value: Any) -> int:
-    """A whole number from 0 to that of the last epoch there is."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise UsageError("%s=%r: it is a whole number" % (name, value)) from None
-    if not 0 <= number < 2 ** 32:
-        raise UsageError("%s=%d: it is from 0 to %d" % (name, number, 2 ** 32 - 1))
-    return number
 
 
 class Loader(AsDataLoader):
@@ -128,11 +107,11 @@ class Loader(AsDataLoader):
                    "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64"}
-        self._epochs = _count("epochs", epochs)
+        self._epochs = habits.whole("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
-        if _text(device).startswith("cuda"):
+        if habits.text_of(device).startswith("cuda"):
             programs.name_cuda_folders()
-        self._options = {name: _text(value) for name, value in options.items() if value is not None}
+        self._options = {name: habits.text_of(value) for name, value in options.items() if value is not None}
         # Those given, or found when the loader is made and again when an iteration begins.
         self._given = given is not None
         self._ranks = given or ranks.found_early()
@@ -206,7 +185,7 @@ class Loader(AsDataLoader):
         """Batches of an epoch from its start; with cuts, parts of batches."""
         return len(self._own)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
         goes on elsewhere. UsageError where this process's rank or world is another than in the first iteration."""
         self._find_ranks()
@@ -220,7 +199,7 @@ class Loader(AsDataLoader):
             return self._host_batches()
         return self._torch_batches() if kind_of(self._as) == "torch" else self._pool_batches()
 
-    def _iterate(self, take: Callable[[], Taken]) -> Iterator[Taken]:
+    def _iterate(self, take: Callable[[], Any]) -> Iterator[Any]:
         """What take() returns, once a batch, which it takes of the library's loader."""
         self._turn += 1
         if not self._stands:
@@ -230,7 +209,7 @@ class Loader(AsDataLoader):
             self._began = time.monotonic()
         return self._steps(self._turn, take)
 
-    def _steps(self, turn: int, take: Callable[[], Taken]) -> Iterator[Taken]:
+    def _steps(self, turn: int, take: Callable[[], Any]) -> Iterator[Any]:
         own, epochs = self._own, self._epochs or -1
         while epochs != 0:
             if turn != self._turn:
@@ -243,9 +222,10 @@ class Loader(AsDataLoader):
             if last and self._watch is not None:
                 self._watch.end()
                 self._watch = None
-            yield self._transformed(batch)
+            yield self._changed(batch)
 
-    def _transformed(self, batch: Any) -> Any:
+    def _changed(self, batch: Any) -> Any:
+        """What the loop gets of a batch."""
         return batch if self._transform is None else self._transform(batch)
 
     def _note(self) -> None:
@@ -308,7 +288,7 @@ class Loader(AsDataLoader):
         self._find_ranks()
         return Static(self)
 
-    def peek(self) -> Batch:
+    def peek(self) -> Any:
         """The batch with which the next iteration begins; the loader, and an iteration that goes on, stay where they are. The
         batches that are ready are made again: for a look, not for a loop."""
         self._find_ranks()
@@ -316,7 +296,7 @@ class Loader(AsDataLoader):
         if not self._stands:
             self._own.seek(self._epoch, 0)
         try:
-            return self._transformed(take())
+            return self._changed(take())
         finally:
             self._own.restore(state)
 
@@ -329,13 +309,13 @@ class Loader(AsDataLoader):
         begin, epoch = state["position"] if self._stands else 0, self._epoch
         return (Place(epoch, position) for position in range(begin, len(self) * self.batch_size, self.batch_size))
 
-    def _at(self, place: Place) -> Batch:
+    def _at(self, place: Place) -> Any:
         """The batch there; the next iteration begins with the epoch after it."""
         self._turn += 1
         self._own.seek(*place)
         batch = self._take()()
         self._note()
-        return self._transformed(batch)
+        return self._changed(batch)
 
     # ---- where it is --------------------------------------------------------------------------
 
@@ -351,7 +331,7 @@ class Loader(AsDataLoader):
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration gives this epoch, from its start; of the one that load_state_dict went to, from there."""
-        epoch = _count("epoch", epoch)
+        epoch = habits.whole("epoch", epoch)
         if epoch == self._epoch and self._stands:
             return
         self._turn += 1
