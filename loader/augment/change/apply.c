@@ -222,10 +222,18 @@ static void transform(const ff_change *change, ff_change_image *image) {
         for (row.x = 0; row.x < row.width; row.x += SOME) {
             const uint32_t left = row.width - row.x, count = left < SOME ? left : SOME;
             const size_t at = (size_t)row.y * row.width + row.x;
-            (bilinear ? find_corners : find_nearest)(&found, &row, count);
-            for (uint32_t c = 0; c < image->channels; c++)
-                (bilinear ? interpolate : look_up)(image->spare + c * pixels + at,
-                                                   image->pixels + c * pixels, &found, count);
+            if (bilinear)
+                find_corners(&found, &row, count);
+            else
+                find_nearest(&found, &row, count);
+            for (uint32_t c = 0; c < image->channels; c++) {
+                const uint8_t *plane = image->pixels + c * pixels;
+                uint8_t *to = image->spare + c * pixels + at;
+                if (bilinear)
+                    interpolate(to, plane, &found, count);
+                else
+                    look_up(to, plane, &found, count);
+            }
         }
     exchange(image);
 }
