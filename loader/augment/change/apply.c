@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-/* Loops with fused multiply-adds, which the instructions of AVX2 alone do not have. */
+/* Loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F has no
+ * vectors of bytes. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES) &&   \
     __GNUC__ >= 12
-#define FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "avx512f")))
+#define FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define FMA_CLONES FF_CLONES
 #endif
