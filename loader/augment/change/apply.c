@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-/* Loops with fused multiply-adds, which the instructions of AVX2 alone do not have. */
+/* Loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F has no
+ * vectors of bytes. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES) &&   \
     __GNUC__ >= 12
-#define FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "avx512f")))
+#define FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define FMA_CLONES FF_CLONES
 #endif
@@ -222,10 +223,18 @@ static void transform(const ff_change *change, ff_change_image *image) {
         for (row.x = 0; row.x < row.width; row.x += SOME) {
             const uint32_t left = row.width - row.x, count = left < SOME ? left : SOME;
             const size_t at = (size_t)row.y * row.width + row.x;
-            (bilinear ? find_corners : find_nearest)(&found, &row, count);
-            for (uint32_t c = 0; c < image->channels; c++)
-                (bilinear ? interpolate : look_up)(image->spare + c * pixels + at,
-                                                   image->pixels + c * pixels, &found, count);
+            if (bilinear)
+                find_corners(&found, &row, count);
+            else
+                find_nearest(&found, &row, count);
+            for (uint32_t c = 0; c < image->channels; c++) {
+                const uint8_t *plane = image->pixels + c * pixels;
+                uint8_t *to = image->spare + c * pixels + at;
+                if (bilinear)
+                    interpolate(to, plane, &found, count);
+                else
+                    look_up(to, plane, &found, count);
+            }
         }
     exchange(image);
 }
