@@ -28,7 +28,6 @@ struct ff_dataset {
     ff_files *files;           /* of shards that are read, not mapped */
     atomic_uchar *block_ok;    /* [index blocks]: checked */
     atomic_uchar *sample_ok;   /* [count / 8]: verified, a bit a sample */
-    atomic_bool scattered;     /* samples are read here and there, so nothing around them */
 };
 
 /* The shard, mapped and checked against the index on first use. Thread-safe. */

@@ -33,7 +33,9 @@ FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size,
 
 /* The same for `bytes` that a disk writes into: at a multiple of 4096, in huge pages as far as the
  * kernel has them. A huge page is one piece of memory to a device, and 2 MiB of usual pages are 512
- * pieces, each of which costs the device time. Some take at most 254 pieces a request. */
+ * pieces, each of which costs the device time. Some take at most 254 pieces a request. The calling
+ * thread touches each huge page: where many threads did at once, a cgroup would for a moment count
+ * more than it has, and kill. */
 FF_MUST_USE ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what,
                                         ff_error *error);
 
