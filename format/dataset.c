@@ -353,6 +353,20 @@ ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_er
                    offset);
 }
 
+/* The tables of a compressed shard are read through its mapping, its samples are not: so a fault
+ * reads nothing around a table. That would be a device's whole read-ahead, MiBs of a small shard.
+ */
+static void ask_for_tables(const ff_shard *shard) {
+    static const int section[] = {FF_SHARD_FRAMES, FF_SHARD_RECORDS};
+    uint8_t *map = (uint8_t *)(uintptr_t)shard->map;
+    (void)madvise(map, shard->bytes, MADV_RANDOM);
+    for (size_t i = 0; i < sizeof section / sizeof *section; i++) {
+        const ff_section *at = &shard->footer.section[section[i]];
+        const uint64_t begin = at->offset & ~(FF_READ_BLOCK - 1);
+        (void)madvise(map + begin, at->offset + at->bytes - begin, MADV_WILLNEED);
+    }
+}
+
 ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                ff_shard *shard, ff_error *error) {
     const ff_shard_row *row = &dataset->row[number];
@@ -367,6 +381,7 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
                          "%s: is another shard than the index names (footer %016" PRIx64
                          ", wanted %016" PRIx64 ")",
                          shard->path, shard->footer.checksum, row->footer_checksum);
+    if (status == FF_OK && compressed && !maps) ask_for_tables(shard);
     /* These two sections locate frames and their slots. */
     if (status == FF_OK && compressed)
         status = ff_shard_section(shard, FF_SHARD_FRAMES, &bytes, error);
@@ -379,14 +394,9 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
 /* The caller holds the mutex. */
 static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
     ff_shard *shard = &dataset->shard[number];
-    if (atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN) {
-        FF_TRY(ff_shard_map(shard, error));
-    } else {
-        FF_TRY(ff_dataset_own_shard(dataset, number, maps, shard, error));
-        if (shard->header.compressed &&
-            atomic_load_explicit(&dataset->scattered, memory_order_relaxed))
-            (void)madvise((void *)(uintptr_t)shard->map, shard->bytes, MADV_RANDOM);
-    }
+    const bool known = atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN;
+    FF_TRY(known ? ff_shard_map(shard, error)
+                 : ff_dataset_own_shard(dataset, number, maps, shard, error));
     atomic_store_explicit(&dataset->shard_ready[number],
                           shard->map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN, memory_order_release);
     return FF_OK;

@@ -28,7 +28,6 @@ struct ff_dataset {
     ff_files *files;           /* files of the shards that are read, not mapped */
     atomic_uchar *block_ok;    /* [index blocks]: whether a block was checked */
     atomic_uchar *sample_ok;   /* [count / 8]: whether a sample was verified, one bit per sample */
-    atomic_bool scattered;     /* samples are read at random places: no read-ahead around them */
 };
 
 /* The shard; on first use it is mapped and checked against the index. Thread-safe. */

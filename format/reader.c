@@ -38,7 +38,6 @@ ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *erro
 }
 
 ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
-    atomic_store_explicit(&dataset->scattered, true, memory_order_relaxed);
     return open_reader(reader, dataset, true, error);
 }
 

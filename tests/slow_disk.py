@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """A disk with one arm: a file system (FUSE) that shows a folder's files, read-only, and serves one read at a time. A read that does not
-begin where the last one ended takes SEEK ms, and each byte its time. Where FILE has a line "NAME OFFSET", reads of what holds this byte
-of a file fail (EIO). Needs root and /dev/fuse; speaks the kernel's protocol (linux/fuse.h, 7.31) itself.
+begin where the last one ended takes SEEK ms, and each byte its time, whatever else the machine does. Where FILE has a line "NAME OFFSET",
+reads of what holds this byte of a file fail (EIO). Needs root and /dev/fuse; speaks the kernel's protocol (linux/fuse.h, 7.31) itself.
 
 As a program, `slow_disk.py SOURCE MOUNT SEEK MB_S [FILE]`, it prints "ready", serves until it is ended with SIGTERM, and prints the number
 of reads, of seeks, and of bytes."""
 import ctypes
 import errno
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -30,7 +31,7 @@ class Disk:
         self.source, self.seek, self.rate, self.fails = source, seek, rate, fails
         self.names = sorted(os.listdir(source))
         self.files = [os.open(os.path.join(source, name), os.O_RDONLY) for name in self.names]
-        self.arm = (None, 0)
+        self.arm, self.free = (None, 0), 0.0 # where it is, and since when
         self.reads = self.seeks = self.bytes = 0
 
     def attributes(self, node):
@@ -53,7 +54,9 @@ class Disk:
         self.reads += 1
         self.seeks += seeks
         self.bytes += len(found)
-        time.sleep(self.seek * seeks + len(found) / self.rate)
+        # By the clock: what this process takes, or waits for a processor, is part of the read, and made up for by the reads after it.
+        self.free += self.seek * seeks + len(found) / self.rate
+        time.sleep(max(0, self.free - time.monotonic()))
         return 0, found
 
     def answer(self, code, node, body):
@@ -91,6 +94,7 @@ class Disk:
 
 def serve(device, disk):
     while True:
+        idle = not select.select([device], [], [], 0)[0]
         try:
             message = os.read(device, (PAGES + 1) * 4096)
         except OSError as error:
@@ -99,6 +103,8 @@ def serve(device, disk):
             if error.errno == errno.ENODEV: # unmounted
                 return
             raise
+        if idle:
+            disk.free = time.monotonic()
         length, code, unique, node = struct.unpack_from("<IIQQ", message)
         if code in (FORGET, BATCH_FORGET, INTERRUPT):
             continue

@@ -32,10 +32,20 @@ static void lower(ff_host_memory *memory, uint64_t bytes, const char *limit) {
     if (bytes < memory->bytes) *memory = (ff_host_memory){bytes, limit};
 }
 
+/* The limit of one group, by its folder; false if there is none. Above memory.high the kernel takes
+ * pages back, and slows the group's processes down. */
+static bool read_limit(const char *folder, bool v2, uint64_t *limit) {
+    uint64_t high;
+    const bool most = read_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, limit);
+    if (!v2 || !read_number(folder, "memory.high", NULL, &high)) return most;
+    if (!most || high < *limit) *limit = high;
+    return true;
+}
+
 /* Looks at the folder of one group. */
 static void look_at_group(ff_host_memory *memory, const char *folder, bool v2, bool files) {
     uint64_t limit, used, inactive = 0, active = 0;
-    if (!read_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, &limit) ||
+    if (!read_limit(folder, v2, &limit) ||
         !read_number(folder, v2 ? "memory.current" : "memory.usage_in_bytes", NULL, &used))
         return;
     (void)read_number(folder, "memory.stat", v2 ? "inactive_file " : "total_inactive_file ",

@@ -57,9 +57,11 @@ except OSError as error:
 
 ORDERS = {order: dict(BLOCKS if order == "block" else {}, order=order) for order in ("random", "block", "sequential")}
 mapped = {}
-# Of the zstd set, which has the same samples, the ways that decompress each frame once.
+ZSTD = ("--compress", 1, "--filter", "table")
+# Of the zstd sets, which have the same samples, the ways that decompress each frame once.
 for kind, options, ways in (("raw", (), [(order, workers) for order in ORDERS for workers in (2, 0)]),
-                            ("zstd", ("--compress", 1, "--filter", "table"), [("block", 2), ("sequential", 2), ("sequential", 0)])):
+                            ("zstd", ZSTD, [("block", 2), ("sequential", 2), ("sequential", 0)]),
+                            ("zstd-in-small-shards", (*ZSTD, "--shard-size", "4M"), [("block", 2), ("sequential", 2)])):
     path = make_set(kind, "--count", SAMPLES, "--height", SIDE, "--width", SIDE, "--dtype", "u8", "--shard-size", "1G", *options)
     size = sum(map(os.path.getsize, glob.glob(path + "/*.ff[sx]")))
     memory_group.sync(path)
