@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { LEAST_CAPACITY = 16 };
+enum { LEAST_CAPACITY = 16, PAGE = 4096 };
+#define HUGE_PAGE (UINT64_C(2) << 20)
 
 static ff_status no_memory(ff_error *error, uint64_t count, uint64_t size, const char *what) {
     return ff_fail(error, FF_NO_MEMORY,
@@ -31,6 +33,15 @@ ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alig
         memory = aligned_alloc(alignment, ff_align_u64(bytes ? bytes : 1, alignment));
     memcpy(out, &memory, sizeof memory);
     return memory ? FF_OK : no_memory(error, count, size, what);
+}
+
+ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what, ff_error *error) {
+    const uint64_t whole = bytes & ~(HUGE_PAGE - 1);
+    void *memory;
+    FF_TRY(ff_alloc_aligned(out, bytes, 1, whole ? HUGE_PAGE : PAGE, what, error));
+    memcpy(&memory, out, sizeof memory);
+    if (whole) (void)madvise(memory, whole, MADV_HUGEPAGE);
+    return FF_OK;
 }
 
 ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *what,

@@ -31,6 +31,12 @@ FF_MUST_USE ff_status ff_alloc(void *out, uint64_t count, uint64_t size, const c
 FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alignment,
                                        const char *what, ff_error *error);
 
+/* The same for `bytes` that a disk writes into: at a multiple of 4096, in huge pages as far as the
+ * kernel has them. A huge page is one piece of memory to a device, and 2 MiB of usual pages are 512
+ * pieces, each of which costs the device time. Some take at most 254 pieces a request. */
+FF_MUST_USE ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what,
+                                        ff_error *error);
+
 /* Makes `*array` (elements of `size` bytes, `*capacity` of them allocated) hold at least `count`;
  * grows by doubling; new elements are zero. On failure the array stays as it was. */
 FF_MUST_USE ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size,

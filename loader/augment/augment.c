@@ -2,9 +2,9 @@
 
 #include "format/base/nearest.h"
 #include "format/metadata.h"
+#include "loader/augment/change/words.h"
 #include "loader/augment/jitter.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,8 @@
 static const double default_scale[2] = {0.08, 1.0}, default_ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
 static const double erase_scale[2] = {0.02, 0.33}, erase_ratio[2] = {0.3, 3.3};
 
-/* Parses the whole text as a decimal number up to FF_SIDE_LIMIT. */
 static bool parse_pixels(const char *text, uint32_t *pixels) {
-    uint32_t value = 0;
-    if (!*text) return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9') return false;
-        value = value * 10 + (uint32_t)(*text - '0');
-        if (value > FF_SIDE_LIMIT) return false;
-    }
-    *pixels = value;
-    return true;
+    return ff_text_count(text, FF_SIDE_LIMIT, pixels);
 }
 
 /* An entry's `parse` reads the text after "NAME=", which it may modify; NULL where there is
@@ -54,6 +45,12 @@ static bool parse_flip(ff_augment_spec *spec, char *value) {
     return true;
 }
 
+static bool parse_vflip(ff_augment_spec *spec, char *value) {
+    const char *text = value;
+    spec->vflip = 0.5;
+    return !text || (ff_text_number(&text, 1e-9, 1, &spec->vflip) && *text == 0);
+}
+
 static bool parse_cutout(ff_augment_spec *spec, char *value) {
     return value && parse_pixels(value, &spec->cutout) && spec->cutout > 0;
 }
@@ -62,25 +59,11 @@ static bool parse_resize(ff_augment_spec *spec, char *value) {
     return value && parse_pixels(value, &spec->resize) && spec->resize > 0;
 }
 
-/* Parses a decimal fraction from `least` to `most` at *text and advances *text. */
-static bool parse_number(const char **text, double least, double most, double *number) {
-    char *end;
-    if (**text != '.' && (**text < '0' || **text > '9')) return false;
-    *number = strtod(*text, &end);
-    *text = end;
-    return *number >= least && *number <= most;
-}
-
-/* Parses "A-B" with least <= A <= B <= most. */
-static bool parse_range(const char *text, double least, double most, double range[2]) {
-    return parse_number(&text, least, most, &range[0]) && *text++ == '-' &&
-           parse_number(&text, least, most, &range[1]) && *text == 0 && range[0] <= range[1];
-}
-
 static bool parse_jitter(ff_augment_spec *spec, char *value) {
     const char *text = value;
     for (int i = 0; i < 4 && text; i++) {
-        if (!parse_number(&text, 0, i == FF_JITTER_HUE ? 0.5 : 100, &spec->jitter[i])) return false;
+        if (!ff_text_number(&text, 0, i == FF_JITTER_HUE ? 0.5 : 100, &spec->jitter[i]))
+            return false;
         if (*text == 0) return ff_augment_jitters(spec);
         if (*text++ != ':') return false;
     }
@@ -89,7 +72,7 @@ static bool parse_jitter(ff_augment_spec *spec, char *value) {
 
 static bool parse_alpha(const char *value, double *alpha) {
     *alpha = 1;
-    return !value || (parse_number(&value, 0.01, 100, alpha) && *value == 0);
+    return !value || (ff_text_number(&value, 0.01, 100, alpha) && *value == 0);
 }
 
 static bool parse_mixup(ff_augment_spec *spec, char *value) {
@@ -106,8 +89,8 @@ static bool parse_shape(char *value, double scale[2], double ratio[2]) {
     char *first = value ? strchr(value, ':') : NULL, *second = NULL;
     if (first) *first++ = 0, second = strchr(first, ':');
     if (second) *second++ = 0;
-    return (!first || parse_range(first, 1e-9, 1, scale)) &&
-           (!second || parse_range(second, 0.01, 100, ratio));
+    return (!first || ff_text_range(first, 1e-9, 1, scale)) &&
+           (!second || ff_text_range(second, 0.01, 100, ratio));
 }
 
 static bool parse_rrc(ff_augment_spec *spec, char *value) {
@@ -122,94 +105,74 @@ static bool parse_erase(ff_augment_spec *spec, char *value) {
     memcpy(spec->erase_scale, erase_scale, sizeof erase_scale);
     memcpy(spec->erase_ratio, erase_ratio, sizeof erase_ratio);
     return parse_shape(value, spec->erase_scale, spec->erase_ratio) && text &&
-           parse_number(&text, 1e-9, 1, &spec->erase) && *text == 0;
+           ff_text_number(&text, 1e-9, 1, &spec->erase) && *text == 0;
 }
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-typedef char augment_text[FF_AUGMENT_TEXT_BYTES];
-
-FF_PRINTF(2, 3) static void add(augment_text text, const char *format, ...) {
-    const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, FF_AUGMENT_TEXT_BYTES - used, format, arguments);
-    va_end(arguments);
-}
-
-/* Adds `mark` and the fewest digits that parse back to the number. */
-static void add_number(augment_text text, char mark, double value) {
-    char number[32];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(number, sizeof number, "%.*g", digits, value);
-        if (strtod(number, NULL) == value) break;
-    }
-    add(text, "%c%s", mark, number);
-}
-
-static void add_range(augment_text text, const double range[2]) {
-    add_number(text, ':', range[0]);
-    add_number(text, '-', range[1]);
-}
-
 /* Adds "[:SCALE-SCALE[:RATIO-RATIO]]" as far as they differ from `scale0` and `ratio0`. */
-static void add_shape(augment_text text, const double scale[2], const double ratio[2],
+static void add_shape(ff_text text, const double scale[2], const double ratio[2],
                       const double scale0[2], const double ratio0[2]) {
     const bool shaped = memcmp(ratio, ratio0, 2 * sizeof *ratio) != 0;
-    if (shaped || memcmp(scale, scale0, 2 * sizeof *scale) != 0) add_range(text, scale);
-    if (shaped) add_range(text, ratio);
+    if (shaped || memcmp(scale, scale0, 2 * sizeof *scale) != 0) ff_text_add_range(text, scale);
+    if (shaped) ff_text_add_range(text, ratio);
 }
 
 /* An entry's `print` adds "=VALUE" to its name; false where the spec does not have it. */
-static bool print_resize(const ff_augment_spec *spec, augment_text text) {
-    add(text, "=%u", spec->resize);
+static bool print_resize(const ff_augment_spec *spec, ff_text text) {
+    ff_text_add(text, "=%u", spec->resize);
     return spec->resize != 0;
 }
 
-static bool print_rrc(const ff_augment_spec *spec, augment_text text) {
+static bool print_rrc(const ff_augment_spec *spec, ff_text text) {
     if (!spec->rrc) return false;
-    add(text, "=%u", spec->rrc);
+    ff_text_add(text, "=%u", spec->rrc);
     add_shape(text, spec->scale, spec->ratio, default_scale, default_ratio);
     return true;
 }
 
-static bool print_crop(const ff_augment_spec *spec, augment_text text) {
-    add(text, "=%u%s", spec->pad, spec->pad_mode == FF_PAD_REFLECT ? ":reflect" : "");
+static bool print_crop(const ff_augment_spec *spec, ff_text text) {
+    ff_text_add(text, "=%u%s", spec->pad, spec->pad_mode == FF_PAD_REFLECT ? ":reflect" : "");
     return spec->crop != 0;
 }
 
-static bool print_flip(const ff_augment_spec *spec, augment_text text) {
-    if (spec->flip == FF_FLIP_ALTERNATE) add(text, "=alternate");
+static bool print_flip(const ff_augment_spec *spec, ff_text text) {
+    if (spec->flip == FF_FLIP_ALTERNATE) ff_text_add(text, "=alternate");
     return spec->flip != FF_FLIP_NONE;
 }
 
+static bool print_vflip(const ff_augment_spec *spec, ff_text text) {
+    if (spec->vflip != 0.5) ff_text_add_number(text, '=', spec->vflip);
+    return spec->vflip > 0;
+}
+
 /* Without trailing zeros. */
-static bool print_jitter(const ff_augment_spec *spec, augment_text text) {
+static bool print_jitter(const ff_augment_spec *spec, ff_text text) {
     int count = 4;
     while (count && spec->jitter[count - 1] == 0) count--;
-    for (int i = 0; i < count; i++) add_number(text, i ? ':' : '=', spec->jitter[i]);
+    for (int i = 0; i < count; i++) ff_text_add_number(text, i ? ':' : '=', spec->jitter[i]);
     return count > 0;
 }
 
-static bool print_cutout(const ff_augment_spec *spec, augment_text text) {
-    add(text, "=%u", spec->cutout);
+static bool print_cutout(const ff_augment_spec *spec, ff_text text) {
+    ff_text_add(text, "=%u", spec->cutout);
     return spec->cutout != 0;
 }
 
-static bool print_erase(const ff_augment_spec *spec, augment_text text) {
+static bool print_erase(const ff_augment_spec *spec, ff_text text) {
     if (!(spec->erase > 0)) return false;
-    add_number(text, '=', spec->erase);
+    ff_text_add_number(text, '=', spec->erase);
     add_shape(text, spec->erase_scale, spec->erase_ratio, erase_scale, erase_ratio);
     return true;
 }
 
-static bool print_mixup(const ff_augment_spec *spec, augment_text text) {
-    add_number(text, '=', spec->mixup);
+static bool print_mixup(const ff_augment_spec *spec, ff_text text) {
+    ff_text_add_number(text, '=', spec->mixup);
     return spec->mixup > 0;
 }
 
-static bool print_cutmix(const ff_augment_spec *spec, augment_text text) {
-    add_number(text, '=', spec->cutmix);
+static bool print_cutmix(const ff_augment_spec *spec, ff_text text) {
+    ff_text_add_number(text, '=', spec->cutmix);
     return spec->cutmix > 0;
 }
 
@@ -220,24 +183,61 @@ static const struct {
     const char *name, *usage;
     const char *note; /* what --help adds, or NULL */
     bool (*parse)(ff_augment_spec *spec, char *value);
-    bool (*print)(const ff_augment_spec *spec, augment_text text);
+    bool (*print)(const ff_augment_spec *spec, ff_text text);
+    /* Of the changes of u8, where those are NULL; where these are, too, by `chance`. */
+    bool (*parse_change)(ff_change_spec *spec, char *value);
+    bool (*print_change)(const ff_change_spec *spec, ff_text text);
+    ff_chance chance;
 } known[] = {
-    {"resize", "resize=SIZE", "the short side", parse_resize, print_resize},
+    {"resize", "resize=SIZE", "the short side", parse_resize, print_resize, NULL, NULL, 0},
     {"rrc", "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]]",
-     "random resized crop; scale 0.08-1, ratio 3/4 to 4/3", parse_rrc, print_rrc},
+     "random resized crop; scale 0.08-1, ratio 3/4 to 4/3", parse_rrc, print_rrc, NULL, NULL, 0},
     {"crop", "crop[=PAD][:reflect]", "PAD of small images 4, else an eighth of the side",
-     parse_crop, print_crop},
-    {"flip", "flip[=alternate]", NULL, parse_flip, print_flip},
+     parse_crop, print_crop, NULL, NULL, 0},
+    {"flip", "flip[=alternate]", NULL, parse_flip, print_flip, NULL, NULL, 0},
+    {"vflip", "vflip[=PROBABILITY]", "0.5", parse_vflip, print_vflip, NULL, NULL, 0},
     {"jitter", "jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]]", "colour jitter, as torchvision's",
-     parse_jitter, print_jitter},
-    {"cutout", "cutout=SIZE", NULL, parse_cutout, print_cutout},
+     parse_jitter, print_jitter, NULL, NULL, 0},
+    {"affine", "affine=DEGREES[:TRANSLATE[:SCALE-SCALE[:SHEAR]]][:bilinear]",
+     "TRANSLATE of the sides, SHEAR in degrees", NULL, NULL, ff_change_parse_affine,
+     ff_change_print_affine, 0},
+    {"trivialaugment", "trivialaugment[=bilinear]", "TrivialAugmentWide", NULL, NULL,
+     ff_change_parse_trivial, ff_change_print_trivial, 0},
+    {"randaugment", "randaugment[=OPS[:MAGNITUDE]][:bilinear]", "2:9", NULL, NULL,
+     ff_change_parse_rand, ff_change_print_rand, 0},
+    {"autoaugment", "autoaugment[=imagenet|cifar10|svhn][:bilinear]", NULL, NULL, NULL,
+     ff_change_parse_auto, ff_change_print_auto, 0},
+    {"grayscale", "grayscale[=PROBABILITY]", "0.1", NULL, NULL, NULL, NULL, FF_CHANCE_GRAYSCALE},
+    {"solarize", "solarize=THRESHOLD[:PROBABILITY]", "0-255; 0.5, as of those below", NULL, NULL,
+     NULL, NULL, FF_CHANCE_SOLARIZE},
+    {"posterize", "posterize=BITS[:PROBABILITY]", NULL, NULL, NULL, NULL, NULL,
+     FF_CHANCE_POSTERIZE},
+    {"invert", "invert[=PROBABILITY]", NULL, NULL, NULL, NULL, NULL, FF_CHANCE_INVERT},
+    {"equalize", "equalize[=PROBABILITY]", NULL, NULL, NULL, NULL, NULL, FF_CHANCE_EQUALIZE},
+    {"autocontrast", "autocontrast[=PROBABILITY]", NULL, NULL, NULL, NULL, NULL,
+     FF_CHANCE_AUTOCONTRAST},
+    {"sharpness", "sharpness=FACTOR[:PROBABILITY]", NULL, NULL, NULL, NULL, NULL,
+     FF_CHANCE_SHARPNESS},
+    {"cutout", "cutout=SIZE", NULL, parse_cutout, print_cutout, NULL, NULL, 0},
     {"erase", "erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]]", "random erasing", parse_erase,
-     print_erase},
-    {"mixup", "mixup[=ALPHA]", NULL, parse_mixup, print_mixup},
+     print_erase, NULL, NULL, 0},
+    {"mixup", "mixup[=ALPHA]", NULL, parse_mixup, print_mixup, NULL, NULL, 0},
     {"cutmix", "cutmix[=ALPHA]", "ALPHA 1; of mixup and cutmix each pair has one", parse_cutmix,
-     print_cutmix},
+     print_cutmix, NULL, NULL, 0},
 };
 enum { KNOWN = sizeof known / sizeof *known };
+
+static bool parse_known(ff_augment_spec *spec, size_t i, char *value) {
+    return known[i].parse          ? known[i].parse(spec, value)
+           : known[i].parse_change ? known[i].parse_change(&spec->change, value)
+                                   : ff_chance_parse(&spec->change, known[i].chance, value);
+}
+
+static bool print_known(const ff_augment_spec *spec, size_t i, ff_text text) {
+    return known[i].print          ? known[i].print(spec, text)
+           : known[i].print_change ? known[i].print_change(&spec->change, text)
+                                   : ff_chance_print(&spec->change, known[i].chance, text);
+}
 
 static const char *list_known(char text[FF_AUGMENT_HELP_BYTES], bool notes) {
     size_t used = 0;
@@ -277,8 +277,14 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, 
     size_t i = 0;
     while (i < KNOWN && strcmp(part, known[i].name) != 0) i++;
     if (i == KNOWN) return refuse_name(part, whole, error);
-    if (!known[i].parse(spec, value))
+    const uint32_t policy = spec->change.policy;
+    if (!parse_known(spec, i, value))
         return refuse(whole, "has a value that is not understood", NULL, error);
+    if (policy && spec->change.policy != policy)
+        return ff_fail(error, FF_USAGE,
+                       "augmentation '%s' is one policy more; trivialaugment, randaugment and "
+                       "autoaugment exclude each other",
+                       whole);
     if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is given twice", part);
     *given |= 1u << i;
     return FF_OK;
@@ -332,14 +338,14 @@ uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_heig
     return side <= FF_AUGMENT_SMALL ? 4 : side / 8;
 }
 
-void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]) {
+void ff_augment_text(const ff_augment_spec *spec, ff_text text) {
     text[0] = 0;
     for (size_t i = 0; i < KNOWN; i++) {
         const size_t used = strlen(text);
-        add(text, "%s%s", used ? "," : "", known[i].name);
-        if (!known[i].print(spec, text)) text[used] = 0;
+        ff_text_add(text, "%s%s", used ? "," : "", known[i].name);
+        if (!print_known(spec, i, text)) text[used] = 0;
     }
-    if (!text[0]) add(text, "none");
+    if (!text[0]) ff_text_add(text, "none");
 }
 
 /* ---- what fits a sample --------------------------------------------------------------------- */

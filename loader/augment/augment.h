@@ -25,8 +25,11 @@
  *           (torchvision's RandomResizedCrop(antialias=True); loader/augment/resample.h).
  *   flip    horizontally with probability 1/2, or alternating: a random state for each sample,
  *           inverted every epoch (K. Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024).
+ *   vflip   vertically with a probability.
  *   jitter  of brightness, contrast, saturation and hue, in [0, 1] before Normalize
  *           (loader/augment/jitter.h).
+ *   changes of the values of u8 before Normalize (loader/augment/change/draw.h); jittered values
+ *           are rounded to u8 before.
  *   cutout  of a square of `cutout` pixels, its centre uniform over the output (T. DeVries,
  *           G. Taylor, 2017), clipped at the edges; filled with 0, the mean after Normalize.
  *   erase   instead of cutout: of a random box with a probability (loader/augment/erase.h), also
@@ -40,20 +43,22 @@
  *   y = ff_random_below(a[0], height + 2 pad - out_height + 1) - pad
  *   x = ff_random_below(a[1], width + 2 pad - out_width + 1) - pad
  *   flip = a[2] >> 31 (random), or (f[0] >> 31) ^ (epoch & 1) (alternating)
+ *   vflip = a[3] 2^-32 < the probability
  *   cut_y = ff_random_below(b[0], out_height) - cutout / 2
  *   cut_x = ff_random_below(b[1], out_width) - cutout / 2
  * with resize, height and width are those of the resized sample; with rrc, y and x are the box's;
  * draws of jitter, erasing and mixing in their headers. Golden values are in
  * tests/unit/test_augment.c.
  *
- * Output pixel (r, c) of an image flipped or not is pixel
- *   (y + r, x + (flip ? out_width - 1 - c : c)) of the source (resized, with resize), or padding
- *   outside of it; with rrc pixel (r, flip ? out_width - 1 - c : c) of the resampled box;
+ * Output pixel (r, c) of an image flipped or not is, with r' = vflip ? out_height - 1 - r : r and
+ *   c' = flip ? out_width - 1 - c : c, pixel (y + r', x + c') of the source (resized, with resize),
+ *   or padding outside of it; with rrc pixel (r', c') of the resampled box;
  * and 0 where cut_y <= r < cut_y + cutout and cut_x <= c < cut_x + cutout.
  * Thread rule: everything here is pure. */
 #ifndef FF_LOADER_AUGMENT_AUGMENT_H
 #define FF_LOADER_AUGMENT_AUGMENT_H
 
+#include "loader/augment/change/draw.h"
 #include "loader/augment/erase.h"
 #include "loader/augment/mix.h"
 #include "loader/augment/resized_crop.h"
@@ -67,6 +72,7 @@ typedef struct ff_augment_spec {
     uint32_t pad;  /* pixels on each side, with crop */
     ff_pad_mode pad_mode;
     ff_flip_mode flip;
+    double vflip;          /* probability; 0 = none */
     uint32_t cutout;       /* side of the square; 0 = none */
     uint32_t resize;       /* short side; 0 = samples keep their size */
     uint32_t rrc;          /* side of the output of random resized crops; 0 = none */
@@ -78,6 +84,7 @@ typedef struct ff_augment_spec {
     double jitter[4];      /* of brightness, contrast, saturation and hue; 0 = unchanged */
     double mixup;          /* alpha, 0.01 to 100; 0 = none */
     double cutmix;         /* alpha, 0.01 to 100; 0 = none */
+    ff_change_spec change;
 } ff_augment_spec;
 
 #define FF_AUGMENT_FLIP 1u /* flags: mirrored horizontally */
@@ -86,6 +93,7 @@ typedef struct ff_augment_spec {
 #define FF_AUGMENT_RESIZE 4u
 #define FF_AUGMENT_MIXUP  8u  /* blended with the sample of row ^ 1 */
 #define FF_AUGMENT_CUTMIX 16u /* the box at (mix_y, mix_x) shows the sample of row ^ 1 */
+#define FF_AUGMENT_VFLIP  32u /* upside down */
 
 /* The augmentation of one row: 64 bytes, the same on host and device. */
 typedef struct ff_augment_params {
@@ -139,7 +147,7 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
         params.width = width;
     }
     ff_random a = {{0, 0, 0, 0}};
-    if (spec->crop || spec->flip == FF_FLIP_RANDOM)
+    if (spec->crop || spec->flip == FF_FLIP_RANDOM || spec->vflip > 0)
         a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_CROP);
     if (spec->flip == FF_FLIP_RANDOM) params.flags = a.word[2] >> 31;
     if (spec->rrc) {
@@ -162,6 +170,7 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
         params.flags =
             (ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, FF_BLOCK_FLIP).word[0] >> 31) ^
             (epoch & 1);
+    if (spec->vflip > 0 && a.word[3] * 0x1p-32 < spec->vflip) params.flags |= FF_AUGMENT_VFLIP;
     params.flags |= spec->rrc ? FF_AUGMENT_BOX : spec->resize ? FF_AUGMENT_RESIZE : 0;
     if (spec->cutout) {
         ff_random b = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_CUTOUT);
@@ -183,6 +192,11 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
 /* Whether colours are changed. */
 FF_HD int ff_augment_jitters(const ff_augment_spec *spec) {
     return spec->jitter[0] > 0 || spec->jitter[1] > 0 || spec->jitter[2] > 0 || spec->jitter[3] > 0;
+}
+
+/* The row of the image before a vertical flip that row `line` of the output shows. */
+FF_HD uint32_t ff_augment_line(const ff_augment_params *params, uint32_t line, uint32_t height) {
+    return params->flags & FF_AUGMENT_VFLIP ? height - 1 - line : line;
 }
 
 /* Whether rows are mixed with their partners'. */
@@ -215,6 +229,7 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
 
 #ifndef __CUDACC__
 #include "format/base/memory.h"
+#include "loader/augment/text.h"
 
 /* Parses the value of --augment: "none", or a list of augmentations, each at most once, as in
  * "crop=4,flip,cutout=8", "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and
@@ -233,12 +248,11 @@ uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_heig
 #define FF_AUGMENT_SMALL 64u /* pixels a side of small images, at most */
 
 /* The list for --help: every augmentation with its values. Returns `text`. */
-#define FF_AUGMENT_HELP_BYTES 768
+#define FF_AUGMENT_HELP_BYTES 2048
 const char *ff_augment_help(char text[FF_AUGMENT_HELP_BYTES]);
 
 /* The canonical text of a spec, to be recorded; ff_augment_parse reads it back. */
-#define FF_AUGMENT_TEXT_BYTES 768
-void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]);
+void ff_augment_text(const ff_augment_spec *spec, ff_text text);
 
 /* FF_USAGE where samples of height x width cannot be augmented to out_height x out_width: the
  * output is larger than the (padded or resized) sample, or reflection reaches beyond it. */

@@ -1,27 +1,83 @@
 #include "loader/augment/finish.h"
 
 #include "format/base/compiler.h"
+#include "loader/augment/change/apply.h"
 #include "loader/augment/jitter.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static ff_status check_jitter(const ff_metadata *metadata, const ff_augment_host *host,
-                              ff_error *error) {
+/* what: "colour jitter", ... */
+static ff_status check_colours(const char *what, const ff_metadata *metadata,
+                               const ff_augment_host *host, ff_error *error) {
     const uint64_t pixels = (uint64_t)host->out_height * host->out_width;
     if (host->channels != 1 && host->channels != 3)
-        return ff_fail(error, FF_USAGE,
-                       "colour jitter needs samples of 1 or 3 channels, not %" PRIu32,
+        return ff_fail(error, FF_USAGE, "%s needs samples of 1 or 3 channels, not %" PRIu32, what,
                        host->channels);
     if (metadata->dtype == FF_U16)
-        return ff_fail(error, FF_USAGE,
-                       "colour jitter needs samples of u8, f16, bf16 or f32, not u16");
-    if (pixels > FF_JITTER_PIXELS_LIMIT)
-        return ff_fail(error, FF_USAGE,
-                       "an output of %" PRIu32 "x%" PRIu32 " is too large for colour jitter",
-                       host->out_height, host->out_width);
+        return ff_fail(error, FF_USAGE, "%s needs samples of u8, f16, bf16 or f32, not u16", what);
+    if (pixels > FF_COLOUR_PIXELS_LIMIT)
+        return ff_fail(error, FF_USAGE, "an output of %" PRIu32 "x%" PRIu32 " is too large for %s",
+                       host->out_height, host->out_width, what);
     return FF_OK;
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+/* The image of u8 of `count` values of a channel. */
+FF_CLONES static void round_values(uint8_t *restrict to, const float *restrict from, size_t count,
+                                   float mean, float std) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = ff_change_nearest(ff_jitter_clamp(from[i] * std + mean) * 255.0f);
+}
+
+/* The values of u8 in a normalised row. */
+static ff_status make_shown(ff_finish *finish, const ff_metadata *metadata, ff_error *error) {
+    static const ff_augment_spec plain;
+    ff_metadata bytes = *metadata;
+    bytes.dtype = FF_U8;
+    ff_augment_host host;
+    FF_TRY(ff_augment_host_init(&host, &bytes, &plain, FF_F32, FF_CHW, 1, 1, error));
+    finish->shown = host.table;
+    host.table = NULL;
+    ff_augment_host_free(&host);
+    return FF_OK;
+}
+
+/* Whether stored floats hold images of u8, each value of which is read back. */
+static bool holds_u8(const ff_finish *finish, const ff_metadata *metadata) {
+    bool scaled = false;
+    for (size_t i = 0; i < metadata->transform_count; i++)
+        scaled |= strcmp(metadata->transform[i], "to_tensor scale=1/255") == 0;
+    for (uint32_t at = 0; scaled && at < metadata->channels * 256; at++) {
+        float value;
+        uint8_t byte;
+        uint32_t stored;
+        ff_convert(&stored, metadata->dtype, &finish->shown[at], FF_F32, 1);
+        ff_convert(&value, FF_F32, &stored, metadata->dtype, 1);
+        round_values(&byte, &value, 1, finish->mean[at / 256], finish->std[at / 256]);
+        scaled = byte == at % 256;
+    }
+    return scaled;
+}
+
+static ff_status init_changes(ff_finish *finish, const ff_metadata *metadata,
+                              const ff_augment_host *host, ff_error *error) {
+    static const ff_augment_spec plain;
+    FF_TRY(make_shown(finish, metadata, error));
+    if (metadata->dtype != FF_U8 &&
+        (!ff_dtype_is_float(metadata->dtype) || !holds_u8(finish, metadata)))
+        return ff_fail(error, FF_USAGE,
+                       "augmentations of u8 values cannot be applied to these samples of %s, from "
+                       "which the u8 values cannot be read back exactly; pack them with --dtype u8",
+                       ff_dtype_name(metadata->dtype));
+    finish->direct = metadata->dtype == FF_U8 && !finish->jitters;
+    if (!finish->direct) return FF_OK;
+    ff_augment_spec moves = plain;
+    moves.pad_mode = host->pad_mode;
+    return ff_augment_host_init(&finish->pixels, metadata, &moves, FF_U8, FF_CHW, host->out_height,
+                                host->out_width, error);
 }
 
 ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
@@ -29,23 +85,27 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
                          ff_error *error) {
     *finish = (ff_finish){0};
     const bool jitters = ff_augment_jitters(spec), mixes = ff_augment_mixes(spec);
-    if (!jitters && !mixes) return FF_OK;
+    const bool changes = ff_change_any(&spec->change);
+    if (!jitters && !mixes && !changes) return FF_OK;
     if (!ff_dtype_is_float(host->to))
-        return ff_fail(error, FF_USAGE,
-                       "colour jitter, mixup and cutmix need batches of f32, f16 or bf16, not %s "
-                       "as stored",
+        return ff_fail(error, FF_USAGE, "%s need batches of f32, f16 or bf16, not %s as stored",
+                       changes ? "augmentations of u8 values" : "colour jitter, mixup and cutmix",
                        ff_dtype_name(host->to));
-    if (jitters) FF_TRY(check_jitter(metadata, host, error));
+    if (jitters) FF_TRY(check_colours("colour jitter", metadata, host, error));
+    if (changes) FF_TRY(check_colours("an augmentation of u8 values", metadata, host, error));
     *finish = (ff_finish){.used = true,
                           .jitters = jitters,
+                          .changes = changes,
                           .mixes = mixes,
+                          .change = spec->change,
                           .metadata = *metadata,
                           .to = host->to,
                           .to_layout = host->to_layout};
     memcpy(finish->jitter, spec->jitter, sizeof finish->jitter);
-    if (jitters && host->from == FF_U8) finish->metadata.statistics_count = 0;
-    const ff_dtype to = jitters || spec->mixup > 0 ? FF_F32 : host->to;
-    const ff_layout layout = jitters ? FF_CHW : host->to_layout;
+    const bool planes = jitters || changes;
+    if (planes && host->from == FF_U8) finish->metadata.statistics_count = 0;
+    const ff_dtype to = planes || spec->mixup > 0 ? FF_F32 : host->to;
+    const ff_layout layout = planes ? FF_CHW : host->to_layout;
     finish->apart = to != host->to || (layout != host->to_layout && host->channels > 1);
     ff_status status = FF_OK;
     FF_TRY_DONE(ff_augment_host_init(&finish->host, &finish->metadata, spec, to, layout,
@@ -56,6 +116,7 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
         finish->mean[c] = metadata->statistics_count ? metadata->mean[c] : 0;
         finish->std[c] = metadata->statistics_count ? metadata->std[c] : 1;
     }
+    if (changes) FF_TRY_DONE(init_changes(finish, metadata, host, error));
     finish->values = (size_t)host->channels * host->out_height * host->out_width;
     finish->row_bytes = finish->values * finish->host.to_bytes;
 done:
@@ -65,6 +126,8 @@ done:
 
 void ff_finish_free(ff_finish *finish) {
     ff_augment_host_free(&finish->host);
+    ff_augment_host_free(&finish->pixels);
+    free(finish->shown);
     free(finish->mean);
     free(finish->std);
     *finish = (ff_finish){0};
@@ -86,18 +149,54 @@ FF_CLONES static void normalize(float *value, size_t count, float mean, float st
     for (size_t i = 0; i < count; i++) value[i] = (value[i] - mean) / std;
 }
 
-void ff_finish_jitter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
-                      uint32_t epoch, void *row) {
+/* Leaves [0, 1] where changes follow. */
+static void jitter_row(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
+                       uint32_t epoch, float *image) {
     const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
     const uint32_t channels = finish->host.channels;
     const bool ready = finish->metadata.statistics_count == 0;
-    float *image = row;
     const ff_jitter jitter = ff_jitter_at(finish->jitter, seed, epoch, params->sample);
     for (uint32_t c = 0; c < channels; c++)
         undo(image + c * pixels, pixels, ready ? 0 : finish->mean[c], ready ? 1 : finish->std[c]);
     ff_jitter_apply(&jitter, image, channels, pixels);
-    for (uint32_t c = 0; c < channels; c++)
+    for (uint32_t c = 0; c < channels && !finish->changes; c++)
         normalize(image + c * pixels, pixels, finish->mean[c], finish->std[c]);
+}
+
+/* The values of an image of u8: through its table, then `shown`. */
+static void show(const ff_finish *finish, const ff_change_image *image, float *row) {
+    const size_t pixels = (size_t)image->height * image->width;
+    for (uint32_t c = 0; c < image->channels; c++) {
+        const uint8_t *restrict from = image->pixels + c * pixels;
+        float table[256], *restrict to = row + c * pixels;
+        for (int v = 0; v < 256; v++) table[v] = finish->shown[c * 256 + image->table[c][v]];
+        for (size_t i = 0; i < pixels; i++) to[i] = table[from[i]];
+    }
+}
+
+static void change_row(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
+                       uint32_t epoch, float *row, uint8_t *images) {
+    const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
+    const bool ready = finish->jitters || finish->metadata.statistics_count == 0;
+    ff_change_image image = {.pixels = images,
+                             .spare = images + finish->values,
+                             .channels = finish->host.channels,
+                             .height = finish->host.out_height,
+                             .width = finish->host.out_width};
+    ff_changes changes;
+    for (uint32_t c = 0; c < image.channels && !finish->direct; c++)
+        round_values(images + c * pixels, row + c * pixels, pixels, ready ? 0 : finish->mean[c],
+                     ready ? 1 : finish->std[c]);
+    ff_changes_at(&changes, &finish->change, seed, epoch, params->sample, image.height,
+                  image.width);
+    ff_change_apply(&changes, &image);
+    show(finish, &image, row);
+}
+
+void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
+                     uint32_t epoch, void *row, uint8_t *images) {
+    if (finish->jitters) jitter_row(finish, params, seed, epoch, row);
+    if (finish->changes) change_row(finish, params, seed, epoch, row, images);
     ff_augment_cut(&finish->host, params, row);
 }
 
@@ -143,7 +242,7 @@ void ff_finish_mix(const ff_finish *finish, const ff_augment_params *params, voi
 
 /* Interleaves planes into pixels, in pieces that stay in the L1 cache. */
 static void interleave(const ff_finish *finish, const float *row, uint8_t *out) {
-    enum { PIXELS = 256, CHANNELS = 3 }; /* only jittered rows change their layout */
+    enum { PIXELS = 256, CHANNELS = 3 }; /* only altered rows change their layout */
     const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
     const size_t bytes = CHANNELS * ff_dtype_bytes(finish->to);
     float some[PIXELS * CHANNELS];

@@ -1,29 +1,39 @@
 /* The stage between moving (or resampling) a sample and storing it in the batch, used where samples
- * are jittered or mixed. Rows are normalised f32, so values are rounded only once, at the end.
- * Order for each row: move or resample; colour jitter (loader/augment/jitter.h) on values
+ * are jittered, changed or mixed. Rows are normalised f32, so values are rounded only once, at the
+ * end. Order for each row: move or resample; colour jitter (loader/augment/jitter.h) on values
  * denormalised to [0, 1] as value * std + mean, clamped, and normalised again as (value - mean) /
- * std, each operation in f32; cutout; mixing with the neighbouring row (loader/augment/mix.h);
- * rounding to the batch's dtype and order of axes. u8 with jitter is v / 255 before it, without
- * normalising first (resampled: v * (1 / 255)). Float samples without statistics are taken to be in
- * [0, 1]. cutmix alone copies elements of the batch's dtype unchanged. Thread rule: an ff_finish is
- * read-only after ff_finish_init; its functions may run in any number of threads, on different
- * rows. */
+ * std, each operation in f32; changes of u8 (loader/augment/change); cutout; mixing with the
+ * neighbouring row (loader/augment/mix.h); rounding to the batch's dtype and order of axes. u8 with
+ * jitter is v / 255 before it, without normalising first (resampled: v * (1 / 255)). Float samples
+ * without statistics are taken to be in [0, 1]. cutmix alone copies elements of the batch's dtype
+ * unchanged.
+ *
+ * Changes apply to u8: stored u8 as it is, or resampled and rounded to the nearest integer, halves
+ * to even; jittered values and those of f16, bf16 and f32, denormalised as for jitter, as value *
+ * 255, rounded likewise. Then u8 v becomes ((v / 255) - mean) / std, as loader/augment/host.h has
+ * it. Float samples must hold images of u8 exactly: all 256 values of each channel are tried.
+ * Thread rule: an ff_finish is read-only after ff_finish_init; its functions may run in any number
+ * of threads, on different rows. */
 #ifndef FF_LOADER_AUGMENT_FINISH_H
 #define FF_LOADER_AUGMENT_FINISH_H
 
 #include "loader/augment/host.h"
 
 typedef struct ff_finish {
-    bool used;            /* false: no jitter and no mixing; nothing below is set */
-    bool apart;           /* rows are in a separate buffer until they are stored */
-    bool jitters, mixes;  /* at least one */
-    ff_augment_host host; /* moves samples into rows */
-    ff_metadata metadata; /* for the resampler: borrows from the set's, owns nothing */
-    double jitter[4];     /* ff_jitter_at's amounts */
-    float *mean, *std;    /* [channels] of the values before jitter; 0 and 1 without statistics */
-    size_t values;        /* of a row */
-    size_t row_bytes;     /* of a row */
-    ff_dtype to;          /* the batch's */
+    bool used;                    /* false: no jitter, changes or mixing; nothing below is set */
+    bool apart;                   /* rows are in a separate buffer until they are stored */
+    bool jitters, changes, mixes; /* at least one */
+    bool direct;                  /* `pixels` makes images of u8, from which rows are made */
+    ff_augment_host host;         /* moves samples into rows */
+    ff_augment_host pixels;       /* with `direct` */
+    ff_metadata metadata;         /* for the resampler: borrows from the set's, owns nothing */
+    double jitter[4];             /* ff_jitter_at's amounts */
+    ff_change_spec change;
+    float *mean, *std; /* [channels] of the values before jitter; 0 and 1 without statistics */
+    float *shown;      /* with changes: [channels][256], the values of u8 in a row */
+    size_t values;     /* of a row */
+    size_t row_bytes;  /* of a row */
+    ff_dtype to;       /* the batch's */
     ff_layout to_layout;
 } ff_finish;
 
@@ -34,13 +44,23 @@ FF_MUST_USE ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metad
                                      ff_error *error);
 void ff_finish_free(ff_finish *finish);
 
-/* The parameters with which finish->host or a resampler makes a row that is jittered: without the
- * cutout, which comes after jitter. */
+/* What makes a row, or with `direct` its image of u8, in planes. */
+static inline const ff_augment_host *ff_finish_maker(const ff_finish *finish) {
+    return finish->direct ? &finish->pixels : &finish->host;
+}
+/* Whether rows are altered by ff_finish_alter. */
+static inline bool ff_finish_alters(const ff_finish *finish) {
+    return finish->jitters || finish->changes;
+}
+
+/* The parameters with which a row that is altered is made: without the cutout, which comes after.
+ */
 ff_augment_params ff_finish_params(const ff_augment_params *params);
 
-/* Applies jitter, then cutout, to a row made with these parameters. */
-void ff_finish_jitter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
-                      uint32_t epoch, void *row);
+/* Applies jitter, changes, then cutout to a row made with these parameters. images, with changes:
+ * [2][finish->values] u8, of which the first is the row's with `direct`; scratch. */
+void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
+                     uint32_t epoch, void *row, uint8_t *images);
 
 /* Mixes two neighbouring rows, both otherwise complete; `params` is that of either. */
 void ff_finish_mix(const ff_finish *finish, const ff_augment_params *params, void *even, void *odd);

@@ -215,7 +215,8 @@ void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *para
         for (uint32_t row = 0; row < out_height; row++) {
             for (uint32_t column = 0; column < out_width; column++) {
                 uint32_t across = params->flags & FF_AUGMENT_FLIP ? out_width - 1 - column : column;
-                int32_t y = params->y + (int32_t)row, x = params->x + (int32_t)across;
+                int32_t y = params->y + (int32_t)ff_augment_line(params, row, out_height);
+                int32_t x = params->x + (int32_t)across;
                 if (host->pad_mode == FF_PAD_REFLECT) {
                     y = ff_augment_reflect(y, (int32_t)height);
                     x = ff_augment_reflect(x, (int32_t)width);

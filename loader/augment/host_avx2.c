@@ -237,6 +237,10 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
     AVX2 static void name(const ff_augment_host *host, const ff_augment_params *params,            \
                           const void *source, uint32_t height, uint32_t width, void *out,          \
                           const void *ahead) {                                                     \
+        if (params->flags & FF_AUGMENT_VFLIP) {                                                    \
+            ff_augment_rows(host, params, source, height, width, out, ahead);                      \
+            return;                                                                                \
+        }                                                                                          \
         if (!ahead) ahead = source; /* in the cache: prefetching it costs nothing */               \
         if (params->flags & FF_AUGMENT_FLIP)                                                       \
             body(h, true, host, params, source, height, width, out, ahead);                        \

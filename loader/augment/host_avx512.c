@@ -291,6 +291,10 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     AVX512 static void name(const ff_augment_host *host, const ff_augment_params *params,          \
                             const void *source, uint32_t height, uint32_t width, void *out,        \
                             const void *ahead) {                                                   \
+        if (params->flags & FF_AUGMENT_VFLIP) {                                                    \
+            ff_augment_rows(host, params, source, height, width, out, ahead);                      \
+            return;                                                                                \
+        }                                                                                          \
         if (!ahead) ahead = source; /* in the cache: prefetching it costs nothing */               \
         if ((h) != MOVE_32 && width == 32 && host->out_width == 32)                                \
             body(h, true, host, params, source, height, width, out, ahead);                        \

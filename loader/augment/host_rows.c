@@ -142,7 +142,7 @@ void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *param
         size_t from_row = (size_t)width * (size_t)job.from_step * host->from_bytes;
         size_t to_row = (size_t)host->out_width * (size_t)job.to_step * host->to_bytes;
         for (uint32_t y = 0; y < host->out_height; y++, to += to_row) {
-            int32_t at = params->y + (int32_t)y;
+            int32_t at = params->y + (int32_t)ff_augment_line(params, y, host->out_height);
             if (host->pad_mode == FF_PAD_REFLECT) at = ff_augment_reflect(at, (int32_t)height);
             if (at >= 0 && at < (int32_t)height)
                 row(&job, channel, from + (size_t)at * from_row, to);

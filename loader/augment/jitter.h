@@ -25,8 +25,8 @@
 
 enum { FF_JITTER_BRIGHTNESS, FF_JITTER_CONTRAST, FF_JITTER_SATURATION, FF_JITTER_HUE };
 
-/* The most pixels of an image, so that sums of grey values fit. */
-#define FF_JITTER_PIXELS_LIMIT (UINT64_C(1) << 33)
+/* The most pixels of an image, so that sums of grey values and counts fit. */
+#define FF_COLOUR_PIXELS_LIMIT (UINT64_C(1) << 31)
 
 typedef struct ff_jitter {
     float factor[4];
@@ -109,7 +109,7 @@ FF_HD void ff_jitter_hue(float *r, float *g, float *b, float factor) {
 #include <stddef.h>
 
 /* Changes an image in place: 1 or 3 planes of `pixels` values in [0, 1]. At most
- * FF_JITTER_PIXELS_LIMIT pixels. */
+ * FF_COLOUR_PIXELS_LIMIT pixels. */
 void ff_jitter_apply(const ff_jitter *jitter, float *image, uint32_t channels, size_t pixels);
 #endif
 

@@ -227,11 +227,22 @@ static void pass_across(ff_resampler *r, const job *j, const uint8_t *source, ui
     r->kernels->across(r->block, r->blocks, planes, stride, channels, slot, r->padded);
 }
 
+/* To u8, for planes only. */
+FF_CLONES static void round_row(uint8_t *restrict to, const float *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) to[i] = ff_change_nearest(from[i]);
+}
+
 /* Stores r->row in the output's row `y`, dtype and layout. */
 static void write_row(ff_resampler *r, uint32_t y, uint8_t *out) {
     const ff_augment_host *host = r->host;
     const uint32_t channels = host->channels;
     const size_t width = host->out_width;
+    if (host->to == FF_U8) {
+        for (uint32_t c = 0; c < channels; c++)
+            round_row(out + ((size_t)c * host->out_height + y) * width, r->row + c * r->padded,
+                      width);
+        return;
+    }
     if (!ff_dtype_is_float(host->from))
         for (uint32_t c = 0; c < channels; c++)
             scale_row(r->row + c * r->padded, r->multiply[c], r->add[c], width);
@@ -270,7 +281,7 @@ void ff_resample(ff_resampler *r, const ff_augment_params *params, const void *s
         for (uint32_t k = 0; k < taps; k++)
             row[k] = (float *)r->ring.memory + (size_t)((first + k) % ring_rows) * row_values;
         r->kernels->down(r->row, row, weight, taps, row_values);
-        write_row(r, y, out);
+        write_row(r, ff_augment_line(params, y, host->out_height), out);
     }
     ff_augment_cut(host, params, out);
 }
@@ -290,7 +301,8 @@ void ff_resample_plain(ff_resampler *r, const ff_augment_params *params, const v
     const job j = job_of(host, params, height, width);
     float *across = r->axis.memory, *down = across + ff_resample_taps(j.width, j.to_width);
     for (uint32_t y = 0; y < host->out_height; y++) {
-        uint32_t top, rows = ff_resample_weights(j.height, j.to_height, j.top + y, down, &top);
+        const uint32_t line = ff_augment_line(params, y, host->out_height);
+        uint32_t top, rows = ff_resample_weights(j.height, j.to_height, j.top + line, down, &top);
         for (uint32_t x = 0; x < host->out_width; x++) {
             uint32_t at = j.left + (j.flip ? host->out_width - 1 - x : x), left;
             uint32_t columns = ff_resample_weights(j.width, j.to_width, at, across, &left);
@@ -305,11 +317,16 @@ void ff_resample_plain(ff_resampler *r, const ff_augment_params *params, const v
                     }
                     value = k ? value + down[k] * sum : down[k] * sum;
                 }
-                if (!ff_dtype_is_float(host->from)) value = value * r->multiply[c] + r->add[c];
+                const bool rounds = host->to == FF_U8;
+                if (!ff_dtype_is_float(host->from) && !rounds)
+                    value = value * r->multiply[c] + r->add[c];
                 size_t to = host->to_layout == FF_CHW
                                 ? ((size_t)c * host->out_height + y) * host->out_width + x
                                 : ((size_t)y * host->out_width + x) * host->channels + c;
-                ff_convert((uint8_t *)out + to * host->to_bytes, host->to, &value, FF_F32, 1);
+                if (rounds)
+                    ((uint8_t *)out)[to] = ff_change_nearest(value);
+                else
+                    ff_convert((uint8_t *)out + to * host->to_bytes, host->to, &value, FF_F32, 1);
             }
         }
     }

@@ -15,7 +15,7 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_aug
     const ff_augment_params params = job.move.params[row];
     const ff_stored_sample sample = ff_stored_sample_at(job, params.sample, row);
     const int32_t height = (int32_t)sample.height, width = (int32_t)sample.width;
-    int32_t y = params.y + (int32_t)line;
+    int32_t y = params.y + (int32_t)ff_augment_line(&params, line, out_height);
     int32_t x =
         params.x + (int32_t)(params.flags & FF_AUGMENT_FLIP ? out_width - 1 - column : column);
     if (job.move.pad_mode == FF_PAD_REFLECT) {
@@ -40,18 +40,6 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_aug
 /* ---- jitter --------------------------------------------------------------------------------- */
 
 enum { JITTER_THREADS = 256 };
-
-/* The sum over the block, returned to all threads; integers, so the order does not matter. */
-static __device__ uint64_t block_sum(uint64_t sum) {
-    __shared__ unsigned long long part[JITTER_THREADS / 32];
-    for (int change = 16; change; change /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, (unsigned long long)sum, change);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int i = 0; i < JITTER_THREADS / 32; i++) sum += part[i];
-    return sum;
-}
 
 /* Applies changes [from, to) to a pixel. mean: for contrast, which is only applied once it is
  * known. */
@@ -89,6 +77,7 @@ static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_a
     float m[CHANNELS], s[CHANNELS];
 #pragma unroll
     for (int c = 0; c < CHANNELS; c++) m[c] = job.mean[c], s[c] = job.std[c];
+    const bool stays = job.changed; /* in [0, 1] */
     uint32_t contrast = 0;
     while (contrast < jitter.count && jitter.order[contrast] != FF_JITTER_CONTRAST) contrast++;
     float grey_mean = 0;
@@ -108,10 +97,11 @@ static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_a
                 sum += (uint64_t)ff_jitter_fixed(grey);
             } else {
 #pragma unroll
-                for (int c = 0; c < CHANNELS; c++) image[c * pixels + i] = (p[c] - m[c]) / s[c];
+                for (int c = 0; c < CHANNELS; c++)
+                    image[c * pixels + i] = stays ? p[c] : (p[c] - m[c]) / s[c];
             }
         }
-        if (pass == 0) grey_mean = ff_jitter_mean(block_sum(sum), pixels);
+        if (pass == 0) grey_mean = ff_jitter_mean(ff_block_sum<JITTER_THREADS>(sum), pixels);
     }
 }
 
@@ -232,6 +222,7 @@ extern "C" int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream
     int status =
         job->resampled ? ff_cuda_augment_resample(job, stream) : move_rows(job, grid, stream);
     if (status == FF_CUDA_OK && job->jittered) status = jitter_rows(job, stream);
+    if (status == FF_CUDA_OK && job->changed) status = ff_cuda_augment_change(job, stream);
     if (status != FF_CUDA_OK) return status;
     return ff_by_dtype(
         move->to, [&](auto element) { return finish_rows<decltype(element)>(job, grid, stream); });

@@ -34,7 +34,23 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_
     return sample;
 }
 
+/* change.cu: changes values of rows. */
+int ff_cuda_augment_change(const ff_cuda_augment *job, ff_cuda_stream stream);
+
+/* The sum over a block of THREADS, returned to all threads; integers, so the order does not matter.
+ */
+template <int THREADS> static __device__ uint64_t ff_block_sum(uint64_t sum) {
+    __shared__ unsigned long long part[THREADS / 32];
+    for (int change = 16; change; change /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, (unsigned long long)sum, change);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int i = 0; i < THREADS / 32; i++) sum += part[i];
+    return sum;
+}
+
 /* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
-int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
+extern "C" int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
 
 #endif

@@ -8,11 +8,10 @@
  *     params  one thread per row: the augmentation of each row (order, loader/augment/augment.h)
  *     move    one block per sample: gather, pad, crop, flip, cutout, normalize, convert,
  *             channels-last; labels and other columns
- *     augment instead of move, where samples are resampled, jittered or mixed: several kernels,
- *             with rows of f32 between them (loader/augment/finish.h)
- * and for a consumer with memory of its own two that copy the batch there:
- *     give    one block per row: labels, weights, samples' numbers
- *     planes  one thread per pixel: channels-last to planes
+ *     augment instead of move, where samples are resampled, jittered, changed or mixed: several
+ * kernels, with rows of f32 between them (loader/augment/finish.h) and for a consumer with memory
+ * of its own two that copy the batch there: give    one block per row: labels, weights, samples'
+ * numbers planes  one thread per pixel: channels-last to planes
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
  * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
@@ -106,8 +105,8 @@ typedef struct ff_cuda_move {
     ff_cuda_column column[FF_CUDA_COLUMNS];
 } ff_cuda_move;
 
-/* Samples are moved or resampled into `values`, jittered if asked for, and finished: cutout, mixing
- * with row ^ 1, conversion, channels-last, columns. */
+/* Samples are moved or resampled into `values`, jittered and changed if asked for, and finished:
+ * cutout, mixing with row ^ 1, conversion, channels-last, columns. */
 typedef struct ff_cuda_augment {
     /* As for a move, with black and table of f32; samples need only be aligned to their elements,
      * and may be u16. */
@@ -130,6 +129,15 @@ typedef struct ff_cuda_augment {
     double jitter[4];
     uint64_t seed;
     const float *mean, *std;
+
+    /* Rows of 1 or 3 channels become u8, as value * level rounded (after jitter, else denormalised
+     * before where `normalised`), are changed (ff_changes_at), and become shown[channel][u8].
+     * images: scratch, [rows][2][channels][out_height][out_width]. */
+    uint32_t changed;
+    float level;
+    ff_change_spec change;
+    const float *shown; /* [channels][256] */
+    uint8_t *images;
 } ff_cuda_augment;
 
 /* Values of a batch that are copied, or made of its params. */

@@ -54,6 +54,6 @@ static __device__ __forceinline__ ff_move_box ff_move_cutout(const ff_cuda_move 
 }
 
 /* Any shapes and types, one element per thread. */
-int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream);
+extern "C" int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream);
 
 #endif

@@ -103,7 +103,7 @@ static __device__ __forceinline__ int32_t ff_move_source_line(const ff_cuda_move
                                                               const ff_augment_params &params,
                                                               int32_t y) {
     int32_t height = (int32_t)job.height;
-    y += params.y;
+    y = params.y + (int32_t)ff_augment_line(&params, (uint32_t)y, job.out_height);
     if (job.pad_mode == FF_PAD_REFLECT) y = ff_augment_reflect(y, height);
     return y < height ? y : -1;
 }

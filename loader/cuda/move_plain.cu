@@ -13,6 +13,7 @@ static __device__ uint32_t plain_element(const ff_cuda_move &job, const ff_augme
     if (row >= cut.top && row < cut.bottom && column >= cut.left && column < cut.right) return 0;
     int32_t height = (int32_t)job.height, width = (int32_t)job.width;
     if (params.flags & FF_AUGMENT_FLIP) column = (int32_t)job.out_width - 1 - column;
+    row = (int32_t)ff_augment_line(&params, (uint32_t)row, job.out_height);
     int32_t y = params.y + row, x = params.x + column;
     if (job.pad_mode == FF_PAD_REFLECT) {
         y = ff_augment_reflect(y, height);
@@ -52,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS) move_plain_kernel(ff_cuda_move
     }
 }
 
-int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream) {
+extern "C" int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream) {
     uint64_t elements = (uint64_t)job->out_height * job->out_width * job->out_channels;
     uint64_t parts = (elements + ELEMENTS - 1) / ELEMENTS;
     if (parts > 0x7fffffffu) return FF_CUDA_INVALID_VALUE;

@@ -139,13 +139,14 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
                 const size_t plane = (size_t)row * job.move.channels + c0 + c;
                 float v = value[e][c];
                 if (sizeof(T) == 1) v = v * job.multiply[c0 + c] + job.add[c0 + c];
-                job.values[(plane * height + line) * width + column] = v;
+                const uint32_t shown = ff_augment_line(&params, line, height);
+                job.values[(plane * height + shown) * width + column] = v;
             }
         }
     }
 }
 
-int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream) {
+extern "C" int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream) {
     const uint32_t down = (job->move.out_height + LINES - 1) / LINES;
     const uint32_t across = (job->move.out_width + COLUMNS - 1) / COLUMNS;
     if (down > 65535 || across > 65535 || (job->move.from == FF_U8 && !(job->multiply && job->add)))

@@ -9,16 +9,21 @@ bool ff_batch_augment_needed(const ff_loader_settings *settings) {
            settings->metadata->variable_size || settings->metadata->dtype == FF_U16;
 }
 
-uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
-    if (!ff_batch_augment_needed(settings)) return 0;
-    return UINT64_C(4) * settings->rows * settings->host.channels * settings->height *
-           settings->width;
+/* Of all rows. */
+static uint64_t value_count(const ff_loader_settings *settings) {
+    return (uint64_t)settings->rows * settings->host.channels * settings->height * settings->width;
 }
 
-/* Floats: five arrays of [channels], and for u8 the table, [channels][256]. */
+uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
+    if (!ff_batch_augment_needed(settings)) return 0;
+    return value_count(settings) * (sizeof(float) + (settings->finish.changes ? 2 : 0));
+}
+
+/* Floats: five arrays of [channels]; and [channels][256] for u8, the table, and for changes. */
 static uint64_t constants_bytes(const ff_loader_settings *settings) {
     return (uint64_t)settings->host.channels * sizeof(float) *
-           (5 + (settings->metadata->dtype == FF_U8 ? 256 : 0));
+           (5 + (settings->metadata->dtype == FF_U8 ? 256 : 0) +
+            (settings->finish.changes ? 256 : 0));
 }
 
 uint64_t ff_batch_augment_bytes(const ff_loader_settings *settings) {
@@ -45,23 +50,35 @@ static void point_at(ff_cuda_augment *job, const float *at, uint32_t channels) {
     job->add = at + 2 * (size_t)channels;
     job->mean = at + 3 * (size_t)channels;
     job->std = at + 4 * (size_t)channels;
-    job->move.table = job->move.from == FF_U8 ? at + 5 * (size_t)channels : NULL;
+    at += 5 * (size_t)channels;
+    job->move.table = NULL;
+    if (job->move.from == FF_U8) job->move.table = at, at += 256 * (size_t)channels;
+    if (job->changed) job->shown = at;
 }
 
-/* `stored` describes the samples before jitter, as on the host. */
+/* Whether resampled u8 stays as it is, to be rounded. */
+static bool stays_u8(const ff_loader_settings *settings) {
+    return settings->finish.direct && ff_augment_resamples(&settings->augment);
+}
+
+/* `stored` describes the samples before jitter and changes, as on the host. */
 static ff_status fill(float *to, const ff_loader_settings *settings, const ff_metadata *stored,
                       ff_error *error) {
     const uint32_t channels = settings->host.channels;
+    const bool alters = ff_finish_alters(&settings->finish);
     ff_augment_host planes;
     FF_TRY(ff_augment_host_init(&planes, stored, &settings->augment, FF_F32, FF_CHW,
                                 settings->height, settings->width, error));
     memcpy(to, planes.black, channels * sizeof *planes.black);
     for (uint32_t c = 0; c < channels; c++) {
         ff_resample_scale(stored, c, &to[channels + c], &to[2 * channels + c]);
-        to[3 * channels + c] = settings->finish.jitters ? settings->finish.mean[c] : 0;
-        to[4 * channels + c] = settings->finish.jitters ? settings->finish.std[c] : 1;
+        if (stays_u8(settings)) to[channels + c] = 1, to[2 * channels + c] = 0;
+        to[3 * channels + c] = alters ? settings->finish.mean[c] : 0;
+        to[4 * channels + c] = alters ? settings->finish.std[c] : 1;
     }
-    if (planes.table) memcpy(to + 5 * (size_t)channels, planes.table, channels * 256ul * 4);
+    to += 5 * (size_t)channels;
+    if (planes.table) memcpy(to, planes.table, channels * 256ul * 4), to += channels * 256ul;
+    if (settings->finish.changes) memcpy(to, settings->finish.shown, channels * 256ul * 4);
     ff_augment_host_free(&planes);
     return FF_OK;
 }
@@ -82,6 +99,10 @@ ff_status ff_batch_augment_create(ff_batch_augment *augment, const ff_loader_set
         .jittered = settings->finish.jitters,
         .normalised = stored->statistics_count != 0,
         .seed = settings->seed,
+        .changed = settings->finish.changes,
+        .level = stays_u8(settings) ? 1 : 255,
+        .change = settings->augment.change,
+        .images = (uint8_t *)values + value_count(settings) * sizeof(float),
     };
     memcpy(augment->job.jitter, settings->augment.jitter, sizeof augment->job.jitter);
     point_at(&augment->job, augment->constants, settings->host.channels);

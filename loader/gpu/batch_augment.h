@@ -1,5 +1,5 @@
-/* The kernels' job for samples that are resampled, jittered or mixed on the device, and its device
- * memory; all other samples: loader/gpu/batch_jobs.h. Private to loader/. */
+/* The kernels' job for samples that are resampled, jittered, changed or mixed on the device, and
+ * its device memory; all other samples: loader/gpu/batch_jobs.h. Private to loader/. */
 #ifndef FF_LOADER_BATCH_AUGMENT_H
 #define FF_LOADER_BATCH_AUGMENT_H
 
@@ -14,7 +14,7 @@ typedef struct ff_batch_augment {
 } ff_batch_augment;
 
 /* Whether samples with these settings need it, and the device memory that it takes: its own, and
- * scratch rows of f32, which belong to the caller. */
+ * scratch rows of f32 and images of u8, which belong to the caller. */
 bool ff_batch_augment_needed(const ff_loader_settings *settings);
 uint64_t ff_batch_augment_bytes(const ff_loader_settings *settings);
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings);

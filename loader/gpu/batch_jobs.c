@@ -14,6 +14,7 @@ const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
     if (metadata->dtype == FF_U16) return "samples are u16";
     if (ff_augment_resamples(&settings->augment)) return "samples are resampled";
     if (ff_augment_jitters(&settings->augment)) return "colours are jittered";
+    if (ff_change_any(&settings->augment.change)) return "values of u8 are changed";
     if (ff_augment_mixes(&settings->augment)) return "samples are mixed";
     return NULL;
 }

@@ -91,7 +91,7 @@ static ff_status resolve_feed(ff_loader_settings *settings, const ff_loader_feed
     settings->raw = feed->raw;
     settings->cyclic = feed->cyclic;
     if (settings->raw) {
-        ff_finish_free(&settings->finish); /* jitter and mixing come later */
+        ff_finish_free(&settings->finish); /* jitter, changes and mixing come later */
         FF_TRY(largest_sample(settings, &settings->row_bytes, error));
     }
     if (feed->row_align) settings->row_bytes = ff_align_u64(settings->row_bytes, feed->row_align);

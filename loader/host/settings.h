@@ -21,7 +21,7 @@ struct ff_loader_settings {
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
-    ff_finish finish; /* used where samples are jittered or mixed */
+    ff_finish finish; /* used where samples are jittered, changed or mixed */
 
     ff_sequence sequence; /* of batches */
     uint32_t rows;        /* of this share: sequence.rows */

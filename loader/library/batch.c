@@ -109,6 +109,7 @@ static void release(void *context) {
 }
 
 void ffload_batch_release(ffload_batch **batch) {
+    if (!batch) return;
     if (*batch) release(*batch);
     *batch = NULL;
 }
@@ -116,22 +117,23 @@ void ffload_batch_release(ffload_batch **batch) {
 /* ---- using ---------------------------------------------------------------------------------- */
 
 const ffload_batch_info *ffload_batch_info_of(const ffload_batch *batch) {
-    return &batch->info;
+    return batch ? &batch->info : NULL;
 }
 
 int ffload_batch_tensor(const ffload_batch *batch, const char *name, const DLTensor **tensor,
                         ffload_error *error) {
     ff_error inner;
     size_t i;
-    const ff_status status = ff_library_plan_find(batch->plan, name, &i, &inner);
-    *tensor = status == FF_OK ? &batch->tensor[i].dl : NULL;
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, batch, name, tensor);
+    if (status == FF_OK && (status = ff_library_plan_find(batch->plan, name, &i, &inner)) == FF_OK)
+        *tensor = &batch->tensor[i].dl;
     return ff_library_end(status, &inner, error);
 }
 
 static ff_status export_tensor(ffload_batch *batch, const char *name,
                                DLManagedTensorVersioned **out, ff_error *error) {
     size_t i;
-    *out = NULL;
     FF_TRY(ff_library_plan_find(batch->plan, name, &i, error));
     atomic_fetch_add(&batch->users, 1);
     const ff_status status =
@@ -143,7 +145,10 @@ static ff_status export_tensor(ffload_batch *batch, const char *name,
 int ffload_batch_export(ffload_batch *batch, const char *name, DLManagedTensorVersioned **tensor,
                         ffload_error *error) {
     ff_error inner;
-    return ff_library_end(export_tensor(batch, name, tensor, &inner), &inner, error);
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, batch, name, tensor);
+    if (status == FF_OK) status = export_tensor(batch, name, tensor, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 static ff_status use_on(const ffload_batch *batch, ff_stream *stream, ff_error *error) {
@@ -153,5 +158,7 @@ static ff_status use_on(const ffload_batch *batch, ff_stream *stream, ff_error *
 
 int ffload_batch_use_on(ffload_batch *batch, void *stream, ffload_error *error) {
     ff_error inner;
-    return ff_library_end(use_on(batch, stream, &inner), &inner, error);
+    ff_status status = FF_LIBRARY_GIVEN(&inner, batch);
+    if (status == FF_OK) status = use_on(batch, stream, &inner);
+    return ff_library_end(status, &inner, error);
 }

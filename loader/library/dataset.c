@@ -7,6 +7,7 @@
 #include "loader/library/options.h"
 #include "loader/library/status.h"
 #include "loader/library/tensor.h"
+#include "loader/library/text.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,6 @@
 static ff_status open_dataset(ffload_dataset **out, const char *path, const ffload_options *options,
                               ff_error *error) {
     ffload_dataset *dataset;
-    *out = NULL;
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
     const ff_status status =
         ff_dataset_open(&dataset->inner, path, ff_library_options_verify(options), error);
@@ -33,7 +33,10 @@ static ff_status open_dataset(ffload_dataset **out, const char *path, const fflo
 int ffload_dataset_open(ffload_dataset **dataset, const char *path, const ffload_options *options,
                         ffload_error *error) {
     ff_error inner;
-    return ff_library_end(open_dataset(dataset, path, options, &inner), &inner, error);
+    if (dataset) *dataset = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, path);
+    if (status == FF_OK) status = open_dataset(dataset, path, options, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 void ff_library_dataset_retain(ffload_dataset *dataset) {
@@ -51,6 +54,7 @@ void ff_library_dataset_release(ffload_dataset *dataset) {
 }
 
 void ffload_dataset_close(ffload_dataset **dataset) {
+    if (!dataset) return;
     if (*dataset) ff_library_dataset_release(*dataset);
     *dataset = NULL;
 }
@@ -58,7 +62,7 @@ void ffload_dataset_close(ffload_dataset **dataset) {
 /* ---- facts ---------------------------------------------------------------------------------- */
 
 uint64_t ffload_dataset_count(const ffload_dataset *dataset) {
-    return ff_dataset_count(dataset->inner);
+    return dataset ? ff_dataset_count(dataset->inner) : 0;
 }
 
 static ff_status check_process(const ffload_dataset *dataset, ff_error *error) {
@@ -67,25 +71,22 @@ static ff_status check_process(const ffload_dataset *dataset, ff_error *error) {
 
 static ff_status describe(ffload_dataset *dataset, const char **out, ff_error *error) {
     json_t *json;
-    *out = NULL;
     FF_TRY(check_process(dataset, error));
     pthread_mutex_lock(&dataset->mutex);
     ff_status status = FF_OK;
-    if (!dataset->json &&
-        (status = ff_dataset_json(&json, dataset->inner, false, error)) == FF_OK) {
-        dataset->json = json_dumps(json, JSON_ENSURE_ASCII);
-        json_decref(json);
-        if (!dataset->json)
-            status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
-    }
     *out = dataset->json;
+    if (!*out && (status = ff_dataset_json(&json, dataset->inner, false, error)) == FF_OK)
+        status = ff_library_keep_text(&dataset->json, json, out, error);
     pthread_mutex_unlock(&dataset->mutex);
     return status;
 }
 
 int ffload_dataset_describe(ffload_dataset *dataset, const char **json, ffload_error *error) {
     ff_error inner;
-    return ff_library_end(describe(dataset, json, &inner), &inner, error);
+    if (json) *json = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, json);
+    if (status == FF_OK) status = describe(dataset, json, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 /* ---- samples -------------------------------------------------------------------------------- */
@@ -126,7 +127,6 @@ static ff_status copy_sample(ffload_dataset *dataset, uint64_t number,
     ff_library_tensor tensor;
     void *data = NULL;
     ff_status status;
-    *out = NULL;
     FF_TRY_DONE(take_reader(dataset, &reader, error));
     FF_TRY_DONE(ff_reader_sample(reader, number, &view, error));
     FF_TRY_DONE(ff_alloc_aligned(&data, view.tensor_bytes, 1, 0, "a sample", error));
@@ -142,7 +142,10 @@ done:
 int ffload_dataset_sample(ffload_dataset *dataset, uint64_t number,
                           DLManagedTensorVersioned **tensor, ffload_error *error) {
     ff_error inner;
-    return ff_library_end(copy_sample(dataset, number, tensor, &inner), &inner, error);
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, tensor);
+    if (status == FF_OK) status = copy_sample(dataset, number, tensor, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 static void end_view(void *dataset) {
@@ -155,7 +158,6 @@ static ff_status view_sample(ffload_dataset *dataset, uint64_t number,
     ff_view view;
     ff_library_tensor tensor;
     ff_status status;
-    *out = NULL;
     FF_TRY_DONE(take_reader(dataset, &reader, error));
     FF_TRY_DONE(ff_reader_sample(reader, number, &view, error));
     if (!view.mapped) {
@@ -178,7 +180,10 @@ done:
 int ffload_dataset_view(ffload_dataset *dataset, uint64_t number, DLManagedTensorVersioned **tensor,
                         ffload_error *error) {
     ff_error inner;
-    return ff_library_end(view_sample(dataset, number, tensor, &inner), &inner, error);
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, tensor);
+    if (status == FF_OK) status = view_sample(dataset, number, tensor, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 /* ---- labels and keys ------------------------------------------------------------------------ */
@@ -191,7 +196,6 @@ static ff_status read_label(ffload_dataset *dataset, uint64_t number, const char
     size_t index;
     int64_t class;
     ff_status status;
-    *out = NULL;
     FF_TRY_DONE(ff_dataset_field(dataset->inner, name, &index, error));
     const ff_field *field = &ff_dataset_metadata(dataset->inner)->field[index];
     const int64_t width = field->width;
@@ -217,17 +221,93 @@ done:
 int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *field,
                          DLManagedTensorVersioned **tensor, ffload_error *error) {
     ff_error inner;
-    return ff_library_end(read_label(dataset, number, field, tensor, &inner), &inner, error);
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, tensor);
+    if (status == FF_OK) status = read_label(dataset, number, field, tensor, &inner);
+    return ff_library_end(status, &inner, error);
+}
+
+/* The labels of samples number first .. first + count - 1, one after another. */
+static ff_status fill_labels(ffload_dataset *dataset, uint64_t first, uint64_t count, size_t index,
+                             uint8_t *values, ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(dataset->inner)->field[index];
+    const uint64_t bytes = ff_field_bytes(field);
+    ff_reader *reader = NULL;
+    ff_status status = FF_OK;
+    if (field->kind == FF_FIELD_CLASS) {
+        int64_t *class = (int64_t *)(void *)values;
+        for (uint64_t i = 0; i < count; i++)
+            FF_TRY_DONE(ff_dataset_class(dataset->inner, first + i, index, &class[i], error));
+        goto done;
+    }
+    FF_TRY_DONE(take_reader(dataset, &reader, error));
+    for (uint64_t i = 0; i < count; i++)
+        FF_TRY_DONE(ff_reader_label(reader, first + i, index, values + i * bytes, error));
+done:
+    give_reader(dataset, reader);
+    return status;
+}
+
+static ff_status read_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
+                             const char *name, DLManagedTensorVersioned **out, ff_error *error) {
+    const uint64_t samples = ff_dataset_count(dataset->inner);
+    ff_library_tensor tensor;
+    void *values = NULL;
+    size_t index;
+    ff_status status;
+    FF_TRY_DONE(check_process(dataset, error));
+    FF_TRY_DONE(ff_dataset_field(dataset->inner, name, &index, error));
+    const ff_field *field = &ff_dataset_metadata(dataset->inner)->field[index];
+    const bool is_class = field->kind == FF_FIELD_CLASS;
+    const int64_t shape[] = {(int64_t)count, field->width};
+    if (field->kind == FF_FIELD_NONE) {
+        status = ff_fail(error, FF_USAGE, "%s: field %s holds no labels",
+                         ff_dataset_path(dataset->inner), field->name);
+        goto done;
+    }
+    if (first > samples || count > samples - first) {
+        status =
+            ff_fail(error, FF_USAGE,
+                    "%s: it has %llu samples, and labels from %llu on, %llu of them, are asked for",
+                    ff_dataset_path(dataset->inner), (unsigned long long)samples,
+                    (unsigned long long)first, (unsigned long long)count);
+        goto done;
+    }
+    FF_TRY_DONE(ff_alloc_aligned(&values, count, is_class ? sizeof(int64_t) : ff_field_bytes(field),
+                                 0, "labels", error));
+    FF_TRY_DONE(fill_labels(dataset, first, count, index, values, error));
+    ff_library_tensor_init(&tensor, values, is_class ? FF_I64 : field->dtype, shape,
+                           is_class ? 1 : 2);
+    status = ff_library_tensor_export(out, &tensor, 0, free, values, error);
+done:
+    if (status != FF_OK) free(values);
+    return status;
+}
+
+int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
+                          const char *field, DLManagedTensorVersioned **tensor,
+                          ffload_error *error) {
+    ff_error inner;
+    if (tensor) *tensor = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, tensor);
+    if (status == FF_OK) status = read_labels(dataset, first, count, field, tensor, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 _Static_assert(FFLOAD_KEY_MOST == FF_KEY_LIMIT_BYTES, "the longest key");
 
+static ff_status read_key(const ffload_dataset *dataset, uint64_t number, char *key, size_t *bytes,
+                          ff_error *error) {
+    FF_TRY(check_process(dataset, error));
+    return ff_dataset_key(dataset->inner, number, key, bytes, error);
+}
+
 int ffload_dataset_key(ffload_dataset *dataset, uint64_t number, char *key, size_t *bytes,
                        ffload_error *error) {
     ff_error inner;
-    *bytes = 0;
-    ff_status status = check_process(dataset, &inner);
-    if (status == FF_OK) status = ff_dataset_key(dataset->inner, number, key, bytes, &inner);
+    if (bytes) *bytes = 0;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, key, bytes);
+    if (status == FF_OK) status = read_key(dataset, number, key, bytes, &inner);
     return ff_library_end(status, &inner, error);
 }
 
@@ -243,13 +323,18 @@ static bool on_report(void *context, const char *message, uint64_t done, uint64_
     return !heard->progress || heard->progress(heard->context, message, done, total) == 0;
 }
 
+static ff_status verify(const ffload_dataset *dataset, int threads, listener *heard,
+                        ff_error *error) {
+    FF_TRY(check_process(dataset, error));
+    return ff_verify_split(ff_dataset_path(dataset->inner), threads > 0 ? threads : ff_cpu_count(),
+                           on_report, heard, error);
+}
+
 int ffload_dataset_verify(ffload_dataset *dataset, int threads, ffload_progress *progress,
                           void *context, ffload_error *error) {
     ff_error inner;
     listener heard = {.progress = progress, .context = context};
-    ff_status status = check_process(dataset, &inner);
-    if (status == FF_OK)
-        status = ff_verify_split(ff_dataset_path(dataset->inner),
-                                 threads > 0 ? threads : ff_cpu_count(), on_report, &heard, &inner);
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset);
+    if (status == FF_OK) status = verify(dataset, threads, &heard, &inner);
     return ff_library_end(status, &inner, error);
 }

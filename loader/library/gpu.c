@@ -97,7 +97,7 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *
                        ff_dtype_name(plan->tensor[i].dtype));
     if (((uintptr_t)to->data + to->byte_offset) % ff_dtype_bytes(plan->tensor[i].dtype))
         return ff_fail(error, FF_USAGE, "the tensor for %s is not aligned to its elements", name);
-    bool same = to->ndim == own.dl.ndim;
+    bool same = to->ndim == own.dl.ndim && to->shape;
     for (int k = 0; k < own.dl.ndim && same; k++)
         /* The stride of a side of one element is no matter. */
         same = to->shape[k] == own.shape[k] &&
@@ -134,6 +134,8 @@ static ff_status list_outputs(const ff_library_gpu *gpu, const ff_library_plan *
     for (size_t k = 0; k < tensors->count; k++) {
         const DLTensor *to = tensors->to[k];
         size_t i;
+        if (!to || !tensors->names[k])
+            return ff_fail(error, FF_USAGE, "%s[%zu] is NULL", to ? "names" : "to", k);
         FF_TRY(ff_library_plan_find(plan, tensors->names[k], &i, error));
         FF_TRY(check_tensor(gpu, plan, i, to, error));
         output[k] = output_of(gpu, plan, i, (uint8_t *)to->data + to->byte_offset);

@@ -9,7 +9,8 @@ enum { LOOK_NS = 20000000 }; /* how long a wait goes on unasked */
 
 /* ---- whose turn it is ----------------------------------------------------------------------- */
 
-ff_status ff_library_enter(ffload_loader *loader, ff_error *error) {
+ff_status ff_library_enter(ffload_loader *loader, ff_status given, ff_error *error) {
+    FF_TRY(given);
     FF_TRY(ff_library_check_process(loader->process, "the loader", error));
     if (!atomic_exchange(&loader->busy, true)) return FF_OK;
     return ff_fail(error, FF_USAGE, "the loader is used from two threads at once");
@@ -20,7 +21,8 @@ ff_status ff_library_leave(ffload_loader *loader, ff_status status) {
     return status;
 }
 
-ff_status ff_library_look(ffload_loader *loader, ff_error *error) {
+ff_status ff_library_look(ffload_loader *loader, ff_status given, ff_error *error) {
+    FF_TRY(given);
     FF_TRY(ff_library_check_process(loader->process, "the loader", error));
     pthread_mutex_lock(&loader->place);
     return FF_OK;
@@ -122,7 +124,6 @@ static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
 static ff_status create(ffload_loader **out, ffload_dataset *dataset, const ffload_options *options,
                         ff_error *error) {
     ffload_loader *loader;
-    *out = NULL;
     FF_TRY(ff_library_check_process(dataset->process, ff_dataset_path(dataset->inner), error));
     FF_TRY(ff_alloc(&loader, 1, sizeof *loader, "a loader", error));
     loader->process = ff_library_process();
@@ -137,7 +138,10 @@ static ff_status create(ffload_loader **out, ffload_dataset *dataset, const fflo
 int ffload_loader_create(ffload_loader **loader, ffload_dataset *dataset,
                          const ffload_options *options, ffload_error *error) {
     ff_error inner;
-    return ff_library_end(create(loader, dataset, options, &inner), &inner, error);
+    if (loader) *loader = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, loader, dataset);
+    if (status == FF_OK) status = create(loader, dataset, options, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 /* Loaders of the process that this one was forked from. Their threads are not here, and a lock may
@@ -152,8 +156,8 @@ static void abandon(ffload_loader *loader) {
 }
 
 void ffload_loader_destroy(ffload_loader **out) {
-    ffload_loader *loader = *out;
-    *out = NULL;
+    ffload_loader *loader = out ? *out : NULL;
+    if (out) *out = NULL;
     if (!loader) return;
     if (loader->process != ff_library_process()) {
         abandon(loader);
@@ -173,7 +177,7 @@ void ffload_loader_destroy(ffload_loader **out) {
 /* ---- batches -------------------------------------------------------------------------------- */
 
 void ffload_loader_interrupt(ffload_loader *loader) {
-    atomic_store(&loader->interrupted, true);
+    if (loader) atomic_store(&loader->interrupted, true);
 }
 
 static ff_status await_batch(ffload_loader *loader, ff_error *error) {
@@ -206,8 +210,8 @@ static ff_status next_batch(ffload_loader *loader, ffload_batch **batch, ff_erro
 
 int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error) {
     ff_error inner;
-    *batch = NULL;
-    ff_status status = ff_library_enter(loader, &inner);
+    if (batch) *batch = NULL;
+    ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader, batch), &inner);
     if (status == FF_OK) status = ff_library_leave(loader, next_batch(loader, batch, &inner));
     return ff_library_end(status, &inner, error);
 }
@@ -244,8 +248,8 @@ static ff_status begin(ffload_loader *loader, ff_stream *stream, const ffload_ba
 int ffload_loader_begin(ffload_loader *loader, void *stream, const ffload_batch_info **info,
                         ffload_error *error) {
     ff_error inner;
-    *info = NULL;
-    ff_status status = ff_library_enter(loader, &inner);
+    if (info) *info = NULL;
+    ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader, info), &inner);
     if (status == FF_OK) status = ff_library_leave(loader, begin(loader, stream, info, &inner));
     return ff_library_end(status, &inner, error);
 }
@@ -260,7 +264,8 @@ int ffload_loader_write(ffload_loader *loader, const char *const *names, const D
                         size_t count, void *stream, ffload_error *error) {
     const ff_library_tensors tensors = {names, to, count};
     ff_error inner;
-    ff_status status = ff_library_enter(loader, &inner);
+    ff_status status =
+        ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader, names, to), &inner);
     if (status == FF_OK)
         status = ff_library_leave(loader, write_batch(loader, &tensors, stream, &inner));
     return ff_library_end(status, &inner, error);
@@ -276,7 +281,7 @@ static ff_status end_batch(ffload_loader *loader, ff_stream *stream, ff_error *e
 
 int ffload_loader_end(ffload_loader *loader, void *stream, ffload_error *error) {
     ff_error inner;
-    ff_status status = ff_library_enter(loader, &inner);
+    ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader), &inner);
     if (status == FF_OK) status = ff_library_leave(loader, end_batch(loader, stream, &inner));
     return ff_library_end(status, &inner, error);
 }
@@ -297,8 +302,9 @@ int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
                                const ffload_batch_info **info, ffload_error *error) {
     const ff_library_tensors tensors = {names, to, count};
     ff_error inner;
-    *info = NULL;
-    ff_status status = ff_library_enter(loader, &inner);
+    if (info) *info = NULL;
+    ff_status status =
+        ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader, names, to, info), &inner);
     if (status == FF_OK)
         status = ff_library_leave(loader, enqueue_into(loader, &tensors, stream, info, &inner));
     return ff_library_end(status, &inner, error);
@@ -320,8 +326,8 @@ static ff_status next_on(ffload_loader *loader, ff_stream *stream, ffload_batch 
 int ffload_loader_next_on(ffload_loader *loader, void *stream, ffload_batch **batch,
                           ffload_error *error) {
     ff_error inner;
-    *batch = NULL;
-    ff_status status = ff_library_enter(loader, &inner);
+    if (batch) *batch = NULL;
+    ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader, batch), &inner);
     if (status == FF_OK) status = ff_library_leave(loader, next_on(loader, stream, batch, &inner));
     return ff_library_end(status, &inner, error);
 }
@@ -341,8 +347,8 @@ static ff_status fill_stats(const ffload_loader *loader, ffload_stats *stats) {
 
 int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error) {
     ff_error inner;
-    *stats = (ffload_stats){0};
-    ff_status status = ff_library_look(loader, &inner);
+    if (stats) *stats = (ffload_stats){0};
+    ff_status status = ff_library_look(loader, FF_LIBRARY_GIVEN(&inner, loader, stats), &inner);
     if (status == FF_OK) status = ff_library_look_away(loader, fill_stats(loader, stats));
     return ff_library_end(status, &inner, error);
 }

@@ -38,13 +38,14 @@ struct ffload_loader {
 };
 
 /* The begin and the end of every public function but destroy, interrupt, and those that only look.
- * FF_USAGE in another process, and where another thread is in a call. The end returns `status`. */
-FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_error *error);
+ * `given`: of FF_LIBRARY_GIVEN, which it returns on failure. FF_USAGE in another process, and where
+ * another thread is in a call. The end returns `status`. */
+FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_status given, ff_error *error);
 ff_status ff_library_leave(ffload_loader *loader, ff_status status);
 
 /* Begins a function that only looks, which any thread may call while another is in a call: with
  * the loader's place locked. FF_USAGE in another process, and then nothing is locked. */
-FF_MUST_USE ff_status ff_library_look(ffload_loader *loader, ff_error *error);
+FF_MUST_USE ff_status ff_library_look(ffload_loader *loader, ff_status given, ff_error *error);
 ff_status ff_library_look_away(ffload_loader *loader, ff_status status);
 
 ff_loader_info ff_library_info(const ffload_loader *loader);

@@ -1,23 +1,12 @@
 /* What a loader gives, and where it is. */
-#include "format/base/json.h"
 #include "loader/library/loader.h"
 #include "loader/library/status.h"
+#include "loader/library/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Keeps the text of a document, which ends here, in *kept. */
-static ff_status keep_text(char **kept, json_t *json, const char **out, ff_error *error) {
-    char *text = json ? json_dumps(json, JSON_ENSURE_ASCII) : NULL;
-    json_decref(json);
-    if (!text) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
-    free(*kept);
-    *kept = text;
-    *out = text;
-    return FF_OK;
-}
 
 /* ---- what it gives -------------------------------------------------------------------------- */
 
@@ -63,19 +52,19 @@ static ff_status describe(ffload_loader *loader, const char **out, ff_error *err
         "reason",
         batches.reason ? batches.reason : "Placement: host, because the device is the CPU.",
         "reading", ff_loader_say_reading(&info).text, "tensors", tensors_array(plan));
-    return keep_text(&loader->json, json, out, error);
+    return ff_library_keep_text(&loader->json, json, out, error);
 }
 
 int ffload_loader_describe(ffload_loader *loader, const char **json, ffload_error *error) {
     ff_error inner;
-    *json = NULL;
-    ff_status status = ff_library_look(loader, &inner);
+    if (json) *json = NULL;
+    ff_status status = ff_library_look(loader, FF_LIBRARY_GIVEN(&inner, loader, json), &inner);
     if (status == FF_OK) status = ff_library_look_away(loader, describe(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }
 
 uint64_t ffload_loader_length(const ffload_loader *loader) {
-    return loader->length;
+    return loader ? loader->length : 0;
 }
 
 /* ---- where it is ---------------------------------------------------------------------------- */
@@ -90,7 +79,7 @@ static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, 
 int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
                        ffload_error *error) {
     ff_error inner;
-    ff_status status = ff_library_enter(loader, &inner);
+    ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader), &inner);
     if (status == FF_OK) status = ff_library_leave(loader, seek(loader, epoch, position, &inner));
     return ff_library_end(status, &inner, error);
 }
@@ -125,13 +114,13 @@ static ff_status write_state(ffload_loader *loader, const char **out, ff_error *
             json_decref(json);
             json = NULL;
         }
-    return keep_text(&loader->state, json, out, error);
+    return ff_library_keep_text(&loader->state, json, out, error);
 }
 
 int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error) {
     ff_error inner;
-    *json = NULL;
-    ff_status status = ff_library_look(loader, &inner);
+    if (json) *json = NULL;
+    ff_status status = ff_library_look(loader, FF_LIBRARY_GIVEN(&inner, loader, json), &inner);
     if (status == FF_OK) status = ff_library_look_away(loader, write_state(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }
@@ -184,7 +173,7 @@ done:
 
 int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error) {
     ff_error inner;
-    ff_status status = ff_library_enter(loader, &inner);
+    ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader, json), &inner);
     if (status == FF_OK) status = ff_library_leave(loader, restore(loader, json, &inner));
     return ff_library_end(status, &inner, error);
 }

@@ -1,132 +1,10 @@
 #include "loader/library/options.h"
 
-#include "format/base/options.h"
+#include "loader/library/options_table.h"
 #include "loader/library/status.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Values as given; texts are owned, NULL = the default. */
-struct ffload_options {
-    int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
-    int64_t workers, prefetch, reserve, local_world;
-    uint64_t memory;
-    int dtype, layout, label_dtype, last_batch, order, verify, placement;
-    const char *augment, *size, *label, *device;
-    ffload_check *check;
-    void *context;
-};
-
-enum { OPTIONS_MOST = 32 };
-
-/* In the order of the header. */
-static void list_options(ffload_options *to, ff_option table[OPTIONS_MOST]) {
-    const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
-    const double u32 = UINT32_MAX;
-    const ff_option all[] = {
-        {.name = "batch_size",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->batch_size,
-         .minimum = 1,
-         .maximum = 1 << 24},
-        {.name = "augment", .kind = FF_OPTION_STRING, .target = &to->augment},
-        {.name = "size", .kind = FF_OPTION_STRING, .target = &to->size},
-        {.name = "dtype",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->dtype,
-         .choices = "f32|f16|bf16|u8|u16"},
-        {.name = "layout",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->layout,
-         .choices = "contiguous|channels_last"},
-        {.name = "label", .kind = FF_OPTION_STRING, .target = &to->label},
-        {.name = "label_dtype",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->label_dtype,
-         .choices = "i32|i64"},
-        {.name = "last_batch",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->last_batch,
-         .choices = "drop|keep|pad"},
-        {.name = "order",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->order,
-         .choices = "random|block|sequential"},
-        {.name = "block",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->block,
-         .choices = "auto",
-         .minimum = 1,
-         .maximum = most_seeds},
-        {.name = "group",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->group,
-         .choices = "auto",
-         .minimum = 1,
-         .maximum = most_seeds},
-        {.name = "seed", .kind = FF_OPTION_INTEGER, .target = &to->seed, .maximum = most_seeds},
-        {.name = "epoch", .kind = FF_OPTION_INTEGER, .target = &to->epoch, .maximum = u32},
-        {.name = "position",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->position,
-         .maximum = most_seeds},
-        {.name = "epochs", .kind = FF_OPTION_INTEGER, .target = &to->epochs, .maximum = u32},
-        {.name = "rank", .kind = FF_OPTION_INTEGER, .target = &to->rank, .maximum = u32 - 1},
-        {.name = "world",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->world,
-         .minimum = 1,
-         .maximum = u32},
-        {.name = "cuts",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->cuts,
-         .minimum = 1,
-         .maximum = 1 << 24},
-        {.name = "workers",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->workers,
-         .choices = "auto",
-         .maximum = 1024},
-        {.name = "prefetch",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->prefetch,
-         .choices = "auto",
-         .minimum = 1,
-         .maximum = 4096},
-        {.name = "verify",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->verify,
-         .choices = "off|first|always"},
-        {.name = "device", .kind = FF_OPTION_STRING, .target = &to->device},
-        {.name = "placement",
-         .kind = FF_OPTION_CHOICE,
-         .target = &to->placement,
-         .choices = "auto|resident|stream|host"},
-        {.name = "reserve", .kind = FF_OPTION_INTEGER, .target = &to->reserve, .maximum = 1 << 30},
-        {.name = "memory",
-         .kind = FF_OPTION_BYTES,
-         .target = &to->memory,
-         .minimum = 1,
-         .maximum = 1e18},
-        {.name = "local_world",
-         .kind = FF_OPTION_INTEGER,
-         .target = &to->local_world,
-         .minimum = 1,
-         .maximum = u32},
-        {.name = NULL},
-    };
-    _Static_assert(sizeof all <= OPTIONS_MOST * sizeof *table, "the table has room");
-    memcpy(table, all, sizeof all);
-    for (ff_option *option = table; option->name; option++) option->letter = FF_OPTION_BARE;
-}
-
-static const ffload_options defaults = {.batch_size = 256,
-                                        .epochs = 1,
-                                        .world = 1,
-                                        .local_world = 1,
-                                        .cuts = 1,
-                                        .workers = -1,
-                                        .verify = FF_VERIFY_FIRST};
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
@@ -206,29 +84,33 @@ static ff_status set_text(ffload_options *options, const ff_option *option, cons
 
 /* ---- the public functions ------------------------------------------------------------------- */
 
-int ffload_options_create(ffload_options **out, ffload_error *error) {
+int ffload_options_create(ffload_options **options, ffload_error *error) {
     ff_error inner;
-    const ff_status status = ff_alloc(out, 1, sizeof **out, "options", &inner);
-    if (status == FF_OK) **out = defaults;
+    if (options) *options = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, options);
+    if (status == FF_OK &&
+        (status = ff_alloc(options, 1, sizeof **options, "options", &inner)) == FF_OK)
+        **options = ff_library_default_options;
     return ff_library_end(status, &inner, error);
 }
 
 void ffload_options_destroy(ffload_options **out) {
-    ffload_options *options = *out;
+    ffload_options *options = out ? *out : NULL;
     if (!options) return;
     free((char *)(uintptr_t)options->augment);
     free((char *)(uintptr_t)options->size);
     free((char *)(uintptr_t)options->label);
     free((char *)(uintptr_t)options->device);
+    free(options->json);
     free(options);
     *out = NULL;
 }
 
 static ff_status set(ffload_options *options, const char *name, const char *value,
                      ff_error *error) {
-    ff_option table[OPTIONS_MOST];
+    ff_option table[FF_LIBRARY_OPTIONS_MOST];
     const ff_option *option;
-    list_options(options, table);
+    ff_library_list_options(options, table);
     const ff_command command = {.options = table};
     FF_TRY(ff_options_find(&command, name, strlen(name), &option, error));
     if (option->kind == FF_OPTION_STRING) return set_text(options, option, value, error);
@@ -238,21 +120,26 @@ static ff_status set(ffload_options *options, const char *name, const char *valu
 int ffload_options_set(ffload_options *options, const char *name, const char *value,
                        ffload_error *error) {
     ff_error inner;
-    return ff_library_end(set(options, name, value, &inner), &inner, error);
+    ff_status status = FF_LIBRARY_GIVEN(&inner, options, name, value);
+    if (status == FF_OK) status = set(options, name, value, &inner);
+    return ff_library_end(status, &inner, error);
 }
 
 int ffload_options_set_check(ffload_options *options, ffload_check *check, void *context,
                              ffload_error *error) {
-    (void)error;
-    options->check = check;
-    options->context = context;
-    return FFLOAD_OK;
+    ff_error inner;
+    const ff_status status = FF_LIBRARY_GIVEN(&inner, options);
+    if (status == FF_OK) {
+        options->check = check;
+        options->context = context;
+    }
+    return ff_library_end(status, &inner, error);
 }
 
 /* ---- what they mean ------------------------------------------------------------------------- */
 
 ff_verify ff_library_options_verify(const ffload_options *options) {
-    return (ff_verify)(options ? options : &defaults)->verify;
+    return (ff_verify)(options ? options : &ff_library_default_options)->verify;
 }
 
 static ff_status resolve(ff_library_settings *settings, const ffload_options *given,
@@ -306,7 +193,8 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
 ff_status ff_library_settings_init(ff_library_settings *settings, const ffload_options *options,
                                    const ff_metadata *metadata, ff_error *error) {
     *settings = (ff_library_settings){0};
-    const ff_status status = resolve(settings, options ? options : &defaults, metadata, error);
+    const ff_status status =
+        resolve(settings, options ? options : &ff_library_default_options, metadata, error);
     if (status != FF_OK) ff_library_settings_free(settings);
     return status;
 }

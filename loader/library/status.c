@@ -3,6 +3,7 @@
 #include "format/base/options.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 _Static_assert((int)FF_OK == FFLOAD_OK && (int)FF_FAILED == FFLOAD_FAILED &&
@@ -21,6 +22,15 @@ int ff_library_end(ff_status status, const ff_error *from, ffload_error *error) 
     error->system_errno = from->system_errno;
     snprintf(error->message, sizeof error->message, "%s", from->message);
     return (int)status;
+}
+
+ff_status ff_library_given(const char *function, const char *names, const void *const *argument,
+                           size_t count, ff_error *error) {
+    for (size_t i = 0; i < count; i++, names += strcspn(names, ",") + 2)
+        if (!argument[i])
+            return ff_fail(error, FF_USAGE, "%s: %.*s is NULL", function, (int)strcspn(names, ","),
+                           names);
+    return FF_OK;
 }
 
 int ff_library_process(void) {

@@ -86,8 +86,10 @@ static void end_unversioned(DLManagedTensor *old) {
 int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTensor **old,
                        ffload_error *error) {
     ff_error inner;
-    const ff_status status = ff_alloc(old, 1, sizeof **old, "a tensor", &inner);
-    if (status == FF_OK) {
+    if (old) *old = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, tensor, old);
+    if (status == FF_OK && !*tensor) status = ff_fail(&inner, FF_USAGE, "*tensor is NULL");
+    if (status == FF_OK && (status = ff_alloc(old, 1, sizeof **old, "a tensor", &inner)) == FF_OK) {
         **old = (DLManagedTensor){
             .dl_tensor = (*tensor)->dl_tensor, .manager_ctx = *tensor, .deleter = end_unversioned};
         *tensor = NULL;

@@ -96,7 +96,7 @@ static ff_status fill(measurement *m, turn *own, ff_error *error) {
             free(own->memory);
             own->memory = NULL;
             own->bytes = bytes > most ? bytes : most;
-            FF_TRY(ff_alloc_aligned(&own->memory, own->bytes, 1, FF_READ_BLOCK, "requests", error));
+            FF_TRY(ff_alloc_for_disk(&own->memory, own->bytes, "requests", error));
         }
         ff_request *copy = &own->request[own->count++];
         copy->shard = request->shard;

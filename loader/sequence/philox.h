@@ -51,14 +51,18 @@ enum {
     FF_BLOCK_KEYS = 0,
     FF_BLOCK_MORE_KEYS = 1,
 
-    /* FF_DOMAIN_AUGMENT; 25 is the next free one. */
-    FF_BLOCK_CROP = 0, /* and a random flip */
+    /* FF_DOMAIN_AUGMENT; 40 is the next free one. */
+    FF_BLOCK_CROP = 0, /* and random flips */
     FF_BLOCK_CUTOUT = 1,
     FF_BLOCK_RESIZED_CROP = 2, /* to 11: one per try */
     FF_BLOCK_JITTER = 12,
     FF_BLOCK_JITTER_ORDER = 13,
     FF_BLOCK_ERASE = 14,
     FF_BLOCK_ERASE_BOX = 15, /* to 24: one per try */
+    FF_BLOCK_CHANGE = 25,    /* to 28: four probabilities each */
+    FF_BLOCK_AFFINE = 29,    /* and 30 */
+    FF_BLOCK_POLICY = 31,
+    FF_BLOCK_POLICY_CHANGE = 32, /* to 39: one per change */
 
     /* FF_DOMAIN_FLIP. */
     FF_BLOCK_FLIP = 0,

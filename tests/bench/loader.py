@@ -2,6 +2,7 @@
 (32x32x3 f16 from the page cache, random order, crop=4,flip, f16 to f16 CHW, after the first touch),
 and at least 100 times a torchvision DataLoader with ToTensor, Normalize, crop and flip. Random resized
 crops of photographs' sizes: against torchvision's on tensors, as many processes as threads.
+Augmentations of u8 values: at least 15 times torchvision's trivialaugment, one thread each.
 Environment: BUILD. Prints tables."""
 import os
 import re
@@ -117,6 +118,48 @@ def resample_table():
             print(f"| {name} | {threads} | {rate:,.0f} | {ratio} |")
 
 
+def torchvision_change_rates():
+    """Name of bench_change -> samples a second of torchvision's transform on u8 tensors, one thread, without a DataLoader. None
+    where torchvision is missing."""
+    try:
+        import torch
+        import torchvision.transforms as transforms
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    bilinear = transforms.InterpolationMode.BILINEAR
+    change = {"none": [], "trivialaugment": [transforms.TrivialAugmentWide()],
+              "trivialaugment=bilinear": [transforms.TrivialAugmentWide(interpolation=bilinear)],
+              "randaugment=2:9": [transforms.RandAugment()], "autoaugment=imagenet": [transforms.AutoAugment()],
+              "affine=30": [transforms.RandomAffine(30)], "affine=30:bilinear": [transforms.RandomAffine(30, interpolation=bilinear)],
+              "grayscale=1": [transforms.RandomGrayscale(1)], "solarize=128:1": [transforms.RandomSolarize(128, 1)],
+              "equalize=1": [transforms.RandomEqualize(1)], "autocontrast=1": [transforms.RandomAutocontrast(1)],
+              "sharpness=2:1": [transforms.RandomAdjustSharpness(2, 1)]}
+    images = torch.randint(0, 256, (64, 3, 256, 256), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    rates = {}
+    for name, some in change.items():
+        transform = transforms.Compose([
+            transforms.RandomCrop(224), transforms.RandomHorizontalFlip(), *some, transforms.ConvertImageDtype(torch.float32),
+            transforms.Normalize((0.5, 0.4, 0.3), (0.25, 0.3, 0.2))])
+        best = 0.0
+        for _ in range(3):
+            began = time.perf_counter()
+            for image in images:
+                transform(image)
+            best = max(best, len(images) / (time.perf_counter() - began))
+        rates[name] = best
+    return rates
+
+
+def change_table():
+    theirs = torchvision_change_rates()
+    print("\n| crop=0,flip,WORD of 3x256x256 u8 to 224x224 f32, one thread | samples/s | torchvision | ratio |")
+    print("|---|---|---|---|")
+    for name, rate in run_ours("bench_change", 1, 512, 5).items():
+        other = f"{theirs[name]:,.0f} | {rate / theirs[name]:.1f}" if theirs else " | "
+        print(f"| {name} | {rate:,.0f} | {other} |")
+
+
 def main():
     theirs = torchvision_rate()
     print("| loader, random order, crop=4,flip, batch 256 | threads | samples/s | of the gather | goal |")
@@ -133,6 +176,7 @@ def main():
         print("\n| f16 to f32 chw against torchvision | samples/s | ratio | goal |\n|---|---|---|---|")
         print(f"| {fastest:,.0f} | {theirs:,.0f} | {fastest / theirs:.0f} | 100 |")
     resample_table()
+    change_table()
     return 0
 
 

@@ -218,7 +218,7 @@ def used():
 print(used(), flush=True)
 sys.stdin.readline()
 rank, world, seed = map(int, sys.argv[2:])
-loader = ffload.Loader(sys.argv[1], 256, augment="crop=4,flip", workers=1, seed=seed, rank=rank, world=world, as_="dlpack")
+loader = ffload.Loader(sys.argv[1], 256, augment="crop=4,flip", workers=1, seed=seed, rank=rank, world=world, as_="dlpack", last_batch="drop")
 for images, labels in loader:
     pass
 print("read", flush=True)

@@ -23,7 +23,7 @@ def ffload_batches(options):
     import torch  # noqa: F401  batches are its tensors
     import ffload
     augment = {"crop": "crop=4,flip", "rrc": "rrc=224,flip", "none": None}[options["augment"]]
-    return ffload.Loader(options["data"], options["batch"], augment=augment, dtype=options["dtype"], workers=options["workers"], epochs=0,
+    return ffload.Loader(options["data"], options["batch"], augment=augment, dtype=options["dtype"], workers=options["workers"], epochs=0, last_batch="drop",
                          layout=options.get("layout"), order=options.get("order", "random"))
 
 

@@ -23,8 +23,16 @@ nm -D --defined-only "$library" | awk '$2 != "T" && $3 != "FFLOAD_0"' >"$said"
 [ ! -s "$said" ]
 result $? "and it has no other names"
 
+while IFS=@ read -r name _; do grep -q "$name[,(]" tests/unit/test_library_null.c || echo "$name"; done <"$scratch/declared" >"$said"
+[ ! -s "$said" ]
+result $? "each is called with NULL by tests/unit/test_library_null.c"
+
 # ---- programs ----
 flags() { PKG_CONFIG_PATH=$here/lib/pkgconfig pkg-config "$@" ffload; }
+static=" $(flags --static --libs) "
+readelf -d "$library" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p' | grep -vE '^(c|asan|tsan|ubsan|gcc_s|stdc\+\+)$' | while read -r name; do [[ $static == *" -l$name "* || $static == *" -$name "* ]] || echo "$name: $static"; done >"$said"
+[ ! -s "$said" ] && [[ $static == *" -lzstd "* ]] && [[ " $(flags --libs) " != *zstd* ]]
+result $? "and what it links itself, for static programs"
 sanitize=${SANITIZE:+-fsanitize=$SANITIZE}
 [ "$(flags --modversion)" = "$("$build/ffpack" --version | awk '{ print $2 }')" ]
 result $? "pkg-config knows its version"
@@ -37,6 +45,49 @@ cxx -std=c++17 "$examples/batches.cc" -o "$scratch/c++"
 result $? "the one in C++, too"
 echo '#include <ffload/ffload.h>' >"$scratch/alone.c" && c -std=c99 -c "$scratch/alone.c" -o "$scratch/alone.o" && cxx -std=c++11 -x c++ -c "$scratch/alone.c" -o "$scratch/alone.o"
 result $? "the header alone is C99 and C++11"
+cat >"$scratch/version.c" <<'C'
+#include <ffload/ffload.h>
+#include <stdio.h>
+#if FFLOAD_VERSION < 100 || FFLOAD_VERSION != FFLOAD_VERSION_MAJOR * 10000 + FFLOAD_VERSION_MINOR * 100 + FFLOAD_VERSION_PATCH
+#error "FFLOAD_VERSION"
+#endif
+int main(void) {
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", FFLOAD_VERSION_MAJOR, FFLOAD_VERSION_MINOR, FFLOAD_VERSION_PATCH);
+    return puts(text) < 0 || puts(ffload_version()) < 0;
+}
+C
+c -std=c99 "$scratch/version.c" -o "$scratch/version" && "$scratch/version" >"$said" && [ "$(sort -u "$said")" = "$(flags --modversion)" ]
+result $? "the header's version is the library's"
+
+# ---- beside other headers of DLPack ----
+# A system's dlpack/dlpack.h as of 0.6 and as of 1.0 (where a struct has no typedef), as far as a consumer needs it; and what uses DLPack's names.
+mkdir -p "$scratch"/dlpack-{0.6,1.0}/dlpack
+for version in 0.6 1.0; do
+    {
+        printf '#ifndef DLPACK_DLPACK_H_\n#define DLPACK_DLPACK_H_\n#include <stdint.h>\n'
+        [ $version = 0.6 ] && echo '#define DLPACK_VERSION 60' || printf '#define DLPACK_MAJOR_VERSION 1\n#define DLPACK_MINOR_VERSION 0\n#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)\n'
+        cat <<'C'
+typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLROCM = 10 } DLDeviceType;
+typedef struct { DLDeviceType device_type; int device_id; } DLDevice;
+typedef enum { kDLInt = 0U, kDLUInt = 1U, kDLFloat = 2U, kDLBfloat = 4U, kDLComplex = 5U } DLDataTypeCode;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct { void *data; DLDevice device; int ndim; DLDataType dtype; int64_t *shape; int64_t *strides; uint64_t byte_offset; } DLTensor;
+typedef struct DLManagedTensor { DLTensor dl_tensor; void *manager_ctx; void (*deleter)(struct DLManagedTensor *self); } DLManagedTensor;
+C
+        [ $version = 0.6 ] || printf 'typedef struct { uint32_t major; uint32_t minor; } DLPackVersion;\nstruct DLManagedTensorVersioned { DLPackVersion version; void *manager_ctx; void (*deleter)(struct DLManagedTensorVersioned *self); uint64_t flags; DLTensor dl_tensor; };\n'
+        echo '#endif'
+    } >"$scratch/dlpack-$version/dlpack/dlpack.h"
+done
+uses='int use(void); int use(void) { DLManagedTensorVersioned t; DLDevice d = {kDLROCM, 0}; t.dl_tensor.dtype.code = kDLComplex; t.dl_tensor.device = d; return t.dl_tensor.dtype.code + (int)sizeof(DLManagedTensor); }'
+printf '#include <ffload/ffload.h>\n#include <dlpack/dlpack.h>\n%s\n' "$uses" >"$scratch/after.c"
+printf '#include <dlpack/dlpack.h>\n#include <ffload/ffload.h>\n%s\n' "$uses" >"$scratch/before.c"
+compiles() { c -std=c99 -I"$scratch/dlpack-$2" -c "$scratch/$1.c" -o "$scratch/$1.o" && cxx -std=c++11 -I"$scratch/dlpack-$2" -x c++ -c "$scratch/$1.c" -o "$scratch/$1.o"; }
+compiles after 0.6 && compiles after 1.0 && compiles before 1.0
+result $? "the header compiles before any dlpack.h, and after one of DLPack 1"
+! c -std=c99 -I"$scratch/dlpack-0.6" -c "$scratch/before.c" -o "$scratch/before.o" && grep -q 'error: .*not of DLPack 1: include <ffload/ffload.h> first' "$said"
+result $? "and says what to do after an older one"
+
 "$build/tests/make_set" "$scratch/set" --splits train,test --count 100 --height 8 --width 8 --statistics >"$said" || exit 1
 set=$scratch/set/train
 "$scratch/c" "$set" >"$scratch/c.out" 2>"$said" && [ ! -s "$said" ] && "$build/tests/dump_batches" "$set" 16 "$(wc -l <"$scratch/c.out")" crop=2,flip >"$scratch/batches" &&

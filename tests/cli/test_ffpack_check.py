@@ -141,6 +141,11 @@ with open("paths.txt", "w") as file:
 checked("paths without classes", 65, ["./" + name for name in broken], "check", "paths.txt")
 numpy.save("x.npy", numpy.zeros((50, 8, 8, 3), "u1"))
 checked("an array", 0, [], "check", "x.npy")
+for words in (["check", "photos"], ["check", "photos", "--json"], ["photos", *PACKED, "--dry-run", "--decode"], ["photos", *PACKED, "--dry-run", "--decode", "--json"]):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([os.path.join(tap.BUILD, "ffpack"), *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    tap.ok(done.returncode == 74 and done.stderr == "ffpack: stdout: cannot write the list of broken images: No space left on device\n",
+           "a full disk behind the list: " + " ".join(words), (done.returncode, done.stderr))
 done = ffpack("check", "nowhere")
 tap.ok(done.returncode == 74 and b"nowhere" in done.stderr, "a SOURCE that is not there", (done.returncode, done.stderr))
 

@@ -107,6 +107,17 @@ for path in ("path", "file", "filename", "image", "key", "image_path", "filepath
 write("flat/table.csv", [["", "Unnamed: 0", "width", "path", "split", "label"]] + [[i, i, 640, a, "dev" if i % 3 else "train", b] for i, (a, b) in enumerate(rows)])
 packs("two indexes, a width and splits", {a: b for i, (a, b) in enumerate(rows) if i % 3}, "flat/table.csv", "--label-kind", "class", folder="out/val", fields=["width", "label"], says=[
     "flat/table.csv: paths from column path; labels from width, label; splits from split; not used: column 1, Unnamed: 0"])
+for title in ("index", "Idx", "no", "number"):
+    write("flat/table.csv", [[title, "path", "label"]] + [[i, a, b] for i, (a, b) in enumerate(rows)])
+    packs(title + " before the paths counts the rows", wanted_flat, "flat/table.csv", "--label-kind", "names", fields=["label"],
+          says=["flat/table.csv: paths from column path; labels from label; not used: column %s\n" % title])
+packs("--label takes it", {a: str(i) for i, (a, b) in enumerate(rows)}, "flat/table.csv", "--label", "number", "--label-kind", "names", field="number", fields=["number"])
+packs("so does --columns", {a: str(i) for i, (a, b) in enumerate(rows)}, "flat/table.csv", "--columns", "label=number", "--label-kind", "names", field="number", fields=["number"])
+write("flat/table.csv", [["index", "path"]] + [[b, a] for a, b in rows])
+packs("index as the only other column is the label", wanted_flat, "flat/table.csv", "--label-kind", "names", field="index", fields=["index"])
+write("flat/table.csv", [["path", "label", "Unnamed: 0", "Unnamed: 0.1"]] + [[a, b, i, ""] for i, (a, b) in enumerate(rows)])
+packs("pandas' columns without a title behind the others", wanted_flat, "flat/table.csv", "--label-kind", "names", fields=["label"],
+      says=["labels from label; not used: column Unnamed: 0, Unnamed: 0.1\n"])
 write("flat/table.csv", [["path", "label"]] + rows)
 packs("nothing is left over", wanted_flat, "flat/table.csv", "--label-kind", "class", says=["flat/table.csv: paths from column path; labels from label\n"])
 write("flat/table.csv", rows)

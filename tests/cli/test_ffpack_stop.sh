@@ -86,4 +86,12 @@ if command -v flock >/dev/null; then
 else
     skip "a second writer is refused" "no flock command"
 fi
+
+# A run that fails before it takes OUT.partial offers no continuation of what an earlier one left.
+rm -rf out out.partial; mkdir out.partial
+"$ffpack" missing -o out >stdout 2>stderr
+check "a missing SOURCE beside an old OUT.partial" test $? -eq 74
+check "is not continued" test "$(grep -c continues stderr)" -eq 0
+"$ffpack" copy missing -o out >stdout 2>stderr
+check "neither is a copy" test $? -ne 0 -a "$(grep -c continues stderr)" -eq 0
 finish

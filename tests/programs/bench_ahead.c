@@ -6,7 +6,8 @@
  * Each round reads for SECONDS in each way of a plain reader, then in the best of these ways and an
  * epoch with the loader (batch 256, 2 threads, u8 as stored) by turns: with checksums, and without.
  * The page cache has nothing of the set. The plain reader reads whole samples at random places, or
- * with the other orders parts of 1 MiB one after another, with O_DIRECT and through the page cache.
+ * with the other orders parts of 1 MiB one after another, with O_DIRECT and through the page cache,
+ * each thread into a huge page.
  * With ROUNDS 0 it reads alone, once. Prints a JSON object: the group of block order, and of each
  * round the rates in bytes of samples a second, and the bytes that the loader read for each it used
  * (/proc/self/io). */
@@ -18,7 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 64, PART_BYTES = 1 << 20, BATCH = 256 };
+/* A huge page has room for a part and for what is read around it. */
+enum { THREADS_MOST = 64, PART_BYTES = 1 << 20, HUGE_PAGE = 2 << 20, BATCH = 256 };
 
 typedef struct plain {
     ff_dataset *dataset;
@@ -45,10 +47,12 @@ static bool find_part(const plain *job, uint64_t part, uint32_t *shard, uint64_t
 
 static void plain_body(void *context, size_t thread) {
     plain *job = context;
-    const size_t most = PART_BYTES + 2 * FF_READ_BLOCK;
     /* Unmapped at the end: a heap would keep the memory, which the loader is to have. */
-    uint8_t *memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) abort();
+    uint8_t *mapped =
+        mmap(NULL, 2 * HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) abort();
+    uint8_t *memory = mapped + (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE);
+    (void)madvise(memory, HUGE_PAGE, MADV_HUGEPAGE);
     for (uint64_t i = 0; ff_now_ns() < job->until_ns; i++) {
         uint32_t shard;
         uint64_t offset, bytes;
@@ -67,7 +71,7 @@ static void plain_body(void *context, size_t thread) {
         if (got < (ssize_t)(offset + bytes - begin)) fprintf(stderr, "bench_ahead: a short read\n");
         atomic_fetch_add(&job->bytes, bytes);
     }
-    munmap(memory, most);
+    munmap(mapped, 2 * HUGE_PAGE);
 }
 
 /* The file of a shard, none of which the page cache has. */

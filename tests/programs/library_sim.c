@@ -205,6 +205,17 @@ static void refusals(void) {
            "no strides, which are those of another layout");
     to.tensor[0].strides = to.strides[0];
     to.strides[0][1] = 1;
+    to.tensor[0].shape = NULL;
+    result(enqueue(loader, &to, &info) == FFLOAD_USAGE && tells("shape and strides"), "no shape");
+    to.tensor[0].shape = to.shape[0];
+    to.pointer[1] = NULL;
+    result(enqueue(loader, &to, &info) == FFLOAD_USAGE && tells("to[1] is NULL"), "no tensor");
+    to.pointer[1] = &to.tensor[1];
+    const char *const unnamed[] = {names[0], NULL};
+    result(ffload_loader_enqueue_into(loader, unnamed, to.pointer, 2, native(stream), &info,
+                                      &failure) == FFLOAD_USAGE &&
+               tells("names[1] is NULL"),
+           "no name");
     to.shape[1][0] = 15;
     result(enqueue(loader, &to, &info) == FFLOAD_USAGE && tells("labels"), "too few rows");
     to.shape[1][0] = 16;

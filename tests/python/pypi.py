@@ -22,7 +22,7 @@ for images, labels in ffload.Loader("packed/train", 32, augment="crop=4,flip", s
     for tensor in (images, labels):
         digest.update(values.read(tensor)[0])
 with ffload.Writer("written%d%d" % sys.version_info[:2], progress=False) as writer:
-    for image, label in ((image, labels["label"]) for image, labels in ffload.Dataset("packed/train", as_="dlpack")):
+    for image, label in ffload.Dataset("packed/train", as_="dlpack"):
         writer.add(image, label)
 print(writer.samples, digest.hexdigest())
 """
@@ -96,7 +96,7 @@ for minor, path in found.items():
     digests.add(done and done.stdout)
 tap.ok(len(digests) == 1, "all have the same batches", sorted(map(str, digests)))
 newest = max((minor for minor, path in found.items() if path and minor <= 13), default=None)
-PACKAGES = ("torch", "numpy", "torchvision", "pillow", "lightning", "jax")
+PACKAGES = ("torch", "numpy", "torchvision", "pillow", "lightning", "jax", "accelerate", "timm", "transformers")
 python, said = environment(found[newest], "torch", *PACKAGES) if newest else (None, "no Python was found")
 if python is None:
     tap.skip("PyTorch of PyPI", said.strip().splitlines()[-1])

@@ -37,13 +37,13 @@ def add(pool, value, most):
 
 
 def open_set():
-    add(sets, ffload.Dataset(dice.choice(SETS), as_=dice.choice(["numpy", "dlpack"]), verify=dice.choice(["first", "always", "off"])), 4)
+    add(sets, ffload.Dataset(dice.choice(SETS), as_=dice.choice(["numpy", "dlpack"]), fields=dice.random() < 0.5, verify=dice.choice(["first", "always", "off"])), 4)
 
 
 def open_loader():
     words = {"augment": dice.choice([None, "flip", "crop=2,flip", "mixup", "cutmix", "rrc=6", "erase=0.5", "nothing"]), "workers": dice.choice([None, 0, 1, 3]),
              "dtype": dice.choice(["f32", "f16", "bf16", "u8"]), "last_batch": dice.choice(["drop", "keep", "pad"]), "epochs": dice.choice([0, 1, 3]),
-             "order": dice.choice(["random", "block", "sequential"]), "samples": dice.random() < 0.5, "layout": dice.choice([None, "contiguous"]),
+             "order": dice.choice(["random", "block", "sequential"]), "return_indices": dice.random() < 0.5, "return_keys": dice.random() < 0.3, "layout": dice.choice([None, "contiguous"]),
              "as_": dice.choice(["numpy", "dlpack"]), "label": dice.choice([None, None, "label", "soft,label", "no"]), "prefetch": dice.choice([None, 1, 5])}
     add(loaders, ffload.Loader(one(sets) or dice.choice(SETS), dice.choice([1, 3, 8, 64]), **words), 4)
 
@@ -54,7 +54,7 @@ def keep(value):
     if isinstance(value, (tuple, list)):
         for part in value:
             keep(part)
-    elif value is not None and not isinstance(value, int) and not (isinstance(value, ffload.Tensor) and value.dtype == "bf16"):
+    elif value is not None and not isinstance(value, (int, str)) and not (isinstance(value, ffload.Tensor) and value.dtype == "bf16"):
         add(kept, (value, total(value)), 40)
 
 

@@ -27,7 +27,7 @@ WAYS = {"mapped": {}, "mapped, sequential": dict(order="sequential"), "read ahea
 def batches(path, **words):
     """A hash of each batch; the last item is what ended them: None at the end, else an exception."""
     try:
-        for batch in ffload.Loader(path, 20, dtype="f16", workers=2, epochs=EPOCHS, seed=7, samples=True, layout="contiguous", as_="numpy", **words):
+        for batch in ffload.Loader(path, 20, dtype="f16", workers=2, epochs=EPOCHS, seed=7, return_indices=True, drop_last=True, layout="contiguous", as_="numpy", **words):
             yield hashlib.blake2b(b"".join(numpy.ascontiguousarray(part).tobytes() for part in batch)).digest()
     except (OSError, ffload.BadData) as error:
         yield error

@@ -84,19 +84,19 @@ def done():
 
 
 def on_gpu(path, batch, **words):
-    return ffload.Loader(path, batch, device="cuda:1", as_="torch", **words)
+    return ffload.Loader(path, batch, device="cuda:1", as_="torch", **{"drop_last": "last_batch" not in words or None, **words})
 
 
 def on_cpu(path, batch, **words):
-    return [flat(one) for one in ffload.Loader(path, batch, as_="numpy", **words)]
+    return [flat(one) for one in ffload.Loader(path, batch, as_="numpy", **{"drop_last": "last_batch" not in words or None, **words})]
 
 
 # ---- batches in the consumer's memory ----
-CASES = [dict(augment="crop=2,flip"), dict(augment="crop=2,flip", layout="contiguous"), dict(augment="mixup=0.4", samples=True), dict(last_batch="keep", samples=True),
+CASES = [dict(augment="crop=2,flip"), dict(augment="crop=2,flip", layout="contiguous"), dict(augment="mixup=0.4", return_indices=True), dict(last_batch="keep", return_indices=True),
          dict(last_batch="pad", label="soft,label"), dict(dtype="f16", augment="rrc=6,flip"), dict(rank=1, world=2, augment="cutmix", label="soft,label")]
 for placement in ("resident", "stream", "host"):
     for words in CASES:
-        loader = on_gpu(SET, 16, placement=placement, epochs=2, **words)
+        loader = on_gpu(SET, 16, placement=placement, epochs=2, **{"drop_last": "last_batch" not in words or None, **words})
         kept = list(loader)  # all enqueued before one is looked at
         done()
         wanted = on_cpu(SET, 16, epochs=2, **words)
@@ -107,7 +107,7 @@ tap.ok(type(next(iter(loader))[0]) is Tensor and next(iter(loader))[0].strides =
 done()
 
 # ---- epochs and states ----
-loader, plain = on_gpu(SET, 16), ffload.Loader(SET, 16, as_="numpy")
+loader, plain = on_gpu(SET, 16), ffload.Loader(SET, 16, as_="numpy", drop_last=True)
 two = [list(loader), list(loader)]
 done()
 want = [[flat(batch) for batch in plain], [flat(batch) for batch in plain]]
@@ -175,8 +175,8 @@ def values(tensor):
 
 
 for placement in ("resident", "stream", "host"):
-    for words in (dict(augment="crop=2,flip"), dict(last_batch="keep", samples=True), dict(augment="mixup", label="soft,label", dtype="f16")):
-        loader = ffload.Loader(SET, 16, device="cuda:1", as_="dlpack", placement=placement, epochs=2, **words)
+    for words in (dict(augment="crop=2,flip"), dict(last_batch="keep", return_indices=True), dict(augment="mixup", label="soft,label", dtype="f16")):
+        loader = ffload.Loader(SET, 16, device="cuda:1", as_="dlpack", placement=placement, epochs=2, **{"drop_last": "last_batch" not in words or None, **words})
         kept = list(loader)
         done()
 
@@ -185,7 +185,7 @@ for placement in ("resident", "stream", "host"):
             return [values(batch)] if isinstance(batch, ffload.Tensor) else [part for one in batch for part in parts(one)]
         tap.ok(same([parts(batch) for batch in kept], on_cpu(SET, 16, epochs=2, **words)), "%s %s: in a pool, all kept" % (placement, words))
 del kept
-loader = ffload.Loader(SET, 16, device="cuda:1", as_="dlpack", epochs=0)
+loader = ffload.Loader(SET, 16, device="cuda:1", as_="dlpack", epochs=0, drop_last=True)
 steps = iter(loader)
 for _ in range(10):
     next(steps)
@@ -208,10 +208,10 @@ tap.ok(raises(ffload.UsageError, ffload.Loader(SET, 16, device="cuda:1", as_="dl
 tap.ok(raises(ffload.UsageError, lambda: ffload.Loader(SET, 16).static(), "on the CPU"), "static() on the CPU")
 tap.ok(any(raises(kind, lambda: ffload.Loader(SET, 16, device="cuda:7")) for kind in (ffload.Error, ffload.UsageError)), "a card that there is not")
 loader = on_gpu(SET, 16)
-tap.ok(raises(ffload.UsageError, lambda: loader.own.enqueue_into(((b"images", 64, 0, 2, 32, (16, 3, 8, 8), (192, 1, 24, 3)),), stream), "cuda:1"), "memory of another card")
-tap.ok(raises(ffload.UsageError, lambda: loader.own.enqueue_into(((b"pixels", 64, 1, 2, 32, (1,), (1,)),), stream), "pixels"), "a tensor that there is not")
-tap.ok(raises(ffload.UsageError, lambda: loader.own.write((), stream)) and raises(ffload.UsageError, lambda: loader.own.end(stream)), "write and end without begin")
-tap.ok(raises(ffload.UsageError, lambda: loader.own.next((b"images",))), "a batch in the host's memory")
+tap.ok(raises(ffload.UsageError, lambda: loader._own.enqueue_into(((b"images", 64, 0, 2, 32, (16, 3, 8, 8), (192, 1, 24, 3)),), stream), "cuda:1"), "memory of another card")
+tap.ok(raises(ffload.UsageError, lambda: loader._own.enqueue_into(((b"pixels", 64, 1, 2, 32, (1,), (1,)),), stream), "pixels"), "a tensor that there is not")
+tap.ok(raises(ffload.UsageError, lambda: loader._own.write((), stream)) and raises(ffload.UsageError, lambda: loader._own.end(stream)), "write and end without begin")
+tap.ok(raises(ffload.UsageError, lambda: loader._own.next((b"images",))), "a batch in the host's memory")
 loader.close()
 tap.ok(raises(ffload.UsageError, lambda: next(iter(loader)), "closed"), "after close")
 finish()

@@ -54,7 +54,7 @@ for kind in ("numpy", "dlpack", "torch"):
     except ImportError:
         tap.skip("batches as torch tensors", "torch is not installed")
         continue
-    steps = iter(ffload.Loader(SET, 50, augment="crop=4,flip,mixup", epochs=0, workers=2, as_=kind, samples=True))
+    steps = iter(ffload.Loader(SET, 50, augment="crop=4,flip,mixup", epochs=0, workers=2, as_=kind, return_indices=True))
     flat("batches as %s" % kind, lambda: next(steps), BATCHES)
     del steps
 dataset = ffload.Dataset(SET, as_="numpy")

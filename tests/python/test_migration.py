@@ -36,7 +36,7 @@ def recorded(self, *arguments):
 torch.nn.CrossEntropyLoss.forward = recorded
 if ordered:
     import ffload
-    ours = ffload.Loader("packed/train", 128, samples=True)
+    ours = ffload.Loader("packed/train", 128, drop_last=True, return_indices=True)
     class Order:
         def __iter__(self):
             return (samples.tolist() for images, labels, samples in ours)

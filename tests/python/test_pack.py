@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """ffload.pack is ffpack with its options: the same bytes, its sentences as exceptions and warnings, Ctrl-C, progress
 in terminals, notebooks and functions; python -m ffload is the programs themselves. Prints TAP."""
+import errno
 import fcntl
 import os
 import pty
@@ -107,8 +108,8 @@ same("dtype as torch's", "half", "in_idx", "--dtype", "f16")
 
 # ---- errors
 for name, kind, pieces, options in [
-        ("an unknown option", ffload.UsageError, ["--resiz", "did you mean --resize"], {"resiz": 32}),
-        ("a wrong value", ffload.UsageError, ["--jobs"], {"jobs": "many"}),
+        ("an unknown option", ffload.UsageError, ["unknown option resiz; did you mean resize?"], {"resiz": 32}),
+        ("a wrong value", ffload.UsageError, ["jobs: 'many'"], {"jobs": "many"}),
         ("an option that is ffload's own", ffload.UsageError, ["output"], {"output": "x"}),
         ("a value that is no option's", ffload.UsageError, ["resize"], {"resize": object()}),
         ("a progress that is none", ffload.UsageError, ["progress", "'yes'"], {"progress": "yes"})]:
@@ -121,8 +122,25 @@ broken = sorted(name for name in os.listdir("broken/b") if name.endswith(".JPG")
 os.truncate(os.path.join("broken/b", broken), 300)
 wrong = raised(ffload.BadData, lambda: ffload.pack("broken", "bad", progress=False, **SIZED), broken)
 tap.ok(not wrong and not os.path.exists("bad"), "a broken image is BadData, with its name", wrong)
-wrong = raised(OSError, lambda: ffload.pack("nowhere", "bad", progress=False), "nowhere")
-tap.ok(not wrong, "a source that is not there is an OSError", wrong)
+for name, kind, number, path, call in [
+        ("a source that is not there", FileNotFoundError, errno.ENOENT, "nowhere", lambda: ffload.pack("nowhere", "bad", progress=False)),
+        ("an option's file", FileNotFoundError, errno.ENOENT, "no: file", lambda: ffload.pack("in_folder", "bad", labels="no: file", progress=False, **SIZED)),
+        ("an option's folder", FileNotFoundError, errno.ENOENT, "/no/run", lambda: ffload.pack("in_folder", "bad", stats_from="/no/run", progress=False, resize=8, center_crop=8)),
+        ("an OUT that cannot be", NotADirectoryError, errno.ENOTDIR, os.path.abspath("names.txt/out.partial"), lambda: ffload.pack("in_folder", os.path.abspath("names.txt/out"), progress=False, **SIZED))]:
+    try:
+        call()
+        wrong = "nothing was raised"
+    except OSError as error:
+        wrong = (type(error), error.errno, error.filename) != (kind, number, path) and repr((error, error.filename))
+    tap.ok(not wrong, "%s is a %s with errno and filename" % (name, kind.__name__), wrong)
+for name, pieces, options in [
+        ("an option's word", ["on_error: 'stop' is none of"], {"on_error": "stop"}), ("two that belong together", ["mean is given without std"], {"std": None}),
+        ("options that are missing", ["need resize=HxW, resize=N with center_crop=M, or max_side=N"], {"resize": None, "center_crop": None}),
+        ("another program's option", ["unknown option num_workers: here it is jobs=N"], {"num_workers": 3})]:
+    wrong = raised(ffload.UsageError, lambda: ffload.pack("in_folder", "bad", progress=False, **{**SIZED, **options}), *pieces)
+    tap.ok(not wrong, "errors name Python's words: " + name, wrong)
+wrong = raised(ffload.BadData, lambda: ffload.pack("broken", "bad", progress=False, **SIZED), 'on_error="skip"')
+tap.ok(not wrong, "and a broken image's", wrong)
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     left = ffload.pack("broken", "left", on_error="skip", progress=False, **SIZED)

@@ -22,8 +22,22 @@ loader = ffload.Loader(dataset, 256, augment="crop=4,flip")
 reveal_type(loader.batch.epoch)
 reveal_type(loader.state_dict())
 ffload.Loader(dataset, batch="256")
+ffload.Loader(dataset, order="shufle")
+ffload.Loader(dataset, last_batch="dropp")
+for images, labels in ffload.Loader(dataset, shuffle=True, drop_last=True, num_workers=4, as_="numpy"):
+    pass
+ffload.pack("photos", "packed", resize=256, center_crop=(224, 224), mean=(0.5, 0.5, 0.5), dtype="u8", classes=["a", "b"])
+ffload.pack("photos", "packed", resise=256)
+ffload.pack("photos", "packed", interpolation="cubic")
+ffload.Writer("packed", dtype="u8", shufle=3)
+reveal_type(dataset.class_to_idx)
+reveal_type(loader.batch_size)
+reveal_type(next(iter(loader)))
 """
-TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]"]
+TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]",
+         "builtins.dict[builtins.str, builtins.int]", "builtins.int", "builtins.tuple[Any, ...]"]
+REFUSED = ['Unexpected keyword argument "batch" for "Loader"', 'Argument "order" to "Loader" has incompatible type', 'Argument "last_batch" to "Loader" has',
+           'Unexpected keyword argument "resise" for "pack"', 'Argument "interpolation" to "pack" has incompatible type', 'Unexpected keyword argument "shufle"']
 # abi3info has the table of CPython's own Misc/stable_abi.toml.
 STABLE = """
 import sys
@@ -52,12 +66,18 @@ else:
     with open(os.path.join(PLACE, "user.py"), "w") as file:
         file.write(USER)
     status, said = run(*mypy, "user.py")
-    tap.ok(re.findall(r'Revealed type is "(.*?)"', said) == TYPES and 'Unexpected keyword argument "batch"' in said and "Found 1 error" in said, "a script's types", said)
+    tap.ok(re.findall(r'Revealed type is "(.*?)"', said) == TYPES, "a script's types", said)
+    tap.ok(all(part in said for part in REFUSED) and "Found %d errors" % len(REFUSED) in said, "words and options that there are not are refused by mypy", said)
     status, said = run(python, "-m", "mypy.stubtest", "ffload._ffload")
     tap.ok(status == 0, "the stubs are the extension's", said)
     used = set(re.findall(r" U (_?Py\w+)", run("nm", "-D", os.path.join(FOLDER, "ffload", "_ffload.abi3.so"))[1]))
     status, said = run(python, "-c", STABLE, *sorted(used))
     tap.ok(status == 0 and len(used) > 30, "what the extension uses of Python is stable since 3.9", said or str(used))
+
+made = subprocess.run([sys.executable, os.path.join(tap.ROOT, "tools", "build", "python_options.py")], stdout=subprocess.PIPE, text=True,
+                      input=run(os.path.join(tap.BUILD, "ffpack"), "--describe")[1]).stdout
+with open(os.path.join(tap.ROOT, "loader", "python", "ffload", "options.py")) as file:
+    tap.ok(file.read() == made, "the types of pack's options are those of ffpack (tools/build/python_options.py)", made)
 
 undocumented = []
 for name in ffload.__all__:
@@ -66,7 +86,7 @@ for name in ffload.__all__:
         continue
     if not value.__doc__:
         undocumented.append(name)
-    members = inspect.getmembers(value) if inspect.isclass(value) and not issubclass(value, (Exception, tuple)) else []
+    members = inspect.getmembers(value) if inspect.isclass(value) and not issubclass(value, (Exception, tuple, dict)) else []
     undocumented += ["%s.%s" % (name, member) for member, what in members if not member.startswith("_") and not what.__doc__]
 tap.ok(not undocumented, "every public name has a docstring", undocumented)
 finish()

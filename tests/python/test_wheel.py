@@ -32,6 +32,7 @@ def run(*command, **more):
 def make(folder):
     """The path of a wheel that is made into the folder."""
     clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    clean["PROJECT_URL"] = "https://example.org/ffpack"
     done = run("make", "-s", "BUILD=" + tap.BUILD, "WHEEL_FOLDER=" + folder, "wheel-file", cwd=tap.ROOT, env=clean)
     return (glob.glob(folder + "/*.whl") or [None])[0], done.stdout + done.stderr
 
@@ -63,7 +64,7 @@ wrong = [row for row in rows if row[0] != info + "RECORD" and row[1:] != [
 tap.ok(not wrong and sorted(row[0] for row in rows) == sorted(files), "RECORD has each file's checksum", wrong)
 metadata = files[info + "METADATA"].decode()
 readme = open(os.path.join(tap.ROOT, "loader/python/README.md"), encoding="utf-8").read()
-tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and "\nAuthor: " in metadata and
+tap.ok("\nName: ffload\nVersion: %s\n" % number in metadata and "\nRequires-Python: >=3.9\n" in metadata and metadata.endswith("\n\n" + readme) and "\nAuthor: The maintainers of ffpack\nProject-URL: Homepage, https://example.org/ffpack\n" in metadata and
     "Requires-Dist" not in metadata, "METADATA: name, version, Python, no other packages, the page", metadata[:600])
 tap.ok("\nTag: %s\n" % name[len("ffload-%s-" % number):-4] in files[info + "WHEEL"].decode(), "WHEEL has the tag of its name")
 licences = {one[len(info + "licenses/"):] for one in files if one.startswith(info + "licenses/")}
@@ -86,6 +87,17 @@ tap.ok("exception" in files[info + "licenses/libgomp"].decode() and "GPL-3" in l
 copyleft = [one for one in libraries if re.match("lib(acl|nettle|hogweed|gmp|readline)", one)]
 tap.ok(not copyleft and not [one for one, data in files.items() if b"jbg_dec_merge_planes" in data or b"Markus Kuhn" in data and "/lib/" in one],
     "neither libjbig nor another library under the GPL or LGPL", copyleft)
+os.makedirs(HERE + "/no-apt")
+with open(HERE + "/no-apt/apt-get", "w") as file:
+    file.write("#!/bin/sh\necho 'E: no network' >&2\nexit 100\n")
+os.chmod(HERE + "/no-apt/apt-get", 0o755)
+done = run("bash", "tools/build/libarchive.sh", HERE + "/archive", "wheel", cwd=tap.ROOT, env=dict(os.environ, PATH=HERE + "/no-apt:" + os.environ["PATH"]))
+system = run("ldd", run("gcc", "-print-file-name=libarchive.so").stdout.strip()).stdout
+wanted = (1, ["libarchive is not rebuilt", "under the LGPL", "LIBARCHIVE=FOLDER"]) if re.search("lib(acl|nettle)", system) else (0, ["libarchive is not rebuilt"])
+tap.ok(done.returncode == wanted[0] and all(one in done.stderr for one in wanted[1]) and done.stderr.count("\n") == 1 and not done.stdout,
+    "no source package of libarchive: one sentence, with what to do", (done.returncode, done.stderr))
+done = run("bash", "tools/build/libarchive.sh", HERE + "/archive", "wheel", cwd=tap.ROOT, env=dict(os.environ, LIBARCHIVE="/given"))
+tap.ok((done.returncode, done.stdout) == (0, "/given\n"), "LIBARCHIVE names another one", done.stderr)
 for library, package, wanted in (("libnew.so.1", "new 1.0", "libnew.so.1: its licence is not known; read it, and add a line to tools/build/licences.txt"),
                                  ("libjbig.so.0", "libjbig0 2.1", "libjbig.so.0 is under GPL-2.0-or-later, and a wheel holds"),
                                  ("libacl.so.1", "libacl1 2.3", "libacl.so.1 is under LGPL-2.1-or-later, and a wheel holds")):

@@ -178,7 +178,7 @@ for name, labels, more in [
         ("whole numbers, of images that are resized", [0, 1, 2, -1, None], dict(classes=NUMBERS, resize=6, center_crop=6)),
         ("whole numbers that are names, where this is said", [2, 0, 1], dict(classes="numbers.txt", label_kind="names"))]:
     dataset = ffload.Dataset(write(U8, labels, **more), as_="numpy")
-    found = [int(dataset[i][1]["label"]) for i in range(len(dataset))]
+    found = [int(dataset[i][1]) for i in range(len(dataset))]
     tap.ok(found == [0, 1, 2, -1, -1][:len(labels)] and dataset.classes == NUMBERS, "classes called by numbers: " + name, found)
 write(U8, hot, classes=["a", "0", "1", "2"])  # several classes of each sample: no number of one
 
@@ -188,7 +188,7 @@ for channels, mode in ((3, "rgb"), (1, "gray")):
     images = [random.randint(0, 256, (*size, channels)).astype("u1") for size in sizes]
     out = write([one if i % 2 else one.copy() for i, one in enumerate(images)], CLASSES, array_layout="hwc", max_side=20, dtype="u8")
     dataset = ffload.Dataset(out, as_="numpy")
-    tap.ok(len(dataset) == 20 and all((dataset[i][0] == images[i].transpose(2, 0, 1)).all() and dataset[i][1]["label"] == CLASSES[i]
+    tap.ok(len(dataset) == 20 and all((dataset[i][0] == images[i].transpose(2, 0, 1)).all() and dataset[i][1] == CLASSES[i]
         for i in range(20)), "images of different sizes keep their values: " + mode)
     same("channels first, too: " + mode, write([one.transpose(2, 0, 1) for one in images], CLASSES, array_layout="chw", max_side=20, dtype="u8"), out)
     same("PIL's images, too: " + mode, write([Image.fromarray(one.squeeze()) for one in images], CLASSES, max_side=20, dtype="u8"), out)
@@ -209,7 +209,7 @@ good = [(U8[0], 1)]
 refused("another shape", good + [(U8[0, :, 1:], 1)], "sample 1 is 3x5x7 of u1", "3x6x7 of u1", "max_side=")
 refused("another type", good + [(U8[0].astype("f4"), 1)], "sample 1 is 3x6x7 of f4", "3x6x7 of u1")
 refused("another number of channels", good + [(U8[0, :1], 1)], "1x6x7", "3 channels", max_side=9)
-refused("floats of another size", [(U8[0] / 255., 1)], "--max-side: is for u8 values", max_side=9)
+refused("floats of another size", [(U8[0] / 255., 1)], "max_side: is for u8 values", max_side=9)
 refused("no channels", [(random.rand(9, 9, 9), 1)], "which axis", "array_layout")
 refused("two axes that could be the channels", [(square[0], 1)], "which axis", "4x4x4")
 refused("too many axes", [(U8, 1)], "[20, 3, 6, 7]")
@@ -219,8 +219,8 @@ refused("bfloat16", [(torch.zeros(3, 4, 4, dtype=torch.bfloat16), 1)], "bfloat16
 refused("a tensor with a gradient", [(torch.zeros(3, 4, 4, requires_grad=True), 1)], "grad")
 refused("no array", [("x.png", 1)], "str is no array")
 refused("a palette", [(Image.fromarray(U8[0].transpose(1, 2, 0)).convert("P"), 1)], "mode P", "convert")
-refused("whole numbers without a range", [(U8[0].astype("i4"), 1)], "the samples holds i32 values", "--range")
-refused("an option that does not exist", good, "--dtyp;", "did you mean --dtype", dtyp="u8")
+refused("whole numbers without a range", [(U8[0].astype("i4"), 1)], "the samples holds i32 values", "range")
+refused("an option that does not exist", good, "Writer has no argument dtyp; did you mean dtype?", dtyp="u8")
 refused("statistics of another number of channels", good, "mean", mean=(.5, .5), std=(.5, .5))
 refused("an option that makes no sense", good, "dry_run", dry_run=True)
 refused("another array_layout", good, "array_layout", "'nchw'", array_layout="nchw")
@@ -239,6 +239,9 @@ refused("a class after none, of images that are resized", [(U8[0], None), (U8[0]
 refused("a name with a line end", [], "'a\\nb'", classes=["a\nb"])
 refused("names twice", good, "'a' is named twice", classes=["a", "a"])
 refused("no sample at all", [], "no sample was added")
+with ffload.Writer("deep/er/set", progress=False) as writer:
+    writer.add(U8[0], 0)
+tap.ok(len(ffload.Dataset("deep/er/set")) == 1 and os.listdir("deep/er") == ["set"], "the parents of OUT are created")
 os.mkdir("there")
 try:
     ffload.Writer("there")
@@ -419,7 +422,7 @@ with ffload.Writer("threads", progress=False, dtype="u8") as writer:
     for one in crowd:
         one.join()
 dataset = ffload.Dataset("threads", as_="numpy")
-tap.ok(len(dataset) == 200 and all((image == U8[labels["label"]]).all() for image, labels in (dataset[i] for i in range(200))),
+tap.ok(len(dataset) == 200 and all((image == U8[label]).all() for image, label in (dataset[i] for i in range(200))),
     "threads may add")
 calls = []
 with ffload.Writer("progress", progress=lambda done, total: calls.append((done, total))) as writer:

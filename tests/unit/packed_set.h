@@ -106,6 +106,7 @@ typedef struct set_spec {
      * that are decimal numbers, sorted classes. Else values, keys and texts are of any bytes. */
     bool plain;
     bool no_statistics;
+    bool images;         /* a plain set's values are those of images of u8, the same in any dtype */
     uint32_t classes;    /* of a plain set */
     int64_t first_class; /* added to a plain set's classes, which are i64 then; 0: none, i32 */
     char *folder;        /* where set_make wrote it */
@@ -205,6 +206,7 @@ static inline ff_status set_describe(const set_spec *spec, ff_metadata *metadata
         FF_TRY(ff_metadata_set_statistics(metadata, mean, std, spec->channels, error));
     }
     if (!spec->plain) FF_TRY(set_add_lines(metadata, error));
+    if (spec->images) FF_TRY(ff_metadata_add_transform(metadata, "to_tensor scale=1/255", error));
     FF_TRY(set_add_fields(spec, metadata, error));
     FF_TRY(ff_metadata_plan(metadata, spec->shard_bytes ? spec->shard_bytes : 1 << 20, error));
     if (spec->per_block) metadata->items_per_block = spec->per_block;
@@ -268,6 +270,17 @@ static inline void set_misfit(uint8_t *to, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) to[i] = (uint8_t)(0x5a + 37 * i);
 }
 
+/* An element of an image: u8, or normalized. */
+static inline void set_image_element(const set_spec *spec, uint32_t channel, uint8_t value,
+                                     void *to) {
+    const float mean = 0.4f + 0.05f * (float)channel, std = 0.2f + 0.01f * (float)channel;
+    const float x = ((float)value / 255.0f - mean) / std;
+    if (spec->dtype == FF_U8)
+        *(uint8_t *)to = value;
+    else
+        ff_convert(to, spec->dtype, &x, FF_F32, 1);
+}
+
 /* Fills an item's tensor; returns its bytes. */
 static inline size_t set_tensor(const set_spec *spec, uint64_t item, void *tensor) {
     size_t bytes = ff_dtype_bytes(spec->dtype);
@@ -278,7 +291,10 @@ static inline size_t set_tensor(const set_spec *spec, uint64_t item, void *tenso
     for (size_t i = 0; i < pixels * spec->channels; i++) {
         uint32_t channel = (uint32_t)(spec->layout == FF_CHW ? i / pixels : i % spec->channels);
         uint64_t noise = set_mix(spec->seed + item, i) & kept;
-        if (spec->filter == FF_FILTER_TABLE)
+        if (spec->images)
+            set_image_element(spec, channel, (uint8_t)set_mix(spec->seed + item, i),
+                              to + i * bytes);
+        else if (spec->filter == FF_FILTER_TABLE)
             set_table_element(spec, channel, (unsigned)(i + noise % 5) & 255, to + i * bytes);
         else
             memcpy(to + i * bytes, &noise, bytes);

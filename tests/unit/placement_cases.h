@@ -198,7 +198,7 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     set_remove(&c->set);
 }
 
-/* wide: the kernels also resample, jitter and mix. */
+/* wide: the kernels also resample, jitter, change and mix. */
 static inline placement_case placement_random(uint64_t trial, bool wide) {
     static const char *const augments[] = {
         "none",          "crop=4,flip",          "crop=2:reflect,flip=alternate",
@@ -213,6 +213,9 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
         "flip,cutmix",
         "crop=2:reflect,cutout=5,jitter=0.4:0.4:0.4:0.1,mixup,cutmix",
         "rrc=11,jitter=0:0.5,mixup=0.2",
+        "crop=2,vflip,randaugment=5:25,mixup",
+        "rrc=10,vflip,trivialaugment=bilinear,solarize=90,cutout=3",
+        "jitter=0.4,grayscale=0.5,autoaugment",
     };
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     static const ff_dtype to[] = {FF_F16, FF_BF16, FF_F32};
@@ -257,14 +260,16 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     if (set->labels == LABELS_ALL) options->label = labels, options->label_count = 3;
     bool host = c.placement == FF_PLACEMENT_HOST && roll(&d, 2);
     const char *augment = host ? host_augments[roll(&d, 4)] : augments[roll(&d, 6)];
-    if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, 6)];
+    if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, 9)];
     if (strstr(augment, "rrc")) options->height = options->width = 0;
     if (strstr(augment, "jitter")) set->channels = 3, set->no_statistics = trial % 4 == 0;
     assert_ok(ff_augment_parse(&options->augment, augment, error));
+    const bool changes = ff_change_any(&options->augment.change);
+    if (changes) set->channels = 3, set->images = true;
     if (wide && !host && roll(&d, 3) == 0) { /* of sizes from half to whole */
         set->variable = true;
         if (!strstr(augment, "rrc")) options->height = options->width = 4;
-        if (!strstr(augment, "jitter") && roll(&d, 4) == 0) set->dtype = FF_U16;
+        if (!strstr(augment, "jitter") && !changes && roll(&d, 4) == 0) set->dtype = FF_U16;
         if (set->dtype == FF_U16) set->no_statistics = true;
     }
     return c;

@@ -314,7 +314,22 @@ static void text_both_ways(void **state) {
                                        "erase=0.25",
                                        "rrc=224,flip,jitter=0.4,erase=0.1:0.02-0.2,mixup=0.2",
                                        "erase=1:0.02-0.33:0.5-2,cutmix=1",
-                                       "jitter=0:0:0:0.5"};
+                                       "jitter=0:0:0:0.5",
+                                       "flip,vflip,solarize=128",
+                                       "vflip=0.25,grayscale,posterize=4:0.2,sharpness=2.5:1",
+                                       "grayscale=1,invert,equalize=0.1,autocontrast",
+                                       "affine=0,invert=1",
+                                       "affine=15:0.1",
+                                       "affine=180:0:0.5-2:10:bilinear",
+                                       "affine=15:bilinear,trivialaugment",
+                                       "trivialaugment=bilinear",
+                                       "randaugment,solarize=0.5:0.3",
+                                       "randaugment=3",
+                                       "randaugment=8:30:bilinear",
+                                       "randaugment=bilinear",
+                                       "autoaugment=imagenet",
+                                       "crop=4,autoaugment=cifar10:bilinear",
+                                       "autoaugment=svhn"};
     char text[FF_AUGMENT_TEXT_BYTES];
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         ff_augment_spec spec = parse(same[i]);
@@ -340,6 +355,9 @@ static void text_both_ways(void **state) {
     ff_augment_text(&spec, text);
     ff_augment_spec again = parse(text);
     assert_memory_equal(&again, &spec, sizeof spec);
+    spec = parse("autoaugment,affine=5:0:1-1:0");
+    ff_augment_text(&spec, text);
+    assert_string_equal(text, "affine=5,autoaugment=imagenet");
     spec = parse("crop=1048576:reflect,flip=alternate,cutout=1048576");
     ff_augment_text(&spec, text);
     assert_string_equal(text, "crop=1048576:reflect,flip=alternate,cutout=1048576");
@@ -413,6 +431,42 @@ static void bad_text(void **state) {
                                       "resize=8,resize=9",
                                       "rrc=224,crop",
                                       "rrc=224,resize=256",
+                                      "vflip=",
+                                      "vflip=0",
+                                      "vflip=1.5",
+                                      "solarize",
+                                      "solarize=256",
+                                      "solarize=128:",
+                                      "solarize=128:2",
+                                      "posterize=9",
+                                      "posterize=2.5",
+                                      "grayscale=0",
+                                      "grayscale=0.5:0.5",
+                                      "invert=x",
+                                      "sharpness=-1",
+                                      "affine",
+                                      "affine=181",
+                                      "affine=5:2",
+                                      "affine=5:0:2-1",
+                                      "affine=5:0:0-1",
+                                      "affine=5:0:1-1:90",
+                                      "affine=5:0:1-1:10:cubic",
+                                      "affine=5x",
+                                      "affine=5bilinear",
+                                      "affine=bilinear",
+                                      "trivialaugment=wide",
+                                      "trivialaugment=",
+                                      "trivialaugment=:bilinear",
+                                      "randaugment=0",
+                                      "randaugment=9",
+                                      "randaugment=2:31",
+                                      "randaugment=2:9:1",
+                                      "randaugment=2:9:",
+                                      "autoaugment=cifar100",
+                                      "autoaugment=svhn:nearest",
+                                      "trivialaugment,randaugment",
+                                      "autoaugment,trivialaugment",
+                                      "autoaugment,autoaugment=svhn",
                                       "resize=256,crop=4"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ff_augment_spec spec;

@@ -69,6 +69,44 @@ static void options_by_name(void **state) {
     ffload_options_destroy(&options);
 }
 
+/* What the list says of an option is what setting it finds: names, words, limits, values. */
+static void options_described(void **state) {
+    (void)state;
+    ffload_options *options = options_from("batch_size 7 order block label fine,coarse memory 2M");
+    const char *text;
+    assert_did(ffload_options_describe(options, &text, error));
+    json_t *all = json_loads(text, 0, NULL), *one, *word;
+    size_t i, k;
+    assert_true(json_array_size(all) >= 26);
+    json_array_foreach(all, i, one) {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        const char *kind = json_string_value(json_object_get(one, "kind"));
+        char number[32];
+        json_array_foreach(json_object_get(one, "words"), k, word)
+            assert_did(ffload_options_set(options, name, json_string_value(word), error));
+        assert_true(!strcmp(kind, "choice") ? k >= 2 : strcmp(kind, "integer") || k <= 1);
+        if (strcmp(kind, "integer") != 0 && strcmp(kind, "bytes") != 0) continue;
+        const json_int_t maximum = json_integer_value(json_object_get(one, "maximum"));
+        snprintf(number, sizeof number, "%lld", (long long)maximum);
+        assert_did(ffload_options_set(options, name, number, error));
+        strcat(number, "0");
+        assert_refused(ffload_options_set(options, name, number, error), FFLOAD_USAGE, name);
+    }
+    static const char *const wanted[] = {
+        "\"batch_size\", \"kind\": \"integer\", \"value\": 7, \"words\": null, \"minimum\": 1",
+        "\"order\", \"kind\": \"choice\", \"value\": \"block\", \"words\": [\"random\", \"block\", ",
+        "\"label\", \"kind\": \"text\", \"value\": \"fine,coarse\"",
+        "\"augment\", \"kind\": \"text\", \"value\": null",
+        "\"workers\", \"kind\": \"integer\", \"value\": \"auto\", \"words\": [\"auto\"], ",
+        "\"memory\", \"kind\": \"bytes\", \"value\": 2097152"};
+    char *again = json_dumps(all, JSON_ENSURE_ASCII);
+    for (i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (!strstr(again, wanted[i])) fail_msg("%s is not in %s", wanted[i], again);
+    free(again);
+    json_decref(all);
+    ffload_options_destroy(&options);
+}
+
 /* ---- datasets ------------------------------------------------------------------------------- */
 
 static void check_tensor(const DLTensor *tensor, const void *wanted, size_t bytes, int code,
@@ -377,13 +415,10 @@ static void many_threads_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_by_name),
-        cmocka_unit_test(samples),
-        cmocka_unit_test(views_keep_it_open),
-        cmocka_unit_test(description),
-        cmocka_unit_test(verified),
-        cmocka_unit_test(no_sets),
-        cmocka_unit_test(forked),
+        cmocka_unit_test(options_by_name),   cmocka_unit_test(options_described),
+        cmocka_unit_test(samples),           cmocka_unit_test(views_keep_it_open),
+        cmocka_unit_test(description),       cmocka_unit_test(verified),
+        cmocka_unit_test(no_sets),           cmocka_unit_test(forked),
         cmocka_unit_test(many_threads_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,21 @@
 /* Reading ahead of a set that memory cannot keep: batches are those of the mapped set, bit for bit;
  * each byte is read once, and each frame decompressed once, where the order allows it. */
 #include "loader/host/ahead/engine.h"
+#include "loader/rates/measure.h"
 #include "tests/unit/ahead_case.h"
 #include "tests/unit/dice.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <zstd.h>
+
+static atomic_uint_fast64_t huge; /* bytes that are asked for in huge pages */
+
+int madvise(void *memory, size_t length, int advice) {
+    if (advice == MADV_HUGEPAGE) huge += length;
+    return (int)syscall(SYS_madvise, memory, length, advice);
+}
 
 static atomic_uint_fast64_t frames; /* decompressed */
 
@@ -231,6 +241,86 @@ static void a_group_that_is_too_large(void **state) {
     set_remove(&set);
 }
 
+/* What a disk writes into lies in huge pages: the arena, and the memory of a measurement. */
+static void huge_pages(void **state) {
+    (void)state;
+    set_spec set = plain_set(4000);
+    ff_dataset *dataset = open_new_set(&set);
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = 50, options.threads = 1, options.epochs = 1;
+    options.access = FF_ACCESS_READ, options.ahead_bytes = 8 << 20;
+    huge = 0;
+    ff_loader *loader = open_loader(dataset, &options, FF_ACCESS_READ);
+    const uint64_t bytes = ff_loader_describe(loader).ahead_bytes;
+    assert_in_range(bytes, 4 << 20, 8 << 20);
+    assert_in_range(huge, bytes - (2 << 20) + 1, bytes);
+    ff_loader_destroy(&loader);
+    huge = 0;
+    ff_loader_settings settings;
+    ff_disk_rate rate;
+    assert_ok(ff_loader_settings_init(&settings, dataset, &options, error));
+    assert_ok(ff_ahead_measure(&settings, 1000000000, &rate, error));
+    assert_true(huge >= 2 << 20);
+    ff_loader_settings_free(&settings);
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
+/* ---- threads that read ----------------------------------------------------------------------- */
+
+/* Of the threads with this name: how often they have waited. */
+static uint64_t waits_of(const char *name) {
+    uint64_t waits = 0;
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    for (const struct dirent *thread; (thread = readdir(threads)) != NULL;) {
+        char path[300], line[100], word[20];
+        bool found = false;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", thread->d_name);
+        FILE *file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file)) {
+            unsigned long long number;
+            if (sscanf(line, "Name: %19s", word) == 1) found = !strncmp(word, name, strlen(name));
+            if (found && sscanf(line, "voluntary_ctxt_switches: %llu", &number) == 1)
+                waits += number;
+        }
+        if (file) fclose(file);
+    }
+    closedir(threads);
+    return waits;
+}
+
+static void count_request(void *context, ff_request *request) {
+    (void)request;
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+/* A request wakes one of the threads, not all 64. */
+static void one_wakes(void **state) {
+    (void)state;
+    enum { REQUESTS = 60 };
+    set_spec set = plain_set(10);
+    ff_dataset *dataset = open_new_set(&set);
+    ff_engine *engine;
+    atomic_int done = 0;
+    _Alignas(4096) static uint8_t memory[4096];
+    assert_ok(ff_engine_create(&engine, dataset, count_request, &done, error));
+    usleep(100000); /* all wait */
+    const uint64_t before = waits_of("read-");
+    for (int i = 0; i < REQUESTS; i++) {
+        ff_request request = {.bytes = sizeof memory, .to = memory};
+        ff_engine_submit(engine, &request, 1);
+        for (int wait = 0; done <= i && wait < 10000; wait++) usleep(1000);
+        ff_engine_drop(engine);
+        usleep(5000);
+    }
+    assert_int_equal(done, REQUESTS);
+    assert_in_range(waits_of("read-") - before, REQUESTS / 2, 16 * REQUESTS);
+    ff_engine_destroy(&engine);
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
 /* ---- address space -------------------------------------------------------------------------- */
 
 static void not_asked(void *context, ff_request *request) {
@@ -268,6 +358,7 @@ int main(void) {
         cmocka_unit_test(same_batches),    cmocka_unit_test(sizes),
         cmocka_unit_test(few_samples),     cmocka_unit_test(seek),
         cmocka_unit_test(every_byte_once), cmocka_unit_test(a_group_that_is_too_large),
+        cmocka_unit_test(huge_pages),      cmocka_unit_test(one_wakes),
     };
     return cmocka_run_group_tests_name("loader_ahead", tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to, ff_layout fro
     if (roll(&luck, 5) == 0) c->width = 32;
     c->spec.crop = roll(&luck, 4) != 0;
     c->spec.flip = (ff_flip_mode)roll(&luck, 3);
+    c->spec.vflip = roll(&luck, 3) ? 0 : 0.5;
     uint32_t least = c->height < c->width ? c->height : c->width;
     if (c->spec.crop) {
         c->spec.pad_mode = least > 1 && roll(&luck, 3) == 0 ? FF_PAD_REFLECT : FF_PAD_BLACK;
@@ -129,8 +130,10 @@ static void plain_equals_steps(void **state) {
             uint32_t left = (uint32_t)(c.params.x + (int32_t)pad);
             for (uint32_t y = 0; y < c.out_height; y++) {
                 for (uint32_t x = 0; x < c.out_width; x++) {
-                    uint32_t across = c.params.flags ? c.out_width - 1 - x : x;
-                    uint16_t value = padded[(top + y) * width + left + across];
+                    const uint32_t flags = c.params.flags;
+                    uint32_t across = flags & FF_AUGMENT_FLIP ? c.out_width - 1 - x : x;
+                    uint32_t down = flags & FF_AUGMENT_VFLIP ? c.out_height - 1 - y : y;
+                    uint16_t value = padded[(top + down) * width + left + across];
                     int64_t dy = (int64_t)y - c.params.cut_y, dx = (int64_t)x - c.params.cut_x;
                     if (dy >= 0 && dx >= 0 && dy < c.spec.cutout && dx < c.spec.cutout) value = 0;
                     assert_int_equal(found[((size_t)channel * c.out_height + y) * c.out_width + x],

@@ -376,7 +376,7 @@ static void refusals(void **state) {
     refuses("cutmix", FF_U16, FF_U16, 3, "f32, f16 or bf16, not u16 as stored");
     refuses("jitter=0.4", FF_F16, FF_F32, 4, "1 or 3 channels, not 4");
     refuses("jitter=0.4", FF_U16, FF_F32, 3, "not u16");
-    refuses("jitter=0.4,rrc=92682", FF_U8, FF_F32, 3, "too large for colour jitter");
+    refuses("jitter=0.4,rrc=46341", FF_U8, FF_F32, 3, "too large for colour jitter");
 }
 
 int main(void) {

@@ -20,6 +20,7 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to) {
     c->height = draw_side(), c->width = draw_side();
     c->out_height = draw_side(), c->out_width = draw_side();
     c->spec.flip = FF_FLIP_RANDOM;
+    c->spec.vflip = 0.5;
     c->spec.cutout = roll(&luck, 3) ? 0 : 1 + roll(&luck, 20);
     if (roll(&luck, 3)) {
         c->spec.rrc = 1;
@@ -80,6 +81,53 @@ static void fast_equals_plain(void **state) {
     }
     print_message("# %s, %s\n", version[1] ? "with AVX2" : "without AVX2",
                   version[2] ? "with AVX-512" : "without AVX-512");
+}
+
+/* To u8: the value in f32, rounded; and upside down the last row is the first. */
+static void rounded_and_flipped(void **state) {
+    (void)state;
+    for (unsigned trial = 0; trial < 40; trial++) {
+        augment_case c;
+        make_case(&c, FF_U8, FF_F32);
+        const ff_augment_spec plain = {0};
+        const uint32_t channels = c.metadata.channels, height = c.out_height, width = c.out_width;
+        const size_t plane = (size_t)height * width;
+        ff_augment_host bytes, floats;
+        ff_resampler *to_u8, *to_f32;
+        ff_augment_params upright = c.params;
+        c.metadata.statistics_count = 0;
+        c.params.cut_height = upright.cut_height = 0;
+        c.params.flags |= FF_AUGMENT_VFLIP;
+        upright.flags &= ~FF_AUGMENT_VFLIP;
+        assert_ok(
+            ff_augment_host_init(&bytes, &c.metadata, &plain, FF_U8, FF_CHW, height, width, error));
+        assert_ok(ff_augment_host_init(&floats, &c.metadata, &plain, FF_F32, FF_CHW, height, width,
+                                       error));
+        assert_ok(ff_resampler_create(&to_u8, &bytes, &c.metadata, error));
+        assert_ok(ff_resampler_create(&to_f32, &floats, &c.metadata, error));
+        uint8_t *fast = malloc(channels * plane), *slow = malloc(channels * plane);
+        float *value = malloc(channels * plane * sizeof *value);
+        assert_true(fast && slow && value);
+        assert_ok(ff_resampler_reserve(to_u8, &c.params, c.height, c.width, error));
+        assert_ok(ff_resampler_reserve(to_f32, &upright, c.height, c.width, error));
+        ff_resample(to_u8, &c.params, c.source, c.height, c.width, fast);
+        ff_resample_plain(to_u8, &c.params, c.source, c.height, c.width, slow);
+        ff_resample(to_f32, &upright, c.source, c.height, c.width, value);
+        assert_memory_equal(fast, slow, channels * plane);
+        for (size_t i = 0; i < channels * plane; i++) {
+            const size_t line = i % plane / width;
+            const size_t at = i - line * width + (height - 1 - line) * width;
+            const float exact = 255 * value[at], off = exact - (float)fast[i];
+            if (off > 0.5001f || off < -0.5001f)
+                fail_msg("value %g became %u", (double)exact, fast[i]);
+        }
+        free(fast), free(slow), free(value);
+        ff_resampler_destroy(&to_u8);
+        ff_resampler_destroy(&to_f32);
+        ff_augment_host_free(&bytes);
+        ff_augment_host_free(&floats);
+        augment_case_free(&c);
+    }
 }
 
 /* One resampler for samples of all sizes, as a loader's thread uses it: one leaves nothing for the
@@ -276,7 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights),      cmocka_unit_test(fast_equals_plain),
         cmocka_unit_test(any_sequence), cmocka_unit_test(loaders),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(refusals),     cmocka_unit_test(rounded_and_flipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

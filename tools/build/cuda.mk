@@ -4,7 +4,11 @@
 # and its one export. Everything else under loader/cuda and train/compute/cuda is plain C, in the layers' archives.
 CUDA_KERNELS := $(sort $(wildcard loader/cuda/*.cu train/compute/cuda/kernels/*.cu))
 CUDA_SOURCES := loader/cuda/device_cuda.c loader/cuda/ranges.c train/compute/cuda/exports.c $(sort $(wildcard train/compute/cuda/cudnn/*.c))
-CUDA_OBJECTS  = $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES))
+# With CUDA_TOGETHER=1 (the wheel, of which nothing is compiled again) a few files that include the kernels' sources:
+# the toolkit's headers, which take longer than most kernels, are compiled for each of these alone.
+CUDA_PART     = $(BUILD)/obj/cuda/$(1)/together.o
+CUDA_PARTS   := $(call CUDA_PART,loader) $(foreach part,1 2 3,$(call CUDA_PART,train/$(part)))
+CUDA_OBJECTS  = $(if $(CUDA_TOGETHER),$(CUDA_PARTS),$(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS))) $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES))
 
 # A shared library under a sanitizer would need the sanitizer's own; those builds go without.
 ifneq ($(SANITIZE),)
@@ -40,13 +44,27 @@ HEADERS_CHECKSUM := $(shell cat $(sort $(shell find format loader train -name '*
 # The loader's results are exact, so its kernels have no fused multiply-add either.
 NVCC_EXACT := -fmad=false
 $(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += $(NVCC_EXACT)
+# Each source has a namespace, after the headers of all; what it exports is C's.
+$(call CUDA_PART,loader): CUDA_INCLUDED := $(filter loader/%,$(CUDA_KERNELS))
+$(call CUDA_PART,train/1): CUDA_INCLUDED := $(wordlist 1,6,$(filter train/%,$(CUDA_KERNELS)))
+$(call CUDA_PART,train/2): CUDA_INCLUDED := $(wordlist 7,9,$(filter train/%,$(CUDA_KERNELS)))
+$(call CUDA_PART,train/3): CUDA_INCLUDED := $(wordlist 10,99,$(filter train/%,$(CUDA_KERNELS)))
+$(CUDA_PARTS:.o=.cu): $(CUDA_KERNELS)
+	@mkdir -p $(@D)
+	@{ echo '#include "loader/cuda/kernel.h"'; grep -h '^#include' $(CUDA_INCLUDED) | sort -u; \
+	    for file in $(CUDA_INCLUDED); do printf 'namespace kernels_of_%s {\n#include "%s"\n}\n' "$$(basename $$file .cu)" $$file; done; } >$@
 # PTX and ptxas' output for each kernel stay next to the object, for tests/cuda/test_ptx.sh.
-$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/flags/nvcc
+define COMPILE_CUDA
 	@mkdir -p $(@D)
 	@rm -rf $(@:.o=.keep) && mkdir $(@:.o=.keep)
 	@$(NVCC) $(NVCC_FLAGS) -Xptxas -v -keep -keep-dir $(@:.o=.keep) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ >$(@:.o=.log) 2>&1 || { cat $(@:.o=.log); exit 1; }
 	@grep -vE '^$$|^ptxas info|^ *[0-9]+ bytes stack frame' $(@:.o=.log) || true
 	@find $(@:.o=.keep) -type f ! -name '*.ptx' -delete
+endef
+$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/flags/nvcc
+	$(COMPILE_CUDA)
+$(CUDA_PARTS): %.o: %.cu $(BUILD)/flags/nvcc
+	$(COMPILE_CUDA)
 
 # No undefined symbols: all are in its archives, or in libraries named for the dynamic linker.
 $(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a

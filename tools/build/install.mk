@@ -15,6 +15,8 @@ TO        := $(DESTDIR)$(PREFIX)
 HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffload/*.h))
 EXAMPLES  := $(wildcard loader/library/examples/*)
 VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
+# What the library itself links, for static programs.
+LIBRARY_LIBS  = $(LIBS_JANSSON) $(LDLIBS_FORMAT) -ldl -lm -pthread
 LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
 FOLDERS = $(sort $(patsubst %/,%,$(dir $(NAMES:%=bin/%) $(LIBRARY_FILES) $(SHARED))))
 
@@ -62,7 +64,7 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@ln -sf $(notdir $(LIBRARY)).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY))"
 	@for file in $(HEADERS); do install -D -m 644 loader/library/$$file "$(TO)/$$file" || exit 1; done
 	@for file in $(EXAMPLES:loader/library/%=%); do install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; done
-	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBS_PRIVATE@|$(LIBRARY_LIBS)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
 	@chmod 644 "$(TO)/lib/pkgconfig/ffload.pc"
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
 	@$(if $(MPI_MODULE),install -D -m 644 $(MPI_MODULE) "$(TO)/lib/libff_mpi.so",rm -f "$(TO)/lib/libff_mpi.so")

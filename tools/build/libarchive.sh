@@ -2,12 +2,28 @@
 # Builds libarchive of Debian's source package for a bundle, without what ties it to a new system or
 # is large: arc4random_buf needs glibc 2.36, XML 30 MiB of tables. Prints the folder that holds
 # libarchive.so.13 and its copyright; on failure one sentence, and exits 1.
-# Usage: libarchive.sh FOLDER; an existing one is kept. Needs no root: deb-src is read with
+# Usage: libarchive.sh FOLDER [wheel]; an existing one is kept. For a wheel, the folder that LIBARCHIVE names is taken
+# instead, and it also ends well where the system's has permissive licences; then nothing is printed. Needs no root: deb-src is read with
 # lists of its own, and the configure test for arc4random_buf is answered beforehand.
 set -u
+[ "${2:-}${LIBARCHIVE:+ given}" != 'wheel given' ] || { echo "$LIBARCHIVE"; exit; }
+use=${2:-bundle}
 mkdir -p "$1" && folder=$(realpath "$1")
 [ ! -e "$folder/libarchive.so.13" ] || { echo "$folder"; exit; }
-fail() { echo "bundle: libarchive is not rebuilt, because $1: the bundle has the system's, and may need its glibc" >&2; exit 1; }
+# Of the system's libarchive: libraries whose licences a wheel must not hold (licences.txt).
+copyleft() { ldd "$("${CC:-gcc}" -print-file-name=libarchive.so)" 2>/dev/null | grep -oE 'lib(acl|nettle)' | sort -u | paste -sd, | sed 's/,/ and /'; }
+fail() {
+    local others
+    if [ "$use" = wheel ] && others=$(copyleft) && [ -n "$others" ]; then
+        echo "wheel: libarchive is not rebuilt, because $1, and the system's needs $others, under the LGPL, which a wheel" \
+            "must not hold; wanted Debian with access to its source packages, or LIBARCHIVE=FOLDER, which holds a" \
+            "libarchive.so.13 configured --disable-acl --without-nettle, and its licence as copyright" >&2
+        exit 1
+    fi
+    echo "$use: libarchive is not rebuilt, because $1: the $use has the system's, and may need its glibc" >&2
+    [ "$use" = wheel ]
+    exit
+}
 command -v apt-get >/dev/null && command -v dpkg-source >/dev/null || fail "apt-get or dpkg-source (package dpkg-dev) is not here"
 . /etc/os-release
 [ "$ID" = debian ] || fail "this is not Debian"

@@ -2,7 +2,7 @@
 """Makes a wheel of a folder that holds the package and all else as installed: adds METADATA, WHEEL, RECORD and
 entry_points.txt, and zips it. The same files give the same bytes.
 
-Usage: wheel.py FOLDER TO VERSION README; prints the file's path. The tag names the glibc that the binaries need, 2.34 at
+Usage: wheel.py FOLDER TO VERSION README; prints the file's path. PROJECT_URL, where it is set, is the project's page. The tag names the glibc that the binaries need, 2.34 at
 least, which is what the package promises."""
 import base64
 import hashlib
@@ -22,7 +22,7 @@ Name: {name}
 Version: {version}
 Summary: Packed image datasets in your own training loop, on the CPU or wholly on the GPU
 Author: The maintainers of ffpack
-License-Expression: {licence}
+{url}License-Expression: {licence}
 {texts}Requires-Python: >={python}
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C
@@ -73,6 +73,7 @@ def main():
     texts = [name[len(info + "/licenses/"):] for name in names if name.startswith(info + "/licenses/")]
     with open(readme, encoding="utf-8") as file:
         values = {"name": NAME, "version": version, "python": PYTHON, "tag": tag, "readme": file.read(), "licence": licence,
+                  "url": "Project-URL: Homepage, %s\n" % os.environ["PROJECT_URL"] if os.environ.get("PROJECT_URL") else "",
                   "texts": "".join("License-File: %s\n" % name for name in texts)}
     made = {os.path.join(info, name): text.format(**values).encode() for name, text in TEXTS.items()}
     path = os.path.join(to, "%s-%s-%s.whl" % (NAME, version, tag))

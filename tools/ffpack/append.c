@@ -224,12 +224,8 @@ static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *er
 
 static ff_status note_class(ff_report *report, const ff_append_target *at, const ff_field *field,
                             uint32_t number, ff_error *error) {
-    char *note;
-    FF_TRY(ff_format(&note, error, "%s: class %u of %s is new: %s", at->folder, number, field->name,
-                     field->class_name[number]));
-    ff_status status = ff_names_add(&report->notes, note, strlen(note), error);
-    free(note);
-    return status;
+    return ff_names_add_text(&report->notes, error, "%s: class %u of %s is new: %s", at->folder,
+                             number, field->name, field->class_name[number]);
 }
 
 /* Reports a split that an interrupted append has completed. */

@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/quote.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,10 +67,13 @@ void ff_command_notice(void *context, const char *message) {
     fprintf(stderr, "ffpack: %s\n", message);
 }
 
+static void print_broken(int *failed, const char *line) {
+    if ((puts(line) == EOF || fflush(stdout) != 0) && !*failed) *failed = errno;
+}
+
 void ff_command_broken(void *context, const char *split, const char *name, const char *reason) {
-    (void)context, (void)split, (void)name;
-    puts(reason);
-    fflush(stdout);
+    (void)split, (void)name;
+    print_broken(context, reason);
 }
 
 void ff_command_broken_json(void *context, const char *split, const char *name,
@@ -78,11 +82,15 @@ void ff_command_broken_json(void *context, const char *split, const char *name,
         json_pack("{s:s, s:o, s:o, s:o}", "event", "broken", "split", ff_json_text(split), "name",
                   ff_json_text(name), "reason", ff_json_text(reason));
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    (void)context;
-    if (text) puts(text);
-    fflush(stdout);
+    if (text) print_broken(context, text);
     free(text);
     json_decref(object);
+}
+
+ff_status ff_command_listed(ff_status status, int failed, ff_error *error) {
+    if (!failed || status == FF_INTERRUPTED) return status;
+    errno = failed;
+    return ff_fail_errno(error, "stdout: cannot write the list of broken images");
 }
 
 ff_status ff_command_flush(ff_error *error) {

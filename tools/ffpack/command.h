@@ -45,9 +45,13 @@ char *ff_command_kept(const char *output);
 void ff_command_notice(void *context, const char *message);
 
 /* A broken item on stdout: a line of its reason, which names it; or an object of JSON. The
- * signature of ff_notices.broken. */
+ * signature of ff_notices.broken; `context` is an int, which gets the errno of the first that
+ * cannot be written. */
 void ff_command_broken(void *context, const char *split, const char *name, const char *reason);
 void ff_command_broken_json(void *context, const char *split, const char *name, const char *reason);
+
+/* `status`, or FF_IO where broken items could not be written (`failed`, as above). */
+FF_MUST_USE ff_status ff_command_listed(ff_status status, int failed, ff_error *error);
 
 /* FF_IO where writing to stdout failed. */
 FF_MUST_USE ff_status ff_command_flush(ff_error *error);

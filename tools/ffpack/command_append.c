@@ -48,12 +48,7 @@ static ff_status note_recorded(const ff_recorded *recorded, const ff_arguments *
         const bool same = !strcmp(option, "--allow-truncated") ||
                           (!strncmp(option, shuffle, strlen(shuffle)) &&
                            strtoll(option + strlen(shuffle), NULL, 10) == arguments->shuffle);
-        char *note;
-        if (!same) continue;
-        FF_TRY(ff_format(&note, error, "as the set was packed: %s", option));
-        const ff_status status = ff_names_add(notes, note, strlen(note), error);
-        free(note);
-        FF_TRY(status);
+        if (same) FF_TRY(ff_names_add_text(notes, error, "as the set was packed: %s", option));
     }
     return FF_OK;
 }

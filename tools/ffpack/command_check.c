@@ -26,11 +26,14 @@ static const char epilogue[] =
     "Exit codes: 0 nothing is broken; 65 something is; else as for ffpack.";
 
 static ff_status run(const ff_settings *settings, bool json, ff_error *error) {
+    int failed = 0;
     const ff_notices notices = {.tell = ff_command_notice,
+                                .context = &failed,
                                 .broken = json ? ff_command_broken_json : ff_command_broken};
     ff_report report = {0};
     ff_interrupt_install(0);
     ff_status status = ff_pack_run(settings, &notices, &report, error);
+    status = ff_command_listed(status, failed, error);
     if (json && (status == FF_OK || report.broken)) {
         const ff_status written = ff_report_json(&report, stdout, status == FF_OK ? error : NULL);
         if (status == FF_OK) status = written;

@@ -67,8 +67,10 @@ static ff_status run(const arguments *given, ff_report *report, ff_error *error)
     return ff_command_flush(error);
 }
 
-static int fail(const ff_error *error, const char *output, int argc, char **argv) {
-    char *kept = output && error->status != FF_USAGE ? ff_command_kept(output) : NULL, *more = NULL;
+static int fail(const ff_error *error, const ff_report *report, const char *output, int argc,
+                char **argv) {
+    char *kept = report->opened && error->status != FF_USAGE ? ff_command_kept(output) : NULL;
+    char *more = NULL;
     if (kept)
         (void)!ff_format(&more, NULL, "finished work is kept in %s, and this continues: ffpack",
                          kept);
@@ -139,7 +141,7 @@ int ff_command_copy(int argc, char **argv) {
     FF_TRY_DONE(check(&given, &operands, &error));
     FF_TRY_DONE(run(&given, &report, &error));
 done:
-    if (status != FF_OK) code = fail(&error, options->output, argc, argv);
+    if (status != FF_OK) code = fail(&error, &report, options->output, argc, argv);
     ff_positionals_free(&operands);
     ff_report_free(&report);
     return code;

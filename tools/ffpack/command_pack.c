@@ -52,8 +52,9 @@ static const char epilogue[] =
 
 /* The folder where a failed run kept whole shards or statistics, allocated; NULL where it kept
  * none. */
-static char *kept_in(const ff_error *error, const ff_settings *settings, const char *output) {
-    char *folder = ff_command_kept(output);
+static char *kept_in(const ff_error *error, const ff_settings *settings, const ff_report *report,
+                     const char *output) {
+    char *folder = report->opened ? ff_command_kept(output) : NULL;
     if (folder) return folder;
     if (error->status == FF_INTERRUPTED && settings->part.count &&
         ff_part_base_length(output, &settings->part) &&
@@ -74,7 +75,7 @@ static int fail(const ff_error *error, const ff_settings *settings, const ff_rep
     if (output && settings->part.count && error->status != FF_INTERRUPTED &&
         (began || settings->part_origin))
         ff_part_note_failure(output, error->message);
-    if (output && error->status != FF_USAGE) folder = kept_in(error, settings, output);
+    if (output && error->status != FF_USAGE) folder = kept_in(error, settings, report, output);
     if (folder &&
         ff_format(&kept, NULL, "finished work is kept in %s, and %sthis continues:", folder,
                   ff_report_lost_too_much(report) ? "with another --max-skip " : "") == FF_OK)
@@ -125,9 +126,9 @@ static ff_status note_like(const char *like, const ff_recorded *recorded, ff_rep
                            ff_error *error) {
     ff_buffer text = {0};
     ff_status status;
-    FF_TRY_DONE(ff_buffer_printf(&text, error, "as %s was packed: ", like));
     FF_TRY_DONE(ff_like_text(recorded, &text, error));
-    FF_TRY_DONE(ff_names_add(&report->notes, text.bytes, text.length, error));
+    status = ff_names_add_text(&report->notes, error, "as %s was packed: %s", like,
+                               text.length ? text.bytes : "");
 done:
     ff_buffer_free(&text);
     return status;
@@ -135,14 +136,17 @@ done:
 
 static ff_status run(const ff_settings *settings, bool json, const ff_recorded *recorded,
                      ff_report *report, ff_error *error) {
+    int failed = 0;
     ff_notices pack = {.tell = ff_command_notice,
+                       .context = &failed,
                        .broken = json ? ff_command_broken_json : ff_command_broken};
     if (settings->part_origin)
         ff_notice(&pack, "part %u/%u, by %s%s%s", settings->part.number, settings->part.count,
                   settings->part_origin, settings->output ? ": " : "",
                   settings->output ? settings->output : "");
     ff_interrupt_install(0);
-    FF_TRY(ff_pack_run(settings, &pack, report, error));
+    const ff_status status = ff_pack_run(settings, &pack, report, error);
+    FF_TRY(ff_command_listed(status, failed, error));
     if (settings->like) FF_TRY(note_like(settings->like, recorded, report, error));
     if (json)
         FF_TRY(ff_report_json(report, stdout, error));

@@ -176,11 +176,11 @@ void ff_options_add_like(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {.kind = FF_OPTION_HEADING,
-         .help = "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
+        {.kind = FF_OPTION_HEADING, .help = "Normalize (one of)"},
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
-         "mean and std of the train split, applied to all splits; by a first pass over it, but for u8, "
-         "which is counted while it is packed; parts called OUT.part-I-of-N share the pass, any other "
+         "mean and std of the train split, applied to all splits; the default for values of 8 bits, as in "
+         "images, and for --dtype u8 or u16, else nothing is normalized; by a first pass, but --dtype u8 "
+         "is counted while it is packed; parts called OUT.part-I-of-N share the pass, any other "
          "part makes it alone"},
         {"stats-sample", 0, FF_OPTION_INTEGER, "N", &arguments->stats_sample, NULL, 1, 9e18,
          "compute them from N of its items only: the first N in the order of --shuffle 0"},

@@ -147,7 +147,8 @@ static ff_status pack_all(pack *job, ff_error *error) {
                            error));
     for (size_t i = 0; i < source->split_count; i++) FF_TRY(pack_split(job, partial, i, error));
     if (settings->part.count) FF_TRY(ff_part_skips_write(&job->run, error));
-    if (settings->if_changed) FF_TRY(ff_unchanged_write(partial, job->source_id, error));
+    if (settings->if_changed)
+        FF_TRY(ff_unchanged_write(partial, settings->output, job->source_id, error));
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->run.skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
@@ -193,6 +194,7 @@ static ff_status open_output(pack *job, const char *parent, ff_error *error) {
         FF_TRY(ff_output_open(&job->output, settings->output,
                               settings->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
                               settings->force, error));
+        job->run.report->opened = true;
         if (ff_output_unlocked(job->output))
             ff_notice(job->run.options, FF_UNLOCKED, settings->output);
         if (settings->part.count) ff_part_forget_failure(settings->output);

@@ -49,6 +49,7 @@ typedef struct ff_report {
     size_t split_count;
     ff_report_split *split;
     double seconds;
+    bool opened;              /* OUT.partial was taken: what it holds is this run's */
     uint64_t checked, broken; /* items: decoded by a check, and of these broken */
     char *skipped_path;       /* NULL where nothing was left out */
     ff_left_out left_out;     /* of the source by listing it, */

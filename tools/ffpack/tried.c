@@ -45,21 +45,12 @@ done:
 }
 
 static ff_status note(const tried *counts, ff_names *notes, ff_error *error) {
-    char *text = NULL;
-    ff_buffer bad = {0};
+    char bad[64] = "";
     if (counts->items == counts->all && !counts->bad) return FF_OK;
-    ff_status status = FF_OK;
-    if (counts->bad)
-        status = ff_buffer_printf(&bad, error, "; %" PRIu64 " would be left out", counts->bad);
-    if (status == FF_OK)
-        status = ff_format(
-            &text, error, "tried %s of %s%s", ff_say_count(counts->items, "image", "images").text,
-            ff_say_count(counts->all, "image", "images").text, bad.length ? bad.bytes : "");
-    ff_buffer_free(&bad);
-    FF_TRY(status);
-    status = ff_names_add(notes, text, strlen(text), error);
-    free(text);
-    return status;
+    if (counts->bad) snprintf(bad, sizeof bad, "; %" PRIu64 " would be left out", counts->bad);
+    return ff_names_add_text(notes, error, "tried %s of %s%s",
+                             ff_say_count(counts->items, "image", "images").text,
+                             ff_say_count(counts->all, "image", "images").text, bad);
 }
 
 ff_status ff_tried_items(const ff_run *run, ff_error *error) {

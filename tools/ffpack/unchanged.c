@@ -5,6 +5,7 @@
 #include "format/base/read.h"
 #include "format/checksum.h"
 #include "format/layout.h"
+#include "tools/ffpack/skipped.h"
 
 #include <fts.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ enum { STATE_LIMIT_BYTES = 4096 };
 typedef struct hashing {
     XXH3_state_t *hash;
     const ff_source_split *split;
-    ff_buffer path;
+    ff_buffer path, folder; /* an item's; its folder, zero-terminated */
+    char *real;             /* the folder's path from the root */
 } hashing;
 
 static void add_text(XXH3_state_t *hash, const char *text) {
@@ -32,19 +34,34 @@ static void add_file(XXH3_state_t *hash, const struct stat *info) {
     XXH3_128bits_update(hash, numbers, sizeof numbers);
 }
 
-static void add_path(XXH3_state_t *hash, const char *path) {
+/* hashing.real = where the file's folder is, however it is spelled; the files of a folder come one
+ * after the other. */
+static ff_status find_folder(hashing *to, const char *path, size_t bytes, ff_error *error) {
+    if (to->real && to->folder.length == bytes && !memcmp(to->folder.bytes, path, bytes))
+        return FF_OK;
+    to->folder.length = 0;
+    FF_TRY(ff_buffer_add(&to->folder, path, bytes, error));
+    free(to->real);
+    to->real = realpath(bytes ? to->folder.bytes : ".", NULL);
+    return to->real ? FF_OK : ff_copy_string(&to->real, bytes ? to->folder.bytes : ".", error);
+}
+
+static ff_status add_path(hashing *to, const char *path, ff_error *error) {
     struct stat info;
+    const char *base = ff_path_base(path);
     if (stat(path, &info) != 0) info = (struct stat){0};
-    add_text(hash, path);
-    add_file(hash, &info);
+    FF_TRY(find_folder(to, path, (size_t)(base - path), error));
+    add_text(to->hash, to->real);
+    add_text(to->hash, base);
+    add_file(to->hash, &info);
+    return FF_OK;
 }
 
 static ff_status add_item(void *context, const ff_item *item, ff_error *error) {
     hashing *to = context;
     if (item->part != FF_PART_FILE) return FF_OK;
     FF_TRY(ff_source_item_path(to->split, item, &to->path, error));
-    add_path(to->hash, to->path.bytes);
-    return FF_OK;
+    return add_path(to, to->path.bytes, error);
 }
 
 static ff_status add_split(hashing *to, const ff_metadata *metadata, ff_error *error) {
@@ -62,22 +79,26 @@ ff_status ff_unchanged_source(const ff_run *run, uint8_t id[16], ff_error *error
     const ff_source *source = run->source;
     const ff_settings *settings = run->settings;
     hashing to = {.hash = XXH3_createState()};
-    ff_status status = FF_OK;
+    ff_status status;
     if (!to.hash) return ff_fail(error, FF_NO_MEMORY, "no memory for a checksum");
     XXH3_128bits_reset(to.hash);
     /* The options that no metadata have. */
     const uint64_t numbers[] = {settings->skip, settings->stats_sample, settings->statistics};
     XXH3_128bits_update(to.hash, numbers, sizeof numbers);
     add_text(to.hash, settings->max_skip.text);
-    for (size_t i = 0; i < source->part_count; i++) add_path(to.hash, source->part[i].path);
+    for (size_t i = 0; i < source->part_count; i++)
+        FF_TRY_DONE(add_path(&to, source->part[i].path, error));
     for (size_t i = 0; i < source->split_count; i++) {
         to.split = &source->split[i];
         FF_TRY_DONE(add_split(&to, &run->report->split[i].metadata, error));
     }
+    status = FF_OK;
     ff_id_store(id, XXH3_128bits_digest(to.hash));
 done:
     XXH3_freeState(to.hash);
     ff_buffer_free(&to.path);
+    ff_buffer_free(&to.folder);
+    free(to.real);
     return status;
 }
 
@@ -117,14 +138,18 @@ static ff_status hash_set(const char *folder, uint8_t id[16], ff_error *error) {
     return status;
 }
 
-static ff_status make_text(const char *folder, const uint8_t source[16], ff_buffer *text,
-                           ff_error *error) {
+static ff_status make_text(const char *folder, const char *output, const uint8_t source[16],
+                           ff_buffer *text, ff_error *error) {
     uint8_t set[16];
-    char source_text[33], set_text[33];
+    char source_text[33], set_text[33], *skipped;
     FF_TRY(hash_set(folder, set, error));
     ff_hex(source_text, source, 16);
     ff_hex(set_text, set, 16);
-    return ff_buffer_printf(text, error, "source %s\nset %s\n", source_text, set_text);
+    FF_TRY(ff_skipped_name(&skipped, output, error));
+    const ff_status status = ff_buffer_printf(text, error, "source %s\nset %s\nskipped %d\n",
+                                              source_text, set_text, ff_path_exists("%s", skipped));
+    free(skipped);
+    return status;
 }
 
 ff_status ff_unchanged_check(const char *output, const uint8_t source[16], bool *unchanged,
@@ -136,7 +161,7 @@ ff_status ff_unchanged_check(const char *output, const uint8_t source[16], bool 
     FF_TRY_DONE(ff_path_join(&path, output, FF_SOURCE_STATE_NAME, error));
     if (!ff_path_exists("%s", path)) goto done;
     FF_TRY_DONE(ff_read_whole(&found, path, STATE_LIMIT_BYTES, error));
-    FF_TRY_DONE(make_text(output, source, &wanted, error));
+    FF_TRY_DONE(make_text(output, output, source, &wanted, error));
     *unchanged = found.length == wanted.length && !memcmp(found.bytes, wanted.bytes, found.length);
 done:
     ff_buffer_free(&wanted);
@@ -145,10 +170,11 @@ done:
     return status;
 }
 
-ff_status ff_unchanged_write(const char *partial, const uint8_t source[16], ff_error *error) {
+ff_status ff_unchanged_write(const char *partial, const char *output, const uint8_t source[16],
+                             ff_error *error) {
     ff_buffer text = {0};
     ff_status status;
-    FF_TRY_DONE(make_text(partial, source, &text, error));
+    FF_TRY_DONE(make_text(partial, output, source, &text, error));
     FF_TRY_DONE(ff_file_save(partial, FF_SOURCE_STATE_NAME, &text, error));
 done:
     ff_buffer_free(&text);

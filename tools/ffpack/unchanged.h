@@ -1,9 +1,11 @@
 /* --if-changed: whether OUT is what this run would make, by a file in it that an earlier run with
  * --if-changed left. FF_SOURCE_STATE_NAME (format/layout.h) is no part of the set's ids:
  *
- *     source ID   XXH3-128 of the splits' metadata, as they are before statistics are computed,
- * which have the options that decide; of the listing; and of each file's time of change set ID of
- * the name, size and time of change of every other file in OUT
+ *     source ID     XXH3-128 of the splits' metadata, as they are before statistics are computed,
+ *                   which have the options that decide; of the listing; and of each file's path
+ *                   from the root, size and time of change
+ *     set ID        of the name, size and time of change of every other file in OUT
+ *     skipped 0|1   whether OUT.skipped.tsv is there
  *
  * Thread rule: one thread. */
 #ifndef FF_FFPACK_UNCHANGED_H
@@ -19,8 +21,8 @@ FF_MUST_USE ff_status ff_unchanged_source(const ff_run *run, uint8_t id[16], ff_
 FF_MUST_USE ff_status ff_unchanged_check(const char *output, const uint8_t source[16],
                                          bool *unchanged, ff_error *error);
 
-/* Leaves the file in a finished OUT.partial. */
-FF_MUST_USE ff_status ff_unchanged_write(const char *partial, const uint8_t source[16],
-                                         ff_error *error);
+/* Leaves the file in `partial`, the finished OUT.partial of `output`. */
+FF_MUST_USE ff_status ff_unchanged_write(const char *partial, const char *output,
+                                         const uint8_t source[16], ff_error *error);
 
 #endif

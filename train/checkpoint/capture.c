@@ -14,11 +14,11 @@ enum { FILES = FF_CHECKPOINT_FILES, FACTS = 16 };
 
 struct ff_capture {
     ff_model *model;
-    char *block; /* of all values */
-    /* Model and state; names of the state are owned. */
+    char *block; /* with all values */
+    /* The entries of the model's and of the state's file; the capture owns the state's names. */
     ff_safetensors_entry *entries[FILES];
     size_t counts[FILES];
-    ff_state_part *parts;                    /* of the entries of the state */
+    ff_state_part *parts;                    /* one per entry of the state's file */
     ff_safetensors_fact facts[FILES][FACTS]; /* owned */
     size_t fact_counts[FILES];
     ff_run_state state;
@@ -32,7 +32,7 @@ static int count_state_parts(const ff_model *model) {
     return count;
 }
 
-/* Of one parameter in the copy: its values, or its state. */
+/* The bytes in the copy of a parameter's values, or of one tensor of its state. */
 static uint64_t room_of(const ff_parameter *p) {
     return ff_align_u64(p->count * ff_dtype_bytes(p->dtype), 64);
 }
@@ -177,7 +177,7 @@ done:
     return status;
 }
 
-/* A step's update may have overflowed, which the next step's loss will tell. */
+/* A step's update may have overflowed; only the next step's loss would show the overflow. */
 static ff_status check_finite(const ff_capture *capture, const char *name, ff_error *error) {
     for (size_t i = 0; i < capture->counts[0]; i++) {
         const ff_parameter *p = ff_model_parameter(capture->model, (int)i);

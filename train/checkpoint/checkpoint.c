@@ -32,7 +32,7 @@ bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part
     return k < states + averaged;
 }
 
-/* ---- its folder ---- */
+/* ---- the folder ---- */
 
 /* XXH3-128 of a file's bytes. */
 static ff_status sum_of(const char *directory, const char *name, uint8_t id[16], ff_error *error) {
@@ -85,7 +85,7 @@ void ff_checkpoint_discard(const char *path) {
     rmdir(path);
 }
 
-/* Puts the written folder into place; an older one of that name goes first. */
+/* Puts the written folder into place; an older folder of that name is removed first. */
 ff_status ff_checkpoint_place(const char *partial, const char *path, const char *directory,
                               ff_error *error) {
     if (rename(partial, path) != 0) {
@@ -101,7 +101,7 @@ ff_status ff_checkpoint_place(const char *partial, const char *path, const char 
 void ff_checkpoint_remove(const char *path) {
     char *gone;
     if (ff_format(&gone, NULL, "%s" FF_CHECKPOINT_REMOVED, path) != FF_OK) return;
-    /* First its name, so that no half of a checkpoint looks like one. */
+    /* The rename comes first: a half-removed folder must not look like a checkpoint. */
     if (rename(path, gone) == 0) ff_checkpoint_discard(gone);
     free(gone);
 }
@@ -224,7 +224,7 @@ ff_status ff_checkpoint_load(const ff_checkpoint *checkpoint, ff_model *model, f
     for (int i = 0; i < ff_model_parameter_count(model); i++)
         if (ff_model_parameter(model, i)->count > most) most = ff_model_parameter(model, i)->count;
     FF_TRY(ff_alloc(&values, most, sizeof(int64_t), "a checkpoint's values", error));
-    /* First the count of forward passes: those of num_batches_tracked are relative to it. */
+    /* The count of forward passes first: num_batches_tracked is stored relative to it. */
     store->forwards = checkpoint->state.forwards;
     for (int i = 0; i < ff_model_parameter_count(model); i++)
         FF_TRY_DONE(load_parameter(checkpoint, model, i, values, error));

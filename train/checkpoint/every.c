@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the word is `unit`, or more than one of it. */
+/* Whether the word is `unit` or its plural. */
 static bool is_unit(const char *word, const char *unit) {
     const size_t length = strlen(unit);
     return !strncmp(word, unit, length) && (!word[length] || !strcmp(word + length, "s"));

@@ -1,5 +1,5 @@
-/* When checkpoints are written, besides after the best evaluation so far, after the last step, and
- * where a signal or a failure ends the run. Pure. */
+/* When checkpoints are written. In addition, a run always writes one after the best evaluation so
+ * far, after the last step, and when a signal or a failure ends it. Pure. */
 #ifndef FF_TRAIN_EVERY_H
 #define FF_TRAIN_EVERY_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 typedef enum ff_every_unit {
-    /* After an epoch, where ff_every_worthwhile. */
+    /* after an epoch, if ff_every_worthwhile */
     FF_EVERY_CHOSEN,
     FF_EVERY_EPOCHS,
     FF_EVERY_STEPS,
@@ -17,16 +17,16 @@ typedef enum ff_every_unit {
 
 typedef struct ff_every {
     ff_every_unit unit;
-    double amount; /* above 0; of epochs and steps a whole number */
+    double amount; /* above 0; a whole number for epochs and steps */
 } ff_every;
 
-/* "epoch", "5 epochs", "1000 steps", "2.5 minutes"; a number alone counts epochs; NULL: CHOSEN.
- * FF_USAGE for other texts. */
+/* Parses "epoch", "5 epochs", "1000 steps", "2.5 minutes"; a number alone counts epochs; NULL:
+ * CHOSEN. FF_USAGE for other texts. */
 FF_MUST_USE ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error);
 
-/* Whether the end of an epoch is worth a checkpoint, so many seconds after the last one was begun,
- * which took so many (0: there is none yet): checkpoints take a hundredth of the time, or one is
- * 30 s old. */
+/* Whether the end of an epoch is worth a checkpoint. `seconds`: the time since the last checkpoint
+ * was begun; `took`: how long that one took (0: there is no checkpoint yet). True if checkpoints
+ * take at most a hundredth of the time, or the last one is 30 s old. */
 bool ff_every_worthwhile(double seconds, double took);
 
 #endif

@@ -19,7 +19,7 @@
 typedef struct saved {
     uint64_t step;
     bool was_best;
-    ff_evaluated val; /* of its own weights; epoch 0: they were not evaluated */
+    ff_evaluated val; /* of these weights; epoch 0: not evaluated */
 } saved;
 
 struct ff_keeper {
@@ -30,22 +30,22 @@ struct ff_keeper {
     uint32_t views;
     saved *saved; /* [count], in the order of their steps */
     int count;
-    int best;        /* of them; -1 = none */
+    int best;        /* index of the best checkpoint; -1 = none */
     uint64_t *newer; /* [newer_count], until ff_keeper_begin: steps after `from`, newest first */
     size_t newer_count;
-    ff_threads *writer; /* NULL = none writes */
-    saved next;         /* being written, or the last one that was */
-    ff_status status;   /* of the last one written */
-    ff_error error;     /* its error */
+    ff_threads *writer; /* NULL = no thread is writing */
+    saved next;         /* the one being written, or the last one written */
+    ff_status status;   /* result of the last write */
+    ff_error error;     /* error of the last write */
     ff_error untold;    /* the last error that ff_keeper_note has not returned */
     char *last;
-    uint64_t began_ns;             /* the last one's copy */
-    atomic_uint_fast64_t ended_ns; /* its writing; 0: it is written still, or there is none */
+    uint64_t began_ns;             /* when the last copy began */
+    atomic_uint_fast64_t ended_ns; /* when its writing ended; 0: not yet, or never begun */
 };
 
 /* ---- the thread that writes ---- */
 
-/* Makes the link that is to take the place of another. Its target need not exist yet. */
+/* Makes a link that will replace another one. Its target need not exist yet. */
 static ff_status prepare_link(const char *directory, const char *name, const char *target,
                               char **fresh, ff_error *error) {
     FF_TRY(ff_format(fresh, error, "%s/%s" FF_TMP_SUFFIX, directory, name));
@@ -57,7 +57,7 @@ static ff_status prepare_link(const char *directory, const char *name, const cha
     return status;
 }
 
-/* Points a link in the folder to another folder there, at once. */
+/* Points a link in the folder to another folder there, atomically. */
 static ff_status set_link(const char *directory, const char *name, const char *target,
                           ff_error *error) {
     char *link = NULL, *fresh = NULL;
@@ -82,7 +82,7 @@ static step_name name_of(uint64_t step) {
     return name;
 }
 
-/* The saved one, after all others; it replaces one of as many steps. */
+/* Appends a checkpoint; it replaces the last one if both have the same step. */
 static ff_status add(ff_keeper *keeper, const saved *one, ff_error *error) {
     if (keeper->count && keeper->saved[keeper->count - 1].step == one->step) keeper->count--;
     FF_TRY(ff_grow(&keeper->saved, (size_t)keeper->count, sizeof *keeper->saved, "checkpoints",
@@ -91,8 +91,8 @@ static ff_status add(ff_keeper *keeper, const saved *one, ff_error *error) {
     return FF_OK;
 }
 
-/* Chooses the best, and what stays, as keeping.h decides: (*kept)[count], freed by the caller; NULL
- * where there is no checkpoint. */
+/* Chooses the best checkpoint and those that stay, by keeping.h: (*kept)[count], freed by the
+ * caller; NULL without checkpoints. */
 static ff_status decide(ff_keeper *keeper, ff_kept **kept, ff_error *error) {
     *kept = NULL;
     keeper->best = -1;
@@ -119,7 +119,7 @@ static ff_status set_links(const ff_keeper *keeper, ff_error *error) {
                     error);
 }
 
-/* Sets the links, and removes what does not stay. */
+/* Sets the links, and removes the checkpoints that do not stay. */
 static ff_status settle(ff_keeper *keeper, ff_error *error) {
     ff_kept *kept;
     int stay = 0;
@@ -143,8 +143,8 @@ static ff_status settle(ff_keeper *keeper, ff_error *error) {
     return status;
 }
 
-/* Makes the link that becomes `last` first: so a complete checkpoint belongs to the run's line,
- * even where the process is killed before `last` points to the checkpoint. If the link cannot be
+/* Makes the link that will become `last` before the checkpoint. So a complete checkpoint belongs to
+ * the run's line even if the process is killed before `last` points to it. If the link cannot be
  * made, neither can the checkpoint, whose error is reported. */
 static ff_status write_one(ff_keeper *keeper, ff_error *error) {
     const step_name name = name_of(keeper->next.step);
@@ -172,7 +172,7 @@ static void await(ff_keeper *keeper) {
 
 /* ---- the model's thread ---- */
 
-/* Removes what a killed process was writing or removing. */
+/* Removes what a killed process left of checkpoints that it was writing or removing. */
 static ff_status clean(const char *directory, ff_error *error) {
     ff_status status = FF_OK;
     DIR *entries = opendir(directory);
@@ -191,7 +191,7 @@ static ff_status clean(const char *directory, ff_error *error) {
     return status;
 }
 
-/* The step of the checkpoint that a link in this folder points to; false where there is none. */
+/* The step of the checkpoint that a link in this folder points to; false without such a link. */
 static bool linked_step(const char *directory, const char *name, uint64_t *step) {
     char *link, target[64];
     if (ff_path_join(&link, directory, name, NULL) != FF_OK) return false;
@@ -202,14 +202,14 @@ static bool linked_step(const char *directory, const char *name, uint64_t *step)
     return ff_checkpoint_step_of(target, step);
 }
 
-/* The newest step of the run's line, as its links say. */
+/* The newest step of the run's line, according to its links. */
 static bool line_end(const char *directory, uint64_t *step) {
     return (linked_step(directory, FF_RUN_LAST FF_TMP_SUFFIX, step) &&
             ff_path_exists("%s/%s", directory, name_of(*step).text)) ||
            linked_step(directory, FF_RUN_LAST, step);
 }
 
-/* The evaluation of a checkpoint's own weights; none of one that cannot be read. */
+/* The evaluation of a checkpoint's weights; epoch 0 if the checkpoint cannot be read. */
 static ff_evaluated evaluation_of(const char *directory, uint64_t step) {
     ff_safetensors *file = NULL;
     ff_run_state state = {0};
@@ -226,9 +226,9 @@ static ff_evaluated evaluation_of(const char *directory, uint64_t step) {
     return ff_run_state_evaluation(&state);
 }
 
-/* Moves the newer checkpoints to a new folder branch-N, and links the newest and `best` there.
- * Before it the link `last` has left them, so that one that is cut short is completed by the next
- * resume. */
+/* Moves the newer checkpoints to a new folder branch-N, and links the newest and `best` there. The
+ * link `last` has left these checkpoints before, so the next resume completes a move that was
+ * interrupted. */
 static ff_status move_aside(const ff_keeper *keeper, uint64_t best, char **note, ff_error *error) {
     const uint64_t *steps = keeper->newer;
     const size_t count = keeper->newer_count;
@@ -269,8 +269,8 @@ done:
     return status;
 }
 
-/* The checkpoints that are there already, up to the one that the run resumes from, and the steps of
- * newer ones. */
+/* Reads the existing checkpoints up to the one that the run resumes from, and the steps of newer
+ * ones. */
 static ff_status take_stock(ff_keeper *keeper, uint64_t resumed, ff_error *error) {
     uint64_t best = UINT64_MAX;
     size_t count;
@@ -323,7 +323,7 @@ ff_status ff_keeper_begin(ff_keeper *keeper, char **note, ff_error *error) {
     FF_TRY(move_aside(keeper, best, note, error));
     if (linked && keeper->best < 0) {
         FF_TRY(ff_path_join(&link, keeper->directory, FF_RUN_BEST, error));
-        unlink(link); /* it pointed to one that was moved or is gone */
+        unlink(link); /* it pointed to a checkpoint that was moved or is gone */
         free(link);
     }
     free(keeper->newer);
@@ -384,7 +384,7 @@ ff_evaluated ff_keeper_best(const ff_keeper *keeper) {
     return keeper->best < 0 ? none : keeper->saved[keeper->best].val;
 }
 
-/* ---- finding one ---- */
+/* ---- finding a checkpoint ---- */
 
 ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, uint64_t last,
                            char **note, ff_error *error) {

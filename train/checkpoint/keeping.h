@@ -2,14 +2,14 @@
  *
  * The checkpoints of a run form one line, each continuing the one before. When a run resumes from
  * an older checkpoint, the newer ones leave the line (keeper.h moves them to a folder of their
- * own). So of those in the line:
+ * own). In the line:
  *
  *   last      is the newest: the one with the most steps
- *   best      is the one whose evaluation has the best score; of equal ones the first
+ *   best      is the one whose evaluation has the best score; the first of equals
  *   --keep N  keeps the newest N, and best
  *
- * An evaluation has a score where its loss is finite and it was made as this run evaluates, with as
- * many views. Where no checkpoint has one, the checkpoint that was `best` before stays so.
+ * An evaluation has a score if its loss is finite and it used the same number of views as this run.
+ * If no checkpoint has a score, the checkpoint that was `best` before stays `best`.
  *
  * Pure functions. */
 #ifndef FF_TRAIN_KEEPING_H
@@ -17,20 +17,22 @@
 
 #include "train/checkpoint/state.h"
 
-/* By what the best checkpoint is chosen. */
+/* The metric that selects the best checkpoint. */
 typedef enum ff_best_by { FF_BEST_ACCURACY, FF_BEST_LOSS } ff_best_by;
 
-/* Larger is better; NAN: none. `views`: those of this run's evaluations. */
+/* The score of an evaluation, larger is better; NAN: it has no score. `views`: those of this run's
+ * evaluations. */
 double ff_evaluation_score(const ff_evaluated *evaluation, ff_best_by by, uint32_t views);
 
 typedef struct ff_kept {
     uint64_t step;
     double score;
-    bool was_best; /* when this process began */
+    bool was_best; /* it was `best` when this process began */
     bool stays;    /* set by ff_keeping_decide */
 } ff_kept;
 
-/* kept: [count], in the order of their steps. Returns the index of best; -1 = none. */
+/* kept: [count], by increasing step. Sets `stays` of each. Returns the index of the best; -1 =
+ * none. */
 int ff_keeping_decide(ff_kept *kept, int count, int keep);
 
 #endif

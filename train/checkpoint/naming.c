@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIXES = 64 }; /* that are compared */
+enum { PREFIXES = 64 }; /* the most prefixes that are compared */
 
-/* ---- timm's names (timm/models/vgg.py, efficientnet.py); its resnets have torchvision's ---- */
+/* ---- timm's names (timm/models/vgg.py, efficientnet.py); its resnets use torchvision's names
+ * ---- */
 
-/* Beginnings of torchvision's names, and timm's. VGG's first linear layers are convolutions there.
- */
+/* Prefixes of names in torchvision, and in timm. VGG's first linear layers are convolutions in
+ * timm. */
 static const struct {
     const char *ours, *timm;
 } beginnings[] = {
@@ -23,10 +24,10 @@ static const struct {
     {"classifier.1.", "classifier."},
 };
 
-/* Blocks of MobileNetV2's stages; timm counts them within a stage. */
+/* Blocks in each stage of MobileNetV2; timm counts blocks within a stage. */
 static const int blocks[] = {1, 2, 3, 4, 3, 3, 1};
 
-/* Parts of a block: without a wider layer in the first stage, and with one. */
+/* Parts of a block, without the expanding layer (in the first stage) and with it. */
 static const struct {
     const char *ours, *timm;
 } narrow[] = {{"0.0.", "conv_dw."}, {"0.1.", "bn1."}, {"1.", "conv_pw."}, {"2.", "bn2."}},
@@ -86,7 +87,7 @@ bool ff_naming_fits(const ff_parameter *p, const ff_safetensor *tensor, bool any
 
 /* ---- which naming ---- */
 
-/* How many of the model's tensors the file has by it. */
+/* How many of the model's tensors are in the file under this naming. */
 static int count(const ff_naming *naming, const ff_tensors *file, const ff_model *model) {
     char text[2 * FF_NAMING_BYTES];
     int found = 0;
@@ -96,7 +97,7 @@ static int count(const ff_naming *naming, const ff_tensors *file, const ff_model
     return found;
 }
 
-/* The prefixes with which the file has the model's first tensor, each once; "" first. */
+/* The prefixes under which the file has the model's first tensor, each once; "" first. */
 static int list_prefixes(char (*prefixes)[FF_NAMING_BYTES], bool timm, const ff_tensors *file,
                          const ff_model *model) {
     const ff_naming bare = {.timm = timm};
@@ -129,7 +130,7 @@ ff_status ff_naming_find(ff_naming *naming, const ff_tensors *file, const ff_mod
             ff_naming one = {.timm = timm};
             memcpy(one.prefix, prefixes[i], sizeof one.prefix);
             const int found = count(&one, file, model);
-            /* Without a prefix, and our names, come first. */
+            /* Names without a prefix are tried first, and our names before timm's. */
             if (found == most && found && *naming->prefix &&
                 strcmp(one.prefix, naming->prefix) != 0) {
                 again = found;

@@ -33,8 +33,8 @@ typedef struct writer {
     const ff_graph *graph;
     ff_buffer out;  /* the GraphProto */
     ff_buffer node; /* being written */
-    int *value;     /* [layers] the layer whose value this one's is: views and dropout have none */
-    bool has[FF_ACTIVATION_GELU + 1]; /* the constants of an activation */
+    int *value;     /* [layers] the layer with its value: views and dropout pass their input on */
+    bool has[FF_ACTIVATION_GELU + 1]; /* constants that are already written, by activation */
     ff_status status;
     ff_error *error;
 } writer;
@@ -101,7 +101,7 @@ static void attribute_ints(writer *w, const char *name, const int *values, int c
     attribute(w, name, TYPE_INTS, &made);
 }
 
-/* Ends the node, whose name is that of its only output. */
+/* Ends the node and names it after its only output. */
 static void end(writer *w, const char *output) {
     PUT(ff_protobuf_text(&w->node, NODE_OUTPUTS, output, w->error));
     PUT(ff_protobuf_text(&w->node, NODE_NAME, output, w->error));
@@ -125,7 +125,7 @@ static void tensor(writer *w, const char *name, const int64_t *shape, int rank,
         PUT(ff_protobuf_number(&head, TENSOR_DIMS, (uint64_t)shape[i], w->error));
         count *= (uint64_t)shape[i];
     }
-    const uint64_t bytes = count * sizeof *values; /* little-endian, as the machine's are */
+    const uint64_t bytes = count * sizeof *values; /* little-endian, as the machine is */
     PUT(ff_protobuf_number(&head, TENSOR_TYPE, ELEMENTS_FLOAT, w->error));
     PUT(ff_protobuf_text(&head, TENSOR_NAME, name, w->error));
     PUT(ff_protobuf_length(&head, TENSOR_RAW, bytes, w->error));
@@ -155,8 +155,8 @@ static void scalar(writer *w, const char *name, float value) {
     tensor(w, name, NULL, 0, &value);
 }
 
-/* The averages over the windows of adaptive pooling along one side as a matrix, [to][from] or its
- * transpose: window i of n is from floor(i s / n) up to ceil((i + 1) s / n), as torch's. */
+/* Adaptive pooling along one side as a matrix of averages, [to][from] or its transpose: window i of
+ * n covers floor(i s / n) up to ceil((i + 1) s / n), as in torch. */
 static void adaptive_matrix(writer *w, const char *name, int from, int to, bool transposed) {
     float *values = NULL;
     const uint64_t count = (uint64_t)from * (uint64_t)to;
@@ -192,7 +192,7 @@ static void adaptive_pool(writer *w, ff_node node, const char *output) {
     end(w, output);
 }
 
-/* A node of one value, or of two. */
+/* A node with one or two inputs. */
 static void step(writer *w, const char *type, const char *a, const char *b, const char *output) {
     begin(w, type);
     input(w, a);
@@ -200,7 +200,7 @@ static void step(writer *w, const char *type, const char *a, const char *b, cons
     end(w, output);
 }
 
-/* Adds constants, the first time that an activation of the kind is written. */
+/* Adds an activation's constants the first time that the activation is written. */
 static void constants(writer *w, ff_activation kind) {
     if (w->has[kind]) return;
     w->has[kind] = true;
@@ -244,7 +244,7 @@ static void activation(writer *w, ff_node node, const char *output) {
     }
 }
 
-/* The mean over all pixels, or an adaptive one. */
+/* The mean over all pixels, or over adaptive windows. */
 static void average_pool(writer *w, ff_node node, const char *output) {
     const ff_layer *layer = &w->graph->layers[node];
     if (layer->h != 1 || layer->w != 1) {
@@ -277,7 +277,7 @@ static void layer(writer *w, ff_node node) {
     case FF_LAYER_NORM:
         begin(w, "BatchNormalization");
         input_value(w, at->from);
-        for (int k = 0; k < 4; k++) input_parameter(w, at, k); /* torch's order is ONNX's */
+        for (int k = 0; k < 4; k++) input_parameter(w, at, k); /* in torch's order */
         attribute_float(w, "epsilon", at->epsilon);
         break;
     case FF_LAYER_MAX_POOL:
@@ -307,7 +307,7 @@ static void layer(writer *w, ff_node node) {
 
 /* ---- the file ---- */
 
-/* dims: after the batch's. */
+/* dims: without the batch's. */
 static void value_info(writer *w, unsigned field, const char *name, const int *dims, int count) {
     ff_buffer dim = {0}, shape = {0}, type = {0}, info = {0};
     PUT(ff_protobuf_text(&dim, DIM_NAME, "N", w->error));

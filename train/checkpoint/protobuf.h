@@ -17,7 +17,7 @@ FF_MUST_USE ff_status ff_protobuf_bytes(ff_buffer *to, unsigned field, const voi
                                         size_t length, ff_error *error);
 FF_MUST_USE ff_status ff_protobuf_text(ff_buffer *to, unsigned field, const char *text,
                                        ff_error *error);
-/* What comes before `length` bytes that the caller appends. */
+/* Begins a field of `length` bytes, which the caller appends. */
 FF_MUST_USE ff_status ff_protobuf_length(ff_buffer *to, unsigned field, uint64_t length,
                                          ff_error *error);
 

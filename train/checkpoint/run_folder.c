@@ -19,7 +19,7 @@ enum { LARGEST_NUMBER = 1000000 };
 
 struct ff_run_folder {
     char *path, *log, *checkpoints, *chosen;
-    int lock; /* the folder, locked by the kernel for as long as it is open */
+    int lock; /* the open folder, locked by the kernel until it is closed */
 };
 
 static ff_status set_paths(ff_run_folder *folder, ff_error *error) {
@@ -35,7 +35,7 @@ ff_status ff_run_folder_lock(ff_run_folder *folder, ff_error *error) {
     return ff_fail(error, FF_USAGE, "%s: another fftrain is training there", folder->path);
 }
 
-/* ---- a new one ---- */
+/* ---- a new folder ---- */
 
 static ff_status make_numbered(ff_run_folder *folder, const char *name, ff_error *error) {
     if (mkdir(FF_RUN_FOLDERS, 0777) != 0 && errno != EEXIST)
@@ -52,8 +52,8 @@ static ff_status make_numbered(ff_run_folder *folder, const char *name, ff_error
     return ff_fail(error, FF_USAGE, FF_RUN_FOLDERS "/%s-*: there are too many", name);
 }
 
-/* Removes what is left of a run that was killed before it started: an empty log, a recipe that was
- * not whole yet. */
+/* Removes what is left of a run that was killed before it started: an empty log, an incomplete
+ * recipe. */
 static void clear_unstarted(const ff_run_folder *folder) {
     struct stat log;
     char *recipe = NULL;
@@ -64,7 +64,7 @@ static void clear_unstarted(const ff_run_folder *folder) {
     free(recipe);
 }
 
-/* What an existing folder holds: FF_OK where it is empty. */
+/* FF_OK if the existing folder is empty; else the error reports what it holds. */
 static ff_status check_empty(const ff_run_folder *folder, ff_error *error) {
     const char *path = folder->path;
     ff_status status = FF_OK;
@@ -117,9 +117,9 @@ done:
     return status;
 }
 
-/* ---- an old one ---- */
+/* ---- an existing folder ---- */
 
-/* The path without its last two parts: a checkpoint's run. */
+/* The run of a checkpoint: the path without its last two parts. */
 static ff_status run_of(const char *checkpoint, char **run, ff_error *error) {
     FF_TRY(ff_copy_bytes(run, checkpoint, ff_path_length(checkpoint), error));
     for (int i = 0; i < 2; i++) {
@@ -227,7 +227,7 @@ ff_status ff_checkpoint_steps(const char *checkpoints, uint64_t **steps, size_t 
 
 /* ---- the newest run ---- */
 
-/* When the file RUN/NAME was written; false where there is none. */
+/* When the file RUN/NAME was written; false if it does not exist. */
 static bool written(const char *run, const char *name, struct timespec *at) {
     struct stat file;
     char *path = NULL;
@@ -238,7 +238,8 @@ static bool written(const char *run, const char *name, struct timespec *at) {
     return found;
 }
 
-/* When its newest checkpoint was complete; else when it began. False: it is no run. */
+/* When the run's newest checkpoint was complete, or without one, when the run began. False: the
+ * folder is not a run. */
 static bool last_time(const char *run, struct timespec *at) {
     uint64_t *steps = NULL;
     size_t count = 0;
@@ -275,7 +276,7 @@ ff_status ff_run_folder_newest(char **newest, ff_error *error) {
             free(run);
             continue;
         }
-        /* Of copies with the same times the first by name. */
+        /* Copies of a run have the same times: the first by name wins. */
         const int later = *newest ? compare_times(&at, &latest) : 1;
         const bool takes = later > 0 || (later == 0 && strcmp(run, *newest) < 0);
         free(takes ? *newest : run);

@@ -12,7 +12,7 @@ typedef enum number_kind { U32, U64, I64, F32, F64, LOSS } number_kind;
 
 #define AT(member, kind)                                                                           \
     { #member, offsetof(ff_run_state, member), kind, false }
-/* Checkpoints of an older fftrain lack it. */
+/* Checkpoints of an older fftrain lack this member. */
 #define NEWER(member, kind)                                                                        \
     { #member, offsetof(ff_run_state, member), kind, true }
 static const struct {
@@ -69,7 +69,7 @@ ff_status ff_run_state_write(const ff_run_state *state, ff_buffer *text, ff_erro
     return status;
 }
 
-/* As ff_json_number writes it. */
+/* Reads a loss in the form that ff_json_number writes. */
 static bool read_loss(const json_t *value, double *to) {
     const char *text = json_string_value(value);
     if (json_is_number(value))
@@ -85,7 +85,7 @@ static bool read_loss(const json_t *value, double *to) {
     return true;
 }
 
-/* Whole numbers are at most 2^63 - 1, the largest of JSON's. */
+/* Whole numbers are at most 2^63 - 1, JSON's largest. */
 static bool read_number(const json_t *value, number_kind kind, void *to) {
     const json_int_t whole = json_integer_value(value);
     if (kind == LOSS) return read_loss(value, to);

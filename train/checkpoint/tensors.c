@@ -33,7 +33,7 @@ static ff_status sort(ff_tensors *file, ff_error *error) {
     return FF_OK;
 }
 
-/* Whether it is a file for torch/torch.h. */
+/* Whether torch/torch.h reads the file. */
 static ff_status look(const char *path, bool *torch, ff_error *error) {
     uint8_t head[FF_TORCH_HEAD_BYTES];
     uint64_t bytes;
@@ -42,7 +42,7 @@ static ff_status look(const char *path, bool *torch, ff_error *error) {
     if (bytes > sizeof head) bytes = sizeof head;
     const ff_status status = ff_read_at(fd, path, head, (size_t)bytes, 0, error);
     ff_close_file(&fd);
-    /* The length of a safetensors header may look like anything, and its JSON begins after it. */
+    /* The length in a safetensors header may look like any magic number, but JSON follows it. */
     const bool safe = bytes > 8 && head[8] == '{';
     *torch = status == FF_OK && !safe && ff_torch_begins(head, (size_t)bytes);
     if (status != FF_OK || *torch || safe || bytes <= 8) return status;

@@ -13,12 +13,12 @@ enum { NAMED = 3 }; /* tensors that an error message names */
 
 struct ff_weights {
     ff_tensors *file;
-    ff_tensors *average; /* its state.safetensors, with "ema.NAME" of every one in f32; or NULL */
+    ff_tensors *average; /* state.safetensors with an "ema.NAME" for every f32 parameter; or NULL */
     ff_naming naming;    /* of the file's tensors */
     ff_model *model;
-    const ff_model_options *net; /* the options' */
-    bool learns;                 /* the head may be learned: it need not be in the file */
-    char *other_classes; /* how the file's differ from those to be learned; NULL = they do not */
+    const ff_model_options *net; /* from the options */
+    bool learns;                 /* a head will be trained: the file may lack it */
+    char *other_classes; /* how the file's classes differ from those to be learned; NULL = not */
     const ff_safetensor **of; /* [parameters]; NULL = keeps its initial value */
     char *text;
 };
@@ -74,7 +74,7 @@ static ff_status check_normalization(const ff_weights *weights, const ff_metadat
 
 /* ---- matching ---- */
 
-/* Whether the parameter is the head's and the tensor that of a head for other classes. */
+/* Whether the parameter belongs to the head and the tensor to a head for other classes. */
 static bool other_head(const ff_weights *weights, const ff_parameter *p,
                        const ff_safetensor *tensor) {
     return ff_naming_is_head(weights->model, p) && ff_naming_fits(p, tensor, true) &&
@@ -89,7 +89,8 @@ static ff_status add_shape(ff_buffer *text, int rank, const uint64_t *shape, ff_
     return ff_buffer_printf(text, error, "]");
 }
 
-/* Adds the name of a tensor that does not fit to the first few, and counts all. */
+/* Counts a tensor that does not fit, and adds its name to the text if it is one of the first
+ * NAMED. */
 static ff_status add_wrong(ff_buffer *text, int *count, const ff_parameter *p,
                            const ff_safetensor *tensor, ff_error *error) {
     uint64_t wanted[4] = {0};
@@ -104,11 +105,11 @@ static ff_status add_wrong(ff_buffer *text, int *count, const ff_parameter *p,
 }
 
 typedef struct matching {
-    int loaded, missing, mismatched, kept, absent; /* kept: of the head; absent: of these */
+    int loaded, missing, mismatched, kept, absent; /* kept: head tensors; absent: not in file */
     ff_buffer missing_text, mismatched_text, kept_text;
 } matching;
 
-/* The file with the values of a parameter. */
+/* The file that holds a parameter's values. */
 static ff_tensors *file_of(const ff_weights *weights, const ff_parameter *p) {
     return weights->average && p->dtype == FF_F32 ? weights->average : weights->file;
 }
@@ -171,7 +172,7 @@ done:
     return status;
 }
 
-/* Tensors of the file that are not loaded, and not of a head for other classes. */
+/* Lists the tensors of the file that are neither loaded nor of a head for other classes. */
 static ff_status unused_text(const ff_weights *weights, ff_buffer *text, ff_error *error) {
     const int parameters = ff_model_parameter_count(weights->model);
     int count = 0;
@@ -196,7 +197,7 @@ static ff_status unused_text(const ff_weights *weights, ff_buffer *text, ff_erro
     return count > NAMED ? ff_buffer_printf(text, error, " and %d more", count - NAMED) : FF_OK;
 }
 
-/* Where in the file the tensors are, and under which names: " (its 'model', without 'module.')". */
+/* Where in the file the tensors are, and with which prefix: " (its 'model', without 'module.')". */
 static ff_status found_text(const ff_weights *weights, ff_buffer *text, ff_error *error) {
     const char *part = ff_tensors_part(weights->file), *prefix = weights->naming.prefix;
     const bool timm = weights->naming.timm;
@@ -237,7 +238,8 @@ done:
     return status;
 }
 
-/* The classes of the file's label, where it names as many as those to be learned. */
+/* Compares the class names of the file's label with those to be learned, if both have the same
+ * number of classes. */
 static ff_status compare_classes(ff_weights *weights, const ff_field *classes, ff_error *error) {
     const char *net = ff_tensors_text(weights->file, FF_WEIGHTS_NET);
     const char *text = ff_tensors_text(weights->file, FF_WEIGHTS_METADATA);
@@ -279,8 +281,8 @@ done:
     return status;
 }
 
-/* Where the file lies in a checkpoint, its bytes are compared with the checksum beside it. Links
- * are followed first: `last` may move on. */
+/* If the file belongs to a checkpoint, compares its bytes with the checksum there. Links are
+ * followed first, because `last` may change meanwhile. */
 static ff_status check_file(const char *path, ff_error *error) {
     char *real = realpath(path, NULL), *name = real ? strrchr(real, '/') : NULL;
     ff_status status = FF_OK;
@@ -293,7 +295,7 @@ static ff_status check_file(const char *path, ff_error *error) {
     return status;
 }
 
-/* A file, or that of this name in a checkpoint. average: of a file of PyTorch's. */
+/* Opens a file, or the file `name` in a checkpoint. average: as for ff_torch_open. */
 static ff_status open_file(ff_tensors **file, const char *path, const char *name, bool check,
                            bool average, ff_error *error) {
     struct stat info;

@@ -1,4 +1,4 @@
-/* Which form of a net a file's weights are of, by the shapes of its tensors. */
+/* Finds the form of the net that a file's weights belong to, from the shapes of its tensors. */
 #include "loader/device/absent.h"
 #include "train/checkpoint/naming.h"
 #include "train/checkpoint/weights.h"
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How well a file fits a net: of its tensors, how many it has in their shapes. */
+/* How well a file fits a net: how many of the net's tensors the file has in their shapes. */
 typedef struct fitting {
     int wanted, fits;
-    uint32_t classes; /* of the file's head; 0 = it has none */
+    uint32_t classes; /* of the file's head; 0 = it has no head */
 } fitting;
 
 static ff_status count_fits(fitting *found, const ff_tensors *file, const ff_model *model,
@@ -31,7 +31,8 @@ static ff_status count_fits(fitting *found, const ff_tensors *file, const ff_mod
     return FF_OK;
 }
 
-/* Nothing is allocated for the net's values. A net that cannot be built fits nothing. */
+/* Counts how well the file fits the net, without allocating the net's values. A net that cannot be
+ * built fits nothing. */
 static ff_status try_net(fitting *found, const ff_tensors *file, const ff_model_options *net,
                          ff_stem stem, ff_error *error) {
     ff_model_options options = *net;
@@ -59,7 +60,7 @@ ff_status ff_weights_find_form(ff_weights_form *form, const ff_tensors *file,
     *form = (ff_weights_form){.stem = FF_STEM_AUTO};
     FF_TRY(try_net(&small, file, net, FF_STEM_CIFAR, error));
     FF_TRY(try_net(&large, file, net, FF_STEM_IMAGENET, error));
-    if (!small.wanted && !large.wanted) /* it has one stem */
+    if (!small.wanted && !large.wanted) /* the net has only one stem */
         FF_TRY(try_net(&small, file, net, FF_STEM_AUTO, error));
     const fitting *best = small.fits >= large.fits ? &small : &large;
     form->fits = best->wanted && best->fits == best->wanted;
@@ -81,7 +82,7 @@ ff_status ff_weights_read_form(ff_weights_form *form, const char *path, const ff
     return status;
 }
 
-/* The name of a model that the file fits whole, with any stem; NULL where none does. */
+/* The name of a model that the file fits completely, with any stem; NULL if no model fits. */
 static ff_status find_model(const ff_tensors *file, const ff_model_options *net, const char **name,
                             ff_error *error) {
     ff_model_options other = *net;

@@ -1,4 +1,4 @@
-/* The form of a net as a text of its weights. */
+/* The form of a net as a JSON text among its weights' metadata. */
 #include "format/base/json.h"
 #include "train/checkpoint/weights.h"
 
@@ -21,7 +21,7 @@ ff_status ff_weights_net_text(const ff_weights_net *net, char **text, ff_error *
     return *text ? FF_OK : ff_fail(error, FF_NO_MEMORY, "no memory for the form of the net");
 }
 
-/* A size or count of an image or net. */
+/* Reads a size or count of an image or net. */
 static bool take(json_int_t value, uint32_t *out) {
     *out = (uint32_t)value;
     return value >= 0 && value <= FF_SIDE_LIMIT * 16;

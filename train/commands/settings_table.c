@@ -89,11 +89,10 @@ const ff_setting ff_settings_table[] = {
           "--threads; on a GPU as many as --threads, 8 at most."},
      .is = FF_SETTING_RANK},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Model"}},
-    {.option =
-         {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
-          "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
-          "imagenet-resnet50-short, imagenet-resnet50-long, finetune, or a model's name; or a file "
-          "with a line NAME = VALUE for each option; default: that of --model."},
+    {.option = {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
+                "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
+                "imagenet-resnet50-short, -long and -v2, finetune, or a model's name; or a file "
+                "with a line NAME = VALUE for each option; default: that of --model."},
      .is = FF_SETTING_FIXED},
     {.option =
          {"model", 'm', FF_OPTION_STRING, "NAME", &at.trainer.model, NULL, 0, 0,

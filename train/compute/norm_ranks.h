@@ -1,6 +1,6 @@
-/* Statistics of a batch norm over the batches of several ranks (ff_norm_ranks): what each tells,
- * and what follows from it; the same source for the CPU and the kernels. Ranks are added in their
- * order in f64, so all of them get the same bits.
+/* Statistics of a batch norm over the batches of several ranks (ff_norm_ranks): what each rank
+ * sends, and what follows from it; the same source for the CPU and the kernels. Ranks are added in
+ * their order in f64, so all ranks get the same bits.
  *
  * C and C++. Pure. */
 #ifndef FF_TRAIN_NORM_RANKS_H
@@ -8,22 +8,23 @@
 
 #include "train/compute/arguments.h"
 
-/* Of a channel: `m` values, their mean and the sum of their squared deviations from it. */
+/* A channel's number of values `m`, their mean, and the sum of their squared deviations from it. */
 typedef struct ff_norm_moments {
     double m, mean, squares;
 } ff_norm_moments;
 
-/* Of a channel: `m` values, and dbeta and dgamma. */
+/* A channel's number of values `m`, dbeta and dgamma. */
 typedef struct ff_norm_sums {
     double m, sum, products;
 } ff_norm_sums;
 
-/* Numbers that a rank tells: the values a channel, and two of each channel. */
+/* How many numbers a rank sends: the number of values per channel, and two numbers for each
+ * channel. */
 FF_HD size_t ff_norm_told(const ff_norm *norm) {
     return 1 + 2 * (size_t)ff_tensor_padded_channels(&norm->shape);
 }
 
-/* What this rank tells of channel c. Without values a mean is 0. */
+/* Writes what this rank sends for channel c. Without values a mean is 0. */
 FF_HD void ff_norm_tell(const ff_norm *norm, int c, double first, double second) {
     const ff_tensor *t = &norm->shape;
     const bool any = t->n > 0;

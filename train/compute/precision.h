@@ -1,5 +1,6 @@
-/* The precisions of training: the dtype of activations and working weights, and what products may
- * be rounded to. Sums are always f32, and there are always f32 master weights. */
+/* The precisions of training: the dtype of activations and working weights, and the precision to
+ * which the factors of products may be rounded. Sums are always f32, and there are always f32
+ * master weights. */
 #ifndef FF_TRAIN_PRECISION_H
 #define FF_TRAIN_PRECISION_H
 
@@ -23,7 +24,7 @@ const char *ff_precision_name(ff_precision precision);
 bool ff_precision_parse(const char *name, ff_precision *precision);
 /* The same; FF_USAGE names --precision and the nearest name. */
 FF_MUST_USE ff_status ff_precision_read(const char *name, ff_precision *precision, ff_error *error);
-/* Of activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
+/* The dtype of activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
 ff_dtype ff_precision_dtype(ff_precision precision);
 
 #endif

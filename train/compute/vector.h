@@ -1,9 +1,9 @@
 /* Vectors of floats, and per-function instruction sets for the kernels of training.
  *
  * Kernels are written once, in a header that is included once per block of channels and instruction
- * set: 16 lanes are one AVX-512 register, 8 an AVX2 register, the blocks that oneDNN uses on these
- * processors; the baseline is for all others. All variants do the same operations in the same
- * order, so results have the same bits (built with -ffp-contract=off).
+ * set. 16 lanes are one AVX-512 register, 8 lanes an AVX2 register; these are the blocks that
+ * oneDNN uses on these processors. The baseline is for all other processors. All variants do the
+ * same operations in the same order, so results have the same bits (built with -ffp-contract=off).
  *
  * target_clones is only for plain loops (FF_VECTOR_CLONES): GCC splits vector types for the default
  * instruction set before it clones. Clones are by feature ("avx2"), not by processor name: GCC

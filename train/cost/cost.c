@@ -31,8 +31,8 @@ ff_status ff_cost_add_piece(ff_costs *costs, const ff_cost_piece *piece, ff_erro
 
 /* ---- the batch ---- */
 
-/* loader/cuda/kernels.h: one kernel for the batch's position, one for each row's parameters, then
- * either one kernel that moves samples, or several with rows of f32 in between. */
+/* As in loader/cuda/kernels.h: one kernel for the batch's position, one for each row's parameters,
+ * then either one kernel that moves samples, or several with rows of f32 in between. */
 static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_options *options,
                            ff_error *error) {
     enum { LABEL_BYTES = 2 * 4, WEIGHT_BYTES = 4, F32_BYTES = 4 };
@@ -46,11 +46,12 @@ static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_o
     const double values = rows * images->c * images->h * images->w * F32_BYTES;
     const bool resamples = ff_augment_resamples(spec) || set->variable_size;
     const bool jitters = ff_augment_jitters(spec), mixes = ff_augment_mixes(spec);
+    const bool changes = ff_change_any(&spec->change);
     ff_cost_row row = {.pass = FF_COST_BATCH, .layer = "images"};
     /* through arrays of f32 values, not copied as stored */
-    const bool by_values = resamples || jitters || mixes || set->dtype == FF_U16;
-    snprintf(row.what, sizeof row.what, "gather%s%s%s", resamples ? ", resample" : "",
-             jitters ? ", jitter" : "", mixes ? ", mix" : "");
+    const bool by_values = resamples || jitters || changes || mixes || set->dtype == FF_U16;
+    snprintf(row.what, sizeof row.what, "gather%s%s%s%s", resamples ? ", resample" : "",
+             jitters ? ", jitter" : "", changes ? ", change" : "", mixes ? ", mix" : "");
     FF_TRY(ff_cost_add_row(costs, &row, error));
     const ff_cost_piece next = {.nodes = 1}, parameters = {.bytes = params, .nodes = 1};
     FF_TRY(ff_cost_add_piece(costs, &next, error));
@@ -62,9 +63,12 @@ static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_o
     }
     const ff_cost_piece begin = {.bytes = read + values + params, .nodes = 1};
     const ff_cost_piece jitter = {.bytes = 2 * values, .nodes = 1};
+    /* u8 written, changed once, and read */
+    const ff_cost_piece change = {.bytes = 3 * values, .nodes = 1};
     const ff_cost_piece end = {.bytes = values + write + columns, .nodes = 1};
     FF_TRY(ff_cost_add_piece(costs, &begin, error));
     if (jitters) FF_TRY(ff_cost_add_piece(costs, &jitter, error));
+    if (changes) FF_TRY(ff_cost_add_piece(costs, &change, error));
     return ff_cost_add_piece(costs, &end, error);
 }
 

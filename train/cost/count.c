@@ -1,12 +1,13 @@
-/* The compute table that adds up the work of the CUDA table's entries (cuda/compute*.c). Bytes of
- * own kernels: as in the headers of train/compute/cuda/kernels, "Reads ..., writes ...". */
+/* The compute table that adds up the work of the CUDA table's entries (cuda/compute*.c). The bytes
+ * of our own kernels are those in the headers of train/compute/cuda/kernels, "Reads ..., writes
+ * ...". */
 #include "train/cost/count.h"
 #include "train/net/ops/ops.h"
 
 #include <assert.h>
 #include <stddef.h>
 
-/* Rough numbers of operations per element; erf and exp as series. */
+/* Rough operations per element; erf and exp as series. */
 enum { AFFINE_FLOPS = 2, GELU_FLOPS = 25, NORM_BACKWARD_FLOPS = 12, SOFTMAX_FLOPS = 40 };
 
 static double bytes_of(const ff_compute *compute, const ff_tensor *t) {
@@ -20,7 +21,7 @@ static void name_row(const ff_plan *plan, const ff_op *op, bool forward, ff_cost
     ff_op_describe(plan, op, forward, row->what);
 }
 
-/* A row of the plan: forward, loss, backward. */
+/* Begins a row of the plan: forward, loss, backward. */
 static void begins(void *context, ff_mark mark, int op) {
     static const ff_cost_pass passes[] = {[FF_MARK_FORWARD] = FF_COST_FORWARD,
                                           [FF_MARK_LOSS] = FF_COST_LOSS,
@@ -37,20 +38,21 @@ static void begins(void *context, ff_mark mark, int op) {
 
 /* ---- convolutions ---- */
 
-/* How many of `size` positions along a side windows cover: a 1x1 of stride 2 reads half. */
+/* How many of `size` positions along a side the windows cover: a 1x1 window of stride 2 reads
+ * half. */
 static double touched(int out, int window, int stride, int size) {
     const int reached = stride > window ? out * window : size;
     return reached < size ? reached : size;
 }
 
-/* The input's bytes that a convolution reads. */
+/* The bytes of the input that a convolution reads. */
 static double read_of(const ff_compute *compute, const ff_conv_shape *s) {
     const double share = touched(s->output.h, s->kernel, s->stride, s->input.h) / s->input.h *
                          touched(s->output.w, s->kernel, s->stride, s->input.w) / s->input.w;
     return share * bytes_of(compute, &s->input);
 }
 
-/* Of each of the three passes: all taps, also those in the padding. */
+/* Operations of each of the three passes: all taps, including those in the padding. */
 static double conv_flops(const ff_conv_shape *s) {
     const int inputs =
         s->groups > 1 ? s->input.c / s->groups : ff_tensor_padded_channels(&s->input);
@@ -84,7 +86,7 @@ static void conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x
     convolve(compute, conv, read_of(compute, &conv->shape), 0);
 }
 
-/* All of dx is written, also where there is no window. */
+/* All of dx is written, also where no window reads x. */
 static void conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                void *dx, void *scratch) {
     (void)dy, (void)w, (void)dx, (void)scratch;
@@ -96,7 +98,7 @@ static void conv_backward_weights(ff_compute *compute, ff_conv *conv, const void
     (void)x, (void)dy, (void)scratch;
     const ff_tensor *out = &conv->shape.output;
     if (dw) convolve(compute, conv, read_of(compute, &conv->shape), 0);
-    if (dw && conv->depthwise) /* the end of its sums, and their conversion */
+    if (dw && conv->depthwise) /* kernels that finish and convert the sums */
         ff_cost_count(compute, (ff_cost_piece){.nodes = 1 + (compute->dtype != FF_F32)});
     if (dbias) ff_cost_arrays(compute, bytes_of(compute, out), (double)ff_tensor_count(out), 2);
 }
@@ -127,7 +129,7 @@ static void norm_train(ff_compute *compute, const ff_norm *norm, float *scratch)
                    per_element * (double)ff_tensor_count(&norm->shape), 1);
 }
 
-/* norm.h, ff_cuda_norm_backward: sums, factors, dx. */
+/* As in norm.h, ff_cuda_norm_backward: sums, factors, dx. */
 static void norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
     (void)scratch;
     const ff_norm *forward = &norm->forward;
@@ -163,7 +165,7 @@ static void fold_finish(ff_compute *compute, const ff_fold *fold, const void *g,
 
 /* ---- pools ---- */
 
-/* Bytes read of x, bytes of y, and of the positions of the maxima. */
+/* Bytes read from x, and bytes of y and of the positions of the maxima. */
 static double pool_bytes(const ff_compute *compute, const ff_pool *pool, bool places) {
     const double share =
         touched(pool->output.h, pool->kernel_h, pool->stride, pool->input.h) / pool->input.h *
@@ -252,7 +254,7 @@ static ff_status copy(ff_device *device, ff_stream *stream, void *to, const void
     return FF_OK;
 }
 
-/* First the labels, then one row per sample, then the sums over the rows. */
+/* The labels, then one row per sample, then the sums over the rows. */
 static void loss(ff_compute *compute, const ff_loss *loss) {
     const double n = loss->n, each = sizeof(double) + sizeof(float);
     const double labels =

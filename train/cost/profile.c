@@ -14,12 +14,12 @@ typedef struct profiler {
     const ff_costs *costs;
     const ff_profile_options *options;
     ff_update *update;
-    ff_outcome *ring;  /* of one entry */
+    ff_outcome *ring;  /* one entry */
     ff_event **events; /* [rows + 1]: before each row, and after the last */
-    size_t row;        /* whose event comes next */
-    ff_status status;  /* of recording the events */
+    size_t row;        /* the row whose event comes next */
+    ff_status status;  /* result of recording the events */
     ff_error failure;
-    ff_event *before, *after; /* of a whole launch */
+    ff_event *before, *after; /* around a whole launch */
     ff_recording *plain, *marked;
     uint64_t *taken; /* [rows + 1][launches]; the last row: launches without events */
 } profiler;
@@ -110,7 +110,8 @@ static ff_status launch(profiler *p, int k, bool marked, ff_error *error) {
     return FF_OK;
 }
 
-/* First without graphs, which loads kernels and libraries; then captured, which runs nothing. */
+/* Runs steps without graphs first, which loads kernels and libraries. Then captures the step, which
+ * runs nothing, and launches the graphs. */
 static ff_status run(profiler *p, ff_error *error) {
     ff_batch batch;
     for (int i = 0; i < WARM_UP; i++) {

@@ -8,7 +8,7 @@
 
 enum { F32_BYTES = 4 };
 
-/* cuda/compute_muon.c: two kernels, the Newton-Schulz steps, one kernel. */
+/* As in cuda/compute_muon.c: two kernels, the Newton-Schulz steps, one kernel. */
 static void count_bank(ff_compute *compute, const ff_update_segment *s) {
     const ff_conv_shape *shape = &s->conv->shape;
     const double rows = shape->output.c;
@@ -32,7 +32,7 @@ static void count_bank(ff_compute *compute, const ff_update_segment *s) {
     ff_cost_arrays(compute, x + count * ((s->average ? 4 : 2) * F32_BYTES + working), 3 * count, 1);
 }
 
-/* The passes of the others: cuda/kernels/update.cu. */
+/* The passes of the other optimizers: cuda/kernels/update.cu. */
 static void count_pass(ff_compute *compute, const ff_update_spec *spec, ff_rule rule) {
     const ff_optimizer *optimizer = ff_optimizer_at(rule);
     double elements = 0, bytes = 0;
@@ -44,8 +44,8 @@ static void count_pass(ff_compute *compute, const ff_update_spec *spec, ff_rule 
         bytes += count * (gradient + 2 * F32_BYTES * (1 + optimizer->states) +
                           (s->working ? (double)compute->element_bytes : 0) +
                           (s->average ? 2 * F32_BYTES : 0));
-        /* The measuring pass reads weights and gradients; LAMB's state is in both passes, its
-         * gradient in one. */
+        /* The measuring pass reads weights and gradients. LAMB's state is in both passes, its
+         * gradient only in one. */
         if (rule == FF_RULE_LARS) bytes += count * (gradient + F32_BYTES);
         if (rule == FF_RULE_LAMB) bytes += count * (1 + optimizer->states) * F32_BYTES;
     }

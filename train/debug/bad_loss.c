@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NAMED = 3 }; /* samples */
+enum { NAMED = 3 }; /* samples in a message */
 
 /* The first thing that is not finite. */
 typedef struct finding {
     ff_trainer *trainer;
-    ff_outcome *ring; /* of one entry */
+    ff_outcome *ring; /* one entry */
     uint64_t step;
     int part; /* micro-batches so far */
     bool found;
@@ -24,11 +24,11 @@ typedef struct finding {
     char name[FF_PROBE_NAME + 40];
     ff_value_range range;
     size_t count;
-    uint64_t rows[NAMED], row_count; /* of the images: in the step's batch, of all ranks */
+    uint64_t rows[NAMED], row_count; /* bad images in the step's batch, over all ranks */
     double largest_logit;
 } finding;
 
-/* Of a scale that moves. */
+/* Below this, a dynamic loss scale is of no use. */
 #define LEAST_SCALE 1e-4f
 
 bool ff_loss_is_bad(const ff_trainer *trainer, const ff_outcome *outcome) {
@@ -37,7 +37,7 @@ bool ff_loss_is_bad(const ff_trainer *trainer, const ff_outcome *outcome) {
     return trainer->scale_moves ? outcome->loss_scale < LEAST_SCALE : trainer->loss_scale <= 0;
 }
 
-/* ---- running it again ---- */
+/* ---- running the step again ---- */
 
 static void note_rows(finding *f, const ff_seen *seen, const float *values) {
     const size_t each = seen->count / (size_t)seen->shape.n;
@@ -71,7 +71,7 @@ static ff_status look(void *context, ff_probe *probe, const ff_seen *seen, ff_er
     return FF_OK;
 }
 
-/* As the step began; `part`: micro-batches of it that have run. */
+/* Restores the control of the step's beginning; `part`: micro-batches of the step that have run. */
 static void set_control(const finding *f, const ff_outcome *outcome) {
     const ff_store *store = ff_model_store(f->trainer->model);
     ff_control control;
@@ -95,7 +95,7 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
     (void)last;
     set_control(f, again->outcome);
     FF_TRY(ff_feed_make(f->trainer->train_feed, plan->compute->stream, error));
-    if (!batch) { /* all samples are other ranks' */
+    if (!batch) { /* only other ranks have samples */
         ff_plan_enqueue_empty(plan, NULL);
         return ff_compute_check(plan->compute, error);
     }
@@ -118,13 +118,13 @@ static ff_status run_again(finding *f, const ff_outcome *outcome, ff_error *erro
     return status;
 }
 
-/* A parameter comes before everything but the images. */
+/* A bad parameter is reported before anything except the images. */
 static ff_status check_parameters(finding *f, ff_error *error) {
     const ff_model *model = f->trainer->model;
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
         const ff_parameter *p = ff_model_parameter(model, i);
         float *values;
-        if (!p->trained) continue; /* running statistics have the step's batch already */
+        if (!p->trained) continue; /* running statistics already include the step's batch */
         FF_TRY(ff_alloc(&values, p->count, sizeof *values, "a parameter", error));
         ff_model_get(model, i, FF_PART_VALUE, values);
         const ff_value_range range = ff_value_range_of(values, p->count);
@@ -140,9 +140,9 @@ static ff_status check_parameters(finding *f, ff_error *error) {
     return ff_model_check(model, error);
 }
 
-/* ---- saying it ---- */
+/* ---- the message ---- */
 
-/* "17 (cats/3.png), 40 (...) and 2 more" */
+/* Adds "17 (cats/3.png), 40 (...) and 2 more". */
 static ff_status add_samples(const finding *f, ff_buffer *text, ff_error *error) {
     ff_dataset *set = f->trainer->splits.train;
     ff_loader_options options = ff_trainer_input(f->trainer, f->step);
@@ -201,7 +201,8 @@ static ff_status explain(finding *f, const ff_outcome *outcome, ff_buffer *text,
     return add_finding(parameter.found && !images ? &parameter : f, text, error);
 }
 
-/* Each rank looks at its own samples: what the one found whose images are bad, else any. */
+/* Each rank looks only at its own samples. Takes the finding of a rank with bad images, else any
+ * rank's. */
 static ff_status choose(finding *f, ff_buffer *text, ff_error *error) {
     ff_job *job = f->trainer->options->job;
     int32_t weight = f->found ? 1 + (f->kind == FF_SEEN_INPUT) : 0;
@@ -234,11 +235,12 @@ static ff_status add_advice(const finding *f, const char *checkpoint, const char
                             run, f->step + 1);
 }
 
-/* Rank 0 has the run's folder. All ranks end with its sentence, none because of another. */
+/* Rank 0 knows the run's folder. All ranks end with its sentence; none reports the failure of
+ * another. */
 static ff_status explain_to_all(finding *f, const ff_outcome *outcome, const char *checkpoint,
                                 const char *run, ff_buffer *text, ff_error *error) {
     ff_job *job = f->trainer->options->job;
-    int32_t weight = 0; /* of equal ones, rank 0's is taken */
+    int32_t weight = 0; /* equal at all ranks: takes rank 0's */
     if (explain(f, outcome, text, error) != FF_OK) {
         char why[sizeof error->message];
         snprintf(why, sizeof why, "%s", error->message);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rounding of the loss that f32 layers compute, relative to it; the change of the loss that is
- * aimed at; the largest change of a parameter, relative to its values or to 0.01. */
+/* rounding: of the loss that f32 layers compute, relative to the loss; change: the intended change
+ * of the loss; largest: the largest change of a parameter, relative to its values or to 0.01. */
 static const double rounding = 3e-7, change = 1e-4, largest = 0.02;
 enum { DIRECTIONS = 2 };
 
@@ -20,7 +20,7 @@ typedef struct probe {
     ff_step *step;
     ff_plan *plan;
     ff_batch batch;
-    float *values, *moved, *gradient; /* of the largest parameter */
+    float *values, *moved, *gradient; /* as large as the largest parameter */
     signed char *direction;
     uint64_t state; /* of the random numbers */
 } probe;
@@ -35,7 +35,7 @@ static ff_status loss_of(probe *p, double *loss, ff_error *error) {
     return ff_fail(error, FF_FAILED, "--check-gradients: the loss of the first batch is no number");
 }
 
-/* The loss with the parameter moved by h in the direction. */
+/* The loss after moving the parameter by h in the direction. */
 static ff_status loss_at(probe *p, int index, double h, double *loss, ff_error *error) {
     const uint64_t count = ff_model_parameter(p->trainer->model, index)->count;
     for (uint64_t i = 0; i < count; i++)
@@ -54,11 +54,12 @@ static void draw_direction(probe *p, uint64_t count) {
     }
 }
 
-/* How far a quotient is from its slope, relative to the larger of gradient and quotient. */
+/* How far a difference quotient is from its slope, relative to the larger of gradient and
+ * quotient. */
 typedef struct distance {
     double error;
-    double rounding; /* how much of it may be the loss's rounding */
-    double beyond;   /* the error without that, at least 0; NAN where the gradient is lost in it */
+    double rounding; /* how much of the error may be the loss's rounding */
+    double beyond;   /* error - rounding, at least 0; NAN if rounding hides the gradient */
 } distance;
 
 typedef struct finding {
@@ -80,7 +81,7 @@ static ff_status compare(probe *p, int index, double h, double slope, double nor
     return FF_OK;
 }
 
-/* Of two that are equal without rounding, the one of the larger error. False of NAN. */
+/* Orders by the error without rounding, then by the error. False for NAN. */
 static bool is_farther(const distance *a, const distance *b) {
     return a->beyond > b->beyond || (a->beyond == b->beyond && a->error > b->error);
 }
@@ -131,7 +132,7 @@ static ff_status check_all(probe *p, FILE *out, ff_error *error) {
         const ff_parameter *parameter = ff_model_parameter(model, i);
         finding found;
         if (!parameter->trained || !ff_plan_trains_parameter(p->plan, i)) continue;
-        FF_TRY(loss_of(p, &base, error)); /* the gradients of unchanged parameters again */
+        FF_TRY(loss_of(p, &base, error)); /* computes the gradients of unchanged parameters again */
         FF_TRY(check_parameter(p, i, base, &found, error));
         const bool bad = found.apart.beyond > FF_GRADIENT_ERROR;
         fprintf(out, "%-*s  %10" PRIu64 "  %10.3g  ", longest, parameter->name, parameter->count,
@@ -180,7 +181,7 @@ ff_status ff_check_gradients(ff_trainer *trainer, FILE *out, ff_error *error) {
     FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
     p.plan = ff_trainer_plan(trainer, 0, next.count);
     p.batch = next.batch;
-    p.batch.weights = NULL; /* samples are at the front, and all count */
+    p.batch.weights = NULL; /* samples come first, and all of them count */
     FF_TRY_DONE(check_all(&p, out, error));
 done:
     ff_step_destroy(&p.step);

@@ -8,7 +8,7 @@
 
 #define MOST_BYTES (UINT64_C(1) << 30)
 
-/* An array of strings; of `count`, unless that is negative. */
+/* Whether the value is an array of strings, with `count` of them unless `count` is negative. */
 static bool is_list(const json_t *list, long count) {
     if (!json_is_array(list)) return false;
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -21,7 +21,7 @@ static bool is_names(const json_t *line) {
            is_list(json_object_get(line, "outputs"), -1);
 }
 
-/* Whether the line follows those of the log. */
+/* Whether the line continues the log. */
 static bool follows(const ff_hash_log *log, const json_t *line) {
     static const struct {
         const char *key, *names;
@@ -48,7 +48,7 @@ static bool follows(const ff_hash_log *log, const json_t *line) {
     return !loss || json_is_number(loss);
 }
 
-/* Takes a line; *more: it belongs to the log. */
+/* Adds a line; *more: the line belongs to the log. */
 static ff_status add_line(ff_hash_log *log, const char *text, size_t length, uint64_t last,
                           bool *more, ff_error *error) {
     json_t *line = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);

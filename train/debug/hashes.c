@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the time between two lines, what one may take where the steps are chosen. */
+/* With FF_HASHES_CHOSEN, the share of the time between two lines that a line may take. */
 #define SHARE 1e-4
 
 struct ff_hashes {
@@ -28,15 +28,15 @@ struct ff_hashes {
     int64_t every;
     bool whole;
     ff_origin origin;
-    char *note;                /* why no more are kept */
-    uint64_t cost_ns, last_ns; /* of a line; when the last one was written */
-    /* Of the step that runs; [parameters], [operations], 0 = not seen. */
+    char *note;                /* why no more hashes are kept */
+    uint64_t cost_ns, last_ns; /* time that a line takes; when the last one was written */
+    /* Hashes of the current step: [parameters], [operations], 0 = not seen. */
     uint64_t images, labels, *gradients, *outputs;
-    bool began;            /* it has micro-batches */
-    ff_probe_visit shared; /* NULL = no one */
+    bool began;            /* a micro-batch was hashed */
+    ff_probe_visit shared; /* NULL = no visitor */
     void *shared_context;
     void *values;
-    uint64_t value_bytes; /* the room for a parameter, or a batch */
+    uint64_t value_bytes; /* size of `values`: a parameter, or a batch */
 };
 
 static ff_plan *plan_of(const ff_hashes *hashes) {
@@ -58,7 +58,7 @@ static ff_status make_room(ff_hashes *hashes, uint64_t bytes, ff_error *error) {
     return FF_OK;
 }
 
-/* Of memory of the device. */
+/* Hashes memory of the device. */
 static ff_status hash_memory(ff_hashes *hashes, const void *memory, uint64_t bytes, uint64_t *hash,
                              ff_error *error) {
     ff_compute *compute = plan_of(hashes)->compute;
@@ -153,7 +153,7 @@ static ff_status append(ff_hashes *hashes, ff_buffer *line, ff_error *error) {
     return ff_fail_errno(error, "%s: cannot write", hashes->path);
 }
 
-/* outcome: NULL: the parameters alone. */
+/* outcome: NULL: only the parameters. */
 static ff_status write_step(ff_hashes *hashes, uint64_t steps, const ff_outcome *outcome,
                             ff_error *error) {
     const ff_plan *plan = plan_of(hashes);
@@ -186,7 +186,7 @@ done:
     return status;
 }
 
-/* Keeps the sentence of a failure. */
+/* Stores the sentence of a failure as the note. */
 static ff_status note_failure(ff_hashes *hashes, ff_status status, ff_error *error) {
     if (status == FF_OK || hashes->note) return status;
     const ff_status noted =
@@ -250,8 +250,8 @@ static ff_status write_names(ff_hashes *hashes, ff_error *error) {
     return status;
 }
 
-/* Opens the file and cuts it off after that step, or after its last good line. *used: it has lines
- * then. */
+/* Opens the file and cuts it off after the line of `steps`, or after its last good line. *used:
+ * lines are left in it. */
 static ff_status open_file(ff_hashes *hashes, uint64_t steps, bool *used, ff_error *error) {
     ff_hash_log log = {0};
     uint64_t end = 0;
@@ -301,7 +301,7 @@ ff_status ff_hashes_open(ff_hashes **out, const char *path, const ff_trainer *tr
     FF_TRY_DONE(ff_copy_string(&hashes->path, path, error));
     FF_TRY_DONE(allocate(hashes, error));
     status = note_failure(hashes, begin(hashes, steps, error), error);
-    if (status == FF_IO) status = FF_OK; /* a note */
+    if (status == FF_IO) status = FF_OK; /* there is a note */
 done:
     if (status == FF_OK)
         *out = hashes;

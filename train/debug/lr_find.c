@@ -11,8 +11,8 @@
 
 /* ---- the steps ---- */
 
-/* fastai's: the mean's weights fall by this factor a step; it stops where the mean is so many times
- * its least. */
+/* As in fastai: `falls` is the factor of the mean's weights per step; the search stops when the
+ * mean is `most` times its least value. */
 static const double falls = 0.98, most = 4;
 
 /* Adds the outcomes that have arrived; *ends: the loss has risen too far. */
@@ -45,7 +45,7 @@ static ff_status collect(ff_trainer *trainer, bool wait, ff_lr_curve *curve, dou
 
 enum { LAST = 5 }; /* steps at the end that no rule looks at */
 
-/* The place in the falling subsequence of `mean` that is the longest. */
+/* Chooses a rate in the longest falling subsequence of `mean`. */
 static ff_status valley(ff_lr_curve *curve, size_t asked, ff_error *error) {
     enum { LEAST = 5 };
     const size_t from = asked / 10;
@@ -68,7 +68,8 @@ static ff_status valley(ff_lr_curve *curve, size_t asked, ff_error *error) {
     return FF_OK;
 }
 
-/* From the step whose mean falls the most to the next, and the one of the least mean. */
+/* Chooses the rate from which the mean falls the most to the next step, and the rate of the least
+ * mean. */
 static void choose_others(ff_lr_curve *curve, size_t asked) {
     const size_t from = asked / 10;
     const double *mean = curve->mean;
@@ -76,7 +77,7 @@ static void choose_others(ff_lr_curve *curve, size_t asked) {
     if (curve->count < from + LAST + 2) return;
     for (size_t i = from; i < curve->count - LAST; i++) {
         if (mean[i] < mean[least]) least = i;
-        /* The logarithms of the rates are equally far from each other. */
+        /* The logarithms of the rates are equally spaced. */
         if (i + 1 < curve->count - LAST && mean[i + 1] - mean[i] < mean[steep + 1] - mean[steep])
             steep = i;
     }
@@ -109,7 +110,7 @@ void ff_lr_curve_free(ff_lr_curve *curve) {
     *curve = (ff_lr_curve){0};
 }
 
-/* ---- what is shown ---- */
+/* ---- the output ---- */
 
 typedef struct range {
     double least, most;
@@ -167,7 +168,7 @@ static unsigned pixel(double value, range r, bool across) {
     return across ? LEFT + at : HIGH - BOTTOM - 1 - at;
 }
 
-/* From point to point: a column of the height between the two at each pixel. */
+/* Draws a line from point to point: at each pixel a column between the two heights. */
 static void draw_line(ff_canvas *canvas, const ff_lr_curve *curve, const double *values, range x,
                       range y, unsigned thick, ff_color color) {
     for (size_t i = 1; i < curve->count; i++) {

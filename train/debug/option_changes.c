@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What updates depend on, in a line "start". */
+/* The keys of a line "start" that updates depend on. */
 static const char *const updates[] = {
     "epochs",    "augment",   "learning_rate", "schedule",        "warmup_steps",
     "momentum",  "nesterov",  "weight_decay",  "label_smoothing", "groups",
@@ -21,7 +21,7 @@ static bool same(const json_t *one, const json_t *other) {
 
 typedef struct search {
     uint64_t from, to, found;
-    json_t *before; /* the line "start" of the session before */
+    json_t *before; /* the line "start" of the previous session */
 } search;
 
 static ff_status take_line(void *context, json_t *line, ff_error *error) {

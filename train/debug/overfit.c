@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Copies of the batches in the compute's memory, and the place from which steps take them: with
- * graphs it must be the same in each. */
+/* Copies of the batches in the compute's memory, and the place from which steps read them: with
+ * graphs, every step must use the same place. */
 typedef struct copies {
     ff_compute *compute;
     size_t image_bytes, label_bytes;
@@ -33,7 +33,7 @@ static ff_status allocate(copies *c, ff_error *error) {
     return FF_OK;
 }
 
-/* Takes the first batches of the run, each as it enters the net. */
+/* Copies the first batches of the run, each as it enters the net. */
 static ff_status fill(copies *c, ff_trainer *trainer, ff_error *error) {
     for (uint64_t i = 0; i < c->count; i++) {
         ff_feed_batch next;
@@ -53,7 +53,7 @@ static ff_status fill(copies *c, ff_trainer *trainer, ff_error *error) {
     return ff_compute_check(c->compute, error);
 }
 
-/* All copies once. */
+/* Trains once on every copy. */
 static ff_status pass(copies *c, ff_trainer *trainer, ff_epoch_sums *sums, ff_error *error) {
     ff_plan *plan = ff_trainer_plan(trainer, 0, (uint32_t)trainer->micro);
     *sums = (ff_epoch_sums){0};

@@ -1,5 +1,5 @@
-/* fftrain --overfit: whether a net can learn a few fixed batches by heart, which every net, loss
- * and optimizer that are right can. */
+/* fftrain --overfit: whether a net can overfit a few fixed batches. Every net can if net, loss and
+ * optimizer are right. */
 #ifndef FF_TRAIN_DEBUG_OVERFIT_H
 #define FF_TRAIN_DEBUG_OVERFIT_H
 
@@ -7,13 +7,12 @@
 
 #include <stdio.h>
 
-/* The mean loss below which samples are known by heart: a probability of 99 % for the right class.
- */
+/* The mean loss below which a net has overfitted: a probability of 99 % for the right class. */
 #define FF_OVERFIT_LOSS 0.01
 
 /* Trains a trainer made with options.overfit on its first batches, over and over, for
- * options.epochs passes, or else 1000 steps and 100 passes at least; prints lines to `out`.
- * FF_FAILED where the loss does not get below FF_OVERFIT_LOSS. The trainer cannot be used
+ * options.epochs passes, or else at least 1000 steps and 100 passes; prints lines to `out`.
+ * FF_FAILED if the loss does not fall below FF_OVERFIT_LOSS. The trainer cannot be used
  * afterwards. */
 FF_MUST_USE ff_status ff_overfit(ff_trainer *trainer, FILE *out, ff_error *error);
 

@@ -21,7 +21,7 @@ static ff_status make_room(void *pointer, size_t *room, size_t count, size_t siz
     return FF_OK;
 }
 
-/* Bytes of an element of what is seen: the logits are f32 always. */
+/* The dtype of what is seen: logits are always f32. */
 static ff_dtype dtype_of(const ff_probe *probe) {
     const ff_plan *plan = probe->plan;
     const bool logits =
@@ -128,7 +128,7 @@ static void see_parameters(ff_probe *probe, int number) {
     }
 }
 
-/* Waits for the part that has run, and sees what it computed. */
+/* Waits for the part that has run, and visits what it computed. */
 static void look(ff_probe *probe) {
     if (probe->status == FF_OK)
         probe->status = ff_compute_wait(probe->plan->compute, &probe->failure);

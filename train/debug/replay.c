@@ -16,22 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a tensor over all micro-batches. */
+/* What is shown of a tensor, over all micro-batches. */
 typedef struct cell {
     bool seen;
-    uint64_t count;  /* values that are not finite are in it */
-    ff_tensor shape; /* of the step's images, which may have another size than in other epochs */
+    uint64_t count;  /* includes values that are not finite */
+    ff_tensor shape; /* with the step's image size, which may differ between epochs */
     ff_value_range range;
 } cell;
 
 typedef struct replay {
     ff_trainer *trainer;
     const ff_replay_options *options;
-    ff_hashes *hashes; /* NULL = none */
+    ff_hashes *hashes; /* NULL = not written */
     cell input;
     cell *outputs, *output_gradients; /* [operations] */
     cell *values, *gradients;         /* [parameters] */
-    char bad[FF_PROBE_NAME + 80];     /* the first that is not finite; "" = all are */
+    char bad[FF_PROBE_NAME + 80];     /* the first that is not finite; "" = all are finite */
     ff_outcome outcome;
 } replay;
 
@@ -106,7 +106,7 @@ static ff_status probe_part(void *context, ff_plan *plan, const ff_batch *batch,
     return status == FF_OK ? seen : status;
 }
 
-/* Its only outcome that has not arrived. */
+/* Takes the only outcome that has not arrived. */
 static ff_status take_outcome(replay *r, ff_error *error) {
     const ff_outcome *outcomes;
     uint32_t count;
@@ -197,7 +197,7 @@ static void print_tables(const replay *r, FILE *out) {
     }
 }
 
-/* The loss of the run's own step, where it has kept it. */
+/* Prints the loss, and the run's own loss of the step, if the log has it. */
 static void print_loss(const replay *r, FILE *out) {
     const double count = r->outcome.count ? (double)r->outcome.count : 1;
     const double loss = ff_outcome_loss(&r->outcome) / count;

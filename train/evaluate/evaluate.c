@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { AGREE_EVERY = 16 }; /* batches */
+enum { AGREE_EVERY = 16 }; /* batches between checks */
 
-/* FF_INTERRUPTED after a signal; ranks stop at the same batch. */
+/* FF_INTERRUPTED after a signal; all ranks stop at the same batch. */
 static ff_status check_stop(ff_job *job, uint64_t batch, ff_error *error) {
     int32_t number = ff_interrupt_signal();
     ff_buffer nothing = {0};
@@ -21,7 +21,7 @@ static ff_status check_stop(ff_job *job, uint64_t batch, ff_error *error) {
     return status == FF_OK && number ? ff_interrupt_fail(number, error) : status;
 }
 
-/* Enqueues all batches of a pass, and counts them; *count = their number. */
+/* Enqueues all batches of a pass; *count = their number. */
 static ff_status give_all(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_job *job,
                           uint64_t *count, ff_error *error) {
     ff_outcome *outcomes = ff_feed_outcomes(feed);
@@ -56,7 +56,7 @@ static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_outcome *
     return FF_OK;
 }
 
-/* The sums of all ranks. */
+/* Sums the numbers over all ranks. */
 static ff_status sum_ranks(ff_job *job, ff_tally *tally, ff_outcome *sum, ff_error *error) {
     double numbers[] = {sum->loss_sum, (double)sum->count, (double)sum->correct};
     FF_TRY(ff_job_sum(job, numbers, 3, error));

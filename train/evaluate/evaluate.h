@@ -1,8 +1,9 @@
-/* Room train/evaluate, floor 10: what a model is worth on a set.
+/* Room train/evaluate, floor 10: how good a model is on a set.
  *
- * This header computes the logits of every sample once and counts them in a tally: loss, accuracy,
- * classes, confusion, the worst samples (tally.c), alone or over all ranks. inference.c opens a
- * set and a file of weights as training would, for the commands that evaluate and predict.
+ * This header computes the logits of every sample once and counts them in a tally (tally.c): loss,
+ * accuracy, classes, confusion, the worst samples. It does so in one process or over all ranks.
+ * inference.c opens a set and a file of weights as training would, for the commands that evaluate
+ * and predict.
  *
  * May include format, train/checkpoint, train/comm/job, train/compute, train/machine, train/net,
  * train/sets, train/step.
@@ -17,17 +18,18 @@
 
 typedef struct ff_evaluation {
     double loss;     /* mean cross-entropy over the labelled samples */
-    double accuracy; /* share of them classified correctly, in [0, 1] */
+    double accuracy; /* share of these samples classified correctly, in [0, 1] */
     int64_t count;   /* labelled samples */
     uint64_t ns;     /* duration */
 } ff_evaluation;
 
-/* One pass over the feed's set: the feed is endless, keeps the last batch, and returns batches of
- * the plan's size; rows after the last sample have weight 0. `tally`, of this plan, or NULL: begins
- * and counts every sample; its numbers are those of the set where the feed's order is sequential.
- * All batches are enqueued before the first outcome is read. FF_BAD_DATA where no sample is
- * labelled; FF_INTERRUPTED; the feed's errors. Of a job each rank's feed has an equal part of every
- * batch; the result, and the tally, are of all, and a signal to any interrupts all. */
+/* Makes one pass over the feed's set. The feed is endless, keeps the last batch, and returns
+ * batches of the plan's size; rows after the last sample have weight 0. `tally`, made for this
+ * plan, begins anew and counts every sample; NULL: no tally. The tally numbers samples as the set
+ * does if the feed's order is sequential. All batches are enqueued before the first outcome is
+ * read. In a job, each rank's feed has an equal part of every batch, the result and the tally cover
+ * all ranks, and a signal to any rank interrupts all. FF_BAD_DATA if no sample is labelled;
+ * FF_INTERRUPTED; the feed's errors. */
 FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_job *job,
                                   ff_evaluation *result, ff_error *error);
 

@@ -59,7 +59,7 @@ static ff_status read_facts(ff_inference *own, const char *path, ff_error *error
     return FF_OK;
 }
 
-/* Its labels, too, for an evaluation, or where the file says nothing of classes. */
+/* Opens the set: with its labels for an evaluation, or if the file does not list the classes. */
 static ff_status open_set(ff_inference *own, const ff_inference_options *options, ff_error *error) {
     const char *label = options->label ? options->label : *own->net.label ? own->net.label : NULL;
     own->labelled = !options->predicts || !own->names;
@@ -69,7 +69,7 @@ static ff_status open_set(ff_inference *own, const ff_inference_options *options
     return FF_OK;
 }
 
-/* Options replace what the file says; what neither says is the set's. */
+/* Options replace what the file records; the set supplies what both lack. */
 static ff_status complete(ff_inference *own, const ff_inference_options *options, ff_error *error) {
     ff_weights_net *net = &own->net;
     const ff_metadata *set = ff_dataset_metadata(own->set);
@@ -104,7 +104,7 @@ static int64_t find_class(const ff_field *field, const char *name) {
     return -1;
 }
 
-/* Samples of the set whose class the model does not have. */
+/* Counts the samples of the set whose class the model does not have. */
 static ff_status count_unknown(ff_inference *own, ff_error *error) {
     for (uint64_t i = 0; i < ff_dataset_count(own->set); i++) {
         int64_t value;
@@ -114,8 +114,8 @@ static ff_status count_unknown(ff_inference *own, ff_error *error) {
     return FF_OK;
 }
 
-/* Classes with names are matched by them, where both have some of the same. *matched: the set has
- * others, or in another order. */
+/* Matches classes by name, if both sides have some of the same names. *matched: the set's classes
+ * are others, or in another order. */
 static ff_status match_classes(ff_inference *own, bool *matched, ff_error *error) {
     const ff_field *set = &ff_dataset_metadata(own->set)->field[own->field];
     bool same = set->class_count == own->names->class_count, any = false;
@@ -154,8 +154,8 @@ static ff_status check_set(ff_inference *own, const ff_inference_options *option
 
 /* ---- the model ---- */
 
-/* What PyTorch's files do not say is seen from their tensors: the stem, and where the set's classes
- * have no names, the classes of the head. */
+/* Infers what PyTorch's files do not record from their tensors: the stem and, if the set's classes
+ * have no names, the number of classes from the head. */
 static ff_status complete_form(ff_inference *own, const ff_inference_options *options,
                                ff_error *error) {
     ff_weights_net *net = &own->net;

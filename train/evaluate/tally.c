@@ -7,27 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches that may be on their way from the device. */
+/* Batches that may be in flight from the device. */
 enum { SLOTS = 2 };
-/* Logits of a batch from which on threads share the work. */
+/* Logits of a batch from which on several threads share the work. */
 enum { SHARED_LOGITS = 1 << 14 };
 
-/* A batch as the host has it: a copy in pinned memory, or the compute's own memory. */
+/* A batch on the host: a copy in pinned memory, or the compute's own memory. */
 typedef struct slot {
     float *logits; /* [batch][stride] */
     void *labels;  /* [batch] */
     ff_dtype label_dtype;
     uint32_t count; /* samples; 0 = nothing to count */
-    uint64_t first; /* the first one's number */
+    uint64_t first; /* number of the first sample */
     ff_event *copied;
 } slot;
 
-/* What a row says of its sample. */
+/* The result of one row. */
 typedef struct verdict {
     int32_t label, predicted;
     bool correct, top;
-    double loss;        /* negative where it is not among the worst */
-    double probability; /* where loss is not negative */
+    double loss;        /* negative if the sample is not among the worst */
+    double probability; /* valid if loss is not negative */
 } verdict;
 
 typedef struct ff_tally_parts {
@@ -36,7 +36,7 @@ typedef struct ff_tally_parts {
     slot slots[SLOTS];
     verdict *verdicts; /* [batch] */
     uint64_t next_first,
-        step; /* number of the next batch's first sample; to that of the one after */
+        step; /* number of the next batch's first sample; distance to the batch after it */
     int next; /* slot */
 } ff_tally_parts;
 
@@ -47,14 +47,13 @@ static int64_t label_of(const slot *from, uint32_t n) {
                                        : ((const int32_t *)from->labels)[n];
 }
 
-/* The first of the largest logits is the prediction, as in the loss; a row that is not finite
- * counts as wrong. reach: the logarithm of `classes`; least: a sample of a larger loss is among the
- * worst.
- */
+/* The prediction is the first of the largest logits, as in the loss; a row that is not finite
+ * counts as wrong. reach: the logarithm of `classes`; least: a sample with a larger loss is among
+ * the worst. */
 static verdict judge(const float *logits, int classes, int64_t label, double reach, double least) {
     verdict got = {.label = (int32_t)label, .loss = -1};
     const float own = logits[label];
-    int before = 0; /* classes that are ranked before the label */
+    int before = 0; /* classes ranked before the label */
     bool missing = false;
     for (int c = 0; c < classes; c++) {
         if (logits[c] > logits[got.predicted]) got.predicted = c;
@@ -65,7 +64,7 @@ static verdict judge(const float *logits, int classes, int64_t label, double rea
     missing |= largest == -INFINITY;
     got.correct = !missing && got.predicted == label;
     got.top = !missing && before < FF_TALLY_TOP;
-    /* The loss is this plus the logarithm of `classes` terms of at most 1. */
+    /* The loss is this difference plus the logarithm of a sum of `classes` terms of at most 1. */
     if (!missing && (double)(largest - own) + reach <= least) return got;
     double sum = 0;
     for (int c = 0; c < classes; c++) sum += (double)expf(logits[c] - largest);
@@ -76,7 +75,7 @@ static verdict judge(const float *logits, int classes, int64_t label, double rea
     return got;
 }
 
-/* Puts a sample among the worst, the largest loss first; of equal ones the first in the set. */
+/* Inserts a sample into the worst, by falling loss; equal losses by number. */
 static void insert(ff_tally *tally, const ff_mistake *got) {
     int at = tally->worst_count;
     if (at == FF_TALLY_WORST && got->loss <= tally->worst[at - 1].loss) return;
@@ -205,7 +204,7 @@ void ff_tally_begin(ff_tally *tally, int rank, int ranks) {
     for (int i = 0; i < SLOTS; i++) tally->parts->slots[i].count = 0;
 }
 
-/* Counts a slot's batch, if it has one, once it has arrived. */
+/* Waits for a slot's batch, if it has one, and counts it. */
 static ff_status take(ff_tally *tally, slot *from, ff_error *error) {
     ff_device *device = tally->parts->plan->compute->device;
     if (!from->count) return FF_OK;
@@ -258,7 +257,7 @@ ff_status ff_tally_end(ff_tally *tally, ff_error *error) {
     return FF_OK;
 }
 
-/* ---- of all ranks ---- */
+/* ---- over all ranks ---- */
 
 static ff_status sum_counts(ff_job *job, int64_t *counts, size_t count, ff_error *error) {
     double *numbers;
@@ -282,14 +281,14 @@ static ff_status sum_confusion(ff_tally *tally, ff_job *job, ff_error *error) {
     return status;
 }
 
-/* By loss, and then by number. */
+/* By falling loss, then by number. */
 static int compare(const void *left, const void *right) {
     const ff_mistake *a = left, *b = right;
     if (a->loss != b->loss) return a->loss > b->loss ? -1 : 1;
     return (a->sample > b->sample) - (a->sample < b->sample);
 }
 
-/* Each rank's part of the sum is zero but for its own mistakes. */
+/* Each rank's part of the sum is zero except for its own mistakes. */
 static ff_status join_worst(ff_tally *tally, ff_job *job, ff_error *error) {
     enum { NUMBERS = 5 };
     const size_t most = (size_t)job->size * FF_TALLY_WORST;
@@ -301,7 +300,7 @@ static ff_status join_worst(ff_tally *tally, ff_job *job, ff_error *error) {
     own = numbers + (size_t)job->rank * FF_TALLY_WORST * NUMBERS;
     for (int i = 0; i < tally->worst_count; i++, own += NUMBERS) {
         const ff_mistake *from = &tally->worst[i];
-        own[0] = (double)from->sample + 1; /* 0 = none */
+        own[0] = (double)from->sample + 1; /* 0 = no mistake */
         own[1] = from->label;
         own[2] = from->predicted;
         own[3] = from->loss;

@@ -6,7 +6,7 @@
 /* Floating-point operations per clock and multiprocessor: matrix products with f32 sums, dense, by
  * precision, and other f32 arithmetic. From NVIDIA's architecture papers: Turing (2018), A100
  * (2020), GA102 (2021), Ada (2022), H100 (2022), and the data sheets of B200 and the RTX Blackwell
- * GPUs (2025), whose peaks are these numbers times multiprocessors times boost clock. `halved`:
+ * GPUs (2025). A GPU's peak is this number times multiprocessors times boost clock. `halved`:
  * GeForce GPUs sum in f32 at half the rate. */
 typedef struct rate {
     int capability;
@@ -23,8 +23,8 @@ static const rate rates[] = {
     {103, {256, 4096, 8192, 8192}, 256, false}, {120, {256, 512, 1024, 1024}, 256, true},
 };
 
-/* Bits of the memory's bus, from the GPUs' data sheets: cuDNN's descriptions do not contain them.
- */
+/* Width of the memory's bus in bits, from the GPUs' data sheets: cuDNN's descriptions do not
+ * contain it. */
 static const struct bus {
     const char *name; /* part of the GPU's name */
     int bits;

@@ -1,5 +1,5 @@
-/* The limits of a GPU, from what its driver or its description says: the most bytes that it can
- * move and floating-point operations that it can do per second. Pure. */
+/* The limits of a GPU, from what its driver or its description reports: how many bytes it can move
+ * and how many floating-point operations it can do per second at most. Pure. */
 #ifndef FF_TRAIN_CARD_H
 #define FF_TRAIN_CARD_H
 
@@ -12,15 +12,15 @@
 #define FF_CARD_NODE_US 1.3
 
 typedef struct ff_card {
-    double bytes_per_s; /* of device memory: two transfers a clock; 0 = unknown */
-    /* Dense matrix products with f32 sums on tensor cores (F32: without them); 0 = none, or
-     * unknown. */
+    double bytes_per_s; /* device memory, at two transfers per clock; 0 = unknown */
+    /* Dense matrix products with f32 sums on tensor cores (F32: without them); 0 = not supported,
+     * or unknown. */
     double matrix_flops[FF_PRECISION_COUNT];
     double f32_flops; /* other arithmetic in f32 */
 } ff_card;
 
 typedef struct ff_card_facts {
-    const char *name; /* "NVIDIA H200": for the memory's width where memory_bus_bits is 0, and for
+    const char *name; /* "NVIDIA H200": determines the memory's width if memory_bus_bits is 0, and
                          GPUs whose f32 sums run at half the rate */
     int capability;   /* 90 for 9.0 */
     int multiprocessors;

@@ -23,7 +23,7 @@ struct ff_machine {
     char name[256];
     char bus[32];
     char text[2304];
-    char warning[2304]; /* empty: none */
+    char warning[2304]; /* empty: no warning */
 };
 
 /* The ordinal of "cuda" or "cuda:I"; -1 for anything else. */
@@ -56,7 +56,7 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_op
     machine->cuda = (ff_cuda_options){
         .library = machine->table->train->library,
         .multiprocessors = properties.multiprocessors,
-        /* Two transfers a clock. */
+        /* Two transfers per clock. */
         .bytes_per_ns = 2e-6 * properties.memory_clock_khz * properties.memory_bus_bits / 8,
         .cache_folder = machine->cache_folder,
         .timing_seconds = options->tune_seconds,
@@ -106,7 +106,8 @@ static void close_cuda(ff_machine *machine) {
     machine->table = NULL;
 }
 
-/* `auto` uses the CPU: a short text that there is no GPU, or a warning where there is one. */
+/* Explains why `auto` uses the CPU: a short text if there is no GPU, or a warning if there is
+ * one. */
 static void explain_cpu(ff_machine *machine, const char *why, bool verbose) {
     ff_error none = {0};
     if (ff_cuda_driver_check(0, 0, &none) == FF_OK)

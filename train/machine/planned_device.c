@@ -24,7 +24,7 @@ typedef struct entry {
 } entry;
 
 struct ff_planned_device {
-    ff_cuda_module *module; /* NULL where the caller passed the table */
+    ff_cuda_module *module; /* NULL if the caller passed the table */
     ff_device *device;
     char *json;
     char name[128];
@@ -79,7 +79,7 @@ static ff_status read_description(ff_planned_device *planned, uint64_t *memory_b
     return status;
 }
 
-/* Called by the library for each convolution. */
+/* The library calls this for each convolution. */
 static void take(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv) {
     ff_planned_device *planned = context;
     for (size_t i = 0; i < planned->count; i++)
@@ -89,7 +89,7 @@ static void take(void *context, const ff_library_conv_spec *spec, const ff_libra
         }
     if (ff_reserve(&planned->list, &planned->capacity, planned->count + 1, sizeof *planned->list,
                    "plans", NULL) != FF_OK)
-        return; /* the report is incomplete, the plan is the same */
+        return; /* the report is incomplete, the plan is unchanged */
     entry *e = &planned->list[planned->count++];
     *e = (entry){.spec = *spec, .found = conv, .count = 1};
     if (!conv) return;
@@ -97,7 +97,7 @@ static void take(void *context, const ff_library_conv_spec *spec, const ff_libra
     e->workspace_bytes = conv->workspace_bytes;
 }
 
-/* memory_bytes: 0 = as described. */
+/* memory_bytes: 0 = as in the description. */
 static ff_status create(ff_planned_device **out, const char *json, uint64_t memory_bytes,
                         const struct ff_compute_ops *ops, const ff_library_table *library,
                         ff_error *error) {

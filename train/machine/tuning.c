@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The line at *text, which moves past it; NULL at the end. */
+/* Returns the line at *text and moves *text past it; NULL at the end. */
 static const char *take_line(const char **text, size_t *length) {
     const char *line = *text;
     *length = strcspn(line, "\n");

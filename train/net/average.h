@@ -1,6 +1,6 @@
 /* The average of a store's parameters and running statistics over the updates of a run, with
- * exponentially decreasing weights: after each update average = decay * average + (1 - decay) *
- * value, as timm's ModelEmaV2. An update that is skipped does not count.
+ * exponentially decreasing weights. After each update average = decay * average + (1 - decay) *
+ * value, as in timm's ModelEmaV2. A skipped update does not count.
  *
  * Thread rule: the model's thread. */
 #ifndef FF_TRAIN_AVERAGE_H
@@ -8,13 +8,13 @@
 
 #include "train/net/store.h"
 
-/* Allocates the average, before updates of the store are made; on failure the store keeps what it
- * has. */
+/* Allocates the average; call it before updates of the store are made. On failure the store stays
+ * as it was. */
 FF_MUST_USE ff_status ff_average_reserve(ff_store *store, ff_error *error);
-/* Enqueues its beginning: a copy of the values. Failure sticks in the compute. */
+/* Enqueues the start of the average: a copy of the values. Failure sticks in the compute. */
 void ff_average_begin(ff_store *store);
-/* Exchanges values and average, for evaluation; again to exchange them back before the next step.
- */
+/* Exchanges values and average, for evaluation. Call it again before the next step to exchange them
+ * back. */
 void ff_average_swap(ff_store *store);
 
 #endif

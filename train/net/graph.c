@@ -184,8 +184,8 @@ ff_status ff_graph_match(ff_graph *graph, const ff_graph *first, ff_error *error
 
 /* ---- convolutions ---- */
 
-/* Whether it is a convolution whose engines are chosen; with `normed`, one after a norm with ReLU.
- */
+/* Whether the node is a convolution whose engines are chosen; with `normed`, whether it also
+ * follows a norm with ReLU. */
 static bool is_conv(const ff_graph *graph, int node, bool normed) {
     const ff_layer *layer = &graph->layers[node];
     if (layer->kind != FF_LAYER_CONV) return false;

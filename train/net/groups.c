@@ -16,7 +16,7 @@ static bool is_of(const ff_graph *graph, const ff_graph_parameter *p, const char
     return fnmatch(pattern, p->name, 0) == 0;
 }
 
-/* Takes the next pattern of a list, without the blanks around it; false: there is none. */
+/* Takes the next pattern of a list, without the blanks around it; false: the list has ended. */
 static bool take_pattern(const char **at, char pattern[FF_GROUPS_PATTERN]) {
     if (!*at) return false;
     const char *from = *at + strspn(*at, " \t");
@@ -93,12 +93,13 @@ static void list_spans(ff_groups *groups, const ff_store *store, const ff_group 
     }
 }
 
-/* Whether gradients form one array: those of weights and of channels may differ in dtype. */
+/* Whether the gradients of both form one array: gradients of weights and of channels may differ in
+ * dtype. */
 static bool same_part(const ff_store *store, size_t a, size_t b) {
     return (a < store->weight_count) == (b < store->weight_count);
 }
 
-/* Merges adjacent spans of the same group, where its optimizer needs no norms. */
+/* Merges adjacent spans of the same group, if the group's optimizer needs no norms. */
 static void join_spans(ff_groups *groups, const ff_store *store) {
     int kept = 0;
     for (int i = 1; i < groups->span_count; i++) {

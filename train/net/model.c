@@ -13,7 +13,7 @@
 
 struct ff_model {
     const ff_net *net;
-    ff_model_options options; /* resolved: nothing AUTO */
+    ff_model_options options; /* resolved: no value is AUTO */
     ff_graph **graphs;        /* of each size of images; the first is the training plan's */
     size_t graph_count, graph_capacity;
     ff_graph *graph; /* the first */
@@ -333,7 +333,7 @@ int ff_model_whitening(const ff_model *model) {
     return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }
 
-/* Training forward passes that num_batches_tracked counts beside store.tracked. */
+/* Training forward passes that num_batches_tracked counts in addition to store.tracked. */
 static int64_t forwards_of(const ff_model *model, int index) {
     const ff_graph *graph = model->graph;
     return graph->layers[graph->parameters[index].layer].held ? 0 : model->store.forwards;

@@ -1,10 +1,11 @@
 /* Room train/net, floor 8: nets: layers, parameters, and the plan by which they are computed.
  *
- * models/ builds a graph, a net a file, from the layers of graph.h; ops/ has each layer's shapes,
- * forward and backward, a layer a file. store.c holds the parameters in one block per role
- * (initial.c draws them, groups.c divides them for optimizers, average.c and whitening.c are two
- * things done to them). plan.c makes a graph ready for one size of batch: plan_fuse.c joins
- * layers, plan_memory.c lays out memory, plan_run.c runs. This header is what the rooms above use.
+ * models/ builds a graph from the layers of graph.h, one net per file. ops/ has each layer's
+ * shapes, forward and backward, one layer per file. store.c holds the parameters in one block per
+ * role (initial.c draws them, groups.c divides them for optimizers, average.c averages them,
+ * whitening.c sets one of them from images). plan.c makes a graph ready for one batch size:
+ * plan_fuse.c joins layers, plan_memory.c lays out memory, plan_run.c runs. This header is what the
+ * rooms above use.
  *
  * May include format, loader/device, loader/host, loader/sequence, train/compute.
  *
@@ -17,8 +18,8 @@
  * batch, a last smaller batch), ff_model_plan_with also for other sizes of images. Steps allocate
  * nothing.
  *
- * Sameness: the same build, instruction set, thread count, options and batches give the same
- * parameters bit for bit; initialisation depends on (seed, parameter) only, so it is also equal
+ * Sameness: the same build, instruction set, thread count, options and batches produce the same
+ * parameters bit for bit. Initialisation depends on (seed, parameter) only, so it is also equal
  * between thread counts and compute implementations.
  *
  * Thread rule: a model and its plans belong to one thread at a time (they run on `threads` OpenMP
@@ -39,15 +40,14 @@ typedef struct ff_model ff_model;
 typedef struct ff_plan ff_plan;
 
 /* Which form of a net is built: for small images or for large ones. In a residual net the first
- * layers differ: 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool; in a vgg the last ones:
- * the mean over pixels and a linear layer, or torchvision's classifier over 7x7 pixels. AUTO =
- * CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem only (smallnet)
- * accept AUTO and refuse the others. */
+ * layers differ: 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool. In a vgg the last
+ * layers differ: the mean over pixels and a linear layer, or torchvision's classifier over 7x7
+ * pixels. AUTO = CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem
+ * only (smallnet) accept AUTO and refuse the others. */
 typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
 
-/* The rows of a micro-batch over all ranks, and those before this rank's; rows 0: this rank has
- * all.
- */
+/* The rows of a micro-batch over all ranks, and the number of them before this rank's rows; rows 0:
+ * this rank has all rows. */
 typedef struct ff_batch_share {
     uint64_t rows, first;
 } ff_batch_share;
@@ -57,11 +57,11 @@ typedef struct ff_model_options {
     ff_stem stem;
     int channels, height, width;   /* of a sample as it enters the net (after crops) */
     int classes;                   /* at least 1 */
-    int batch;                     /* samples a training step */
-    ff_batch_share share;          /* where they are in a micro-batch of all ranks */
-    int norm_ranks;                /* that have batch norms' statistics in common; 0 = none */
+    int batch;                     /* samples of a training step */
+    ff_batch_share share;          /* the place of these samples in a micro-batch of all ranks */
+    int norm_ranks;                /* ranks whose batch norms share statistics; 0 = not shared */
     int train_height, train_width; /* of the training plan's images; 0 = height and width */
-    int sizes;                     /* of images that there will be plans for; 0 = 1 */
+    int sizes;                     /* number of sizes of images that plans will have; 0 = 1 */
     int threads;                   /* 0 = ff_cpu_count() */
     uint64_t seed;                 /* of the initial parameters and of dropout */
     double label_smoothing;        /* in [0, 1); of the training loss */
@@ -69,13 +69,13 @@ typedef struct ff_model_options {
                                    1 */
     bool summed_loss;           /* gradients are of the sum over a batch, not of the mean */
     /* A step is one micro-batch of several ranks: f32 gradients are of the sum over its samples, so
-     * that they are the store's sums (ff_store_reserve_sums), and no pass makes these. */
+     * they already are the store's sums (ff_store_reserve_sums), and no pass computes the sums. */
     bool sums_in_place;
-    /* Batch norms whose trained parameters all match, as ff_group.names, hold their running
-     * statistics in training plans that do not train these: as torch's eval() on these modules.
-     * NULL = none. */
+    /* A list as in ff_group.names. Batch norms whose trained parameters all match it hold their
+     * running statistics in training plans that do not train these parameters, as after torch's
+     * eval() on these modules. NULL = no such norms. */
     const char *held_norms;
-    double dropout;      /* in [0, 1); for nets with dropout; negative = their default */
+    double dropout;      /* in [0, 1), for nets with dropout; negative = the net's default */
     const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
     struct ff_device *memory; /* of the CPU's compute, must outlive it; NULL = its own */
@@ -83,7 +83,7 @@ typedef struct ff_model_options {
     bool deterministic;       /* as in ff_compute_options */
 } ff_model_options;
 
-/* Where a model computes if not on the CPU: a compute table, its device (the caller's, must outlive
+/* Where a model computes if not on the CPU: a compute table, its device (the caller's; must outlive
  * the model) and the table's options. */
 typedef struct ff_model_device {
     const char *name; /* "NVIDIA H200": for reports */
@@ -108,7 +108,7 @@ void ff_model_destroy(ff_model **model);
 /* "onednn 2.6.3, avx512_core" or "reference loops": for reports, and compared when a run resumes.
  */
 const char *ff_model_compute_name(const ff_model *model);
-/* The stem that AUTO became; AUTO of a net with one form only. */
+/* The stem that AUTO became; AUTO for a net with one form only. */
 ff_stem ff_model_stem(const ff_model *model);
 int ff_model_threads(const ff_model *model);
 /* The size of a sample as it enters the net. */
@@ -121,7 +121,7 @@ typedef enum ff_role {
     FF_ROLE_PARAMETERS,  /* trained values, 16-bit working copies, and averages of both */
     FF_ROLE_GRADIENTS,   /* of parameters, one block; and their sums over micro-batches */
     FF_ROLE_STATE,       /* of the optimizers: each block of ff_store.state */
-    FF_ROLE_BUFFERS,     /* running statistics of batch norms, and likewise */
+    FF_ROLE_BUFFERS,     /* running statistics of batch norms, and other buffers */
     FF_ROLE_ACTIVATIONS, /* of the largest plan */
     FF_ROLE_SCRATCH, /* gradients of activations, workspaces of algorithms; of the largest plan */
     FF_ROLE_COUNT
@@ -153,19 +153,19 @@ static inline uint64_t ff_model_largest_bytes(const ff_model *model) {
     }
     return most;
 }
-/* -1 where there is none. */
+/* -1 if there is no such parameter. */
 int ff_model_find(const ff_model *model, const char *name);
 /* The layer of the logits: "fc"; its parameters are named after it. */
 const char *ff_model_head(const ff_model *model);
-/* The parameter (filters) that whitening.h sets from the training images; -1 where the net has
- * none. */
+/* The parameter (filters) that whitening.h sets from the training images; -1 if the net does not
+ * have one. */
 int ff_model_whitening(const ff_model *model);
 
-/* Copies a parameter out (in), `count` elements of its dtype in torch's layout, for any layout it
- * is held in. Every parameter has a VALUE, and an AVERAGE where the store keeps them (average.h);
- * GRADIENT (of the last step) and the optimizer's state only trained ones, as many blocks of it
- * as ff_model_states says (others: the caller's bug). They wait for the device; a failure sticks
- * and is returned by ff_model_check, as by the next step. */
+/* Copies a parameter out (in): `count` elements of its dtype in torch's layout, whatever its held
+ * layout. Every parameter has a VALUE, and an AVERAGE if the store keeps averages (average.h). Only
+ * trained parameters have a GRADIENT (of the last step) and the optimizer's state: ff_model_states
+ * blocks (more: the caller's bug). The copies wait for the device; a failure sticks, and
+ * ff_model_check and the next step return it. */
 typedef enum ff_parameter_part {
     FF_PART_VALUE,
     FF_PART_GRADIENT,
@@ -179,16 +179,16 @@ FF_MUST_USE ff_status ff_model_check(const ff_model *model, ff_error *error);
 /* ---- groups ---- */
 
 /* Divides the trained parameters into groups: each belongs to the first one that it matches. By
- * default all are one SGD group. Call before the first step: it also allocates the state that the
- * groups' optimizers need. FF_USAGE names a parameter that no group matches, or that a rule cannot
- * update. */
+ * default all are one SGD group. Call before the first step: the call also allocates the state that
+ * the groups' optimizers need. FF_USAGE names a parameter that no group matches, or that a rule
+ * cannot update. */
 FF_MUST_USE ff_status ff_model_set_groups(ff_model *model, const ff_group *groups, int count,
                                           ff_error *error);
 /* The group of a parameter; -1 = not trained. */
 int ff_model_group(const ff_model *model, int parameter);
 /* The optimizer of a parameter; NULL = not trained. */
 const ff_optimizer *ff_model_optimizer(const ff_model *model, int parameter);
-/* Blocks of optimizer state: the most that a group's optimizer has. */
+/* Blocks of optimizer state: the number of the group that has the most. */
 int ff_model_states(const ff_model *model);
 /* Whether an average of the parameters is kept (average.h). */
 bool ff_model_averages(const ff_model *model);
@@ -213,19 +213,19 @@ typedef struct ff_plan_options {
     int batch;         /* samples */
     int height, width; /* of the images; 0 = the model's */
     bool training;
-    /* [ff_model_parameter_count], or NULL: a training plan that does not compute the gradients of
-     * some parameters, nor anything needed only for them, for steps in which their learning rate is
-     * 0. The updates have the same bits, except where a batch norm among them was folded into a
-     * convolution: then they agree within the rounding of activations. */
+    /* [ff_model_parameter_count], or NULL: a training plan that computes neither the gradients of
+     * some parameters nor anything needed only for them, for steps in which their learning rate is
+     * 0. The updates have the same bits, unless a batch norm among these parameters was folded into
+     * a convolution: then they agree within the rounding of activations. */
     const bool *without;
 } ff_plan_options;
 
-/* The same for these options. FF_USAGE where the net has other parameters for images of that size.
- */
+/* The same for these options. FF_USAGE if the net has other parameters for images of that size. */
 FF_MUST_USE ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options,
                                          ff_plan **plan, ff_error *error);
-/* Of the gradients that its training plans compute: ff_loss.divisor. Where batch norms see the
- * batches of several ranks, their losses have one divisor, too: the rows of them all. */
+/* The divisor of the gradients that the model's training plans compute: ff_loss.divisor. If batch
+ * norms share the statistics of several ranks, these ranks' losses have one divisor, too: the rows
+ * of all of them. */
 double ff_model_loss_divisor(const ff_model *model);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
@@ -233,7 +233,7 @@ ff_plan *ff_model_training_plan(ff_model *model);
  * itself; 2 = also its mirror image, of equal weight; 6 = these two with weight 1/4 each, and the
  * sample shifted by one pixel along the diagonal, in both directions, with reflected edges, plain
  * and mirrored, with weight 1/8 each (K. Jordan 2024, arXiv 2404.00498). FF_USAGE for other
- * numbers, or images not larger than a shift. Call before the first evaluation. */
+ * numbers, or for images not larger than a shift. Call before the first evaluation. */
 FF_MUST_USE ff_status ff_plan_set_views(ff_plan *plan, int views, ff_error *error);
 
 /* The model's parts, for step.c and evaluation. */

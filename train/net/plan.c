@@ -35,7 +35,7 @@ static ff_status plan_tensors(ff_plan *plan, const ff_plan *sibling, ff_error *e
     return FF_OK;
 }
 
-/* The gradient of a value is needed where it depends on a trained parameter. */
+/* The gradient of a value is needed if the value depends on a trained parameter. */
 static void plan_wanted(ff_plan *plan) {
     const ff_graph *graph = plan->graph;
     for (int p = 0; p < graph->parameter_count; p++)
@@ -55,7 +55,7 @@ ff_node ff_plan_origin(const ff_plan *plan, ff_node node) {
 
 /* ---- algorithms ---- */
 
-/* Where only convolutions read the images, the compute chooses their block. */
+/* If only convolutions read the images, the compute chooses the images' block. */
 static ff_status choose_images(ff_plan *plan, ff_error *error) {
     const ff_graph *graph = plan->graph;
     const ff_compute_ops *ops = plan->compute->ops;
@@ -91,7 +91,7 @@ static ff_status choose_all(const ff_planner *b, ff_error *error) {
 
 /* ---- buffers of the forward pass ---- */
 
-/* Bytes of an element: the logits are f32 always. */
+/* Bytes of an element: the logits are always f32. */
 static size_t value_bytes(const ff_plan *plan, ff_node node) {
     return node == plan->graph->output ? sizeof(float) : plan->compute->element_bytes;
 }
@@ -114,7 +114,8 @@ static ff_status plan_forward(ff_planner *b, ff_op *op, ff_error *error) {
 
 /* ---- buffers of the backward pass ---- */
 
-/* Takes the gradients of op->out: some types add two themselves, others get their sum. */
+/* Takes the gradients of op->out. Some types add two gradients themselves, others take their
+ * sum. */
 static bool take(ff_planner *b, ff_op *op, int now) {
     const int count = b->gradient_count[op->out];
     if (!count || !b->plan->wanted[op->out]) return false; /* the loss does not depend on it */

@@ -2,11 +2,11 @@
  * chosen, memory laid out. plan_fuse.c fuses, plan.c connects, plan_memory.c lays out, plan_run.c
  * runs; code for one type of operation is in ops/.
  *
- * Memory: two arenas on the compute's device, each one allocation, shared by all plans of a model:
- * one plan runs at a time, and its results (logits) are valid until the next one runs. Time runs 0
- * .. F-1 over the forward operations, F is the loss, F+1 .. 2F the backward operations in reverse;
- * a buffer lives from its first to its last use and shares its bytes with buffers of other times.
- */
+ * Memory: two arenas on the compute's device, each one allocation, shared by all plans of a model.
+ * One plan runs at a time, and its results (logits) are valid until the next one runs. Time runs 0
+ * .. F-1 over the forward operations, F is the loss, F+1 .. 2F the backward operations in reverse.
+ * A buffer lives from its first to its last use and shares its bytes with buffers of other
+ * times. */
 #ifndef FF_TRAIN_PLAN_H
 #define FF_TRAIN_PLAN_H
 
@@ -27,8 +27,8 @@ enum { FF_MAX_USERS = 4 };
 
 typedef struct ff_op ff_op;
 
-/* Training: `sums` for the norm after it (counts_for), which the convolution computes; and the norm
- * folded into it (ff_fold), whose x it reads. Else NONE and NULL. */
+/* Training: the convolution computes the `sums` for the norm after it (counts_for), and reads the x
+ * of the norm folded into it (ff_fold). Else NONE and NULL. */
 typedef struct ff_conv_op {
     ff_conv *planned;
     ff_op *counts_for, *folds;
@@ -37,7 +37,7 @@ typedef struct ff_conv_op {
 
 typedef struct ff_conv_pool_op {
     ff_node pool;
-    ff_conv *planned, *tail; /* of a chunk, and of a smaller last one or NULL */
+    ff_conv *planned, *tail; /* for a chunk, and for a smaller last chunk or NULL */
     int chunk;               /* samples at a time */
     ff_tensor middle;        /* the output of a chunk's convolution */
     ff_buffer_id index;      /* u8 positions of the maxima */
@@ -47,8 +47,8 @@ typedef struct ff_conv_pool_op {
 
 typedef struct ff_norm_op {
     ff_activation activation;
-    ff_op *counted_by;    /* computes its statistics, or their sums; NULL = itself */
-    ff_op *folded_by;     /* the convolution it is folded into; NULL = none */
+    ff_op *counted_by;    /* computes its statistics, or their sums; NULL = the norm itself */
+    ff_op *folded_by;     /* the convolution that it is folded into; NULL = not folded */
     bool held;            /* ff_norm.held */
     ff_buffer_id mask;    /* ff_norm.mask */
     ff_buffer_id saved;   /* mean and inv_std, [2][padded channels] */
@@ -62,13 +62,13 @@ typedef struct ff_pool_op {
 } ff_pool_op;
 
 typedef struct ff_dropout_op {
-    uint32_t number; /* among the net's */
+    uint32_t number; /* among the net's dropouts */
 } ff_dropout_op;
 
 struct ff_op {
     const ff_op_type *type;
-    ff_node layer;       /* whose parameters it uses; of fused layers the first */
-    ff_node from, from2; /* values read; from2 = the residual of a norm, the second of an add; -1 */
+    ff_node layer;       /* whose parameters it uses; the first of fused layers */
+    ff_node from, from2; /* values read; from2 = a norm's residual, an add's second summand; -1 */
     ff_node out;         /* the value computed */
     ff_tensor input, output;
     ff_buffer_id x, x2, y;           /* values of from, from2, out */
@@ -78,7 +78,7 @@ struct ff_op {
     ff_buffer_id more[FF_MAX_USERS]; /* further gradients of out, added to dy first */
     int more_count;
     ff_buffer_id dx, dx2; /* gradients of from, from2; NONE = not computed */
-    union {               /* by type; other types have none */
+    union {               /* by type; other types have no fields */
         ff_conv_op conv;
         ff_conv_pool_op conv_pool;
         ff_norm_op norm;
@@ -96,8 +96,8 @@ typedef struct ff_planned_buffer {
     size_t offset;   /* into its arena */
 } ff_planned_buffer;
 
-/* Memory of a model's plans: as much as the largest needs. Adding a plan may move it, so make all
- * plans before the first step is captured. */
+/* Memory of a model's plans, with the size that the largest plan needs. Adding a plan may move the
+ * memory, so make all plans before the first step is captured. */
 typedef struct ff_arenas {
     char *memory[FF_ARENA_COUNT];
     size_t bytes[FF_ARENA_COUNT];
@@ -110,7 +110,7 @@ struct ff_plan {
     ff_store *store; /* the model's; set before the first step */
     int batch;
     bool training;
-    /* [parameters]: trained ones whose gradients this plan does not compute; NULL = none. */
+    /* [parameters]: the trained ones whose gradients this plan does not compute; NULL = none. */
     bool *without;
     bool *wanted; /* [layers]: the gradient of the layer's output is computed */
     double smoothing;
@@ -128,7 +128,7 @@ struct ff_plan {
     ff_arenas *arenas; /* owned by the first plan */
     bool owns_arenas;
     size_t arena_bytes[FF_ARENA_COUNT]; /* used by this plan */
-    /* plan_views.c: of evaluation; by default 1, without memory */
+    /* plan_views.c: the number of views in evaluation; by default 1, without memory */
     int views;
     void *view_images;
     float *view_logits;
@@ -137,8 +137,8 @@ struct ff_plan {
     ff_buffer_id shared_scratch, norm_scratch; /* shared by all operations */
 };
 
-/* Whether the plan computes the gradient of a parameter, and of the k-th one of the operation's
- * layer. */
+/* Whether the plan computes the gradient of a parameter, and of the k-th parameter of the
+ * operation's layer. */
 static inline bool ff_plan_trains_parameter(const ff_plan *plan, int parameter) {
     if (plan->without && plan->without[parameter]) return false;
     return plan->graph->parameters[parameter].trained;
@@ -150,9 +150,9 @@ static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
 /* The value that a view (flatten) refers to; any other node itself. */
 ff_node ff_plan_origin(const ff_plan *plan, ff_node node);
 
-/* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares; its graph may be for
- * another size of images, with the same parameters and convolutions. without: as in
- * ff_plan, copied; nothing needed only for them is computed. The caller sets `store` and destroys
+/* Plans. `sibling` (or NULL) is the plan whose weights and arenas the new one shares; its graph may
+ * be for another size of images, with the same parameters and convolutions. without: as in ff_plan,
+ * copied; nothing needed only for these gradients is computed. The caller sets `store` and destroys
  * the plan; siblings before the first plan. On failure *plan = NULL. */
 FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_compute *compute,
                                      int batch, bool training, const bool *without,
@@ -162,8 +162,8 @@ void ff_plan_destroy(ff_plan **plan);
 /* ---- plan_fuse.c ---- */
 
 /* Fills plan->ops (allocated: one per layer) from the graph and plan->tensors, with the fusions
- * that the compute asks for; which of them its convolutions support is known when they are planned.
- */
+ * that the compute asks for. Which of them its convolutions support is known when they are
+ * planned. */
 FF_MUST_USE ff_status ff_plan_fuse(ff_plan *plan, ff_error *error);
 
 /* ---- plan_run.c ---- */
@@ -176,17 +176,17 @@ typedef struct ff_bucket_watch {
     void *context;
 } ff_bucket_watch;
 
-/* Enqueues all work of a batch: forward, loss, and backward where `training`. Images, labels,
- * weights and mix are on the device and must stay valid until it is done. Dropout's step is that of
- * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0. ring_size
- * 0: none is computed, for batches without labels. watch: of the buckets, or NULL. Failures stick
- * in the compute. */
+/* Enqueues all work of a batch: forward, loss, and backward if `training`. Images, labels, weights
+ * and mix are on the device and must stay valid until the work is done. Dropout uses the step
+ * number in the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0.
+ * ring_size 0: no loss is computed, for batches without labels. watch: for the buckets, or NULL.
+ * Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_watch *watch);
 
-/* Enqueues this rank's part in a batch of which it has no sample: the batch norms' statistics,
- * where ranks have them in common (running ones advance as on the other ranks), and `watch`, in the
- * same order. */
+/* Enqueues this rank's part in a batch of which it has no sample: the batch norms' statistics, if
+ * ranks share them (running statistics advance as on the other ranks), and `watch`, in the same
+ * order. */
 void ff_plan_enqueue_empty(ff_plan *plan, const ff_bucket_watch *watch);
 
 /* ---- plan_views.c ---- */
@@ -200,8 +200,8 @@ typedef struct ff_planned_view {
 
 /* View `index` of `views`, which is 1, 2 or 6. */
 ff_planned_view ff_plan_view(int views, int index);
-/* Enqueues making a view of `images` (layout of the input); returns the view, or `images` where it
- * is the same. */
+/* Enqueues making a view of `images` (layout of the input); returns the view, or `images` if the
+ * view is the same. */
 const void *ff_plan_make_view(ff_plan *plan, const ff_planned_view *view, const void *images);
 void ff_plan_release_views(ff_plan *plan);
 
@@ -210,7 +210,7 @@ void ff_plan_release_views(ff_plan *plan);
 /* A buffer first used at `time`; of at least `bytes`, 64-byte aligned. */
 FF_MUST_USE ff_status ff_plan_buffer(ff_plan *plan, ff_arena arena, size_t bytes, int time,
                                      ff_buffer_id *id, ff_error *error);
-/* Extends its lifetime to `time`. NONE and IMAGES are accepted. */
+/* Extends the lifetime of a buffer to `time`. NONE and IMAGES are accepted. */
 void ff_plan_use(ff_plan *plan, ff_buffer_id id, int time);
 /* Lays out all buffers and makes the arenas large enough; new memory is zero. */
 FF_MUST_USE ff_status ff_plan_allocate(ff_plan *plan, ff_error *error);

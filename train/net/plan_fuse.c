@@ -1,4 +1,4 @@
-/* From layers to operations: which are fused. */
+/* From layers to operations: decides which layers are fused. */
 #include "format/base/memory.h"
 #include "train/net/ops/ops.h"
 

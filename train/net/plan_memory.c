@@ -26,7 +26,8 @@ static bool meet(const ff_planned_buffer *a, const ff_planned_buffer *b) {
     return a->arena == b->arena && a->first <= b->last && b->first <= a->last;
 }
 
-/* Larger first; among equals the earlier one, so that the layout is the same in every run. */
+/* Larger buffers first, and the earlier of two equal ones, so that the layout is the same in every
+ * run. */
 static int by_size(const void *a, const void *b) {
     const ff_planned_buffer *x = *(ff_planned_buffer *const *)a;
     const ff_planned_buffer *y = *(ff_planned_buffer *const *)b;
@@ -53,7 +54,7 @@ static size_t place(ff_planned_buffer *const *order, int index) {
     return offset;
 }
 
-/* Grows the arenas to the size that the plan needs. Nothing in them outlives a step. */
+/* Grows the arenas to the size that the plan needs. Nothing in the arenas outlives a step. */
 static ff_status grow(const ff_plan *plan, ff_error *error) {
     static const char *const what[] = {"the activations", "the activations' gradients"};
     ff_arenas *arenas = plan->arenas;

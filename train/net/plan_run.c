@@ -58,7 +58,7 @@ static void forward_views(const ff_pass *pass) {
     ff_compute_copy(pass->compute, logits, plan->view_logits, count * sizeof *logits);
 }
 
-/* Tells of buckets that this operation completed. */
+/* Reports the buckets that this operation completed to the watch. */
 static void complete_buckets(const ff_pass *pass, const ff_op *op, const ff_bucket_watch *watch,
                              int *next) {
     for (; *next < watch->count && op->layer <= watch->buckets[*next].layer; ++*next)
@@ -87,7 +87,7 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
     }
 }
 
-/* What ranks tell each other of it: its statistics. */
+/* Whether ranks exchange the operation's statistics. */
 static bool is_joined(const ff_plan *plan, const ff_op *op) {
     return plan->compute->ranks.count && op->type == &ff_op_norm && !op->norm.held;
 }

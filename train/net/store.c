@@ -24,7 +24,7 @@ static bool is_weight(const ff_graph_parameter *p) {
     return p->rank >= 2;
 }
 
-/* Sets the offset of every parameter of the kind in its block, the last layer's first. */
+/* Sets the offset of every parameter of the kind in its block, beginning with the last layer. */
 static void place(ff_store *store, bool weights) {
     const ff_graph *graph = store->graph;
     for (int layer = graph->layer_count; layer-- > 0;)
@@ -77,7 +77,7 @@ bool ff_store_sums_apart(const ff_store *store) {
 void ff_store_blocks(const ff_store *store, ff_store_block blocks[FF_STORE_BLOCKS]) {
     const size_t trained = store->trained_count, buffers = store->buffer_count;
     const size_t element = store->compute->element_bytes;
-    const bool narrow = store->compute->dtype != FF_F32; /* else the copies are the values */
+    const bool narrow = store->compute->dtype != FF_F32; /* else the values serve as copies */
     const ff_store_block all[FF_STORE_BLOCKS] = {
         {store->values, trained * sizeof(float)},
         {store->average, trained * sizeof(float)},
@@ -190,8 +190,8 @@ void ff_store_clear_gradient(ff_store *store, int parameter) {
             held_count(store, parameter) * sizeof(float), ff_compute_error(compute));
 }
 
-/* Linear weights between torch's inputs [c][h][w] and the order of the activations; rows that pad
- * the outputs are unchanged. */
+/* Moves linear weights between torch's inputs [c][h][w] and the order of the activations; rows that
+ * pad the outputs are unchanged. */
 static void permute(const ff_tensor *input, size_t outputs, float *held, float *torch_order,
                     bool import) {
     ff_tensor one = *input;
@@ -210,7 +210,7 @@ static void permute(const ff_tensor *input, size_t outputs, float *held, float *
                 }
 }
 
-/* One parameter between its held order and torch's, both in host memory. */
+/* Moves one parameter between its held order and torch's, both in host memory. */
 static void convert(const ff_store *store, int parameter, float *held, float *torch_order,
                     bool import) {
     const ff_graph_parameter *p = &store->graph->parameters[parameter];
@@ -242,7 +242,7 @@ static void *locate(const ff_store *store, int parameter, ff_parameter_part part
     return ff_store_gradient(store, parameter);
 }
 
-/* Whether it can be converted in place, in host memory; otherwise through a buffer. */
+/* Whether a parameter can be converted in place, in host memory; otherwise through a buffer. */
 static bool at_hand(const ff_store *store, ff_dtype dtype) {
     return store->compute->device->table->unified && dtype == FF_F32;
 }

@@ -149,7 +149,7 @@ static ff_status add_images(ff_loader *loader, int side, int threads, double *su
 
 ff_status ff_whiten(ff_model *model, ff_dataset *set, uint32_t resize, int threads,
                     ff_error *error) {
-    enum { BATCH = 16 }; /* few: its slots are taken beside what training needs */
+    enum { BATCH = 16 }; /* few: its slots need memory in addition to training's */
     const int index = ff_model_whitening(model);
     if (index < 0) return FF_OK;
     const ff_parameter *filters = ff_model_parameter(model, index);

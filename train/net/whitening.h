@@ -1,5 +1,5 @@
 /* Filters that whiten small patches of images, for nets that begin with such a frozen convolution
- * (cifarnet): with the eigenvectors e and eigenvalues v of the patches' covariance (about zero: the
+ * (cifarnet). With the eigenvectors e and eigenvalues v of the patches' covariance (about zero: the
  * images are normalized), the filters are e / sqrt(v + epsilon), then their negatives (K. Jordan
  * 2024, arXiv 2404.00498, section 3.1; D. Page 2019, "How to train your ResNet"). */
 #ifndef FF_TRAIN_WHITENING_H
@@ -14,7 +14,7 @@ enum { FF_WHITENING_IMAGES = 5000 };
 #define FF_WHITENING_EPSILON 5e-4
 
 /* Eigenvalues, ascending, and eigenvectors, as rows of length 1, of a symmetric matrix [n][n],
- * which is overwritten: cyclic Jacobi rotations until the off-diagonal is negligible (G. Golub, C.
+ * which is overwritten. Cyclic Jacobi rotations until the off-diagonal is negligible (G. Golub, C.
  * Van Loan, "Matrix Computations", section 8.5). For small matrices; n <= 64. */
 void ff_symmetric_eigen(int n, double *matrix, double *values, double *vectors);
 
@@ -26,9 +26,9 @@ void ff_whitening_add(int channels, int height, int width, int side, const float
 FF_MUST_USE ff_status ff_whitening_filters(int k, double *sums, double patches, double epsilon,
                                            float *filters, ff_error *error);
 
-/* Sets the model's whitening convolution, where it has one, from a packed set; `resize`: the short
- * side to which its samples are resized before they are cropped to the net's size, 0 = none. Uses
- * up to `threads` threads. The loader's errors. */
+/* Sets the model's whitening convolution, if the model has one, from a packed set. `resize`: the
+ * short side to which samples are resized before they are cropped to the net's size; 0 = not
+ * resized. Uses up to `threads` threads. The loader's errors. */
 FF_MUST_USE ff_status ff_whiten(ff_model *model, ff_dataset *set, uint32_t resize, int threads,
                                 ff_error *error);
 

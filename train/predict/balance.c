@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum { ROUNDS = 9, ROUNDS_LEAST = 3, MEASURE_NS = 1000000000 };
-/* Speeds less apart than this are equal: noise does not make shares uneven. */
+/* Speeds that differ by less than this factor are equal: noise must not make shares uneven. */
 #define NEARLY 1.1
 
-/* The same batch again and again; what it learns is dropped with the trainer. */
+/* Repeats the same batch. What the model learns is dropped with the trainer. */
 static ff_status take_step(ff_trainer *trainer, uint64_t *ns, ff_error *error) {
     ff_feed_batch next;
     const uint64_t began = ff_now_ns();
@@ -32,7 +32,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of some steps, after two that load kernels and capture graphs. */
+/* The median of some steps, after two steps that load kernels and capture graphs. */
 static ff_status take_time(ff_trainer *trainer, ff_job *job, double *ns, ff_error *error) {
     uint64_t times[ROUNDS], spent = 0;
     int count = 0;
@@ -45,7 +45,7 @@ static ff_status take_time(ff_trainer *trainer, ff_job *job, double *ns, ff_erro
     return FF_OK;
 }
 
-/* Samples a second of this rank, as if alone on its device. */
+/* This rank's samples per second, as if it were alone on its device. */
 static ff_status measure(const ff_trainer_options *options, int64_t batch, double *speed,
                          ff_error *error) {
     static const uint32_t whole[] = {0, 1};
@@ -76,7 +76,7 @@ static ff_status measure(const ff_trainer_options *options, int64_t batch, doubl
     return status;
 }
 
-/* [size] of all ranks: "412, 250 samples/s; room for 40, 25". */
+/* speed and most: [size], of all ranks. Writes "412, 250 samples/s; room for 40, 25". */
 static ff_status describe(const ff_job *job, const double *speed, const int64_t *most, char **text,
                           ff_error *error) {
     ff_buffer told = {0};
@@ -117,7 +117,7 @@ ff_status ff_balance_measure(const ff_trainer_options *options, int64_t *rows, c
     for (size_t i = 0; i < count; i++) most[i] = (int64_t)room[i];
     for (size_t i = 0; i < count; i++) speed[i] = 1;
     if (!ff_shares_choose(speed, most, job->size, all, pairs, rows)) {
-        FF_TRY_DONE(ff_needs_check(trainer, error)); /* has advice */
+        FF_TRY_DONE(ff_needs_check(trainer, error)); /* its error has advice */
         FF_TRY_DONE(ff_fail(error, FF_NO_MEMORY,
                             "--dp-balance auto: no shares of batches of %" PRId64
                             " fit into the memory of all ranks; use a smaller --batch",
@@ -131,7 +131,7 @@ ff_status ff_balance_measure(const ff_trainer_options *options, int64_t *rows, c
     for (size_t i = 0; i < count; i++) least = fmin(least, speed[i]);
     for (size_t i = 0; i < count; i++) fastest = fmax(fastest, speed[i]);
     for (size_t i = 0; i < count && fastest < NEARLY * least; i++) speed[i] = 1;
-    (void)!ff_shares_choose(speed, most, job->size, all, pairs, rows); /* as there are some */
+    (void)!ff_shares_choose(speed, most, job->size, all, pairs, rows); /* there are some */
 done:
     ff_trainer_destroy(&trainer);
     free(room);

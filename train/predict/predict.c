@@ -19,7 +19,7 @@ static const struct {
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
-/* Messages one after another, and bytes through a rank's link. */
+/* A number of messages one after another, and of bytes through a rank's link. */
 typedef struct path {
     double messages, bytes;
 } trip;
@@ -43,7 +43,7 @@ static double formula_s(const ff_net *net, int ranks, double bytes) {
     return fmin(trip_s(net, ring_trip(ranks, bytes)), trip_s(net, tree_trip(ranks, bytes)));
 }
 
-/* Measured time relative to the formula's, between sizes by the logarithm of the size. */
+/* The measured time divided by the formula's, interpolated by the logarithm of the size. */
 static double relative(const ff_net *net, double bytes) {
     double ratio[2];
     int i = 0;
@@ -64,7 +64,7 @@ double ff_net_all_reduce_s(const ff_net *net, int ranks, double bytes) {
     return formula_s(net, ranks, bytes) * relative(net, bytes);
 }
 
-/* The latency and the rate with the least squares of relative errors. */
+/* Fits the latency and the rate by least squares of the relative errors. */
 static void fit(ff_net *net) {
     double mm = 0, mb = 0, bb = 0, m1 = 0, b1 = 0;
     for (int i = 0; i < net->count; i++) {

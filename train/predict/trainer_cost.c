@@ -20,7 +20,7 @@ ff_status ff_trainer_print_costs(FILE *out, const ff_trainer *trainer, const ff_
     return FF_OK;
 }
 
-/* Batches: two to warm up and two per launch; an earlier measurement may have taken one. */
+/* Batches needed: two to warm up and two per launch; an earlier measurement may have taken one. */
 static int launches_of(const ff_trainer *trainer, int launches) {
     const uint64_t steps = ff_trainer_total_steps(trainer), most = steps < 5 ? 0 : (steps - 3) / 2;
     return (uint64_t)launches < most ? launches : (int)most;

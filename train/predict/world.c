@@ -22,12 +22,12 @@ typedef struct meter {
     ff_device *device;
     const ff_device_table *table;
     ff_update *update;
-    ff_outcome *ring;           /* of one entry */
+    ff_outcome *ring;           /* one entry */
     ff_event *moments[MOMENTS]; /* timed */
     ff_event **ready;           /* [buckets] timed */
     ff_bucket_watch watch;
-    bool backward;    /* its beginning is recorded */
-    ff_status status; /* of recording events */
+    bool backward;    /* the backward pass has begun */
+    ff_status status; /* result of recording events */
     ff_error failure;
 } meter;
 
@@ -91,7 +91,7 @@ static ff_status read_times(const meter *m, ff_rank_times *times, ff_bucket_time
     return FF_OK;
 }
 
-/* A GPU runs the step as a run does, from a recording. */
+/* On a GPU, runs the step from a recording, as a run does. */
 static ff_status run_rounds(meter *m, const ff_batch *batch, ff_rank_times *times,
                             ff_bucket_time *buckets, ff_error *error) {
     ff_recording *recording = NULL;
@@ -157,7 +157,7 @@ done:
 
 /* ---- estimating ---- */
 
-/* Buckets are complete after the last operation of their layer. */
+/* A bucket is complete after the last operation of its layers. */
 static ff_status estimate(ff_rank_times *times, ff_bucket_time *times_of, const ff_bucket *buckets,
                           const ff_trainer *trainer, const ff_card *card, ff_error *error) {
     const ff_plan *plan = trainer->train_plan;
@@ -191,7 +191,7 @@ static ff_status estimate_one(double *seconds, const ff_trainer *trainer, const 
     return FF_OK;
 }
 
-/* ---- both ---- */
+/* ---- measured or estimated ---- */
 
 static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *card,
                             ff_error *error) {
@@ -209,7 +209,7 @@ static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *ca
         times_of[i].bytes = (double)(buckets[i].weights_end - buckets[i].weights) * each;
     FF_TRY_DONE(card ? estimate(&world->times, times_of, buckets, rank, card, error)
                      : measure(&world->times, times_of, buckets, rank, error));
-    /* What goes at the end (reducer.h): per-channel gradients, outcomes. */
+    /* What is reduced at the end (reducer.h): per-channel gradients, outcomes. */
     const double end = world->times.backward_s;
     const size_t channels = store->trained_count - store->weight_count;
     times_of[count] = (ff_bucket_time){end, (double)channels * each};
@@ -242,7 +242,7 @@ ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t r
                        "times of a step are estimated");
     options.batch = (micro + ranks - 1) / ranks;
     options.accumulate = 1;
-    options.reproducible = false; /* the same work, but for sums of micro-batches */
+    options.reproducible = false; /* the same work, except for sums of micro-batches */
     options.counts = card != NULL;
     options.checkpoints = false;
     options.tuning = NULL;
@@ -269,7 +269,7 @@ void ff_world_free(ff_world *world) {
     world->times.buckets = NULL;
 }
 
-/* ---- saying ---- */
+/* ---- printing ---- */
 
 static double bytes_of(const ff_world *world) {
     double sum = 0;
@@ -281,7 +281,7 @@ static double speedup(const ff_world *world) {
     return world->one_device_s / world->step.step_s;
 }
 
-/* Efficiency, where it is better by 2 percent at least; else 0. */
+/* The efficiency after a change, if it is better by at least 2 percent; else 0. */
 static double better(const ff_world *world, ff_rank_change change) {
     const double found = ff_predict(&world->times, &world->net, world->ranks, change).efficiency;
     return found >= world->step.efficiency + 0.02 ? found : 0;

@@ -14,7 +14,7 @@ enum { NAME_BYTES = 64 };
 
 static const char shipped[] = "share/ffpack/recipes";
 
-/* *folder: of the shipped files; NULL where it is missing, then *sought = the two paths. */
+/* *folder: the folder of the shipped files; NULL if it is missing, then *sought = the two paths. */
 static ff_status find_folder(char **folder, char **sought, ff_error *error) {
     char *program, *above = NULL;
     *folder = *sought = NULL;
@@ -39,7 +39,7 @@ static ff_status add_name(ff_buffer *known, ff_nearest *nearest, const char *nam
     return ff_buffer_printf(known, error, "%s%s", known->length ? ", " : "", name);
 }
 
-/* `files`: of the folder, by name. `sought`: of find_folder. */
+/* `files`: of the folder, by name. `sought`: from find_folder. */
 static ff_status refuse(const char *given, struct dirent **files, int count, const char *sought,
                         ff_error *error) {
     ff_buffer known = {0};
@@ -68,7 +68,7 @@ done:
     return status;
 }
 
-/* A folder that has the name of a recipe is not meant. */
+/* A folder with the name of a recipe is not a recipe file. */
 static bool may_be_file(const char *given) {
     struct stat info;
     return stat(given, &info) == 0 && (strchr(given, '/') || !S_ISDIR(info.st_mode));

@@ -1,13 +1,13 @@
-/* Recipes as files of options (format/base/options.h): those shipped, train/recipes/NAME.txt, which
- * lie in share/ffpack/recipes below the program's folder or beside it; and the user's. */
+/* Recipes as files of options (format/base/options.h): the shipped files train/recipes/NAME.txt,
+ * installed in share/ffpack/recipes in the program's folder or next to it; and the user's files. */
 #ifndef FF_TRAIN_RECIPE_FILES_H
 #define FF_TRAIN_RECIPE_FILES_H
 
 #include "format/base/status.h"
 
-/* What --recipe names: a row of table.h, then *path = NULL; a shipped file; or the path of a
- * file. The caller frees *path. FF_USAGE with the nearest name and all others where it is none;
- * FF_FAILED, with where they were looked for, where the shipped files are missing. */
+/* Finds what --recipe names: a row of table.h, then *path = NULL; a shipped file; or the path of a
+ * file. The caller frees *path. FF_USAGE with the nearest name and all others if there is no such
+ * recipe; FF_FAILED, with the searched paths, if the shipped files are missing. */
 FF_MUST_USE ff_status ff_recipe_find(char **path, const char *given, ff_error *error);
 
 #endif

@@ -31,7 +31,7 @@ static double polynomial(const ff_schedule *s, double t, uint64_t step) {
     return s->peak * pow(1.0 - t, s->numbers[0]);
 }
 
-/* Of an argument in epochs: at least 1. */
+/* The steps of an argument in epochs: at least 1. */
 static uint64_t steps_of(const ff_schedule *s, double epochs) {
     return (uint64_t)fmax(1, floor(epochs * s->epoch_steps + 0.5));
 }
@@ -60,10 +60,10 @@ static double one_cycle(const ff_schedule *s, double t, uint64_t step) {
 
 static const struct row {
     const char *usage; /* "NAME" or "NAME=..." or "NAME[=...]" */
-    int numbers;       /* the most */
-    double number;     /* the first one's default */
+    int numbers;       /* the most numbers */
+    double number;     /* default of the first number */
     double least, most;
-    double factor; /* the default of what is after the ':'; 0 = nothing is */
+    double factor; /* default of the FACTOR after the ':'; 0 = not accepted */
     double (*rate)(const ff_schedule *schedule, double t, uint64_t step);
 } table[] = {
     {"constant", 0, 0, 0, 0, 0, constant},
@@ -102,7 +102,7 @@ static ff_status refuse(const char *text, ff_error *error) {
                    nearest.name ? "? There" : "; there", ff_schedule_help(help));
 }
 
-/* "A,B,C[:FACTOR]"; false where it is none, or not one of the row's. */
+/* Reads "A,B,C[:FACTOR]"; false if the text is malformed or does not fit the row. */
 static bool read_arguments(ff_schedule *s, const struct row *row, const char *text) {
     char *end;
     for (s->number_count = 0; s->number_count < row->numbers; text = end + 1) {

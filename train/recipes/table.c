@@ -5,12 +5,12 @@
 /* smallnet: chosen on Fashion-MNIST for accuracy within a minute of two cores.
  *
  * USUAL: the usual recipe of CIFAR-10 (K. He et al., arXiv 1512.03385, section 4.2, with cosine
- * instead of steps, and label smoothing), for vgg and mobilenet_v2 at half its rate, for vgg
- * without norms at a tenth, which torchvision uses, too.
+ * instead of steps, and label smoothing), with half its rate for vgg and mobilenet_v2, and a tenth
+ * for vgg without norms, as in torchvision.
  *
  * cifar-speed: K. Jordan's airbench94_muon (cifar10-airbench, and arXiv 2404.00498), with the same
- * numbers; its batch is 2000, so 3 epochs of CIFAR-10 are 75 steps. Its loss is a sum over the
- * batch, whose gradients overflow f16 at scales of 3,300 to 7,200 in the first steps; 128 is far
+ * numbers. The batch is 2000, so 3 epochs of CIFAR-10 are 75 steps. The loss is a sum over the
+ * batch; its gradients overflow f16 at scales of 3,300 to 7,200 in the first steps; 128 is far
  * below (tests/programs/gradient_range.c). The padding of "crop" without a number is chosen by the
  * size (trainer.c). */
 #define USUAL(net, rate)                                                                           \

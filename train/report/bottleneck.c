@@ -7,7 +7,8 @@
 
 /* Below this share of waiting, a faster loader would not make a run noticeably faster. */
 #define WORTH_CHANGING 0.1
-/* From this share of their time, what the workers wait for decides. */
+/* If workers wait for the storage for at least this share of their time, the storage is the
+ * bottleneck. */
 #define MOSTLY 0.5
 
 static void workers_text(const ff_trainer *trainer, const char *otherwise, char *text,
@@ -36,14 +37,15 @@ static void unpacked_text(const ff_trainer *trainer, char *text, size_t size) {
     snprintf(text, size, "pack without --compress%s%s", *workers ? ", or " : "", workers);
 }
 
-/* As it was measured before the run, or where the set has left memory since then, by its order. */
+/* Advice from the measurement before the run or, if the set has left memory since then, from the
+ * order. */
 static ff_promise_advice advise(const ff_trainer *trainer) {
     const ff_promise unknown = {.order = trainer->order};
     const bool evicted = ff_feed_describe(trainer->train_feed).loader.read_again > 0;
     return ff_promise_advise(evicted ? &unknown : &trainer->promise);
 }
 
-/* Whose rate is the run's, but where later epochs have the set in memory. */
+/* Compares the expected rate with the run's, unless later epochs read the set from memory. */
 static void storage_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                          size_t size) {
     const ff_disk_rate *promised = ff_promise_own(&trainer->promise);

@@ -1,12 +1,12 @@
-/* Why a run is as fast as it is. Pure. */
+/* Explains what limits the speed of a run. Pure. */
 #ifndef FF_TRAIN_BOTTLENECK_H
 #define FF_TRAIN_BOTTLENECK_H
 
 #include "loader/rates/rates.h"
 #include "train/report/report.h"
 
-/* One sentence into `text`: whether the steps waited for data or the data for the steps, by how
- * much, and what to change. */
+/* Writes one sentence to `text`: whether the steps waited for data or the data for the steps, by
+ * how much, and what to change. */
 void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                         size_t size);
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the time since the start, what the sheets and counts of evaluations may take. */
+/* The share of the time since the start that sheets and counts of evaluations may take. */
 #define SHARE 1e-3
 
-/* Between two writes of points, and between two readings of the GPU. */
+/* The time between two writes of points, each with a reading of the GPU. */
 #define WRITE_NS UINT64_C(5000000000)
 
 struct ff_record {
@@ -23,12 +23,12 @@ struct ff_record {
     char *folder;              /* NULL = none */
     const ff_trainer *trainer; /* from the start to the end */
     bool failed;               /* a failure was returned */
-    uint64_t written_ns;       /* the last points */
+    uint64_t written_ns;       /* of the last points */
     ff_error step_failure;     /* not returned yet */
     bool pending;              /* the last evaluation is not written */
-    uint32_t epoch;            /* of it */
+    uint32_t epoch;            /* of the last evaluation */
     uint64_t steps;
-    uint64_t began_ns, spent_ns, last_ns; /* last: what it took the last time */
+    uint64_t began_ns, spent_ns, last_ns; /* last: the duration of the last write */
 };
 
 ff_status ff_record_create(ff_record **record, const char *events, const char *folder,
@@ -54,7 +54,7 @@ void ff_record_destroy(ff_record **record) {
     *record = NULL;
 }
 
-/* `status`, or FF_OK where a failure was returned before. */
+/* `status`, or FF_OK if a failure was returned before. */
 static ff_status first_failure(ff_record *record, ff_status status) {
     if (status == FF_OK || record->failed) return FF_OK;
     record->failed = true;
@@ -105,7 +105,7 @@ static ff_status save_counts(const ff_record *record, const ff_trainer *trainer,
     return status;
 }
 
-/* What the last evaluation found. */
+/* Writes what the last evaluation found. */
 static ff_status write_evaluation(ff_record *record, const ff_trainer *trainer, ff_error *error) {
     const uint64_t began = ff_now_ns();
     ff_status status = FF_OK;
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* Whether it can be written again without taking more than its share. */
+/* Whether another write would stay within SHARE. */
 static bool is_due(const ff_record *record) {
     const uint64_t first_ns = 300000000, next = record->last_ns ? record->last_ns : first_ns;
     return (double)(record->spent_ns + next) <= SHARE * (double)(ff_now_ns() - record->began_ns);
@@ -127,7 +127,7 @@ static bool is_due(const ff_record *record) {
 
 /* ---- the run ---- */
 
-/* After something that ended with `status`. */
+/* Flushes after a function that ended with `status`. */
 static ff_status flush(ff_record *record, ff_status status, ff_error *error) {
     const ff_status flushed = ff_events_flush(record->events, status == FF_OK ? error : NULL);
     if (status == FF_OK) status = flushed;
@@ -149,7 +149,7 @@ static void write_points(ff_record *record, uint64_t steps) {
     if (ff_machine_read(record->trainer->machine, &gpu) && gpu.gpu_percent >= 0)
         ff_events_scalar(record->events, "step/gpu_utilization_percent", steps, gpu.gpu_percent);
     record->written_ns = ff_now_ns();
-    (void)!ff_events_flush(record->events, &record->step_failure); /* told after the epoch */
+    (void)!ff_events_flush(record->events, &record->step_failure); /* returned after the epoch */
 }
 
 void ff_record_point(ff_record *record, const ff_step_point *point) {
@@ -159,7 +159,7 @@ void ff_record_point(ff_record *record, const ff_step_point *point) {
 
 ff_status ff_record_start(ff_record *record, const ff_trainer *trainer, ff_error *error) {
     record->trainer = trainer;
-    if (trainer->options->first_step) return FF_OK; /* it was written before */
+    if (trainer->options->first_step) return FF_OK; /* written before */
     return flush(record, add_sheet(record, trainer, ff_sheet_inputs, "inputs", "inputs.png", error),
                  error);
 }

@@ -24,9 +24,9 @@ struct ff_report {
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
-    char *note;     /* the last one reported */
+    char *note;     /* the last note reported */
     bool evaluates; /* the table has columns for evaluation */
-    bool top5;      /* and one for top-5 accuracy */
+    bool top5;      /* and a column for top-5 accuracy */
 };
 
 ff_status ff_report_create(ff_report **report, const char *const log_paths[FF_REPORT_LOGS],
@@ -77,7 +77,7 @@ static ff_status write_log(const ff_report *report, json_t *object, ff_error *er
 
 /* ---- the start ---- */
 
-/* The images used for whitening: the first in the random order of that seed. */
+/* The images used for whitening: the first ones in the random order of this seed. */
 static json_t *whitening_object(const ff_trainer *trainer) {
     if (ff_model_whitening(trainer->model) < 0) return json_null();
     uint64_t images = FF_WHITENING_IMAGES;
@@ -106,7 +106,7 @@ static json_t *group_objects(const ff_trainer *trainer) {
     return list;
 }
 
-/* Adds the fields of `more`, which is released, to `object`; NULL where either is. */
+/* Adds the fields of `more`, which is released, to `object`; NULL if either is NULL. */
 static json_t *joined(json_t *object, json_t *more) {
     if (!object || !more || json_object_update(object, more) != 0) {
         json_decref(object);
@@ -302,7 +302,7 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
 void ff_report_note(ff_report *report, const char *note) {
     if (report->note && strcmp(report->note, note) == 0) return;
     free(report->note);
-    report->note = strdup(note); /* out of memory: it may be reported again */
+    report->note = strdup(note); /* out of memory: may be reported again */
     if (!report->closing) return;
     FILE *out = report->table ? report->closing : stderr;
     fprintf(out, "note: %s\n", note);
@@ -348,7 +348,8 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
 }
 
-/* Of a job on the CPU: how long gradients were reduced, and how much of it updates waited for. */
+/* In a job on the CPU, adds how long gradients were reduced, and how much of this updates waited
+ * for. */
 static json_t *with_reduction(json_t *object, const ff_reducer_times *times) {
     if (!object || !times->busy_ns) return object;
     json_object_set_new(object, "reduce_seconds", ff_json_number((double)times->busy_ns * 1e-9));

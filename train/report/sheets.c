@@ -9,22 +9,22 @@
 #include <stdlib.h>
 
 enum { COLUMNS = 9, PICTURES = 36 };
-/* Of a step's sheet, at least PICTURES. */
+/* The most pixels of a step's sheet, which has at least PICTURES pictures. */
 #define MOST_PIXELS (UINT64_C(1) << 24)
 
 /* What a sheet is drawn from. */
 typedef struct source {
-    ff_metadata metadata; /* of the tensors; its pointers are the set's */
+    ff_metadata metadata; /* of the tensors; its pointers belong to the set */
     const ff_field *field;
     ff_picture_scale scale;
     uint8_t *rgb;
     const ff_slot *slot; /* inputs */
-    uint64_t count;      /* of them */
+    uint64_t count;      /* number of inputs */
     bool numbered;
     const ff_tally *tally;
     ff_dataset *set;
     ff_reader *reader;
-    void *tensor; /* of a sample as stored */
+    void *tensor; /* a sample as stored */
 } source;
 
 static ff_status begin(source *from, ff_dataset *set, const char *label, ff_error *error) {
@@ -56,7 +56,7 @@ static int64_t label_of(const source *from, uint64_t i) {
     return ((const int32_t *)from->slot->label[0].values)[i];
 }
 
-/* Of a mixed row both labels, the larger share first. */
+/* The caption of a mixed row has both labels, the larger share first. */
 static ff_status input_caption(void *context, size_t section, uint64_t i, unsigned how,
                                ff_buffer *text, ff_error *error) {
     const source *from = context;
@@ -175,7 +175,7 @@ static ff_status worst_picture(void *context, size_t section, uint64_t i,
     return FF_OK;
 }
 
-/* The largest picture, and the values' range. */
+/* Finds the largest picture, and the values' range. */
 static ff_status measure(source *from, ff_contact *contact, ff_error *error) {
     const ff_metadata *metadata = &from->metadata;
     double minimum = 1e300, maximum = -1e300;

@@ -62,7 +62,7 @@ static void print_model(FILE *out, const ff_trainer *trainer) {
     ff_needs_print(out, &trainer->needs);
 }
 
-/* The samples of every (micro-)batch that are a rank's. */
+/* The number of samples in every (micro-)batch that belong to a rank. */
 static int64_t share_of(const ff_trainer *trainer, int rank) {
     const ff_job *job = trainer->options->job;
     const ff_job other = {.rank = rank, .size = job->size, .cuts = job->cuts};
@@ -236,7 +236,7 @@ static void print_hyper(FILE *out, const ff_trainer_update *group) {
     }
 }
 
-/* A line per group, where each has its own numbers. */
+/* Prints a line per group, if groups have their own numbers. */
 static void print_groups(FILE *out, const ff_trainer *trainer) {
     for (int i = 0; i < trainer->group_count; i++) {
         const ff_trainer_update *group = &trainer->groups[i];
@@ -315,7 +315,7 @@ void ff_summary_print(FILE *out, const ff_trainer *trainer) {
 
 /* ---- layers ---- */
 
-/* The trained values of an operation's layer. */
+/* The number of trained values of an operation's layer. */
 static uint64_t op_parameters(const ff_trainer *trainer, const ff_plan *plan, const ff_op *op) {
     uint64_t count = 0;
     for (int i = 0; i < plan->graph->parameter_count; i++) {

@@ -9,21 +9,22 @@
 
 struct ff_world; /* world.h */
 
-/* Model, shapes, parameters, multiply-accumulates, memory by role, sets, batches, learning rates
- * and every choice that the recipe made. */
+/* Prints model, shapes, parameters, multiply-accumulates, memory by role, sets, batches, learning
+ * rates and every choice that the recipe made. */
 void ff_summary_print(FILE *out, const ff_trainer *trainer);
 
-/* The net as planned, a line per operation: its layer's name, what it computes, the shape of its
- * output, its trained values, its multiply-accumulates a sample. */
+/* Prints the net as planned, a line per operation: its layer's name, what it computes, the shape of
+ * its output, its trained values, its multiply-accumulates per sample. */
 void ff_summary_print_layers(FILE *out, const ff_trainer *trainer);
 
-/* The same as one JSON document, with the model, its parameters, its memory by role and what the
- * run needs; world: NULL = no "world". FF_NO_MEMORY, FF_IO. */
+/* Writes the same as one JSON document, with the model, its parameters, its memory by role and what
+ * the run needs; world: NULL = no "world". FF_NO_MEMORY, FF_IO. */
 FF_MUST_USE ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer,
                                             const struct ff_world *world, ff_error *error);
 
 /* {ranks: [{host, device, samples}], communicator}: where the ranks of a job are, and how many
- * samples of every (micro-)batch are theirs; {} alone. The caller's; NULL without memory. */
+ * samples of every (micro-)batch each rank has; {} without a job. Owned by the caller; NULL when
+ * out of memory. */
 json_t *ff_summary_ranks(const ff_trainer *trainer);
 
 /* The number of trained values. */

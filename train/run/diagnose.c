@@ -20,8 +20,8 @@ static void print_stage(FILE *out, const char *name, double rate, double bytes, 
     fprintf(out, "%s\n", note);
 }
 
-/* Samples per second of steps alone, all on one batch, for about budget_ns, after one uncounted
- * step. The learning rate is 0, so values do not change. Consumes a batch. */
+/* Measures samples per second of steps alone, all on one batch, for about budget_ns, after one
+ * uncounted step. The learning rate is 0, so values do not change. Consumes a batch. */
 static ff_status compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *rate,
                               ff_error *error) {
     ff_step *step;
@@ -61,7 +61,7 @@ ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
     double compute;
     char text[512], note[64];
     FF_TRY(ff_feed_rates(trainer->train_feed, dataset, STAGE_NS, &rates, error));
-    /* One measurement for all that is said. */
+    /* The same measurement as in the run's promise, so that all reports agree. */
     if (rates.rate[FF_STAGE_STORAGE] > 0 && ff_promise_own(&trainer->promise)->samples > 0)
         rates.rate[FF_STAGE_STORAGE] = ff_promise_own(&trainer->promise)->samples;
     FF_TRY(compute_rate(trainer, COMPUTE_NS, &compute, error));

@@ -1,5 +1,5 @@
 /* fftrain --diagnose: how fast each stage is alone, and which one a run would wait for; on a GPU
- * also the operations that are furthest above their estimated time. */
+ * also the operations that exceed their estimated time the most. */
 #ifndef FF_TRAIN_DIAGNOSE_H
 #define FF_TRAIN_DIAGNOSE_H
 

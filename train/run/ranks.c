@@ -24,7 +24,7 @@ ff_status ff_ranks_share_buffers(ff_trainer *trainer, ff_error *error) {
     return reducer ? ff_reducer_share_buffers(reducer, error) : FF_OK;
 }
 
-/* Whether memory of the device has the same bytes on all ranks. */
+/* Checks that memory of the device has the same bytes on all ranks. */
 static ff_status agree(ff_trainer *trainer, const char *what, const float *memory, size_t count,
                        ff_error *error) {
     ff_compute *compute = ff_model_compute(trainer->model);
@@ -47,15 +47,15 @@ ff_status ff_ranks_compare(ff_trainer *trainer, uint64_t step, ff_error *error) 
     if (!ff_step_reducer(trainer->step)) return FF_OK;
     snprintf(what, sizeof what, "other parameters after step %" PRIu64, step);
     FF_TRY(agree(trainer, what, store->values, store->trained_count, error));
-    /* Later each rank has its own. */
+    /* Running statistics differ between ranks later. */
     if (step != trainer->options->first_step || !store->buffer_count) return FF_OK;
     return agree(trainer, "other running statistics", store->buffers, store->buffer_count, error);
 }
 
 /* ---- stopping ---- */
 
-/* A rank that reads of a stop may have enqueued later steps: as many as the outcomes of a device
- * stay away at most. */
+/* A rank that reads of a stop may have enqueued later steps: at most the number of steps for which
+ * a device's outcomes may still be missing. */
 void ff_stop_note(ff_stop *stop, const ff_trainer *trainer, const ff_outcome *outcome) {
     const bool unified = ff_model_compute(trainer->model)->device->table->unified;
     if (!outcome->stop || stop->signal) return;

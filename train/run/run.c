@@ -24,19 +24,19 @@ typedef struct running {
     ff_trainer *trainer;
     ff_report *report;
     const ff_run_options *options;
-    ff_run_state state; /* but for control and forwards, which are the model's */
+    ff_run_state state; /* except control and forwards, which belong to the model */
     ff_run_result result;
     bool gpu_read; /* in this epoch */
     ff_nvml_reading gpu;
-    uint64_t began_ns; /* of the epoch's training in this process */
-    uint64_t asked_ns; /* since: the host's waiting for batches */
+    uint64_t began_ns; /* when the epoch's training began in this process */
+    uint64_t asked_ns; /* since then: the host's waiting for batches */
     ff_saves saves;
-    ff_hashes *hashes;   /* NULL = none are kept */
-    ff_outcome outcome;  /* the last one that has arrived */
-    bool goes_on;        /* from a checkpoint; of a job, rank 0's */
-    uint64_t steps;      /* of this process */
-    ff_epoch_sums begun; /* of the run, before the steps that are timed for a warning */
-    const char *told[2]; /* notes */
+    ff_hashes *hashes;   /* NULL = no hashes are kept */
+    ff_outcome outcome;  /* the last that has arrived */
+    bool goes_on;        /* resumes from a checkpoint; in a job, rank 0 does */
+    uint64_t steps;      /* in this process */
+    ff_epoch_sums begun; /* the run's, before the steps that are timed for a warning */
+    const char *told[2]; /* notes already reported */
     ff_stop stop;
 } running;
 
@@ -98,11 +98,11 @@ static ff_status train_batch(running *run, ff_error *error) {
     run->steps++;
     if (!hashed) return FF_OK;
     FF_TRY(collect(run, true, error));
-    (void)!ff_hashes_write(run->hashes, &run->outcome, NULL); /* its note is told */
+    (void)!ff_hashes_write(run->hashes, &run->outcome, NULL); /* its note is reported */
     return FF_OK;
 }
 
-/* Time that steps waited for data since the last call; on a device measured by its events. */
+/* The time that steps waited for data since the last call; a device measures it by events. */
 static uint64_t take_wait(running *run, uint64_t train_ns) {
     const ff_step_times times = ff_step_measure(run->trainer->step);
     const uint64_t asked = run->asked_ns;
@@ -140,13 +140,13 @@ static ff_epoch_sums all_of(const running *run) {
                            .samples = totals->samples + sums->samples};
 }
 
-/* Once some steps have shown how long they take alone: a note where the disk, as it was measured,
- * will hold them back. The first ones take longer. */
+/* Once some steps have shown how long they take without waiting: reports if the disk, as it was
+ * measured, will slow them down. The first steps take longer and do not count. */
 static ff_status expect_waits(running *run, ff_error *error) {
     enum { FIRST = 2 };
     const ff_trainer *trainer = run->trainer;
     const uint64_t timed =
-        ff_machine_device(trainer->machine) ? 32 : 8; /* by events, one in some */
+        ff_machine_device(trainer->machine) ? 32 : 8; /* events measure only some of the steps */
     char text[512];
     if (ff_promise_own(&trainer->promise)->samples <= 0) return FF_OK;
     if (run->steps != FIRST && run->steps != FIRST + timed) return FF_OK;
@@ -195,7 +195,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         take_times(run);
         FF_TRY(save(run, error));
     }
-    /* Now, while the GPU works on the last steps. */
+    /* Read now, while the GPU works on the last steps. */
     run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
     FF_TRY(collect(run, true, error));
     if (sums->count == 0)
@@ -211,7 +211,7 @@ static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
     return epoch == trainer->epochs || (every && epoch % every == 0);
 }
 
-/* Adds the epoch's sums to the run's, and begins new ones. */
+/* Adds the epoch's sums to the run's totals, and resets them. */
 static void end_epoch(running *run) {
     const ff_epoch_sums *sums = &run->state.epoch;
     ff_run_totals *totals = &run->state.totals;
@@ -222,7 +222,7 @@ static void end_epoch(running *run) {
     run->state.epoch = (ff_epoch_sums){0};
 }
 
-/* What is reported of an epoch's training. */
+/* The line that reports an epoch's training. */
 static ff_epoch line_of(const running *run, uint32_t epoch) {
     const ff_epoch_sums *sums = &run->state.epoch;
     const double seconds = (double)sums->train_ns * 1e-9;
@@ -240,7 +240,7 @@ static ff_epoch line_of(const running *run, uint32_t epoch) {
                       .gpu = run->gpu};
 }
 
-/* Evaluates the average of the parameters, where one is kept. */
+/* Evaluates the average of the parameters, if there is one. */
 static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     ff_store *store = ff_model_store(trainer->model);
@@ -263,7 +263,7 @@ static double score_of(const running *run, const ff_evaluated *evaluation) {
     return ff_evaluation_score(evaluation, run->options->best_by, (uint32_t)run->trainer->views);
 }
 
-/* *best: no earlier evaluation was as good, by --best-by. */
+/* best: no earlier evaluation was as good, by --best-by. */
 static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
     ff_run_totals *totals = &run->state.totals;
     ff_evaluation evaluation;
@@ -293,8 +293,8 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
     return FF_OK;
 }
 
-/* Whether the run stops early now: on all ranks where rank 0 does, which alone knows the earlier
- * checkpoints. */
+/* Whether the run stops early now: all ranks stop if rank 0 does, because only rank 0 knows the
+ * earlier checkpoints. */
 static ff_status decide_early(running *run, bool *stops, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     const bool goes_on = run->state.totals.steps < ff_trainer_total_steps(trainer);
@@ -305,8 +305,8 @@ static ff_status decide_early(running *run, bool *stops, ff_error *error) {
     return FF_OK;
 }
 
-/* Evaluates and reports an epoch that is trained, counted from 0, and saves it where one is due.
- * *last: the run ends with it. */
+/* Evaluates and reports a trained epoch, counted from 0, and saves it if a checkpoint is due.
+ * *last: the run ends with this epoch. */
 static ff_status complete_epoch(running *run, uint32_t epoch, bool *last, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     bool best = false;
@@ -328,7 +328,7 @@ static ff_status complete_epoch(running *run, uint32_t epoch, bool *last, ff_err
 
 static ff_status run_epochs(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
-    /* A run that was stopped while it evaluated has the sums of an epoch that is trained. */
+    /* A run that was stopped during an evaluation has the sums of a trained epoch. */
     const uint64_t steps = run->state.totals.steps - (run->state.epoch.samples > 0);
     uint32_t epoch = (uint32_t)(steps / trainer->batches);
     for (bool last = false; epoch < trainer->epochs && !last; epoch++) {
@@ -353,7 +353,7 @@ static ff_status stopped_at(running *run, int number, ff_error *error) {
     return ff_saves_stop(&run->saves, &run->state, number, error);
 }
 
-/* A signal is not a failure of the run: say how far it got. */
+/* A signal is not a failure of the run: reports how far the run got. */
 static ff_status stopped(running *run, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     const uint64_t steps = run->state.totals.steps;
@@ -367,7 +367,7 @@ static ff_status stopped(running *run, ff_error *error) {
     return ff_ranks_stopped(run->trainer, &run->stop, status, error);
 }
 
-/* Before the clock starts. */
+/* Runs before the clock starts. */
 static ff_status warm_up(running *run, ff_error *error) {
     if (run->trainer->options->no_warm_up) return FF_OK;
     const uint64_t began = ff_now_ns();
@@ -377,7 +377,7 @@ static ff_status warm_up(running *run, ff_error *error) {
     return status;
 }
 
-/* Before the first step, if the net has a whitening convolution that has no values yet. */
+/* Runs before the first step, if the net has a whitening convolution that has no values yet. */
 static ff_status whiten(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     if (run->goes_on || trainer->options->weights) return FF_OK;
@@ -388,8 +388,8 @@ static ff_status whiten(running *run, ff_error *error) {
     return status;
 }
 
-/* A run that was resumed after its end: *complete where there is nothing to do and that is no
- * error. */
+/* Checks a run that was resumed after its end: *complete if there is nothing to do and this is not
+ * an error. */
 static ff_status check_complete(const running *run, bool *complete, ff_error *error) {
     const ff_trainer *trainer = run->trainer;
     const ff_run_totals *totals = &run->state.totals;
@@ -406,8 +406,9 @@ static ff_status check_complete(const running *run, bool *complete, ff_error *er
     return FF_OK;
 }
 
-/* A thread that fills a batch waits for the storage, or for a processor that other work has: only
- * the pages and reads that were waited for tell these apart. A few pages say nothing. */
+/* A thread that fills a batch waits for the storage, or for a processor that is busy with other
+ * work. Only the pages and reads that it waited for distinguish the two. A few pages prove
+ * nothing. */
 static double storage_share(const ff_trainer *trainer, const ff_loader_stats *loader) {
     enum { FEW = 64 };
     if (!loader->fill_ns || loader->busy_ns > loader->fill_ns) return 0;
@@ -451,7 +452,7 @@ done:
     ff_hashes_close(&run.hashes);
     run.result.total_ns = ff_now_ns() - began;
     run.result.reduced = ff_ranks_measure(trainer);
-    end_epoch(&run); /* of one that was stopped, too */
+    end_epoch(&run); /* also for an epoch that was stopped */
     run.result.totals = run.state.totals;
     ff_loader_stats loader = ff_feed_measure(trainer->train_feed);
     if (loader.fill_ns)

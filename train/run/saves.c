@@ -39,7 +39,7 @@ ff_status ff_saves_take(ff_saves *saves, const ff_run_state *state, ff_error *er
 
 const char *ff_saves_last(const ff_saves *saves) {
     if (!saves->keeper) return NULL;
-    (void)!ff_keeper_finish(saves->keeper, NULL); /* its note is told at the end */
+    (void)!ff_keeper_finish(saves->keeper, NULL); /* its note is reported at the end */
     return ff_keeper_last(saves->keeper);
 }
 

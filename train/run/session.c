@@ -21,15 +21,15 @@ struct ff_session {
     ff_every every;
     ff_run_folder *folder; /* NULL = nothing is kept */
     char *named;           /* runs/NAME of --name; NULL = none */
-    bool created, started; /* the folder */
+    bool created, started; /* the folder was created; the run started */
     ff_checkpoint *checkpoint;
     ff_buffer recipe;
     char *recipe_path;
-    bool resolved;       /* the recipe is that of the run, its numbers as they were chosen */
-    char recipe_sum[17]; /* of the recipe's file that the run began with; "" = none */
-    char recipe_ranks[FF_ORIGIN_RANKS]; /* of the run whose recipe it is; "" = one, or not known */
+    bool resolved;       /* the recipe is a run's, with its numbers as they were chosen */
+    char recipe_sum[17]; /* of the recipe file that the run began with; "" = none */
+    char recipe_ranks[FF_ORIGIN_RANKS]; /* of the recipe's run; "" = one, or not known */
     ff_keeper *keeper;
-    char *hashes; /* path */
+    char *hashes; /* path of the hashes */
     ff_buffer notes;
 };
 
@@ -44,12 +44,12 @@ bool ff_session_keeps(const ff_session_options *options) {
     return !options->out || strcmp(options->out, "none") != 0;
 }
 
-/* The folder that was asked for; NULL: none was. */
+/* The requested folder; NULL: none. */
 static const char *out_of(const ff_session *session) {
     return session->named ? session->named : session->options->out;
 }
 
-/* --name NAME is --out runs/NAME. */
+/* --name NAME means --out runs/NAME. */
 static ff_status take_name(ff_session *session, ff_error *error) {
     const char *name = session->options->name;
     if (!name) return FF_OK;
@@ -82,7 +82,8 @@ static ff_status read_recipe(ff_session *session, const char *path, ff_error *er
     return FF_OK;
 }
 
-/* A run goes on with its own options: the file that it began with has no effect any more. */
+/* A run resumes with its own options: the recipe file that it began with no longer has an
+ * effect. */
 static ff_status check_recipe(const ff_session *session, const char *path, ff_error *error) {
     const char *was = ff_checkpoint_text(session->checkpoint, FF_CHECKPOINT_RECIPE_FILE);
     ff_buffer text = {0};
@@ -98,7 +99,7 @@ static ff_status check_recipe(const ff_session *session, const char *path, ff_er
         path, out_of(session));
 }
 
-/* A run that ended before its first checkpoint begins again. */
+/* A run that ended before its first checkpoint starts again. */
 static ff_status open_run(ff_session *session, ff_error *error) {
     char *path;
     FF_TRY(ff_path_join(&path, ff_run_folder_path(session->folder), FF_RUN_RECIPE_FILE, error));
@@ -132,7 +133,7 @@ static ff_status open_checkpoint(ff_session *session, const char *run, ff_error 
     return ff_buffer_printf(&session->recipe, error, "%s", recipe);
 }
 
-/* The same command begins a run and goes on with it. */
+/* The same command starts a run and resumes it. */
 static ff_status open_automatic(ff_session *session, const char *recipe_file, ff_error *error) {
     const char *out = out_of(session);
     if (!out || !ff_session_keeps(session->options))
@@ -264,7 +265,7 @@ ff_status ff_session_begin(ff_session *session, const char *name, ff_error *erro
 
 /* ---- starting ---- */
 
-/* The checkpoint's values are put into the model. */
+/* Loads the checkpoint's values into the model. */
 static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *recipe,
                        ff_error *error) {
     const ff_checkpoint *checkpoint = session->checkpoint;
@@ -343,7 +344,7 @@ done:
     return status;
 }
 
-/* recipe.txt */
+/* Writes recipe.txt. */
 static ff_status save_recipe(const ff_session *session, const ff_trainer *trainer,
                              const ff_buffer *recipe, ff_error *error) {
     ff_buffer text = {0};

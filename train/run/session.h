@@ -1,4 +1,4 @@
-/* What a run of fftrain has on the disk: its folder, the checkpoint that it goes on from, and those
+/* What a run of fftrain has on the disk: its folder, the checkpoint that it resumes from, and those
  * that it writes. In the order of their use:
  *
  *     ff_session_open(&session, &options, recipe_file, &error);  options from ff_session_recipe
@@ -20,9 +20,9 @@
 
 typedef struct ff_session_options {
     const char *out;  /* NULL = runs/NAME-N; "none" = nothing is kept */
-    const char *name; /* in place of `out`: runs/NAME; NULL = none */
-    /* The folder of a run, or a checkpoint; "auto" = `out` where that holds a run;
-     * FF_SESSION_NEWEST; NULL = a new run. */
+    const char *name; /* instead of `out`: runs/NAME; NULL = none */
+    /* The folder of a run, or a checkpoint; "auto" = `out`, if it holds a run; FF_SESSION_NEWEST;
+     * NULL = a new run. */
     const char *resume;
     const char *every;  /* ff_every_parse */
     int64_t keep;       /* checkpoints, at least 1 */
@@ -32,61 +32,61 @@ typedef struct ff_session_options {
     ff_origin_change (*change)(const char *name, size_t length);
 } ff_session_options;
 
-/* Whether a run has a folder: not with --out none. */
+/* Whether a run has a folder: false with --out none. */
 bool ff_session_keeps(const ff_session_options *options);
 
 typedef struct ff_session ff_session;
 
-/* Reads the newest checkpoint of a run that goes on, or a recipe's file; either may be NULL.
- * FF_USAGE where both are given; FF_BAD_DATA, FF_IO. The options must outlive the session. On
- * failure *session = NULL. */
+/* Reads the newest checkpoint of a run that resumes, or a recipe file; either may be NULL. FF_USAGE
+ * if both are set; FF_BAD_DATA, FF_IO. The options must outlive the session. On failure *session =
+ * NULL. */
 FF_MUST_USE ff_status ff_session_open(ff_session **session, const ff_session_options *options,
                                       const char *recipe_file, ff_error *error);
-/* Waits until checkpoints are written. A new folder in which no run has started is removed. NULL is
+/* Waits until checkpoints are written. Removes a new folder in which no run has started. NULL is
  * accepted. */
 void ff_session_close(ff_session **session);
 
-/* The options of the run that goes on, or of the recipe's file, as ff_options_read takes them, with
- * a name for errors; NULL: there are none. Owned by the session. */
+/* The options of the run that resumes, or of the recipe file, as ff_options_read takes them, with a
+ * name for errors; NULL: there are no options. Owned by the session. */
 char *ff_session_recipe(ff_session *session);
 const char *ff_session_recipe_path(const ff_session *session);
-/* Whether the recipe is that of a run, whose numbers are as they were chosen: its learning rate is
- * scaled already. */
+/* Whether the recipe is a run's, with its numbers as they were chosen: its learning rate is already
+ * scaled. */
 bool ff_session_recipe_is_resolved(const ff_session *session);
-/* --resume auto */
+/* Whether --resume is auto. */
 bool ff_session_is_automatic(const ff_session *session);
 /* Steps done before; 0: a new run. */
 uint64_t ff_session_step(const ff_session *session);
 
-/* The content ids of the sets with which the run began that goes on; NULL: a new run. The
- * session's. */
+/* When a run resumes, the content ids of the sets with which it began; NULL: a new run. Owned by
+ * the session. */
 const char *ff_session_data(const ff_session *session);
 const char *ff_session_val(const ff_session *session);
 
-/* Creates the folder of a new run, or takes that of an old one, of which one process may write;
- * `name` is the model's. Without --out none, FF_USAGE or FF_IO. */
+/* Creates the folder of a new run, or locks the folder of an old one, to which only one process may
+ * write; `name` is the model's. FF_USAGE or FF_IO. Does nothing with --out none. */
 FF_MUST_USE ff_status ff_session_begin(ff_session *session, const char *name, ff_error *error);
-/* The run's log, and its folder; NULL where nothing is kept. */
+/* The run's log, and its folder; NULL if nothing is kept. */
 const char *ff_session_log(const ff_session *session);
 const char *ff_session_path(const ff_session *session);
 
-/* Adds one. */
+/* Adds a note. */
 FF_MUST_USE ff_status ff_session_add_note(ff_session *session, const char *text, ff_error *error);
-/* Adds one where the recipe is that of a run on several ranks, and the trainer has others, with
- * other results. */
+/* Adds a note if the recipe's run had another number of ranks than the trainer, which changes the
+ * results. */
 FF_MUST_USE ff_status ff_session_compare_ranks(ff_session *session, const ff_trainer *trainer,
                                                ff_error *error);
-/* Loads the checkpoint into the trainer's model; changes no file. FF_BAD_DATA where the trainer's
- * data is not the checkpoint's. `recipe`: the options of this run. */
+/* Loads the checkpoint into the trainer's model; changes no file. FF_BAD_DATA if the trainer's data
+ * is not the checkpoint's. `recipe`: the options of this run. */
 FF_MUST_USE ff_status ff_session_start(ff_session *session, ff_trainer *trainer,
                                        const ff_buffer *recipe, ff_error *error);
-/* Once it is certain that the run makes steps: writes the recipe, and moves newer checkpoints aside
- * (keeper.h). FF_IO. */
+/* Call once it is certain that the run makes steps: writes the recipe, and moves newer checkpoints
+ * aside (keeper.h). FF_IO. */
 FF_MUST_USE ff_status ff_session_write(ff_session *session, const ff_trainer *trainer,
                                        const ff_buffer *recipe, ff_error *error);
-/* Sentences for the user: where it goes on and what is different. NULL where there is nothing. */
+/* Sentences for the user: where the run resumes and what is different. NULL if there are none. */
 const char *ff_session_notes(const ff_session *session);
-/* For ff_run. */
+/* The options for ff_run. */
 ff_run_options ff_session_run(const ff_session *session);
 
 #endif

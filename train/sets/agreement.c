@@ -57,7 +57,7 @@ static bool is_geometry(const char *line) {
     return false;
 }
 
-/* The next relevant transform from *at on, or NULL; *at moves to it. */
+/* Returns the next relevant transform from *at on, or NULL, and moves *at to it. */
 static const char *next_transform(const ff_metadata *metadata, ff_agreement_fit fit, size_t *at) {
     while (*at < metadata->transform_count && fit == FF_FIT_RESAMPLED &&
            is_geometry(metadata->transform[*at]))
@@ -79,7 +79,7 @@ static ff_status check_transforms(const pair *both, ff_agreement_fit fit, ff_err
     }
 }
 
-/* Class names are bytes of the source; in an error message they are escaped. */
+/* Class names are bytes of the source; an error message escapes them. */
 static ff_status name_classes(const pair *both, uint32_t number, const char *a, const char *b,
                               ff_error *error) {
     ff_buffer text = {0};

@@ -19,7 +19,7 @@ static const ff_field *field_of(const ff_splits *splits, size_t *index) {
     return &ff_dataset_metadata(splits->train)->field[*index];
 }
 
-/* Its name, or its number where the classes have none. */
+/* The name of a class, or its number if the classes have no names. */
 static const char *name_of(const ff_field *field, uint32_t class, char number[16]) {
     snprintf(number, 16, "%" PRIu32, class);
     return field->class_count ? field->class_name[class] : number;
@@ -52,7 +52,7 @@ done:
     return status;
 }
 
-/* A class by its name, else by its number. 00 is no number: a class may be called 0. */
+/* Finds a class by its name, else by its number. 00 is not a number: a class may have this name. */
 static ff_status find_class(const ff_splits *splits, const ff_field *field, const char *name,
                             uint32_t *class, ff_error *error) {
     ff_nearest nearest = {.wanted = name, .length = strlen(name)};
@@ -70,7 +70,7 @@ static ff_status find_class(const ff_splits *splits, const ff_field *field, cons
                    nearest.name ? nearest.name : "", nearest.name ? "?" : "");
 }
 
-/* Names may have commas: the weight is after the last one. */
+/* Names may contain commas: the weight follows the last one. */
 static ff_status read_line(float *weights, const ff_splits *splits, char *line, ff_error *error) {
     size_t index;
     uint32_t class;

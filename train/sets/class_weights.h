@@ -1,4 +1,4 @@
-/* --class-weights: a factor of the training loss for each class, as the weight of torch's
+/* --class-weights: a factor of the training loss for each class, like the weight of torch's
  * CrossEntropyLoss. */
 #ifndef FF_TRAIN_CLASS_WEIGHTS_H
 #define FF_TRAIN_CLASS_WEIGHTS_H
@@ -6,10 +6,10 @@
 #include "train/sets/splits.h"
 
 /* given: "balanced" = n / (classes * n of the class) over the labelled samples of the training set
- * (scikit-learn's); or a file with a line `CLASS,WEIGHT` for each class, CLASS its name or number,
- * WEIGHT a number from 0 on; empty lines and those that begin with # are skipped. NULL: *weights =
- * NULL. The caller frees *weights, [splits->classes]. FF_USAGE naming file and line, or the class
- * that has no samples or no weight; FF_IO. */
+ * (as in scikit-learn); or a file with a line `CLASS,WEIGHT` for each class, CLASS its name or
+ * number, WEIGHT a number from 0 on; empty lines and lines that begin with # are skipped. NULL:
+ * *weights = NULL. The caller frees *weights, [splits->classes]. FF_USAGE naming file and line, or
+ * the class that lacks samples or a weight; FF_IO. */
 FF_MUST_USE ff_status ff_class_weights_read(float **weights, const ff_splits *splits,
                                             const char *given, ff_error *error);
 

@@ -6,7 +6,7 @@
 
 enum { LARGEST_SIDE = 65536, LAST_EPOCH = 1000000 };
 
-/* A number without a sign, and the text after it; false for anything else. */
+/* Reads a number without a sign and moves *text past it; false for anything else. */
 static bool read_number(const char **text, long most, uint32_t *number) {
     char *end;
     if (**text < '0' || **text > '9') return false;
@@ -21,7 +21,7 @@ static ff_status add(ff_sizes *sizes, uint32_t epoch, uint32_t side, ff_error *e
     const int last = sizes->count - 1;
     if (sizes->count && sizes->side[last] == side) return FF_OK;
     if (sizes->count && sizes->epoch[last] == epoch) {
-        sizes->side[last] = side; /* nothing was trained at the one before */
+        sizes->side[last] = side; /* nothing is trained at the earlier size */
         return FF_OK;
     }
     if (sizes->count == FF_SIZES)
@@ -31,7 +31,7 @@ static ff_status add(ff_sizes *sizes, uint32_t epoch, uint32_t side, ff_error *e
     return FF_OK;
 }
 
-/* From the size before at epoch `begin` to `side` at epoch `end`. */
+/* Adds a ramp from the previous size at epoch `begin` to `side` at epoch `end`. */
 static ff_status add_ramp(ff_sizes *sizes, uint32_t begin, uint32_t end, uint32_t side,
                           ff_error *error) {
     const double from = sizes->side[sizes->count - 1], multiple = side < 128 ? 4 : 32;

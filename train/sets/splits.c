@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where `folder` holds sets, but none with the names searched for: FF_USAGE, or, if any set will
- * do, the only one. */
+/* Handles a `folder` that holds sets, but none with the wanted names: FF_USAGE or, with `any`, its
+ * only set. */
 static ff_status choose_other(char **path, const char *folder, const char *wanted, bool any,
                               ff_error *error) {
     ff_set set;
@@ -30,8 +30,8 @@ done:
     return status;
 }
 
-/* Opens `folder`, or if it holds splits, the first of these ranks; then *beside = true. `any`: or
- * the only one that it holds. */
+/* Opens `folder` or, if it holds splits, the first one of these ranks; then *beside = true. `any`:
+ * otherwise, the folder's only set. */
 static ff_status open_split(ff_dataset **dataset, const char *folder, ff_set_rank from,
                             ff_set_rank to, ff_verify verify, bool any, bool *beside,
                             ff_error *error) {
@@ -52,7 +52,7 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
     bool beside, unused;
     FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
                       options->verify, false, &beside, error));
-    /* Where a part of the training set was held out, that part is used, not the test set. */
+    /* If a part of the training set was held out, that part is used, not the test set. */
     if (ff_splits_val_is_none(options->val)) return FF_OK;
     if (options->val)
         return open_split(&splits->val, options->val, FF_SPLIT_VAL, FF_SPLIT_TEST, options->verify,
@@ -67,7 +67,7 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
     return status;
 }
 
-/* A set that was appended to since the run began is used as it was then. */
+/* Uses a set to which samples were appended as it was when the run began. */
 static ff_status return_to(ff_dataset *set, const char *began, uint64_t *left_out,
                            ff_error *error) {
     char is[33];
@@ -115,8 +115,8 @@ static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     return FF_OK;
 }
 
-/* At least one sample must have a label; *largest: of all labels; *without: samples that have none.
- */
+/* At least one sample must have a label. *largest: of all labels; *without: number of samples
+ * without a label. */
 static ff_status check_labeled(ff_dataset *dataset, size_t field, int64_t *largest,
                                uint64_t *without, ff_error *error) {
     const uint64_t count = ff_dataset_count(dataset);
@@ -134,7 +134,7 @@ static ff_status check_labeled(ff_dataset *dataset, size_t field, int64_t *large
                    ff_dataset_path(dataset), ff_dataset_metadata(dataset)->field[field].name);
 }
 
-/* Of labels without names: 0 to the largest of the training set. */
+/* Classes of labels without names: 0 to the largest label of the training set. */
 static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val_field,
                                ff_error *error) {
     const ff_field *field = &ff_dataset_metadata(splits->train)->field[train_field];
@@ -163,7 +163,7 @@ static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val
     return FF_OK;
 }
 
-/* The size with which samples enter the net. */
+/* Chooses the size with which samples enter the net. */
 static ff_status choose_size(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
     const ff_metadata *train = ff_dataset_metadata(splits->train);
     const ff_augment_spec *augment = options->augment;
@@ -189,10 +189,9 @@ static ff_status choose_size(ff_splits *splits, const ff_splits_options *options
     return FF_OK;
 }
 
-/* Evaluation resizes where requested; else, unless samples have the net's size already, where sizes
- * vary or training resamples. Without a set to evaluate on it is that of sets like the training
- * set.
- */
+/* Evaluation resizes if this is requested. Otherwise it resizes if samples do not already have the
+ * net's size, and sizes vary or training resamples. Without a set to evaluate on, the training set
+ * decides. */
 static void choose_val_resize(ff_splits *splits, const ff_splits_options *options) {
     const ff_metadata *val = ff_dataset_metadata(splits->val ? splits->val : splits->train);
     const ff_augment_spec *augment = options->augment;

@@ -105,7 +105,7 @@ void ff_feed_destroy(ff_feed **pointer) {
     *pointer = NULL;
 }
 
-/* A set without labels has batches without. */
+/* Batches of a set without labels have no labels. */
 static ff_batch batch_of(const void *images, const ff_slot_label *label, size_t label_count,
                          const float *weights, const float *mix) {
     ff_batch batch = {.images = images, .weights = weights, .mix = mix};

@@ -34,8 +34,8 @@ static ff_event *copied(const ff_outcome_ring *ring, uint64_t number) {
     return ring->copied[number / ring->send_steps % FF_RING_PARTS];
 }
 
-/* Copies the remaining outcomes to the host. They are in one part, because every part is sent at
- * its end. */
+/* Copies the remaining outcomes to the host. They lie in one part of the ring, because each part is
+ * sent when it is full. */
 static ff_status send(ff_outcome_ring *ring, ff_error *error) {
     ff_device *device = ring->compute->device;
     ff_stream *stream = ring->compute->stream;

@@ -1,5 +1,5 @@
 /* The outcomes of steps, in device memory, copied to the host from time to time. The ring has three
- * parts: one that steps write to, one being copied, and one that the caller reads.
+ * parts: steps write to one, one is being copied, and the caller reads one.
  *
  * Thread rule: the step's thread. */
 #ifndef FF_TRAIN_OUTCOME_RING_H
@@ -15,12 +15,12 @@ typedef struct ff_outcome_ring {
     ff_outcome *pinned;  /* its copy */
     ff_event *copied[FF_RING_PARTS];
     uint32_t send_steps;
-    /* Numbers of the next step to enqueue, of the next outcome to copy to the host, and of the next
-     * to return to the caller: delivered <= sent <= given. */
+    /* The number of the next step to enqueue, of the next outcome to copy to the host, and of the
+     * next outcome to return to the caller: delivered <= sent <= given. */
     uint64_t given, sent, delivered;
 } ff_outcome_ring;
 
-/* For the steps from `first` on. The caller destroys it, after a failure too. */
+/* For the steps from `first`. The caller destroys the ring, after a failure too. */
 FF_MUST_USE ff_status ff_outcome_ring_create(ff_outcome_ring *ring, ff_compute *compute,
                                              uint32_t send_steps, uint64_t first, ff_error *error);
 void ff_outcome_ring_destroy(ff_outcome_ring *ring);
@@ -34,7 +34,7 @@ static inline ff_outcome *ff_outcome_ring_next(const ff_outcome_ring *ring) {
     return ring->entries + ring->given % ff_outcome_ring_size(ring);
 }
 
-/* Before a step: the host waits where it would be further ahead than there is place. */
+/* Before a step: the host waits if the ring has no place for another step. */
 FF_MUST_USE ff_status ff_outcome_ring_await(ff_outcome_ring *ring, ff_error *error);
 /* After a step is enqueued. */
 FF_MUST_USE ff_status ff_outcome_ring_advance(ff_outcome_ring *ring, ff_error *error);

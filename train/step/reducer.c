@@ -11,17 +11,17 @@ struct ff_reducer {
     ff_store *store;
     ff_comm *comm;
     int ranks;
-    ff_device *device; /* of `stream` */
+    ff_device *device; /* the device of `stream` */
     ff_stream *stream;
     ff_bucket *buckets;
     ff_event **filled; /* [bucket_count], in the compute's stream */
     int bucket_count;
     bool late, at_once;
-    ff_event *counted; /* likewise: the outcome is complete */
+    ff_event *counted; /* in the compute's stream, too: the outcome is complete */
     ff_event *reduced; /* in `stream` */
     ff_outcome *outcomes, *nothing;
     uint32_t *stop; /* pinned; copied into each outcome */
-    char *sent;     /* [trained_count] of dtype: `scale` times the sums; NULL: these are sent */
+    char *sent;     /* [trained_count] of dtype: `scale` times the sums; NULL: the sums are sent */
     ff_dtype dtype; /* of what is sent */
     float scale;
     atomic_uint_fast64_t busy_ns;
@@ -89,7 +89,7 @@ ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_
     reducer->ranks = options->ranks;
     reducer->late = options->late;
     reducer->device = options->device ? options->device : store->compute->device;
-    /* A device enqueues the whole backward pass before it runs; the CPU runs it at the calls. */
+    /* A device enqueues the whole backward pass before it runs; the CPU runs it in the calls. */
     reducer->at_once =
         store->compute->device->table->unified || (reducer->comm && reducer->comm->in_graphs);
     const ff_status status = build(reducer, options, error);
@@ -143,9 +143,10 @@ bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket
     return false;
 }
 
-/* ---- in the compute's stream ---- */
+/* Records an event in the compute's stream. If the reducer's stream is captured with the compute's,
+ * or neither is captured, the event is internal; otherwise it must be visible outside the graph. */
 
-/* The reducer's stream is in a capture with the compute's, or in none. */
+/* The sums [from, end) are complete: rounds them to 16 bits, if they are sent like that. */
 static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
     const ff_device_table *table = compute->device->table;
@@ -180,7 +181,7 @@ ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error) {
     return record(reducer, reducer->counted, error);
 }
 
-/* ---- in the reducer's ---- */
+/* ---- in the reducer's stream ---- */
 
 static void begin_busy(void *context) {
     ((ff_reducer *)context)->began_ns = ff_now_ns();
@@ -208,7 +209,8 @@ static ff_status reduce_sums(ff_reducer *reducer, size_t from, size_t end, ff_er
     return FF_OK;
 }
 
-/* Per-channel gradients are few: they go together, at the end. */
+/* Reduces the bucket's weights. Per-channel gradients are few: they are reduced together at the
+ * end. */
 static ff_status reduce_bucket(ff_reducer *reducer, const ff_plan *plan, int i, ff_error *error) {
     const ff_bucket *bucket = &reducer->buckets[i];
     if (!ff_reducer_needs(reducer, plan, i)) return FF_OK;
@@ -233,7 +235,7 @@ ff_status ff_reducer_nothing(ff_reducer *reducer, ff_error *error) {
     return ff_compute_check(compute, error);
 }
 
-/* The update waits for the reductions; the host waits where it computes itself. */
+/* The update waits for the reductions; on the CPU the host waits. */
 static ff_status join(ff_reducer *reducer, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
     const uint64_t began = ff_now_ns();
@@ -259,7 +261,7 @@ ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *err
     return join(reducer, error);
 }
 
-/* ---- what ranks have in common ---- */
+/* ---- what ranks share ---- */
 
 static ff_status broadcast(ff_reducer *reducer, void *memory, uint64_t bytes, ff_error *error) {
     if (!memory || !bytes) return FF_OK;

@@ -1,16 +1,17 @@
-/* Gradients summed over the ranks of a job while the backward pass goes on: bucket by bucket, in a
- * stream of its own. Each rank adds its gradients, weighted by its samples, to the store's sums
- * (or they are these: ff_store_reserve_sums); these are reduced, and so is the outcome, from which
- * the update divides by the samples of the whole batch.
+/* The sums of gradients over the ranks of a job, reduced while the backward pass continues: bucket
+ * by bucket, in a stream of their own. Each rank adds its gradients, weighted by its samples, to
+ * the store's sums (or the gradients are the sums: ff_store_reserve_sums). The sums are all-reduced
+ * and the ranks' outcomes gathered; from the outcomes the update divides by the samples of the
+ * whole batch.
  *
  *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome       wait | widen | update
  *   reducer's:                     wait, reduce 0 ...  wait, reduce n, wait, gather
  *
- * Each wait is for what the other stream has done before. Where the communicator's calls are in
- * graphs (ff_comm.in_graphs), and on the CPU, these are the calls in their order, and a capture has
- * all of them: the reducer's stream joins it by its first wait. Else a capture of the compute
- * stream ends with the outcome, and all calls of the reducer's stream come after it, outside of
- * graphs; they still wait for points inside it.
+ * Each wait is for what the other stream has done before. If the communicator's calls are in graphs
+ * (ff_comm.in_graphs), and on the CPU, the calls are made in this order, and a capture contains all
+ * of them: the reducer's stream joins the capture by its first wait. Otherwise a capture of the
+ * compute stream ends with the outcome, and all calls of the reducer's stream follow it, outside
+ * graphs; they still wait for events inside the graph.
  *
  * Thread rule: the step's thread. */
 #ifndef FF_TRAIN_REDUCER_H
@@ -23,15 +24,16 @@ typedef struct ff_reducer ff_reducer;
 
 typedef struct ff_reducer_options {
     int ranks;             /* at least 1 */
-    ff_comm *comm;         /* NULL: memory is counted, nothing can run */
+    ff_comm *comm;         /* NULL: memory is only counted, nothing can run */
     ff_device *device;     /* of the communicator's streams; NULL = the compute's */
     uint64_t bucket_bytes; /* least bytes of a bucket's gradients; 0 = one bucket */
-    /* FF_F16 or FF_BF16: a rank's sums are rounded to it, and so are those of all ranks; any other:
-     * they are sent in f32. What is sent is divided by a power of two, more than `samples`, those
-     * of the whole batch: of the size of a mean gradient it fits into f16 as well as these do. */
+    /* FF_F16 or FF_BF16: a rank's sums, and the sums over all ranks, are rounded to this dtype. Any
+     * other: sums are sent in f32. 16-bit sums are divided by a power of two greater than
+     * `samples`, the samples of the whole batch. They then have the size of a mean gradient, and
+     * fit into f16 as mean gradients do. */
     ff_dtype dtype;
     int64_t samples;
-    bool late; /* on a GPU: nothing is reduced before the backward pass is done */
+    bool late; /* on a GPU: reductions begin only after the backward pass */
 } ff_reducer_options;
 
 /* The store, which must have sums, and the communicator must outlive the reducer. On failure
@@ -45,34 +47,34 @@ int ff_reducer_bucket_count(const ff_reducer *reducer);
 /* Whether the plan computes any gradient of the bucket. */
 bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket);
 
-/* Enqueued in the compute's stream, also in a capture: the bucket's sums, then the outcome of this
- * rank (ff_store.total), are complete. On the CPU, and where it may be in a graph, the bucket's
- * reduction begins there. */
+/* Both are enqueued in the compute's stream, also in a capture, when the bucket's sums, and then
+ * this rank's outcome (ff_store.total), are complete. On the CPU, and if collectives may be in
+ * graphs, ff_reducer_bucket_done also begins the bucket's reduction. */
 FF_MUST_USE ff_status ff_reducer_bucket_done(ff_reducer *reducer, const ff_plan *plan, int bucket,
                                              ff_error *error);
 FF_MUST_USE ff_status ff_reducer_outcome_done(ff_reducer *reducer, ff_error *error);
-/* Before these, of a rank without a sample in this step: its sums and outcome are nothing. */
+/* Call before these two if this rank has no sample in the step: clears its sums and its outcome. */
 FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, ff_error *error);
-/* Enqueues the other reductions, in a capture only where the communicator's calls are in graphs;
- * work enqueued in the compute's stream afterwards finds the sums and outcomes of all ranks. */
+/* Enqueues the other reductions, in a capture only if the communicator's calls are in graphs. Work
+ * enqueued in the compute's stream afterwards finds the sums and outcomes of all ranks. */
 FF_MUST_USE ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error);
-/* Enqueues making the store's sums from what was reduced, where that is of 16 bits; also in a
- * capture. */
+/* Enqueues the conversion of the reduced sums to the store's f32 sums, if they were sent in 16
+ * bits; also in a capture. */
 void ff_reducer_widen(ff_reducer *reducer);
-/* Replaces *all by whether it is true at every rank, each of which calls it, not in a capture;
- * waits. */
+/* Sets *all to whether it is true at every rank. Every rank must make this call, not in a capture;
+ * it waits. */
 FF_MUST_USE ff_status ff_reducer_agree(ff_reducer *reducer, bool *all, ff_error *error);
 /* [ranks], on the device. */
 const ff_outcome *ff_reducer_outcomes(const ff_reducer *reducer);
 
-/* Rank 0's running statistics become those of all ranks. */
+/* Copies rank 0's running statistics to all ranks. */
 FF_MUST_USE ff_status ff_reducer_share_buffers(ff_reducer *reducer, ff_error *error);
-/* Rank 0's values, state, averages, statistics and control become those of all ranks; waits. */
+/* Copies rank 0's values, state, averages, statistics and control to all ranks; waits. */
 FF_MUST_USE ff_status ff_reducer_share_state(ff_reducer *reducer, ff_error *error);
-/* The outcome of the next step that this rank begins says that this signal asks it to stop. */
+/* Records in the outcome of this rank's next step that signal `number` asks the rank to stop. */
 void ff_reducer_stop(ff_reducer *reducer, int number);
 
-/* Since creation, where the compute is on the CPU; else 0. */
+/* Since creation, if the compute is on the CPU; else 0. */
 typedef struct ff_reducer_times {
     uint64_t busy_ns;    /* spent reducing gradients */
     uint64_t exposed_ns; /* part of it that the update waited for */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A graph, and the call after it; the last piece has none. */
+/* A graph, and the call after it; the last piece has no call. */
 typedef struct piece {
     ff_recording *recording;
     ff_collective then;
@@ -51,7 +51,7 @@ static const ff_device_table *table_of(const ff_segments *segments) {
     return segments->compute->device->table;
 }
 
-/* Ends the capture, in any case, as the next piece. */
+/* Ends the capture, also after a failure, and appends it as the next piece. */
 static ff_status end_piece(ff_segments *segments, piece next, ff_error *error) {
     ff_compute *compute = segments->compute;
     ff_pieces *pieces = segments->capturing;
@@ -66,14 +66,13 @@ static ff_status end_piece(ff_segments *segments, piece next, ff_error *error) {
     return status == FF_OK ? ended : status;
 }
 
-/* Captures the segment's calls. */
 static ff_status capture(ff_segments *segments, const ff_segment *s, bool timed, ff_pieces *pieces,
                          ff_error *error) {
     ff_compute *compute = segments->compute;
     FF_TRY(table_of(segments)->capture_begin(compute->device, compute->stream, error));
     segments->capturing = pieces;
     ff_status status = s->kind->give(segments->context, s->plan, &s->batch, timed, error);
-    /* its own failure is the second one */
+    /* if the calls failed, the failure of ending the capture is not reported */
     ff_status ended = end_piece(segments, (piece){0}, status == FF_OK ? error : NULL);
     segments->capturing = NULL;
     return status == FF_OK ? ended : status;
@@ -101,8 +100,8 @@ static ff_status launch(const ff_segments *segments, const ff_pieces *pieces, ff
     return FF_OK;
 }
 
-/* Capture is optional: a failure is reported once, and all further steps run without graphs. Where
- * the capture was not the reason, those calls fail too. */
+/* Capture is optional: a failure is reported once, and all further steps run without graphs. If the
+ * capture was not the reason of the failure, the calls of those steps fail too. */
 static ff_status record(ff_segments *segments, ff_segment *s, ff_error *error) {
     ff_error why = {.message = "another rank could not capture them"};
     ff_status status = capture(segments, s, false, &s->plain, &why);

@@ -1,6 +1,6 @@
 /* The parts of a training step: segments, each a sequence of work enqueued together. With graph
- * capture a segment is captured when it runs for the second time, and replayed from then on;
- * without, the same calls are made in every step, with the same bits.
+ * capture a segment is captured when it runs for the second time, and replayed from then on.
+ * Without capture the same calls are made in every step, with the same bits.
  *
  * Thread rule: the step's thread. */
 #ifndef FF_TRAIN_SEGMENTS_H
@@ -10,13 +10,12 @@
 #include "train/compute/compute.h"
 #include "train/net/model.h"
 
-/* One kind of segment. */
 typedef struct ff_segment_kind {
-    /* Enqueues its calls, also during capture, so it must only enqueue. `timed`: with the event for
-     * timing. */
+    /* Enqueues the segment's calls, also during capture, so it must only enqueue. `timed`: includes
+     * the event for timing. */
     ff_status (*give)(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
                       ff_error *error);
-    bool of_plan; /* each plan has its own; else all plans share one */
+    bool of_plan; /* each plan has a segment of its own; else all plans share one */
     bool timed;   /* it has two graphs: without and with the timing event */
 } ff_segment_kind;
 
@@ -32,15 +31,15 @@ typedef struct ff_collective {
 
 typedef struct ff_segment ff_segment;
 
-/* Initialise what is before `note`; the rest is zero. */
+/* Initialise the fields before `note`; the rest is zero. */
 typedef struct ff_segments {
     ff_compute *compute;
     const ff_segment_kind *kinds;
     void *context; /* of the functions */
-    bool record;   /* capture graphs; becomes false where a capture failed: `note` says why */
-    bool called;   /* for the time being make the calls, nevertheless */
-    /* NULL: this rank alone decides. Replaces *captured, whether this rank has captured a segment,
-     * by whether all ranks have; each calls it at the same one. */
+    bool record;   /* capture graphs; becomes false if a capture fails: `note` has the reason */
+    bool called;   /* make the calls for now, even if graphs exist */
+    /* Replaces *captured, whether this rank has captured a segment, by whether all ranks have. All
+     * ranks call it at the same segment. NULL: this rank decides alone. */
     ff_status (*agree)(void *context, bool *captured, ff_error *error);
     char note[2304];
     ff_segment *list;
@@ -51,14 +50,14 @@ typedef struct ff_segments {
  * capture is not an error: from then on the calls are made instead. */
 FF_MUST_USE ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan,
                                       const ff_batch *batch, bool timed, ff_error *error);
-/* For `give`: makes the call. Where its communicator's are not in graphs (ff_comm.in_graphs), the
- * graph being captured ends here, and the rest of the segment is another one: from then on the call
- * is made between the two. A failure sticks in the compute. */
+/* For `give`: makes the call. If the communicator's calls are not in graphs (ff_comm.in_graphs),
+ * the graph being captured ends here, the rest of the segment becomes another graph, and from then
+ * on the call is made between the two. A failure sticks in the compute. */
 void ff_segments_collective(ff_segments *segments, ff_collective call);
-/* Whether the segment may be timed now: not when this run captures it, because the device waits for
- * that. */
+/* Whether the segment may be timed now. It may not in the run that captures it, because the device
+ * waits for the capture. */
 bool ff_segments_timeable(const ff_segments *segments, int kind, const ff_plan *plan);
-/* After the enqueued work is done. */
+/* Call after the enqueued work is done. */
 void ff_segments_destroy(ff_segments *segments);
 
 #endif

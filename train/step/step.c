@@ -9,11 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEND_STEPS = 16, TIMED_STEPS = 8 /* one in so many */ };
+enum { SEND_STEPS = 16, TIMED_STEPS = 8 /* one step in TIMED_STEPS is timed */ };
 
-/* The segments of a step, in their order: GRADIENTS and ADD of each micro-batch, where there are
- * any, and UPDATE. In a job the last micro-batch has one segment for it all, LAST, or ONLY where it
- * is also the first: its gradients are added to the sums and reduced bucket by bucket. */
+/* The story of a step. The trainer calls ff_step_add for each micro-batch except the last, and
+ * ff_step_run for the last, which is the only one in most runs. Both only enqueue.
+ *
+ * Each micro-batch, in ff_step_add, and on one rank also in ff_step_run:
+ *   run_batch              earlier errors; waits if the host is too far ahead of the device
+ *   segment GRADIENTS      make_batch; ff_plan_enqueue: forward, loss (to the ring), backward
+ *   segment ADD_FIRST/ADD  ff_update_add: adds the gradients to the sums, if the store has sums
+ * Then, on one rank, ff_step_run (run_alone):
+ *   segment UPDATE         ff_update_enqueue: check, update, advance of the control
+ * On several ranks, ff_step_run (run_last) has one segment, ONLY, or LAST after ff_step_add:
+ *   enqueue_gradients      as GRADIENTS; add_bucket, for each bucket that backward completes, adds
+ *                          its gradients to the sums, and the reducer may begin the all-reduce
+ *   ff_update_count        adds the micro-batch's outcome to this rank's
+ *   enqueue_reduced        ff_reducer_run: the other all-reduces, the gather of all outcomes;
+ *                          ff_update_join: the step's outcome from these; then as UPDATE
+ *   enqueue_nothing        instead of all this, if the rank has no sample of the batch
+ * Finally ff_step_run ends a timing and moves to the ring's next entry. The outcome arrives some
+ * steps later: ff_step_outcomes.
+ *
+ * On the CPU these calls compute. On a GPU the first run of a segment makes the calls, the second
+ * captures them as a graph, which this and all later runs launch. The collectives are in the graph
+ * if comm->in_graphs, otherwise between graphs (segments.h). */
 enum { GRADIENTS, ADD_FIRST, ADD, UPDATE, ONLY, LAST, SEGMENTS };
 
 struct ff_step {
@@ -28,8 +47,8 @@ struct ff_step {
     ff_reducer *reducer; /* NULL = one rank */
     ff_step_timer timer;
     int parts;       /* micro-batches of the next step so far */
-    bool ends;       /* the one being added is its last */
-    bool part_timed; /* the first of them was */
+    bool ends;       /* the micro-batch being added is its last */
+    bool part_timed; /* the first of them was timed */
 };
 
 static const ff_device_table *table_of(const ff_step *step) {
@@ -38,7 +57,6 @@ static const ff_device_table *table_of(const ff_step *step) {
 
 /* ---- the segments ---- */
 
-/* The batch, forward and backward. */
 static ff_status enqueue_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch, bool timed,
                                    const ff_bucket_watch *watch, ff_error *error) {
     ff_compute *compute = step->compute;
@@ -99,7 +117,7 @@ static ff_status reduce(void *context, const ff_collective *call, ff_error *erro
     return ff_reducer_run(step->reducer, call->plan, error);
 }
 
-/* From the outcome of this rank to the update. */
+/* From this rank's outcome to the update. */
 static ff_status enqueue_reduced(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                  ff_error *error) {
     FF_TRY(ff_reducer_outcome_done(step->reducer, error));
@@ -121,8 +139,8 @@ static ff_status give_last(void *context, ff_plan *plan, const ff_batch *batch, 
     return enqueue_reduced(step, plan, batch, error);
 }
 
-/* In its place where this rank has no sample of the batch, which is made all the same: the next one
- * comes after it. The same collectives in the same order. */
+/* Replaces give_last if this rank has no sample of the batch. The batch is made all the same,
+ * because the next one follows it. The same collectives are called in the same order. */
 static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, ff_error *error) {
     const ff_bucket_watch watch = watch_of(step, reduce_bucket);
     ff_compute_enter(step->compute);
@@ -164,7 +182,7 @@ static ff_status gather(void *context, const ff_collective *call, ff_error *erro
                                          call->bytes, error);
 }
 
-/* What ranks tell each other of batch norms. */
+/* Gathers what ranks send each other for batch norms. */
 static void gather_norms(void *context, const void *own, void *all, uint64_t bytes) {
     ff_step *step = context;
     ff_segments_collective(
@@ -173,13 +191,12 @@ static void gather_norms(void *context, const void *own, void *all, uint64_t byt
             .make = gather, .comm = step->options.norms, .from = own, .to = all, .bytes = bytes});
 }
 
-/* For ff_segments.agree. */
 static ff_status agree(void *context, bool *captured, ff_error *error) {
     const ff_step *step = context;
     return ff_reducer_agree(step->reducer, captured, error);
 }
 
-/* Whether collectives are in graphs, where there are graphs. */
+/* Whether graphs, if there are any, contain the collectives. */
 static bool is_in_graphs(const ff_step *step) {
     return step->options.ranks > 1 && step->options.comm && step->options.comm->in_graphs;
 }
@@ -201,8 +218,9 @@ static ff_status build(ff_step *step, ff_error *error) {
                                         options->samples,
                                         options->norms && options->norms->table->waits_in_calls};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
-    /* Timed steps have graphs of their own, which all ranks launch together where there are
-     * collectives in them: so many steps later each has waited for the timed one's outcome. */
+    /* Timed steps have graphs of their own. If these contain collectives, all ranks must launch
+     * them at the same step: one ring of outcomes later, all ranks have waited for the timed
+     * step. */
     const uint32_t every = is_in_graphs(step) ? ff_outcome_ring_size(&step->ring) : TIMED_STEPS;
     FF_TRY(ff_step_timer_create(&step->timer, step->compute, every, error));
     return set_control(step, error);
@@ -259,8 +277,8 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
 
 /* ---- a step ---- */
 
-/* Gradients that the plan does not compute are set to 0, and so are their sums. Those left by an
- * earlier plan may not be finite, and then every update would be skipped. */
+/* Sets gradients that the plan does not compute, and their sums, to 0. Those left by an earlier
+ * plan may not be finite, and then every update would be skipped. */
 static void enter_plan(ff_step *step, const ff_plan *plan) {
     for (int i = 0; plan != step->plan && plan->without && i < plan->graph->parameter_count; i++)
         if (plan->without[i] && plan->graph->parameters[i].trained)
@@ -268,7 +286,7 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
-/* Errors of earlier collectives; after one no graph is launched. */
+/* Errors of earlier collectives; after an error no graph is launched. */
 static ff_status check_ranks(const ff_step *step, ff_error *error) {
     ff_comm *const comms[] = {step->options.comm, step->options.norms};
     for (int i = 0; i < 2; i++)
@@ -293,7 +311,6 @@ static ff_status run_batch(ff_step *step, int kind, ff_plan *plan, const ff_batc
     return check_ranks(step, error);
 }
 
-/* Whether the next segment of this kind is timed. */
 static bool is_timed(const ff_step *step, int kind, const ff_plan *plan) {
     return step->timer.next && ff_segments_timeable(&step->segments, kind, plan);
 }
@@ -312,7 +329,6 @@ ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
     return add(step, plan, batch, false, error);
 }
 
-/* The last micro-batch in a job, and the update. */
 static ff_status run_last(ff_step *step, ff_plan *plan, const ff_batch *batch, bool *timed,
                           ff_error *error) {
     const int kind = step->parts ? LAST : ONLY;
@@ -321,7 +337,6 @@ static ff_status run_last(ff_step *step, ff_plan *plan, const ff_batch *batch, b
     return run_batch(step, kind, plan, batch, now, error);
 }
 
-/* The same alone. */
 static ff_status run_alone(ff_step *step, ff_plan *plan, const ff_batch *batch, bool *timed,
                            ff_error *error) {
     *timed = is_timed(step, GRADIENTS, plan);

@@ -1,4 +1,5 @@
-/* How long steps take on the device, by events in the compute's stream: of one step in so many.
+/* How long steps take on the device, by events in the compute's stream; one step in `every` is
+ * timed.
  *
  * Thread rule: the step's thread. */
 #ifndef FF_TRAIN_STEP_TIMER_H
@@ -16,10 +17,10 @@ typedef struct ff_step_times {
 
 typedef struct ff_step_timer {
     ff_compute *compute;
-    uint32_t every; /* of so many steps one is timed, if the timing of the previous one is over */
-    /* Of the step being timed: the end of the previous one, its first kernel, its end. */
+    uint32_t every; /* one step in `every` is timed, if the previous timing is over */
+    /* In the step being timed: the end of the previous step, its first kernel, its end. */
     ff_event *before, *begun, *ended;
-    bool next;    /* the next step is timed, unless the caller has it differently */
+    bool next;    /* the next step is timed, unless the caller decides otherwise */
     bool running; /* a timed step may not have ended */
     ff_step_times times;
 } ff_step_timer;
@@ -28,12 +29,13 @@ typedef struct ff_step_timer {
 FF_MUST_USE ff_status ff_step_timer_create(ff_step_timer *timer, ff_compute *compute,
                                            uint32_t every, ff_error *error);
 void ff_step_timer_destroy(ff_step_timer *timer);
-/* Forgets all times and what is being timed, whose work is done. */
+/* Forgets all times and the step being timed; its work must be done. */
 void ff_step_timer_restart(ff_step_timer *timer);
 
-/* Enqueues, before a timed step's first kernel, also in a capture. */
+/* Enqueues the event before a timed step's first kernel, also in a capture. */
 FF_MUST_USE ff_status ff_step_timer_begun(ff_step_timer *timer, ff_error *error);
-/* Enqueues, at the end of step `number`, its end if it is timed, or the start of a timing. */
+/* Enqueues, at the end of step `number`, the event of its end if it is timed, or of the start of a
+ * timing. */
 FF_MUST_USE ff_status ff_step_timer_end(ff_step_timer *timer, uint64_t number, bool timed,
                                         ff_error *error);
 /* The steps that have been timed since the last call. */

@@ -107,15 +107,15 @@ void ff_update_destroy(ff_update **pointer) {
 
 /* ---- the tree ---- */
 
-/* Like a binary counter: a part of an even number begins a sum at the next free level, that after
- * it is added to it, and sums of equally many parts are joined. */
+/* Like a binary counter: a part of an even number begins a sum at the next free level, the part
+ * after it is added to this sum, and sums of the same number of parts are joined. */
 static int level_of(const ff_update *update, int number) {
     return update->tree ? __builtin_popcount((unsigned)number & ~1u) : 0;
 }
 static bool begins(const ff_update *update, int number) {
     return update->tree ? number % 2 == 0 : number == 0;
 }
-/* Sums that are joined with the one below after a part; all of them after the last one. */
+/* How many sums are joined with the one below after a part; all of them after the last one. */
 static int joins_after(const ff_update *update, ff_batch_part part) {
     if (!update->tree || part.last) return level_of(update, part.number);
     return part.number % 2 ? __builtin_ctz((unsigned)part.number + 1) - 1 : 0;
@@ -141,7 +141,7 @@ static void add_values(ff_update *update, ff_batch_part part, ff_gradient_sum su
     }
 }
 
-/* On the CPU, where what was enqueued is done. */
+/* On the CPU, where enqueued work is done at once. */
 static void count_in_tree(ff_update *update, ff_batch_part part, ff_outcome *entry) {
     const ff_store *store = update->store;
     ff_outcome *total = &store->total[level_of(update, part.number)];
@@ -152,7 +152,7 @@ static void count_in_tree(ff_update *update, ff_batch_part part, ff_outcome *ent
     if (part.last) *entry = *store->total;
 }
 
-/* Adds what the part has changed. */
+/* Adds what the part has changed in the running statistics. */
 static void add_statistics(ff_update *update, ff_batch_part part, ff_outcome *ring,
                            uint32_t ring_size) {
     const ff_store *store = update->store;

@@ -99,7 +99,7 @@ void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count) {
     pthread_mutex_lock(&engine->mutex);
     engine->queue[(engine->first + engine->arrays++) % FF_ENGINE_QUEUE] =
         (array){.request = request, .count = count};
-    pthread_cond_broadcast(&engine->work);
+    for (size_t i = 0; i < count && i < THREADS; i++) pthread_cond_signal(&engine->work);
     pthread_mutex_unlock(&engine->mutex);
 }
 

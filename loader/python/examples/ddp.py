@@ -3,7 +3,8 @@
     torchrun --nproc_per_node 8 ddp.py --data packed
 
 Each loader finds its rank and the number of ranks in torch.distributed and gives this rank's share of every batch: --batch counts all
-ranks. No sampler, and no set_epoch: the epochs of a loader count themselves, the same on all ranks.
+ranks. No sampler, and no set_epoch: the epochs of a loader count themselves, the same on all ranks. Training drops an incomplete last batch,
+evaluation pads it: every rank has rows in every batch.
 """
 import argparse
 import os
@@ -45,8 +46,8 @@ def main():
     dist.init_process_group("nccl" if cuda else "gloo")
 
     dataset = ffload.Dataset(args.data + "/train")
-    train = ffload.Loader(dataset, args.batch, augment=args.augment, device=device)
-    val = ffload.Loader(args.data + "/val", args.batch, order="sequential", last_batch="pad", device=device)
+    train = ffload.Loader(dataset, args.batch, augment=args.augment, drop_last=True, device=device)
+    val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, last_batch="pad", device=device)
 
     torch.manual_seed(0)
     model = torchvision.models.get_model(args.model, num_classes=len(dataset.classes))

@@ -51,8 +51,8 @@ def main():
     args = parser.parse_args()
 
     dataset = ffload.Dataset(args.data + "/train")
-    train = ffload.Loader(dataset, args.batch, augment=args.augment, as_="jax")
-    val = ffload.Loader(args.data + "/val", args.batch, order="sequential", last_batch="keep", as_="jax")
+    train = ffload.Loader(dataset, args.batch, augment=args.augment, drop_last=True, as_="jax")
+    val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, as_="jax")
     seen = len(ffload.Dataset(args.data + "/val"))
 
     channels = dataset.shape[0] if dataset.layout == "chw" else dataset.shape[2]

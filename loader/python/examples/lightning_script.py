@@ -24,10 +24,10 @@ class Data(lightning.LightningDataModule):
         return str(self.trainer.strategy.root_device)
 
     def train_dataloader(self):
-        return ffload.Loader(self.path + "/train", self.batch, augment=self.augment, device=self.device())
+        return ffload.Loader(self.path + "/train", self.batch, augment=self.augment, drop_last=True, device=self.device())
 
     def val_dataloader(self):
-        return ffload.Loader(self.path + "/val", self.batch, order="sequential", last_batch="keep", device=self.device())
+        return ffload.Loader(self.path + "/val", self.batch, shuffle=False, device=self.device())
 
 
 class Classifier(lightning.LightningModule):

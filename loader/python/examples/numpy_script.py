@@ -17,8 +17,8 @@ def main():
     parser.add_argument("--lr", type=float, default=0.01)
     args = parser.parse_args()
 
-    train = ffload.Loader(args.data + "/train", args.batch, augment="flip", as_="numpy")
-    val = ffload.Loader(args.data + "/val", args.batch, order="sequential", last_batch="keep", as_="numpy")
+    train = ffload.Loader(args.data + "/train", args.batch, augment="flip", drop_last=True, as_="numpy")
+    val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, as_="numpy")
     with ffload.Dataset(args.data + "/train") as dataset:
         weights = numpy.zeros((numpy.prod(dataset.shape), len(dataset.classes)), "float32")
 

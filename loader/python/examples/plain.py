@@ -40,8 +40,8 @@ def main():
     if not os.path.exists(args.data):
         ffload.pack(args.source, args.data, resize=args.resize, center_crop=args.center_crop, stats="compute")
     dataset = ffload.Dataset(args.data + "/train")
-    train = ffload.Loader(dataset, args.batch, augment=args.augment, device=args.device)
-    val = ffload.Loader(args.data + "/val", args.batch, order="sequential", last_batch="keep", device=args.device)
+    train = ffload.Loader(dataset, args.batch, augment=args.augment, drop_last=True, device=args.device)
+    val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, device=args.device)
 
     model = torchvision.models.get_model(args.model, num_classes=len(dataset.classes))
     model = model.to(args.device, memory_format=torch.channels_last)

@@ -69,9 +69,9 @@ def main():
     os.makedirs(args.output, exist_ok=True)
 
     dataset = ffload.Dataset(args.data + "/train")
-    train = ffload.Loader(dataset, args.batch, augment=args.augment, device=args.device, seed=args.seed, workers=args.workers)
-    val = ffload.Loader(args.data + "/val", args.batch, order="sequential", last_batch="keep", size=args.size, device=args.device,
-                        workers=args.workers)
+    train = ffload.Loader(dataset, args.batch, augment=args.augment, drop_last=True, device=args.device, seed=args.seed,
+                          workers=args.workers)
+    val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, size=args.size, device=args.device, workers=args.workers)
 
     model = torchvision.models.get_model(args.model, num_classes=len(dataset.classes))
     model = model.to(args.device, memory_format=torch.channels_last)

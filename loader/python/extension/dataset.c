@@ -104,6 +104,22 @@ static PyObject *dataset_label(PyObject *self, PyObject *args) {
     return status ? ff_python_raise(&error) : label_value(managed);
 }
 
+static PyObject *dataset_labels(PyObject *self, PyObject *args) {
+    DLManagedTensorVersioned *managed;
+    unsigned long long first, count;
+    const char *field;
+    ffload_error error;
+    if (!PyArg_ParseTuple(args, "KKy:labels", &first, &count, &field)) return NULL;
+    ffload_dataset *set = enter(self);
+    if (!set) return NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ffload_dataset_labels(set, first, count, field, &managed, &error);
+    Py_END_ALLOW_THREADS;
+    ff_python_leave(self);
+    return status ? ff_python_raise(&error) : ff_python_tensor(managed);
+}
+
 static PyObject *dataset_key(PyObject *self, PyObject *number) {
     char key[FFLOAD_KEY_MOST];
     size_t bytes;
@@ -186,6 +202,8 @@ int ff_python_add_dataset(PyObject *module) {
         {"sample", dataset_sample, METH_O, "A checked copy of sample number i."},
         {"view", dataset_view, METH_O, "Sample number i in place, read-only."},
         {"label", dataset_label, METH_VARARGS, "(i, field): an int, or a Tensor."},
+        {"labels", dataset_labels, METH_VARARGS,
+         "(first, count, field): a Tensor of the labels of so many samples."},
         {"key", dataset_key, METH_O, "The key of sample number i, as bytes."},
         {"describe", dataset_describe, METH_NOARGS, "What the set is, as JSON."},
         {"verify", dataset_verify, METH_VARARGS, "(threads, progress): checks every byte."},

@@ -185,19 +185,32 @@ static int take_errors(void) {
     return error_type && usage_type && bad_data_type ? 0 : -1;
 }
 
+/* Types and exceptions are the process's, and signals are looked for in the main interpreter. */
+static int check_interpreter(void) {
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return 0;
+    PyErr_SetString(PyExc_ImportError,
+                    "ffload works in a process's main interpreter alone, and this is a "
+                    "sub-interpreter; use it from the main one, or in a process of its own (with "
+                    "mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    return -1;
+}
+
+static int fill_module(PyObject *module) {
+    if (check_interpreter() || take_errors() ||
+        PyModule_AddStringConstant(module, "version", ffload_version()) ||
+        ff_python_add_tensor(module) || ff_python_add_dataset(module))
+        return -1;
+    return ff_python_add_loader(module);
+}
+
 PyMODINIT_FUNC PyInit__ffload(void);
 
+/* In two phases: a module of one phase would be given to sub-interpreters without being asked. */
 PyMODINIT_FUNC PyInit__ffload(void) {
+    static PyModuleDef_Slot slots[] = {{Py_mod_exec, NULL}, {0, NULL}};
     static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ffload._ffload",
                                             .m_doc = "libffload, as the package ffload uses it",
-                                            .m_size = -1};
-    PyObject *module = PyModule_Create(&definition);
-    if (!module) return NULL;
-    if (take_errors() == 0 &&
-        PyModule_AddStringConstant(module, "version", ffload_version()) == 0 &&
-        ff_python_add_tensor(module) == 0 && ff_python_add_dataset(module) == 0 &&
-        ff_python_add_loader(module) == 0)
-        return module;
-    Py_DECREF(module);
-    return NULL;
+                                            .m_slots = slots};
+    slots[0].value = (void *)(uintptr_t)fill_module;
+    return PyModuleDef_Init(&definition);
 }

@@ -14,15 +14,17 @@ number of threads and ranks, after a resume, on the CPU and the GPU, and in the 
 from typing import TYPE_CHECKING, Any
 
 from ._ffload import Tensor, version as __version__
+from .batches import BatchInfo
 from .dataset import Dataset
 from .errors import BadData, Error, UsageError
-from .loader import BatchInfo, Loader
+from .loader import Loader
 
 if TYPE_CHECKING:
+    from .options import PackOptions
     from .packing import pack
     from .writer import Writer
 
-__all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "Tensor", "UsageError", "Writer", "__version__",
+__all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "PackOptions", "Tensor", "UsageError", "Writer", "__version__",
            "pack"]
 
 
@@ -31,6 +33,9 @@ def __getattr__(name: str) -> Any:
     if name == "pack":
         from .packing import pack
         return pack
+    if name == "PackOptions":
+        from .options import PackOptions
+        return PackOptions
     if name == "Writer":
         from .writer import Writer
         return Writer

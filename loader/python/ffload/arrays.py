@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import struct
 import sys
-from typing import Any, Callable, Optional
+from importlib.util import find_spec
+from typing import Any, Callable, List, Optional
 
 from ._ffload import Tensor
 from .errors import UsageError
@@ -16,10 +18,27 @@ DTYPES = {"float32": "f32", "float": "f32", "float16": "f16", "half": "f16", "bf
           "uint16": "u16"}
 
 
+# The types of labels, as struct reads them.
+LETTERS = {"u8": "B", "u16": "H", "i32": "i", "i64": "q", "f16": "e", "f32": "f"}
+
+
+@functools.lru_cache(maxsize=None)
+def installed() -> str:
+    """torch where it is installed, else numpy where that is, else dlpack: whatever is imported, and in whichever order."""
+    for name in ("torch", "numpy"):
+        try:
+            if name in sys.modules or find_spec(name):
+                importlib.import_module(name)
+                return name
+        except (ImportError, OSError):  # installed, but not whole
+            pass
+    return "dlpack"
+
+
 def kind_of(as_: Optional[str]) -> str:
-    """as_, checked; by default torch where it is imported, else numpy where that is, else dlpack."""
+    """as_, checked; by default what is installed."""
     if as_ is None:
-        return "torch" if "torch" in sys.modules else "numpy" if "numpy" in sys.modules else "dlpack"
+        return installed()
     if as_ not in KINDS:
         raise UsageError("as_=%r: it is one of %s" % (as_, ", ".join(KINDS)))
     return as_
@@ -60,6 +79,16 @@ def _torch_converter() -> Convert:
         values = torch.frombuffer(bytearray(tensor.tobytes()), dtype=torch.int16)
         return (values.to(torch.int32) & 0xffff).reshape(tensor.shape)
     return convert
+
+
+def as_list(tensor: Any) -> List[Any]:
+    """The values of a tensor of labels, of one axis or two; one on a GPU is waited for."""
+    if hasattr(tensor, "tolist"):
+        values: List[Any] = tensor.tolist()
+        return values
+    data, width = tensor.tobytes(), tensor.shape[1] if len(tensor.shape) > 1 else 0
+    flat = list(struct.unpack("<%d%s" % (len(data) // struct.calcsize(LETTERS[tensor.dtype]), LETTERS[tensor.dtype]), data))
+    return [flat[i:i + width] for i in range(0, len(flat), width)] if width else flat
 
 
 def dtype_name(dtype: Any) -> str:

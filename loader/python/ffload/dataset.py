@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Dict, List, Optional, SupportsIndex, Tuple, Union, overload
 
-from . import _ffload
-from .arrays import converter, kind_of
+from . import _ffload, habits
+from .arrays import as_list, converter, kind_of
 from .errors import BadData, UsageError
+from .samplers import Place
+from .words import As, Verify
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -37,12 +39,14 @@ class Keys(Sequence[str]):
     def __getitem__(self, index: SupportsIndex) -> str: ...
 
     @overload
-    def __getitem__(self, index: slice) -> List[str]: ...
+    def __getitem__(self, index: Union[slice, Iterable[SupportsIndex]]) -> List[str]: ...
 
-    def __getitem__(self, index: Union[SupportsIndex, slice]) -> Union[str, List[str]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        return os.fsdecode(self._dataset.handle.key(self._dataset.number(index)))
+    def __getitem__(self, index: Any) -> Any:
+        """A list for a slice, several numbers or a mask, as of the dataset."""
+        chosen = self._dataset._chosen(index)
+        if chosen is not None:
+            return [self[i] for i in chosen]
+        return os.fsdecode(self._dataset._own.key(self._dataset._number(index)))
 
 
 class Dataset:
@@ -50,9 +54,11 @@ class Dataset:
 
     path    the folder
     verify  "first" (default): a sample's checksum is compared the first time that it is read; "always": each time; "off"
-    label   a label field: [i] gives its value alone
+    label   a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first. [i] gives the value of
+            one alone, of several a dict by name
+    fields  True: a dict of all label fields
     as_     what samples are: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch where that
-            is imported, else numpy where that is, else dlpack
+            is installed, else numpy where that is, else dlpack
 
     BadData where it is no such folder, naming the splits in it if it has any; OSError where the system refuses.
 
@@ -60,17 +66,31 @@ class Dataset:
     by its path, and forked children open it again. It closes by close(), at the end of a `with`, or with its last user.
     """
 
-    def __init__(self, path: Path, *, verify: str = "first", label: Optional[str] = None,
-                 as_: Optional[str] = None) -> None:
+    @habits.answering("Dataset", habits.DATASET)
+    def __init__(self, path: Path, *, label: Union[str, Sequence[str], None] = None, fields: bool = False,
+                 verify: Verify = "first", as_: Optional[As] = None) -> None:
         if as_ is not None:
             kind_of(as_)
+        if fields and label is not None:
+            raise UsageError("label=%r and fields=True contradict each other" % (label,))
         self.path = os.fsdecode(path)
-        self._settings: Dict[str, Any] = {"verify": verify, "label": label, "as_": as_}
+        self._settings: Dict[str, Any] = {"verify": verify, "label": label, "fields": fields, "as_": as_}
         self._description: Optional[Dict[str, Any]] = None
         self._fields: Optional[Dict[str, Dict[str, Any]]] = None
+        self._labels: Any = None
         self._open()
-        if label is not None:
-            self._check_field(label)
+        self._chosen_fields = self._choose(label)
+
+    def _choose(self, label: Union[str, Sequence[str], None]) -> List[str]:
+        """The names of the fields that [i] gives."""
+        known = [name for name, field in self.fields.items() if field["kind"] != "none"]
+        if label is None:
+            return known if self._settings["fields"] else known[:1]
+        names = list(label) if not isinstance(label, str) else [label] if label in self.fields else label.split(",")
+        for name in names:
+            if name not in self.fields:
+                raise UsageError("%s: no label field %r; it has %s" % (self.path, name, ", ".join(self.fields) or "none"))
+        return names
 
     def _open(self) -> _ffload.Dataset:
         handle = _ffload.Dataset(self.path, {"verify": str(self._settings["verify"])})
@@ -79,7 +99,7 @@ class Dataset:
         return handle
 
     @property
-    def handle(self) -> _ffload.Dataset:
+    def _own(self) -> _ffload.Dataset:
         """The library's; a process that was forked since opens its own."""
         handle = self._handle  # which another thread may set to None
         if handle is None:
@@ -109,12 +129,17 @@ class Dataset:
             return "ffload.Dataset(%r), closed" % self.path
         return "ffload.Dataset(%r): %d samples, %s %s" % (self.path, len(self), self.dtype, self.shape)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: what the set is, and a contact sheet of some samples of every class."""
+        from .sheet import html
+        return html(repr(self), self.path)
+
     # ---- samples ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self.handle)
+        return len(self._own)
 
-    def number(self, index: SupportsIndex) -> int:
+    def _number(self, index: SupportsIndex) -> int:
         """The number of a sample, counted from the end where it is negative. IndexError where there is none."""
         count, index = len(self), operator.index(index)
         number = index + count if index < 0 else index
@@ -129,27 +154,36 @@ class Dataset:
     def __getitem__(self, index: Union[slice, Iterable[SupportsIndex]]) -> List[Tuple[Any, Any]]: ...
 
     def __getitem__(self, index: Any) -> Any:
-        """(image, {field: value}), or with the argument label (image, value). The image is a copy, [C, H, W] or
-        [H, W, C] in the set's dtype and layout, as stored: a float set is normalized, a u8 one is not. A class is an
-        int, -1 where there is none; other labels are [width] arrays. BadData where the checksum is wrong.
+        """(image, label). The image is a copy, [C, H, W] or [H, W, C] in the set's dtype and layout, as stored: a float set is
+        normalized, a u8 one is not. The label is that of the first label field, or of the argument label; a dict by name of
+        several fields, and with fields=True of all; None where the set has no labels. A class is an int, -1 where there is none;
+        other labels are [width] arrays. BadData where the checksum is wrong.
 
         A list of these for a slice, for several numbers, and for a mask of as many booleans as there are samples (an array, a
         list)."""
-        if isinstance(index, slice):
-            return self.__getitems__(range(*index.indices(len(self))))
-        if hasattr(index, "__iter__") and getattr(index, "shape", None) != () and not isinstance(index, (str, bytes)):
-            return self.__getitems__(self._chosen(index))
-        number = self.number(index)
+        if isinstance(index, Place):
+            return index  # Loader.collate_fn gives the batch
+        chosen = self._chosen(index)
+        if chosen is not None:
+            return self.__getitems__(chosen)
+        number = self._number(index)
         convert = converter(kind_of(self._settings["as_"]))
-        image = convert(self.handle.sample(number))
-        label = self._settings["label"]
-        if label is not None:
-            return image, self._label(number, label, convert)
-        return image, {name: self._label(number, name, convert) for name, field in self.fields.items()
-                       if field["kind"] != "none"}
+        image = convert(self._own.sample(number))
+        return image, self._arranged(lambda name: self._label(number, name, convert))
 
-    def _chosen(self, index: Iterable[Any]) -> List[SupportsIndex]:
-        """The numbers of an array or a list; of a mask those that it marks."""
+    def _arranged(self, value: Callable[[str], Any]) -> Any:
+        """value(name) of the only field, or a dict of several; None where there is none."""
+        names = self._chosen_fields
+        if len(names) == 1 and not self._settings["fields"]:
+            return value(names[0])
+        return {name: value(name) for name in names} if names or self._settings["fields"] else None
+
+    def _chosen(self, index: Any) -> Optional[List[Any]]:
+        """The numbers of a slice, an array or a list; of a mask those that it marks; None of a single number."""
+        if isinstance(index, slice):
+            return list(range(*index.indices(len(self))))
+        if not hasattr(index, "__iter__") or getattr(index, "shape", None) == () or isinstance(index, (str, bytes)):
+            return None
         numbers: List[Any] = index.tolist() if hasattr(index, "tolist") else list(index)
         # A boolean of NumPy or PyTorch in a list becomes one of Python's.
         numbers = [number.item() if getattr(number, "shape", None) == () else number for number in numbers]
@@ -165,31 +199,44 @@ class Dataset:
         return [self[index] for index in indices]
 
     def _label(self, number: int, name: str, convert: Callable[[_ffload.Tensor], Any]) -> Any:
-        value = self.handle.label(number, os.fsencode(name))
+        value = self._own.label(number, os.fsencode(name))
         return value if isinstance(value, int) else convert(value)
 
     def view(self, index: SupportsIndex) -> _ffload.Tensor:
         """The image in place: no byte is copied, and none may be written. numpy.asarray(view) is read-only, too; torch
         knows no read-only tensors, so it gets none. The view keeps the set open. Reading it after its file shrank ends
         the process, as with any mapped file: [i] is the safe way. UsageError of a compressed set."""
-        return self.handle.view(self.number(index))
+        return self._own.view(self._number(index))
 
     @property
     def keys(self) -> Keys:
         """The samples' keys, mostly their paths in the source: a sequence."""
         return Keys(self)
 
+    @property
+    def labels(self) -> Any:
+        """The labels of all samples, of the field or fields that [i] gives: [n] whole numbers of a class field, -1 where there is
+        none, [n, width] of others; a dict by name of several. Read once; no sample is."""
+        if self._labels is None:
+            convert, count = converter(kind_of(self._settings["as_"])), len(self)
+            self._labels = self._arranged(lambda name: convert(self._own.labels(0, count, os.fsencode(name))))
+        return self._labels
+
+    @property
+    def targets(self) -> Any:
+        """labels as a list, as torchvision's datasets have them."""
+        labels = self.labels
+        if isinstance(labels, dict):
+            return {name: as_list(one) for name, one in labels.items()}
+        return labels if labels is None else as_list(labels)
+
     # ---- the set ------------------------------------------------------------------------------
 
     def describe(self) -> Dict[str, Any]:
         """All that is known of the set: the words of `ffinspect --json`. Names are percent-escaped."""
         if self._description is None:
-            self._description = json.loads(self.handle.describe())
+            self._description = json.loads(self._own.describe())
         return self._description
-
-    def _check_field(self, name: str) -> None:
-        if name not in self.fields:
-            raise UsageError("%s: no label field %r; it has %s" % (self.path, name, ", ".join(self.fields) or "none"))
 
     @property
     def fields(self) -> Dict[str, Dict[str, Any]]:
@@ -203,12 +250,13 @@ class Dataset:
 
     @property
     def classes(self) -> List[str]:
-        """Names of the classes of the field `label`, by default the first; [] where it has none."""
-        fields = self.fields
-        if not fields:
-            return []
-        classes: List[str] = fields[self._settings["label"] or next(iter(fields))]["classes"]
-        return classes
+        """Names of the classes of the label field, the first of several; [] where it has none."""
+        return list(self.fields[self._chosen_fields[0]]["classes"]) if self._chosen_fields else []
+
+    @property
+    def class_to_idx(self) -> Dict[str, int]:
+        """The number of each class by its name."""
+        return {name: number for number, name in enumerate(self.classes)}
 
     @property
     def mean(self) -> Optional[List[float]]:
@@ -256,7 +304,7 @@ class Dataset:
         progress(done, total) is called with bytes some times a second, and at the end; threads: how many, 0 = as many as there are
         processors. BadData with the first problem; its attribute `problems` has all of them."""
         state = _Verification()
-        worker = threading.Thread(target=state.run, args=(self.handle, threads), name="ffload verify")
+        worker = threading.Thread(target=state.run, args=(self._own, threads), name="ffload verify")
         worker.start()
         try:
             while worker.is_alive():

@@ -5,27 +5,21 @@ import json
 import operator
 import os
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
 
-from . import _ffload, programs, ranks
+from . import _ffload, habits, programs, ranks
 from .arrays import converter, dtype_name, kind_of
+from .batches import Batch, BatchInfo, Parts, check_last
 from .dataset import Dataset, Path, unescape
 from .errors import UsageError
+from .samplers import AsDataLoader, Place
+from .words import As, LastBatch, Layout, Order, Placement, Size, Targets, Verify
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
 
-
-class BatchInfo(NamedTuple):
-    """What is known of a batch."""
-    epoch: int
-    number: int          #: in its epoch
-    position: int        #: of its first sample in the epoch's order
-    samples: int         #: in it
-    rows: int            #: of each full batch of this rank
-    global_samples: int  #: in it over all ranks
-    last: bool           #: whether it is the last one of its epoch
+Taken = TypeVar("Taken")
 
 
 def _text(value: Any) -> str:
@@ -46,19 +40,21 @@ def _count(name: str, value: Any) -> int:
     return number
 
 
-class Loader:
+class Loader(AsDataLoader):
     """Batches of a packed set, in random order and augmented, on the CPU or made on a GPU.
 
         for images, labels in loader:                   # one epoch; the next `for` goes on with the next one
         for images, (labels, labels_b, share) in ...:   # with mixup or cutmix
-        for images, labels, weight in ...:              # with last_batch="pad"; samples=True adds the samples' numbers
+        for images, labels, weight in ...:              # with last_batch="pad"
+        for images, labels, indices, keys in ...:       # with return_indices=True and return_keys=True
 
     images   [N, C, H, W] in `dtype`: normalized, as augmented; u8 and u16: as stored
     labels   of a class field [N] int64, -1 where there is none (cross_entropy's ignore_index=-1), of others [N, width]
              float32; with several fields {name: labels}; None where the set has no labels
     labels_b, share   the loss of a mixed row is share * loss(labels) + (1 - share) * loss(labels_b); [N], [N] float32
     weight   [N] float32: 1; 0 for rows that only pad, whose class is -1
-    samples  [N] int64: numbers in the set; -1 for rows that only pad
+    indices  [N] int64: the samples' numbers in the set; -1 for rows that only pad
+    keys     a list of the samples' keys, mostly paths; None for rows that only pad
 
     path         a packed split, or a Dataset
     batch_size   samples of a batch, over all ranks, as fftrain's --batch
@@ -67,27 +63,35 @@ class Loader:
     device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
     dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets
     layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, but for JAX
-    order        "random", "block" (for sets larger than memory; block, group: samples a block, blocks a group), "sequential"
+    order        "random" (default), "block" (for sets larger than memory; block, group: samples a block, blocks a group),
+                 "sequential"; shuffle=True is "random", shuffle=False "sequential"
     seed         of order and augmentation
     epochs       that one iteration gives; 0: without end
-    last_batch   "drop": an incomplete last batch is left out, "keep": it is smaller, "pad": it has rows of zeros
+    last_batch   "keep" (default): an incomplete last batch is smaller, "drop": it is left out, "pad": it has rows of zeros;
+                 drop_last=True is "drop", drop_last=False "keep"
     placement    "auto", "resident": the whole set in the GPU's memory, "stream": samples are copied to it and augmented
                  there, "host": batches are copied to it; reserve: MiB of its memory that stay free with auto
     label        a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first
-    workers      threads that make batches ahead of their use; 0: the caller's does; by default as many as processors
+    workers      threads that make batches ahead of their use; 0: the caller's does; by default as many as processors;
+                 num_workers is the same
     prefetch     batches that are ready or being made
     rank, world  this loader gives rank's rows of each batch, of so many ranks; by default those of torch.distributed,
                  torchrun, mpirun or SLURM, found again when an iteration begins. An evaluation on one rank alone needs
                  rank=0, world=1
     cuts         each batch comes in so many equal parts, one after another
     as_          what a batch is made of: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default
-                 torch where that is imported, else numpy where that is, else dlpack
-    samples      whether batches end with the samples' numbers
+                 torch where that is installed, else numpy where that is, else dlpack
+    return_indices, return_keys   whether batches end with the samples' numbers, and with their keys
+    targets      "classes": labels as above; "soft": in their place targets [N, classes] float32, whose rows are the shares
+                 of the classes, mixed ones as mixup and cutmix mixed the images: the loss stays as it is
+    transform    a function of a batch, whose value the loop gets in its place; called where the batch is used, on its device
     verify       "first", "always", "off": when samples' checksums are compared; of a Dataset: as it was opened
     memory       bytes, or "512M", "8G": for keeping the set in memory and for reading ahead, shared by the ranks on this
                  machine; a larger set is read directly; by default what machine and limits leave, at most FFLOAD_MEMORY
 
-    UsageError says which option does not fit, the others or the set; BadData and OSError as Dataset.
+    UsageError says which option does not fit, the others or the set, and what there is in place of another loader's
+    argument; BadData and OSError as Dataset. `next(iter(loader))` is the first batch of an epoch, which it begins; peek() looks
+    at that batch and leaves the loader where it is.
 
     A batch is the caller's for as long as it is kept; memory of those that are not is used again, so a loop that keeps
     none allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream (for
@@ -95,25 +99,34 @@ class Loader:
     nothing. A loader is used by one thread at a time, and by the process that made it.
     """
 
-    def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Any = None, size: Any = None,
-                 device: Any = "cpu", dtype: Any = "f32", layout: Optional[str] = None, order: str = "random",
-                 block: Optional[int] = None, group: Optional[int] = None, seed: int = 0, epochs: int = 1,
-                 last_batch: str = "drop", placement: str = "auto", reserve: Optional[int] = None, label: Any = None,
-                 workers: Optional[int] = None, prefetch: Optional[int] = None, rank: Optional[int] = None,
-                 world: Optional[int] = None, cuts: int = 1, as_: Optional[str] = None, samples: bool = False,
-                 verify: str = "first", memory: Union[int, str, None] = None) -> None:
+    @habits.answering("Loader", habits.LOADER)
+    def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Union[str, Sequence[str], None] = None,
+                 size: Optional[Size] = None, device: Any = "cpu", dtype: Any = "f32", layout: Optional[Layout] = None,
+                 order: Optional[Order] = None, shuffle: Optional[bool] = None, block: Optional[int] = None,
+                 group: Optional[int] = None, seed: int = 0, epochs: int = 1, last_batch: Optional[LastBatch] = None,
+                 drop_last: Optional[bool] = None, placement: Placement = "auto", reserve: Optional[int] = None,
+                 label: Union[str, Sequence[str], None] = None, workers: Optional[int] = None, num_workers: Optional[int] = None,
+                 prefetch: Optional[int] = None, rank: Optional[int] = None, world: Optional[int] = None, cuts: int = 1,
+                 as_: Optional[As] = None, return_indices: bool = False, return_keys: bool = False, verify: Verify = "first",
+                 memory: Union[int, str, None] = None, targets: Targets = "classes",
+                 transform: Optional[Callable[[Any], Any]] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
+                               lambda given: bool(shuffle) == (given != "sequential"))
+        last_batch = habits.settled("drop_last", drop_last, "last_batch", last_batch, lambda on: "drop" if on else "keep",
+                                    lambda given: bool(drop_last) == (given == "drop"))
+        workers = habits.settled("num_workers", num_workers, "workers", workers, int, lambda given: given == num_workers)
         self._as = as_
         kind = kind_of(as_)
         given = ranks.checked(rank, world)
         if isinstance(size, (list, tuple)):
-            size = "x".join(str(side) for side in size)
+            size = "x".join(str(side) for side in size)  # as the library reads it
         if isinstance(augment, (list, tuple)) and not augment:
             augment = "none"
         options = {"batch_size": batch_size, "augment": augment, "size": size, "device": device,
                    "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
-                   "order": order, "block": block, "group": group, "seed": seed, "epochs": 0, "last_batch": last_batch,
-                   "placement": placement, "reserve": reserve, "label": label, "workers": workers,
+                   "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
+                   "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64"}
         self._epochs = _count("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
@@ -124,13 +137,19 @@ class Loader:
         self._given = given is not None
         self._ranks = given or ranks.found_early()
         self._source_ranks = (0, 1)  # of a copy: those of the loader that it was made from
-        self._last_batch, self._label, self._samples = last_batch, label, samples
+        self._label, self._indices, self._keys = label, return_indices, self.dataset.keys if return_keys else None
+        if targets not in ("classes", "soft"):
+            raise UsageError("targets=%r: it is \"classes\" or \"soft\"" % (targets,))
+        if transform is not None and not callable(transform):
+            raise UsageError("transform=%r: it is a function of a batch" % (transform,))
+        self._soft, self._transform = targets == "soft", transform
         self._open()
         # Where the next iteration begins, and whether the library's loader stands there.
         self._epoch = 0
         self._stands = True
         self._turn = 0
         self._began: Optional[float] = None
+        self._watch: Optional[ranks.Watch] = None
 
     def __getstate__(self) -> Dict[str, Any]:
         """Its arguments, and where it is: a copy, and a loader from a pickle, are loaders of their own that begin there."""
@@ -147,32 +166,15 @@ class Loader:
         rank, world = self._ranks
         more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
         #: The library's; its batches are taken by iterating alone.
-        self.own = _ffload.Loader(self.dataset.handle, dict(self._options, **more))
-        self._about: Dict[str, Any] = json.loads(self.own.describe())
+        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more))
+        self._about: Dict[str, Any] = json.loads(self._own.describe())
         self._on_gpu = self._about["device"] != "cpu"
-        self._check_last()
-        self._parts = _Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label,
-                             self._last_batch == "pad", self._samples)
-
-    def _check_last(self) -> None:
-        """A batch without a row on some rank would end a training there: the mean of no losses is NaN. One of fewer parts there
-        than elsewhere would leave the other ranks waiting."""
-        world, batch, count, cuts = self._ranks[1], self._about["batch_size"], len(self.dataset), int(self._options["cuts"])
-        left = count % batch
-        if not left or (self._last_batch == "drop" and count >= batch):
-            return
-        even = -2 if "mix" in (tensor["name"] for tensor in self._about["tensors"]) else -1
-        begins = [batch * rank // world & even for rank in range(world)] + [batch]
-        wanted = "" if count < batch else " or \"drop\""
-        if left <= begins[-2] and self._last_batch != "pad":
-            raise UsageError("last_batch=%r: the last batch of an epoch has %d samples and leaves rank %d of %d without any; wanted "
-                             "last_batch=\"pad\"%s, or another batch_size" % (self._last_batch, left, world - 1, world, wanted))
-        # Parts with rows of each rank; the last batch has at least one, of padding.
-        parts = [max(1, min(cuts, -((begin - left) * cuts // (end - begin)))) for begin, end in zip(begins, begins[1:])]
-        if min(parts) < max(parts):
-            raise UsageError("last_batch=%r, cuts=%d: the last batch of an epoch has %d samples, of which ranks would get %d to %d "
-                             "parts; wanted %sanother batch_size" % (self._last_batch, cuts, left, min(parts), max(parts),
-                                                                   "last_batch=\"drop\" or " * (count >= batch)))
+        last = self._options["last_batch"]
+        check_last(self._about, last, len(self.dataset), int(self._options["cuts"]), world)
+        self._parts = Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label, last == "pad",
+                            self._indices, self._keys)
+        if self._soft:
+            self._parts.soften(kind_of(self._as), self.dataset.fields)
 
     def _find_ranks(self) -> None:
         """When an iteration begins: a loader that was made before torch.distributed was initialized takes the rows of the rank
@@ -188,42 +190,48 @@ class Loader:
         if self._began is not None:
             raise UsageError("this process is rank %d of %d now, and was rank %d of %d in the loader's first iteration; give "
                              "rank= and world=, or make another loader" % (*now, *self._ranks))
-        state, before = self.own.state(), self._ranks
-        self.own.close()
+        state, before = self._own.state(), self._ranks
+        self._own.close()
         self._ranks = now
         try:
             self._open()
         except UsageError:
             self._ranks = before  # so that the next iteration is refused, too
             raise
-        self.own.restore(state)
+        self._own.restore(state)
 
     # ---- iterating ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Batches of an epoch from its start; with cuts, parts of batches."""
-        return len(self.own)
+        return len(self._own)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
         goes on elsewhere. UsageError where this process's rank or world is another than in the first iteration."""
         self._find_ranks()
-        if not self._on_gpu:
-            return self.iterate(self._host_batches())
-        return self.iterate(self._torch_batches() if kind_of(self._as) == "torch" else self._pool_batches())
+        if self._ranks[1] > 1 and not self._given:
+            self._watch = ranks.Watch(self.dataset.path, len(self.dataset), *self._ranks)
+        return self._iterate(self._take())
 
-    def iterate(self, take: Callable[[], Any]) -> Iterator[Any]:
+    def _take(self) -> Callable[[], Batch]:
+        """What takes the next batch of the library's loader."""
+        if not self._on_gpu:
+            return self._host_batches()
+        return self._torch_batches() if kind_of(self._as) == "torch" else self._pool_batches()
+
+    def _iterate(self, take: Callable[[], Taken]) -> Iterator[Taken]:
         """What take() returns, once a batch, which it takes of the library's loader."""
         self._turn += 1
         if not self._stands:
-            self.own.seek(self._epoch, 0)
+            self._own.seek(self._epoch, 0)
             self._stands = True
         if self._began is None:
             self._began = time.monotonic()
         return self._steps(self._turn, take)
 
-    def _steps(self, turn: int, take: Callable[[], Any]) -> Iterator[Any]:
-        own, epochs = self.own, self._epochs or -1
+    def _steps(self, turn: int, take: Callable[[], Taken]) -> Iterator[Taken]:
+        own, epochs = self._own, self._epochs or -1
         while epochs != 0:
             if turn != self._turn:
                 raise UsageError("the loader is iterated elsewhere, which ended this iteration")
@@ -231,44 +239,50 @@ class Loader:
             last = own.last
             epochs -= last
             if last or self._stands:
-                self.note()
-            yield batch
+                self._note()
+            if last and self._watch is not None:
+                self._watch.end()
+                self._watch = None
+            yield self._transformed(batch)
 
-    def note(self) -> None:
+    def _transformed(self, batch: Any) -> Any:
+        return batch if self._transform is None else self._transform(batch)
+
+    def _note(self) -> None:
         """That a batch was taken: the next iteration begins with the epoch after it."""
-        self._epoch, self._stands = self.own.info[0] + 1, self.own.last
+        self._epoch, self._stands = self._own.info[0] + 1, self._own.last
 
-    def _host_batches(self) -> Callable[[], Any]:
+    def _host_batches(self) -> Callable[[], Batch]:
         names, arrange, convert, take = (self._parts.names, self._parts.arrange, converter(kind_of(self._as)),
-                                         self.own.next)
+                                         self._own.next)
         return lambda: arrange([convert(tensor) for tensor in take(names)])  # type: ignore[union-attr]
 
-    def _pool_batches(self) -> Callable[[], Any]:
+    def _pool_batches(self) -> Callable[[], Batch]:
         from .memory import current_stream
-        kind, names, arrange, take = kind_of(self._as), self._parts.names, self._parts.arrange, self.own.next
+        kind, names, arrange, take = kind_of(self._as), self._parts.names, self._parts.arrange, self._own.next
         if kind == "numpy":
             raise UsageError("as_=\"numpy\" with device=%r: NumPy's arrays are in the memory of the host" % (
                 self._about["device"],))
         convert = converter(kind)
         return lambda: arrange([convert(tensor) for tensor in take(names, current_stream(kind))])  # type: ignore[union-attr]
 
-    def _torch_batches(self) -> Callable[[], Any]:
-        memory, arrange, own, pad = self.memory(), self.arrange, self.own, self._last_batch == "pad"
+    def _torch_batches(self) -> Callable[[], Batch]:
+        memory, arrange, own, pad = self._memory(), self._arrange, self._own, self._options["last_batch"] == "pad"
 
-        def take() -> Any:
+        def take() -> Batch:
             tensors, places = memory.take()
             own.enqueue_into(places, memory.stream())
             rows, count = own.info[4], own.info[3]
             return arrange(tensors if pad or count == rows else [tensor[:count] for tensor in tensors])
         return take
 
-    def memory(self) -> Memory:
+    def _memory(self) -> Memory:
         """Of its GPU, for batches."""
         from .memory import Memory
         return Memory(kind_of(self._as), self._about, self._parts.names)
 
     @property
-    def arrange(self) -> Callable[[List[Any]], Tuple[Any, ...]]:
+    def _arrange(self) -> Callable[[List[Any]], Batch]:
         """What makes of a batch's tensors what an iteration gives."""
         return self._parts.arrange
 
@@ -286,16 +300,49 @@ class Loader:
         UsageError of a loader on the CPU."""
         if not self._on_gpu:
             raise UsageError("static() of a loader on the CPU; wanted device=\"cuda\"")
+        if self._transform is not None:
+            raise UsageError("static() of a loader with a transform; call it in the step instead")
+        if self._keys is not None:
+            raise UsageError("static() of a loader with return_keys: keys are no tensors; wanted return_indices")
         from .memory import Static
         self._find_ranks()
         return Static(self)
+
+    def peek(self) -> Batch:
+        """The batch with which the next iteration begins; the loader, and an iteration that goes on, stay where they are. The
+        batches that are ready are made again: for a look, not for a loop."""
+        self._find_ranks()
+        state, take = self._own.state(), self._take()
+        if not self._stands:
+            self._own.seek(self._epoch, 0)
+        try:
+            return self._transformed(take())
+        finally:
+            self._own.restore(state)
+
+    def _places(self) -> Iterator[Place]:
+        """Of the batches of the next iteration's epoch."""
+        self._find_ranks()
+        if int(self._options["cuts"]) > 1:
+            raise UsageError("batch_sampler of a loader with cuts: it has whole batches alone")
+        state = json.loads(self._own.state())
+        begin, epoch = state["position"] if self._stands else 0, self._epoch
+        return (Place(epoch, position) for position in range(begin, len(self) * self.batch_size, self.batch_size))
+
+    def _at(self, place: Place) -> Batch:
+        """The batch there; the next iteration begins with the epoch after it."""
+        self._turn += 1
+        self._own.seek(*place)
+        batch = self._take()()
+        self._note()
+        return self._transformed(batch)
 
     # ---- where it is --------------------------------------------------------------------------
 
     @property
     def batch(self) -> BatchInfo:
         """Of the batch given last."""
-        return BatchInfo(*self.own.info)
+        return BatchInfo(*self._own.info)
 
     @property
     def epoch(self) -> int:
@@ -308,21 +355,21 @@ class Loader:
         if epoch == self._epoch and self._stands:
             return
         self._turn += 1
-        self.own.seek(epoch, 0)
+        self._own.seek(epoch, 0)
         self._epoch, self._stands = epoch, True
 
     def state_dict(self) -> Dict[str, Any]:
         """Where the loader is: what is needed to go on with the batch after the last one given. Few small numbers. Signal handlers
         and other threads may call it at any time, as stats() and describe()."""
-        state: Dict[str, Any] = json.loads(self.own.state())
+        state: Dict[str, Any] = json.loads(self._own.state())
         return state
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on there, in the next iteration. UsageError where the state is of other batches, by its seed, order,
         batch size or samples. Rank, world, cuts, augmentation and workers may be others."""
-        self.own.restore(json.dumps(state))
+        self._own.restore(json.dumps(state))
         self._turn += 1
-        self._epoch, self._stands = json.loads(self.own.state())["epoch"], True
+        self._epoch, self._stands = json.loads(self._own.state())["epoch"], True
 
     # ---- about it -----------------------------------------------------------------------------
 
@@ -330,11 +377,11 @@ class Loader:
         """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
         fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them; and
         reading: how the set's files are read now, and why."""
-        wait, fill, samples, batches, blocks = self.own.stats()
+        wait, fill, samples, batches, blocks = self._own.stats()
         seconds = time.monotonic() - self._began if self._began is not None else 0.0
         return {"wait_seconds": wait / 1e9, "wait_share": wait / 1e9 / seconds if seconds > 0 else 0.0,
                 "fill_seconds": fill / 1e9, "samples": samples, "batches": batches, "blocks": blocks,
-                "reading": json.loads(self.own.describe())["reading"]}
+                "reading": json.loads(self._own.describe())["reading"]}
 
     def describe(self) -> Dict[str, Any]:
         """batches, samples, rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
@@ -344,7 +391,7 @@ class Loader:
     def close(self) -> None:
         """Ends its threads. Batches stay as they are."""
         self._turn += 1
-        self.own.close()
+        self._own.close()
 
     def __enter__(self) -> Loader:
         return self
@@ -357,37 +404,3 @@ class Loader:
         return "ffload.Loader(%r): %d batches of %d, %s %dx%dx%d, on %s, rank %d of %d" % (
             self.dataset.path, about["batches"], about["rows"], about["dtype"], about["channels"], about["height"],
             about["width"], about["device"], *self._ranks)
-
-
-class _Parts:
-    """Which tensors of the library's a batch is made of, and how."""
-
-    def __init__(self, known: List[str], label: Any, pad: bool, samples: bool) -> None:
-        fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
-        several = label is not None and len(fields) > 1
-        labels = ["labels/" + field for field in fields] if several else ["labels"] if "labels" in known else []
-        mixed = "mix" in known
-        names = ["images", *labels]
-        if mixed:
-            names += [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
-        names += ["weight"] * pad + ["samples"] * samples
-        self.names = tuple(os.fsencode(name) for name in names)
-        self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
-        self._more = len(names) > 1 + len(labels) + mixed * (1 + len(labels))
-
-    def _group(self, labels: List[Any]) -> Any:
-        if self._fields is not None:
-            return dict(zip(self._fields, labels))
-        return labels[0] if labels else None
-
-    def arrange(self, tensors: List[Any]) -> Tuple[Any, ...]:
-        """images, labels, and what else there is."""
-        if not self._mixed and self._fields is None and len(tensors) == 2 and self._count:
-            return tensors[0], tensors[1]
-        count = self._count
-        labels = self._group(tensors[1:1 + count])
-        at = 1 + count
-        if self._mixed:
-            labels = labels, self._group(tensors[at:at + count]), tensors[at + count]
-            at += count + 1
-        return (tensors[0], labels, *tensors[at:])

@@ -9,7 +9,8 @@ from .errors import UsageError
 
 if TYPE_CHECKING:
     from ._ffload import _Place as Place
-    from .loader import BatchInfo, Loader
+    from .batches import BatchInfo
+    from .loader import Loader
 
 # dtype: (DLPack's code, bits, torch's name)
 DTYPES = {"f32": (2, 32, "float32"), "f16": (2, 16, "float16"), "bf16": (4, 16, "bfloat16"), "u8": (1, 8, "uint8"),
@@ -71,32 +72,32 @@ class Static:
     that only pad, of class -1."""
 
     def __init__(self, loader: Loader) -> None:
-        self._loader, self._memory = loader, loader.memory()
+        self._loader, self._memory = loader, loader._memory()
         tensors, self._places = self._memory.take()
         #: As an iteration of the loader gives it; always these tensors.
-        self.batch: Tuple[Any, ...] = loader.arrange(tensors)
+        self.batch: Tuple[Any, ...] = loader._arrange(tensors)
         # Kernels are loaded here: a capture must not do that. The batch is not given, so none is lost.
         self._begin()
-        loader.own.write(self._places, self._memory.stream())
+        loader._own.write(self._places, self._memory.stream())
 
     def _begin(self) -> BatchInfo:
-        self._loader.own.begin(self._memory.stream())
+        self._loader._own.begin(self._memory.stream())
         return self._loader.batch
 
     def enqueue(self) -> None:
         """Writes the next batch; in a capture, the one that `for info in static` is at when the graph is replayed."""
         if self._memory.is_capturing():
-            self._loader.own.write(self._places, self._memory.stream())
+            self._loader._own.write(self._places, self._memory.stream())
             return
         self._begin()
-        self._loader.own.write(self._places, self._memory.stream())
-        self._loader.own.end(self._memory.stream())
-        self._loader.note()
+        self._loader._own.write(self._places, self._memory.stream())
+        self._loader._own.end(self._memory.stream())
+        self._loader._note()
 
     def __iter__(self) -> Iterator[BatchInfo]:
         """An epoch, or the loader's `epochs`: what is known of each batch, which one replay writes."""
-        for info in self._loader.iterate(self._begin):
+        for info in self._loader._iterate(self._begin):
             try:
                 yield info
             finally:
-                self._loader.own.end(self._memory.stream())
+                self._loader._own.end(self._memory.stream())

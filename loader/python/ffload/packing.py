@@ -1,22 +1,26 @@
 """Packing from Python: ffload.pack runs the package's ffpack."""
 from __future__ import annotations
 
+import errno
 import os
+import re
 import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
 from . import programs, progress as shown
 from .arrays import dtype_name
 from .errors import BadData, Error, UsageError
+from .options import PackOptions, Path
 
 if TYPE_CHECKING:
     import subprocess
 
+    from typing_extensions import Unpack
+
 TAKEN = ("output", "json", "progress", "help", "version", "describe")
 SIZES = ("resize", "center_crop")
-REASONS = {2: UsageError, 65: BadData, 74: OSError}
+REASONS = {2: UsageError, 65: BadData}
 KEPT, CONTINUES = "; finished work is kept in ", ", and this continues: "
-Path = Union[str, "os.PathLike[str]"]
 Progress = Union[None, bool, Callable[[int, Optional[int]], object]]
 
 
@@ -64,7 +68,41 @@ def write_names(classes: Iterable[Any], path: str) -> None:
         file.writelines(name + "\n" for name in names)
 
 
-def failure(code: int, sentence: Optional[str], continues: bool) -> Exception:
+def in_python(sentence: str, arguments: Iterable[str]) -> str:
+    """ffpack's sentence with options as keywords: center_crop=N for --center-crop N, on_error="skip" for --on-error skip."""
+    types = {name.replace("_", "-"): str(type_) for name, type_ in PackOptions.__annotations__.items()}
+    given = {argument[2:].partition("=")[0] for argument in arguments}
+
+    def keyword(found: re.Match[str]) -> str:
+        name, value = found.group(1), found.group(2)
+        if name not in types and name not in given:
+            return found.group()
+        if value and "'%s'" % value in types.get(name, ""):
+            return '%s="%s"' % (name.replace("-", "_"), value)
+        after = "" if value is None else ("=" if value[0].isupper() or value[0].isdigit() else " ") + value
+        return name.replace("-", "_") + after
+    return re.sub(r"--([a-z][a-z-]*[a-z])(?: ([\w.-]*\w))?", keyword, sentence)
+
+
+def refusal(sentence: str) -> OSError:
+    """With errno and the file's name, so that it is a FileNotFoundError, a PermissionError, ..., where the sentence ends with the
+    system's reason."""
+    path, found, reason = sentence.partition(": cannot ")
+    what = reason.rpartition(": ")[2]
+    number = next((number for number in errno.errorcode if os.strerror(number) == what), None)
+    if found and number is not None:
+        return OSError(number, "cannot " + reason, without_option(path))
+    path, found, _ = sentence.partition(": no such folder")
+    return OSError(errno.ENOENT, "no such folder", without_option(path)) if found else OSError(sentence)
+
+
+def without_option(path: str) -> str:
+    """Without the name of the option that the path is of."""
+    name, found, rest = path.partition(": ")
+    return rest if found and name in PackOptions.__annotations__ else path
+
+
+def failure(code: int, sentence: Optional[str], continues: bool, arguments: Iterable[str]) -> Exception:
     """The exception for an exit code; `continues`: whether the same call goes on with what is kept."""
     if code < 0 or not sentence:
         name = signal.Signals(-code).name if code < 0 else "exit code %d" % code
@@ -72,15 +110,16 @@ def failure(code: int, sentence: Optional[str], continues: bool) -> Exception:
     before, found, _ = sentence.rpartition(CONTINUES)
     if found:  # with its command line
         sentence = before + ", and the same call continues" if continues else before.rpartition(KEPT)[0]
-    return REASONS.get(code, Error)(sentence)
+    sentence = in_python(sentence, arguments)
+    return refusal(sentence) if code == 74 else REASONS.get(code, Error)(sentence)
 
 
 class Listener:
     """What a running ffpack says: events on stdout, of which the last is the summary, sentences on stderr, of which
     the last is the reason of a failure and others are warnings."""
 
-    def __init__(self, bar: shown.Silent) -> None:
-        self.bar = bar
+    def __init__(self, bar: shown.Silent, arguments: Sequence[str]) -> None:
+        self.bar, self.arguments = bar, arguments
         self.summary: Optional[Dict[str, Any]] = None
         self.sentence: Optional[str] = None
         self.rest = {1: b"", 2: b""}
@@ -109,7 +148,7 @@ class Listener:
             return
         import warnings
         self.bar.clear()
-        warnings.warn(self.sentence, stacklevel=2)
+        warnings.warn(in_python(self.sentence, self.arguments), stacklevel=2)
         self.sentence = None
 
 
@@ -152,7 +191,7 @@ def run(arguments: List[str], progress: Progress = None, keep_open: Sequence[int
     """Runs ffpack; its summary. On Ctrl-C, or an exception of the progress's function, it stops as by Ctrl-C."""
     import subprocess
     bar = shown.of(progress)
-    listener = Listener(bar)
+    listener = Listener(bar, arguments)
     command = [programs.find("ffpack"), "--json", "--progress", "json", *arguments]
     release = hold_interrupt()
     try:
@@ -182,12 +221,12 @@ def run(arguments: List[str], progress: Progress = None, keep_open: Sequence[int
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if code:
-        raise failure(code, listener.sentence, continues)
+        raise failure(code, listener.sentence, continues, arguments)
     listener.warn()
     return listener.summary or {}
 
 
-def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **options: Any) -> Dict[str, Any]:
+def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **options: Unpack[PackOptions]) -> Dict[str, Any]:
     """Packs a dataset as the program ffpack does, and returns its summary.
 
     source: a folder, archive, list or array that ffpack can pack (`python -m ffload ffpack --help` lists the kinds).
@@ -195,7 +234,7 @@ def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **opti
     progress: None shows a bar on sys.stderr in a terminal and in a notebook, and elsewhere a line every half minute;
         True a bar in any case; False nothing; a function is called with (done, total) of each pass instead, ten
         times a second at most.
-    options: those of ffpack, with _ for -. True sets a flag; False and None are as not given; lists are joined:
+    options: those of ffpack, with _ for - (ffload.PackOptions). True sets a flag; False and None are as not given; lists are joined:
         mean=(0.5, 0.5, 0.5), resize=256, center_crop=(224, 224), dtype="u8", shuffle=0, force=True.
         resize and center_crop take a side or (height, width); dtype also takes torch's and NumPy's;
         classes may also be a list of names; blanks at a name's ends are no part of the name.
@@ -204,15 +243,17 @@ def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **opti
     bytes of each, "mean", "std", "seconds" and more; with if_changed, where nothing was done, "event"
     ("unchanged"), "source" and "output" alone.
 
-    Raises UsageError, BadData, OSError or Error with ffpack's sentence, which names the image or file that it is
-    about. Ctrl-C raises KeyboardInterrupt; shards that are whole stay in OUT.partial, and the same call continues.
+    Raises UsageError, BadData, OSError (with errno and filename) or Error with ffpack's sentence, which names the image or
+    file that it is about, and keywords for its options. Ctrl-C raises KeyboardInterrupt; shards that are whole stay in
+    OUT.partial, and the same call continues.
     What ffpack tells besides (images that were left out or odd) are warnings. Threads: any; the GIL is not held.
     """
     import tempfile
+    given: Dict[str, Any] = {**options}
     with tempfile.TemporaryDirectory() as folder:
-        classes = options.get("classes")
+        classes = given.get("classes")
         if classes is not None and not isinstance(classes, (str, os.PathLike)):
-            options["classes"] = os.path.join(folder, "classes.txt")
-            write_names(classes, options["classes"])
+            given["classes"] = os.path.join(folder, "classes.txt")
+            write_names(classes, given["classes"])
         target = [] if out is None else ["--output=" + os.fspath(out)]
-        return run([*target, *command_line(options), "--", os.fspath(source)], progress)
+        return run([*target, *command_line(given), "--", os.fspath(source)], progress)

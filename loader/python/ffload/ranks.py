@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Optional, Tuple
+import time
+from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import UsageError
 
@@ -14,6 +15,8 @@ FAMILIES = (
     ("MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
     ("SLURM", ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_JOB_ID")),
 )
+# An epoch that long is begun by the other ranks before its end.
+LONG_SECONDS, KEPT = 30, 8
 
 
 def in_shell_of_slurm() -> bool:
@@ -85,3 +88,55 @@ def beside(world: int) -> int:
         if os.environ.get(name, "").isdigit():
             return max(1, min(world, int(os.environ[name])))
     return 1
+
+
+def store_of_group() -> Any:
+    """The key-value store of torch.distributed's default group; None where there is none."""
+    if of_group() is None:
+        return None
+    return getattr(sys.modules["torch"].distributed.distributed_c10d, "_get_default_store", lambda: None)()
+
+
+class Watch:
+    """An epoch of a set that the ranks share, counted in the group's store as it begins: a warning where this rank alone has iterated
+    it, since others are already in a later one, or it was long. That is an evaluation on one rank, of that rank's rows."""
+    begun: Dict[str, int] = {}  # epochs of each set in this process
+    latest: List[Watch] = []    # in their order, those that are not known to be shared
+
+    def __init__(self, path: str, samples: int, rank: int, world: int) -> None:
+        self.path, self.samples, self.rank, self.world = path, samples, rank, world
+        number = Watch.begun[path] = Watch.begun.get(path, 0) + 1
+        self.key, self.began = "ffload/%s/%d" % (os.path.realpath(path), number), time.monotonic()
+        self._count(1)
+        Watch._look()
+        Watch.latest = [*Watch.latest[-KEPT:], self]
+
+    def _count(self, more: int) -> int:
+        """Of the ranks that began it; 0 where the store is gone."""
+        try:
+            store = store_of_group()
+            return int(store.add(self.key, more)) if store is not None else 0
+        except (RuntimeError, ValueError):
+            return 0
+
+    def end(self) -> None:
+        """Of its epoch."""
+        if time.monotonic() - self.began > LONG_SECONDS and self._count(0) == 1:
+            Watch.latest = [watch for watch in Watch.latest if watch is not self]
+            self._warn()
+        else:
+            Watch._look()
+
+    @staticmethod
+    def _look() -> None:
+        counts = [watch._count(0) for watch in Watch.latest]
+        shared = max([number for number, count in enumerate(counts) if count > 1], default=-1)
+        before, Watch.latest = Watch.latest[:shared + 1], Watch.latest[shared + 1:]
+        for watch, count in zip(before, counts):
+            if count == 1:
+                watch._warn()
+
+    def _warn(self) -> None:
+        import warnings
+        warnings.warn("%s: rank %d of %d has iterated its part of the %d samples, and no other rank has; for an evaluation on one rank "
+                      "alone the loader is made with rank=0, world=1" % (self.path, self.rank, self.world, self.samples), stacklevel=5)

@@ -8,6 +8,7 @@ from typing import List, Optional, Tuple, Union
 
 from . import packing
 from .errors import UsageError
+from .options import Path
 from .samples import Label, Sample
 
 HEADER_BYTES = 128
@@ -154,7 +155,7 @@ class Spool:
     """The folder OUT.spool-*, which is locked as long as its writer, or its ffpack, lives. Those that a killed
     writer left are removed by the next one of the same OUT, with what its ffpack had begun."""
 
-    def __init__(self, out: packing.Path) -> None:
+    def __init__(self, out: Path) -> None:
         import tempfile
         parent, name = os.path.split(os.path.abspath(out))
         self.partial = os.path.join(parent, name + ".partial")

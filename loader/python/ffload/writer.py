@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Dict, Iterable, List, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Type, Union
 
-from . import packing
+from . import habits, packing
 from .errors import Error, UsageError
+from .options import Path, WriterOptions
 from .samples import Labels, Sample, Label
 from .spool import ArraySpool, Files, ImageSpool, Spool
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 CHANGES = ("resize", "center_crop", "max_side", "pad_square")
 
@@ -21,7 +25,7 @@ class Writer:
             for image, label in dataset:
                 writer.add(image, label)
 
-    out: the folder to create. It appears, whole, when the block ends; where that raises, or the process is killed,
+    out: the folder to create, with its parents. It appears, whole, when the block ends; where that raises, or the process is killed,
         nothing does. Until then the samples are in a folder OUT.spool-* beside it, uncompressed.
     classes: the list of the classes' names, or a file with a line for each. Labels may then be names, too. Blanks at a name's
         ends are no part of the name, as in every list of labels.
@@ -36,18 +40,22 @@ class Writer:
     number may add; the order is that of the calls.
     """
 
-    def __init__(self, out: packing.Path, *, classes: Union[None, packing.Path, Iterable[str]] = None,
-                 array_layout: Optional[str] = None, progress: packing.Progress = None, **options: Any) -> None:
+    def __init__(self, out: Path, *, classes: Union[None, Path, Iterable[str]] = None,
+                 array_layout: Optional[str] = None, progress: packing.Progress = None,
+                 **options: Unpack[WriterOptions]) -> None:
         if array_layout not in (None, "hwc", "chw"):
             raise UsageError("array_layout: %r is none of None, \"hwc\" and \"chw\"" % (array_layout,))
-        for name in ("dry_run", "part", "format", "labels", "splits", "resume"):
-            if name in options:
+        given: Dict[str, Any] = {**options}
+        for name in given:
+            if name in ("dry_run", "part", "format", "labels", "splits", "resume"):
                 raise UsageError("%s: no option of a Writer" % name)
+            if name not in WriterOptions.__annotations__ and name not in packing.TAKEN:
+                raise habits.unknown("Writer", name, WriterOptions.__annotations__)
         self.out, self.progress, self.layout = os.fspath(out), progress, array_layout
-        self.options = packing.command_line(options)
-        self.changes = any(options.get(name) for name in CHANGES)
-        self.named = (classes is not None or bool(options.get("classes_from"))) and not options.get("label_kind")
-        if os.path.lexists(self.out) and not options.get("force"):
+        self.options = packing.command_line(given)
+        self.changes = any(given.get(name) for name in CHANGES)
+        self.named = (classes is not None or bool(given.get("classes_from"))) and not given.get("label_kind")
+        if os.path.lexists(self.out) and not given.get("force"):
             raise UsageError("%s exists; force=True replaces it" % self.out)
         self.samples = 0
         self.summary: Optional[Dict[str, Any]] = None
@@ -59,6 +67,7 @@ class Writer:
             self.options.append("--classes=" + os.path.abspath(classes))
         elif classes is not None:
             named = list(classes)
+        os.makedirs(os.path.dirname(os.path.abspath(self.out)), exist_ok=True)
         self.spool = Spool(self.out)
         try:
             self.labels = Labels(named)
@@ -131,6 +140,8 @@ class Writer:
             summary = packing.run([*how, *more, *self.options, "--output=" + self.out, "--", source], progress,
                                   (self.spool.lock,), continues=False)
         except (Error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise type(error)(str(error).replace(source, "the samples")) from None
         return {**summary, "source": "ffload.Writer"}
 

@@ -57,6 +57,7 @@ class Training:
 
 
 def loader_of(options, split, **more):
+    more.setdefault("last_batch", "drop")
     return ffload.Loader(f"{options.data}/{split}", options.batch, device=options.device, workers=options.workers or None, **more)
 
 

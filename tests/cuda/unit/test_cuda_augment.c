@@ -76,14 +76,36 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     memset(c, 0, sizeof *c);
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32, FF_U16};
     static const ff_dtype to[] = {FF_F32, FF_F16, FF_BF16};
-    const bool jitters = roll(&luck, 2);
-    c->metadata.dtype = from[roll(&luck, jitters ? 4 : 5)];
+    static char scaled[] = "to_tensor scale=1/255";
+    static char *transforms[] = {scaled};
+    const bool jitters = roll(&luck, 2), changes = roll(&luck, 2), colours = jitters || changes;
+    c->metadata.dtype = from[roll(&luck, changes ? 2 : jitters ? 4 : 5)];
     c->metadata.layout = (ff_layout)roll(&luck, 2);
-    c->metadata.channels = jitters ? (roll(&luck, 3) ? 3 : 1) : 1 + roll(&luck, 4);
+    c->metadata.channels = colours ? (roll(&luck, 3) ? 3 : 1) : 1 + roll(&luck, 4);
+    c->metadata.transform = transforms;
+    c->metadata.transform_count = 1;
+    for (int k = 0; changes && k < FF_CHANCES; k++) {
+        if (roll(&luck, 3) == 0) c->spec.change.probability[k] = 0.8;
+        c->spec.change.value[k] = k == FF_CHANCE_SHARPNESS ? 0.1 * roll(&luck, 20) : roll(&luck, 9);
+    }
     for (int i = 0; i < 4; i++) {
         c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f + 0.03f * (float)i;
         if (jitters)
             c->spec.jitter[i] = roll(&luck, 3) ? 0.5 * (1 + roll(&luck, 8)) / (i == 3 ? 8 : 4) : 0;
+    }
+    if (changes && roll(&luck, 2)) {
+        c->spec.change.policy = FF_POLICY_TRIVIAL + roll(&luck, FF_POLICY_SVHN);
+        c->spec.change.ops = 1 + roll(&luck, FF_POLICY_OPS_MOST);
+        c->spec.change.magnitude = roll(&luck, FF_POLICY_BINS);
+        c->spec.change.policy_bilinear = roll(&luck, 2);
+    }
+    if (changes && roll(&luck, 3) == 0) {
+        c->spec.change.affine = 1;
+        c->spec.change.degrees = 180;
+        c->spec.change.translate = 0.3;
+        c->spec.change.scale[0] = 0.5, c->spec.change.scale[1] = 3;
+        c->spec.change.shear = 40;
+        c->spec.change.bilinear = roll(&luck, 2);
     }
     if (roll(&luck, 4) && c->metadata.dtype != FF_U16) {
         c->metadata.statistics_count = c->metadata.channels;
@@ -93,6 +115,7 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     if (roll(&luck, 3) == 0) c->spec.cutmix = 1;
     if (roll(&luck, 3) == 0) c->spec.cutout = 1 + roll(&luck, 12);
     c->spec.flip = (ff_flip_mode)roll(&luck, 3);
+    c->spec.vflip = roll(&luck, 2) ? 0.5 : 0;
     make_samples(c, variable, most);
     uint32_t least[2] = {UINT32_MAX, UINT32_MAX}, height, width;
     for (int i = 0; i < SAMPLES; i++)
@@ -163,18 +186,22 @@ static void *host_rows(const one_case *c, size_t values) {
     const size_t to_bytes = c->host.to_bytes;
     const size_t row_bytes = finish->used ? finish->row_bytes : values * to_bytes;
     uint8_t *rows = calloc(ROWS_MOST, row_bytes), *out;
+    uint8_t *images = calloc(2, values);
     assert_non_null(rows);
+    assert_non_null(images);
     for (uint32_t row = 0; row < c->count; row++) {
         const uint64_t number = c->params[row].sample;
         ff_augment_params params = c->params[row];
-        if (finish->jitters) params = ff_finish_params(&params);
-        host_sample(c, finish->used ? &finish->host : &c->host,
+        if (ff_finish_alters(finish)) params = ff_finish_params(&params);
+        host_sample(c, finish->used ? ff_finish_maker(finish) : &c->host,
                     finish->used ? &finish->metadata : &c->metadata, &params,
                     c->data + c->offset[number], c->size[number][0], c->size[number][1],
-                    rows + row * row_bytes);
-        if (finish->jitters)
-            ff_finish_jitter(finish, &c->params[row], c->seed, c->epoch, rows + row * row_bytes);
+                    finish->direct ? images : rows + row * row_bytes);
+        if (ff_finish_alters(finish))
+            ff_finish_alter(finish, &c->params[row], c->seed, c->epoch, rows + row * row_bytes,
+                            images);
     }
+    free(images);
     if (!finish->used) return rows;
     for (uint32_t row = 0; finish->mixes && row + 1 < c->count; row += 2)
         ff_finish_mix(finish, &c->params[row], rows + row * row_bytes,
@@ -220,6 +247,7 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
         const bool known = metadata->statistics_count != 0;
         multiply[i] = (float)(1 / (255 * (known ? (double)c->std[i] : 1)));
         add[i] = known ? (float)(-(double)c->mean[i] / (double)c->std[i]) : -0.0f;
+        if (finish->direct && ff_augment_resamples(&c->spec)) multiply[i] = 1, add[i] = 0;
         mean[i] = c->metadata.statistics_count ? c->mean[i] : 0;
         std[i] = c->metadata.statistics_count ? c->std[i] : 1;
     }
@@ -271,6 +299,11 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
         .seed = c->seed,
         .mean = sent(mean, sizeof mean),
         .std = sent(std, sizeof std),
+        .changed = finish->changes,
+        .level = finish->direct && ff_augment_resamples(&c->spec) ? 1 : 255,
+        .change = c->spec.change,
+        .shown = finish->changes ? sent(finish->shown, channels * 256 * sizeof(float)) : NULL,
+        .images = poisoned(FF_U8, 2 * c->rows * values)->device,
     };
     memcpy(job.jitter, c->spec.jitter, sizeof job.jitter);
     assert_launched(ff_loader_cuda_kernels.augment(

@@ -79,6 +79,7 @@ static void draw_augmentation(run *r, dice *d, bool moves_only) {
     const uint32_t least = r->height < r->width ? r->height : r->width;
     const int side = (int)least;
     spec->flip = (ff_flip_mode)roll(d, 3);
+    spec->vflip = roll(d, 3) ? 0 : 0.5;
     spec->crop = roll(d, 4) != 0;
     if (spec->crop) {
         spec->pad_mode = least > 1 && roll(d, 3) == 0 ? FF_PAD_REFLECT : FF_PAD_BLACK;

@@ -148,18 +148,15 @@ static ff_copy_split work_of(const copy *job, size_t number) {
 static ff_status drop_empty(copy *job, ff_error *error) {
     size_t kept = 0;
     for (size_t i = 0; i < job->count; i++) {
-        char *note;
         const split at = job->split[i];
         if (at.choice.count) {
             job->split[i] = job->split[kept];
             job->split[kept++] = at;
             continue;
         }
-        FF_TRY(ff_format(&note, error, "%s is not copied: --where means none of its samples",
-                         *at.name ? at.name : ff_dataset_path(at.dataset)));
-        const ff_status status = ff_names_add(&job->report->notes, note, strlen(note), error);
-        free(note);
-        FF_TRY(status);
+        FF_TRY(ff_names_add_text(&job->report->notes, error,
+                                 "%s is not copied: --where means none of its samples",
+                                 *at.name ? at.name : ff_dataset_path(at.dataset)));
     }
     if (!kept)
         return ff_fail(error, FF_USAGE, "--where: no sample of %s would be left",
@@ -206,13 +203,10 @@ static ff_status choose(copy *job, ff_error *error) {
 /* How many samples the choice leaves out of a split. */
 static ff_status note_left_out(copy *job, const split *at, ff_error *error) {
     const uint64_t all = ff_dataset_count(at->dataset), count = all - at->choice.count;
-    char *note;
     if (!count) return FF_OK;
-    FF_TRY(ff_format(&note, error, "%s%s%" PRIu64 " of its %" PRIu64 " samples left out", at->name,
-                     *at->name ? ": " : "", count, all));
-    const ff_status status = ff_names_add(&job->report->notes, note, strlen(note), error);
-    free(note);
-    return status;
+    return ff_names_add_text(&job->report->notes, error,
+                             "%s%s%" PRIu64 " of its %" PRIu64 " samples left out", at->name,
+                             *at->name ? ": " : "", count, all);
 }
 
 static ff_status describe(copy *job, size_t number, ff_error *error) {
@@ -277,6 +271,7 @@ static ff_status run(copy *job, ff_error *error) {
     FF_TRY(check_apart(options, error));
     FF_TRY(ff_output_open(&job->output, options->output, FF_OUTPUT_NEW_OR_CONTINUE, options->force,
                           error));
+    job->report->opened = true;
     if (ff_output_unlocked(job->output)) ff_notice(&options->notices, FF_UNLOCKED, options->output);
     FF_TRY(choose(job, error));
     FF_TRY(describe_all(job, error));

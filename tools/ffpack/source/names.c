@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -53,6 +55,18 @@ ff_status ff_names_add(ff_names *names, const char *name, size_t length, ff_erro
     names->offset[names->count++] = names->used;
     names->used += length + 1;
     return FF_OK;
+}
+
+ff_status ff_names_add_text(ff_names *names, ff_error *error, const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0) return ff_fail(error, FF_NO_MEMORY, "not enough memory for a note");
+    const ff_status status = ff_names_add(names, text, (size_t)length, error);
+    free(text);
+    return status;
 }
 
 void ff_names_sort(ff_names *names) {

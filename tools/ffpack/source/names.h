@@ -16,6 +16,9 @@ static inline const char *ff_names_at(const ff_names *names, size_t index) {
 
 FF_MUST_USE ff_status ff_names_add(ff_names *names, const char *name, size_t length,
                                    ff_error *error);
+/* Adds a text made as by printf: a note. */
+FF_MUST_USE ff_status ff_names_add_text(ff_names *names, ff_error *error, const char *format, ...)
+    FF_PRINTF(3, 4);
 /* In the order of their bytes, as Python sorts UTF-8. */
 void ff_names_sort(ff_names *names);
 

@@ -23,8 +23,8 @@ static const ff_torch_type types[] = {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-/* What a name stands for: a call below, TYPE + the index of a storage's type, or SKIPPED + the
- * index of its name. */
+/* What a name stands for: one of these calls, TYPE + the index of a storage's type, or SKIPPED +
+ * the index of the skipped name. */
 enum { CALL_TENSOR, CALL_TENSOR_V2, CALL_PARAMETER, CALL_DICT, TYPE, SKIPPED = TYPE + TYPES };
 static const struct {
     const char *module, *name;
@@ -37,8 +37,8 @@ static const struct {
     {"collections", "OrderedDict", CALL_DICT},
 };
 
-/* Modules, and functions of Python's own module, that a pickle names only in order to run
- * something. In protocol 2 subprocess is called commands, as in Python 2. */
+/* Modules, and functions of Python's own module, that a pickle names only in order to run programs.
+ * In protocol 2 subprocess is called commands, as in Python 2. */
 static const char *const dangers[] = {"os",     "posix", "nt",        "subprocess", "commands",
                                       "pty",    "sys",   "runpy",     "shutil",     "socket",
                                       "ctypes", "imp",   "importlib", "webbrowser"};
@@ -63,7 +63,7 @@ static bool is_dangerous(const char *module, const char *name) {
     return false;
 }
 
-/* The number of a name that is skipped. */
+/* Returns the number of a skipped name. */
 static ff_status skipped(ff_torch_names *names, const ff_pickle *pickle, const char *module,
                          const char *name, int64_t *number, ff_error *error) {
     char *text;
@@ -114,7 +114,7 @@ static ff_status wrong(const ff_pickle *pickle, const char *what, ff_error *erro
     return ff_pickle_fail(pickle, error, "%s that torch.save does not write", what);
 }
 
-/* An object that is not read, named after what made it. */
+/* Makes an object that is not read; its name is that of the call that made it. */
 static ff_status skip(ff_pickle *pickle, ff_pickle_value made_by, ff_pickle_value *result,
                       ff_error *error) {
     const ff_pickle_node *by = &pickle->node[made_by];
@@ -123,7 +123,7 @@ static ff_status skip(ff_pickle *pickle, ff_pickle_value made_by, ff_pickle_valu
     return ff_pickle_add(pickle, node, result, error);
 }
 
-/* A storage has count elements and is no tensor yet: both are kept as tensors. */
+/* A storage has count elements but is not yet a tensor. Both are kept as tensors. */
 static ff_status make(ff_pickle *pickle, ff_pickle_kind kind, const ff_torch_tensor *tensor,
                       ff_pickle_value *result, ff_error *error) {
     if (pickle->made_count == FF_TORCH_MADE_LIMIT)
@@ -247,7 +247,8 @@ static ff_status call(ff_pickle *pickle, ff_pickle_value callable, ff_pickle_val
     return skip(pickle, callable, result, error);
 }
 
-/* The state of an object is not read: a dict's is its attributes, as _metadata of a state_dict. */
+/* Does not read an object's state: a dict's state is its attributes, as _metadata of a
+ * state_dict. */
 static ff_status build(ff_pickle *pickle, ff_pickle_value object, ff_pickle_value state,
                        ff_error *error) {
     (void)state;

@@ -6,8 +6,7 @@
 #include <string.h>
 
 enum { DEPTH = 3, NAME_BYTES = 512, WHAT_BYTES = 600, SHOWN = 8 };
-/* Entries of a dict that are looked at in search of weights: a pickle may hold one dict many times.
- */
+/* The most entries of a dict that the search looks at: a pickle may hold one dict many times. */
 enum { LOOKED_AT = 4096 };
 
 /* Where training programs put weights, and their averages: torchvision's references ("model",
@@ -28,7 +27,7 @@ static uint32_t looked_at(const ff_pickle *pickle, ff_pickle_value dict) {
     return count < 2 * LOOKED_AT ? count : 2 * LOOKED_AT;
 }
 
-/* A dict with a tensor by name. */
+/* Whether the value is a dict that holds a named tensor. */
 static bool has_tensors(const ff_pickle *pickle, ff_pickle_value dict) {
     if (ff_pickle_kind_of(pickle, dict) != FF_PICKLE_DICT) return false;
     for (uint32_t i = 0; i + 1 < looked_at(pickle, dict); i += 2)
@@ -47,7 +46,7 @@ static ff_status enter(ff_state_dict *state, const char *name, ff_error *error) 
     return FF_OK;
 }
 
-/* ---- what there is, for messages ---- */
+/* ---- what the file holds, for messages ---- */
 
 /* "epoch (a whole number), model (an object of x.y), ..." */
 static ff_status list_keys(ff_pickle *pickle, ff_pickle_value dict, ff_buffer *text,
@@ -94,7 +93,7 @@ static ff_status refuse(ff_pickle *pickle, ff_pickle_value dict, const char *pat
     return status;
 }
 
-/* A whole model was pickled: an object of a class. */
+/* Reports an object of a class: a whole model was pickled. */
 static ff_status refuse_object(const ff_state_dict *state, const ff_pickle *pickle,
                                ff_pickle_value value, const char *path, ff_error *error) {
     char what[WHAT_BYTES], part[WHAT_BYTES + 8] = "";
@@ -113,8 +112,8 @@ static ff_status refuse_object(const ff_state_dict *state, const ff_pickle *pick
 
 /* ---- the search ---- */
 
-/* The first of these names under which the dict has tensors; or, where `any`, a dict or an object
- * of a class. *name = NULL where there is none. */
+/* The first of the usual names under which the dict has tensors; if `any`, also a dict or an object
+ * of a class. *name = NULL if no name matches. */
 static ff_status find_named(ff_pickle *pickle, ff_pickle_value dict, bool average, bool any,
                             const char **name, ff_pickle_value *value, ff_error *error) {
     const char *const *names = average ? averaged : plain;
@@ -136,7 +135,8 @@ static ff_status find_named(ff_pickle *pickle, ff_pickle_value dict, bool averag
     return FF_OK;
 }
 
-/* The entries that are dicts with tensors: *count of them, and where there is one alone, it. */
+/* Counts the entries that are dicts with tensors; if there is exactly one, returns its name and
+ * value. */
 static ff_status find_only(ff_pickle *pickle, ff_pickle_value dict, int *count, char **name,
                            ff_pickle_value *value, ff_error *error) {
     uint32_t at = 0;
@@ -153,7 +153,7 @@ static ff_status find_only(ff_pickle *pickle, ff_pickle_value dict, int *count, 
     return ff_pickle_text(pickle, ff_pickle_item(pickle, dict, at), NAME_BYTES, name, NULL, error);
 }
 
-/* One step into the dict *at; *found: there are its tensors. */
+/* Descends by one level from the dict *at; *found: *at already holds the weights. */
 static ff_status step(ff_state_dict *state, ff_pickle *pickle, const char *path, bool average,
                       ff_pickle_value *at, bool *found, ff_error *error) {
     const ff_pickle_value dict = *at;
@@ -166,7 +166,7 @@ static ff_status step(ff_state_dict *state, ff_pickle *pickle, const char *path,
     if (!name && average) return refuse(pickle, dict, path, true, error);
     if (!name) FF_TRY(find_only(pickle, dict, &parts, &only, at, error));
     if (!name && !parts) FF_TRY(find_named(pickle, dict, false, true, &name, at, error));
-    /* Beside parts, its own tensors are an accuracy or a step. */
+    /* In a dict that also has parts with tensors, its own tensors are an accuracy or a step. */
     *found = !name && !parts && has_tensors(pickle, dict);
     if (*found) return FF_OK;
     if (!name && !only) return refuse(pickle, dict, path, false, error);
@@ -185,7 +185,7 @@ static ff_status search(ff_state_dict *state, ff_pickle *pickle, const char *pat
     return ff_fail(error, FF_BAD_DATA, "%s: its '%s' lies too deep in it", path, state->part);
 }
 
-/* ---- its tensors ---- */
+/* ---- the tensors ---- */
 
 static ff_status add_tensor(ff_state_dict *state, ff_pickle *pickle, ff_pickle_value key,
                             ff_pickle_value value, const char *path, ff_error *error) {

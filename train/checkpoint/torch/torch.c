@@ -30,9 +30,9 @@ struct ff_torch {
     int fd;
     uint64_t size;
     ff_zip *zip;               /* NULL = the form before 1.6 */
-    char prefix[PREFIX_BYTES]; /* of its members */
-    bool *checked;             /* [members]: its bytes have its checksum */
-    place *place;              /* [place_count], by key: where there is no zip */
+    char prefix[PREFIX_BYTES]; /* of the members' names */
+    bool *checked;             /* [members]: the member's checksum was compared */
+    place *place;              /* [place_count], by key: without a zip */
     size_t place_count;
     ff_state_dict state;
     ff_safetensor *tensors; /* [state.count] */
@@ -75,7 +75,7 @@ static ff_status check_bytes(const ff_torch *file, uint64_t offset, uint64_t byt
         file->path, name);
 }
 
-/* "archive" of "archive/data.pkl". */
+/* Finds "archive" in the name "archive/data.pkl". */
 static ff_status find_prefix(ff_torch *file, ff_error *error) {
     const size_t tail = strlen(PICKLE);
     const char *found = NULL;
@@ -132,7 +132,7 @@ static int by_key(const void *a, const void *b) {
     return strcmp(((const place *)a)->key, ((const place *)b)->key);
 }
 
-/* All storages that the pickle names, by key; the caller frees *storages. */
+/* Lists all storages that the pickle names, by key; the caller frees *storages. */
 static ff_status list_storages(const ff_pickle *pickle, place **storages, size_t *count,
                                ff_error *error) {
     *count = 0;
@@ -146,7 +146,7 @@ static ff_status list_storages(const ff_pickle *pickle, place **storages, size_t
     return FF_OK;
 }
 
-/* The next storage, at *at; each: the bytes of one of its elements. */
+/* Adds the next storage, which begins at *at; each: bytes per element. */
 static ff_status add_place(ff_torch *file, const char *key, uint64_t each, uint64_t *at,
                            ff_error *error) {
     uint8_t count[8];
@@ -171,7 +171,7 @@ static ff_status add_place(ff_torch *file, const char *key, uint64_t each, uint6
     return FF_OK;
 }
 
-/* The list of keys after the object, and the storages after it. */
+/* Reads the list of keys that follows the object, and the storages that follow the list. */
 static ff_status read_places(ff_torch *file, const ff_pickle *pickle, ff_error *error) {
     ff_torch_names names = {0};
     ff_pickle *keys = NULL;
@@ -239,7 +239,7 @@ static ff_status read_pickles(ff_torch *file, ff_pickle **pickle, ff_torch_names
 
 /* ---- opening ---- */
 
-/* The bytes of a storage in the file; *member = its place in the zip. */
+/* Finds the bytes of a storage in the file; *member = its index in the zip. */
 static bool find_storage(const ff_torch *file, const char *key, uint64_t *offset, uint64_t *bytes,
                          const ff_zip_member **member) {
     char name[PREFIX_BYTES + 80];
@@ -357,7 +357,7 @@ const char *ff_torch_part(const ff_torch *file) {
 
 /* ---- reading ---- */
 
-/* Copies the elements [tensor->count] from the `span` that holds them. */
+/* Copies the elements [tensor->count] out of the `span` that contains them. */
 static void gather(const ff_torch_tensor *tensor, const uint8_t *span, uint8_t *to) {
     const size_t each = tensor->of.type->bytes;
     uint64_t index[FF_TORCH_RANK] = {0}, at = 0;
@@ -372,7 +372,7 @@ static void gather(const ff_torch_tensor *tensor, const uint8_t *span, uint8_t *
     }
 }
 
-/* Whether the elements lie one after another in their order. */
+/* Whether the elements lie one after another, in row-major order. */
 static bool is_contiguous(const ff_torch_tensor *tensor) {
     uint64_t step = 1;
     for (int k = tensor->rank - 1; k >= 0; k--) {

@@ -1,5 +1,5 @@
-/* The form of torch.save since PyTorch 1.6 (torch.h): a zip without compression, whose members
- * begin at multiples of 64 bytes. */
+/* Writes the form of torch.save since PyTorch 1.6 (torch.h): a zip without compression, whose
+ * members begin at multiples of 64 bytes. */
 #include "train/checkpoint/torch/write.h"
 
 #include "format/base/bytes.h"
@@ -20,7 +20,7 @@ typedef struct zip {
 
 /* ---- the zip ---- */
 
-/* What a member's record and its entry in the directory have in common, from the version on. */
+/* The fields that a member's record and its entry in the directory share, from the version on. */
 static void describe(uint8_t *to, uint32_t crc, uint32_t bytes, size_t name) {
     ff_store_u16(to, VERSION);
     ff_store_u16(to + 8, DAY); /* 1980-01-01, 0:00 */
@@ -67,7 +67,7 @@ static ff_status add_directory(zip *to, ff_error *error) {
     return ff_file_write(to->file, end, END, error);
 }
 
-/* ---- the pickle, of protocol 2 ---- */
+/* ---- the pickle, in protocol 2 ---- */
 
 static ff_status add_text(ff_buffer *to, const char *text, ff_error *error) {
     uint8_t head[5] = "X";
@@ -76,14 +76,14 @@ static ff_status add_text(ff_buffer *to, const char *text, ff_error *error) {
     return ff_buffer_add(to, text, strlen(text), error);
 }
 
-/* As a signed integer of 8 bytes. */
+/* Adds a signed integer of 8 bytes. */
 static ff_status add_number(ff_buffer *to, uint64_t number, ff_error *error) {
     uint8_t long1[10] = "\x8a\x08";
     ff_store_u64(long1 + 2, number);
     return ff_buffer_add(to, long1, sizeof long1, error);
 }
 
-/* name: _rebuild_tensor_v2(storage, 0, shape, stride, False, OrderedDict()) */
+/* Adds name: _rebuild_tensor_v2(storage, 0, shape, stride, False, OrderedDict()). */
 static ff_status add_tensor(ff_buffer *to, const ff_safetensors_entry *entry, size_t key,
                             ff_error *error) {
     uint64_t count = 1;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    LOCAL = 30, /* bytes of the records without names and extra fields */
+    LOCAL = 30, /* bytes of the records, without names and extra fields */
     CENTRAL = 46,
     END = 22,
     LOCATOR64 = 20,
@@ -36,13 +36,14 @@ static ff_status wrong(const ff_zip *zip, const char *what, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA, "%s: %s", zip->path, what);
 }
 
-/* ---- where the directory is ---- */
+/* ---- finding the directory ---- */
 
 typedef struct directory {
     uint64_t offset, bytes, count;
 } directory;
 
-/* The record at the end, before a comment of up to 64 KiB; *at = its offset in the file. */
+/* Finds the record at the end, which a comment of up to 64 KiB may follow; *at = its offset in the
+ * file. */
 static ff_status find_end(const ff_zip *zip, uint64_t *at, uint8_t end[END], ff_error *error) {
     const uint64_t most = END + COMMENT;
     const size_t bytes = (size_t)(zip->size < most ? zip->size : most);
@@ -92,7 +93,8 @@ static ff_status find_directory(const ff_zip *zip, directory *out, ff_error *err
 
 /* ---- members ---- */
 
-/* A field of 32 bits that is all ones has its number in the zip64 extra field, in this order. */
+/* Replaces a 32-bit field whose bits are all ones by its number in the zip64 extra field, which has
+ * these numbers in this order. */
 static bool widen(const uint8_t *extra, size_t bytes, uint64_t *numbers[], int count) {
     const uint8_t *from = NULL;
     size_t left = 0;
@@ -114,7 +116,8 @@ static bool widen(const uint8_t *extra, size_t bytes, uint64_t *numbers[], int c
     return true;
 }
 
-/* The member of the record at `record`, of which `bytes` are left; *used = the record's. */
+/* Reads the member of the entry at `record`, of which `bytes` are left; *used = the bytes of the
+ * entry. */
 static ff_status read_member(ff_zip *zip, const uint8_t *record, size_t bytes, char *name,
                              size_t *used, ff_error *error) {
     ff_zip_member *member = &zip->member[zip->count];
@@ -143,7 +146,7 @@ static ff_status read_member(ff_zip *zip, const uint8_t *record, size_t bytes, c
         return ff_fail(error, FF_BAD_DATA,
                        "%s: '%s' in it is compressed; torch.save stores what it writes as it is",
                        zip->path, name);
-    /* Where its bytes begin stands in front of them. */
+    /* The header in front of the member's bytes determines where they begin. */
     uint8_t local[LOCAL];
     if (zip->size < LOCAL || header > zip->size - LOCAL)
         return ff_fail(error, FF_BAD_DATA, "%s: '%s' begins beyond the end of the file", zip->path,

@@ -72,7 +72,8 @@ ff_status ff_barrier_wait(ff_barrier *barrier, ff_status (*lost)(void *context, 
     }
     while (atomic_load(&barrier->generation) == generation) {
         FF_TRY(ff_barrier_check(barrier, error));
-        /* Asked before the sleep: one that is lost may have come first, as the last. */
+        /* Asked before the generation is read again: a lost rank may have arrived before, as the
+         * last. */
         ff_status status = lost ? lost(context, error) : FF_OK;
         if (atomic_load(&barrier->generation) != generation) return FF_OK;
         if (status != FF_OK) return status;

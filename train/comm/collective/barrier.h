@@ -1,7 +1,7 @@
-/* A barrier of the ranks on one machine, threads or processes that map it, with the first failure
- * of any of them. Waiting spins for some microseconds, then sleeps: ranks share their cores with
- * the threads that compute.
- * Thread rule: everything here from any thread; memory is ordered as by a mutex. */
+/* A barrier of the ranks on one machine, threads or processes that map it. It stores the first
+ * failure of any rank. Waiting spins for some microseconds, then sleeps: ranks share their cores
+ * with the threads that compute. Thread rule: every function from any thread; memory is ordered as
+ * by a mutex. */
 #ifndef FF_TRAIN_COMM_BARRIER_H
 #define FF_TRAIN_COMM_BARRIER_H
 
@@ -14,23 +14,23 @@ typedef struct ff_barrier {
     atomic_uint arrived, generation, sleepers;
     unsigned count;
     uint64_t spin_ns;
-    atomic_int failed; /* 0; 1 while `why` is written; 2 */
-    atomic_int lost;   /* 1 + the rank whose failure it is; 0 = not known yet */
+    atomic_int failed; /* 0; 1 while `why` is being written; 2 */
+    atomic_int lost;   /* 1 + the rank that failed; 0 = not known yet */
     char why[1000];
 } ff_barrier;
 
-/* In zeroed memory; nothing to release. */
+/* Initializes a barrier in zeroed memory; there is nothing to release. */
 void ff_barrier_init(ff_barrier *barrier, int count);
 
-/* Returns when `count` callers have come, or FF_FAILED with the failure. Where it takes long,
- * lost(context) is asked many times a second whether a caller to come is lost; NULL = never. */
+/* Returns FF_OK when `count` callers have come, or FF_FAILED with the failure. During a long wait,
+ * asks lost(context) many times a second whether a missing caller is lost; NULL = never. */
 FF_MUST_USE ff_status ff_barrier_wait(ff_barrier *barrier,
                                       ff_status (*lost)(void *context, ff_error *error),
                                       void *context, ff_error *error);
 
-/* Names the rank that is lost, before the failure; the first name stays. */
+/* Names the lost rank, before the failure is set; the first name stays. */
 void ff_barrier_name(ff_barrier *barrier, int rank);
-/* The first failure stays; all waits end. */
+/* Sets the failure and ends all waits; the first failure stays. */
 void ff_barrier_fail(ff_barrier *barrier, const char *why);
 /* FF_OK, or FF_FAILED with the failure. */
 FF_MUST_USE ff_status ff_barrier_check(ff_barrier *barrier, ff_error *error);

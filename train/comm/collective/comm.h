@@ -1,32 +1,33 @@
 /* Room train/comm/collective, floor 7: sums and copies among the ranks of a job.
  *
- * This header is the table of a communicator. host.c is what all communicators of the host share,
- * over one exchange of messages; sum.c fixes the order of additions. Below it: threads.c for
- * replicas in a process (threads_staged.c on one GPU), shared.c for processes of a machine,
- * network.c over TCP, processes.c for both together, mpi.c under MPI's launchers (mpi_module.c is
- * the one file that is linked with MPI). nccl.c is for GPUs. A barrier ends with the first failure
- * of any rank.
+ * This header is the table of a communicator. host.c is shared by all communicators of the host and
+ * needs one operation, the exchange of messages; sum.c fixes the order of additions. The exchange
+ * is implemented in: threads.c for replicas in a process (threads_staged.c on one GPU), shared.c
+ * for processes of a machine, network.c over TCP, processes.c for both together, mpi.c under MPI's
+ * launchers (only mpi_module.c is linked with MPI). nccl.c is for GPUs. A barrier ends with the
+ * first failure of any rank.
  *
  * May include format, loader/cuda, loader/device.
  *
  * Communicators: collectives among the ranks of a job, enqueued on streams. A rank is a process
- * with a device, or one of the replicas of --dp, each of which is a thread with a device.
+ * with a device, or a replica of --dp, a thread with a device.
  *
  * Implementations: threads of one process, processes (shared memory on a machine, TCP between
- * machines), MPI (a module of its own), NCCL (CUDA devices). On the host sums are made in f32 by a
- * fixed binary tree over the ranks: the sum of ranks [a, b) is that of its first 2^k plus that of
- * the rest, 2^k the largest power of two below b - a; so (0 + 1) + (2 + 3), and with five ranks
- * ((0 + 1) + (2 + 3)) + 4. Every host implementation gives the same bits on every rank. NCCL's
- * order is its own.
+ * machines), MPI (a module of its own), NCCL (CUDA devices). The host sums in f32 by a fixed binary
+ * tree over the ranks: the sum of ranks [a, b) is the sum of the first 2^k ranks plus the sum of
+ * the rest, 2^k the largest power of two below b - a. So four ranks are added as (0 + 1) + (2 + 3),
+ * five as ((0 + 1) + (2 + 3)) + 4. Every host implementation produces the same bits on every rank.
+ * NCCL uses its own order.
  *
- * Every rank makes the same calls with the same arguments (but for addresses) in the same order; a
- * communicator is used with one stream. The calls only enqueue and may be captured
- * (loader/device/device.h), but for those of threads on one GPU (threads_staged.h): a call by all
- * ranks or by none, which then launch what they captured together; buffers must stay allocated as
- * long as the recording exists. `in_graphs` says whether a step's calls are to be captured.
+ * Every rank makes the same calls with the same arguments (except for addresses) in the same order;
+ * a communicator is used with one stream. The calls only enqueue. They may be captured
+ * (loader/device/device.h), except for those of threads on one GPU (threads_staged.h). Either all
+ * ranks capture a call or none, and all ranks launch the recording together. Buffers must stay
+ * allocated as long as the recording exists. `in_graphs`: a step's calls are to be captured.
  *
- * Failure: where a rank is lost or one aborts, all enqueued and further collectives of all ranks
- * end soon, with undefined results, so that no stream hangs; `check` then says why, and a call may.
+ * Failure: if a rank is lost or aborts, all enqueued and further collectives of all ranks end soon,
+ * with undefined results, so that no stream hangs. `check` then returns the reason, and a call may
+ * return it, too.
  *
  * Thread rule: one thread enqueues; check and abort from any thread. */
 #ifndef FF_TRAIN_COMM_H
@@ -39,28 +40,29 @@ typedef struct ff_comm ff_comm;
 
 typedef struct ff_comm_table {
     const char *name; /* "threads", "processes", "mpi", "nccl" */
-    /* On a GPU it waits for other ranks in calls of the host, of which CUDA may run one at a time
-     * for all streams: two such communicators must not be used at once. */
+    /* On a GPU, calls wait for other ranks in functions of the host. CUDA may run only one such
+     * function at a time for all streams, so two such communicators must not be used at once. */
     bool waits_in_calls;
 
-    /* values[count] of every rank become their sum. dtype: FF_F32, FF_F16 or FF_BF16 (summed in
-     * f32, rounded once, on the host). */
+    /* Replaces values[count] of every rank by their sum. dtype: FF_F32, FF_F16 or FF_BF16 (summed
+     * in f32, rounded once, on the host). */
     ff_status (*all_reduce)(ff_comm *comm, ff_stream *stream, void *values, size_t count,
                             ff_dtype dtype, ff_error *error);
-    /* `bytes` bytes of rank `root` to every rank. */
+    /* Copies `bytes` bytes of rank `root` to every rank. */
     ff_status (*broadcast)(ff_comm *comm, ff_stream *stream, void *memory, uint64_t bytes, int root,
                            ff_error *error);
-    /* `bytes` bytes at `from` of every rank, in their order, to `to`[size][bytes] of every rank. */
+    /* Copies `bytes` bytes at `from` of every rank, in the order of the ranks, to `to`[size][bytes]
+     * of every rank. */
     ff_status (*all_gather)(ff_comm *comm, ff_stream *stream, const void *from, void *to,
                             uint64_t bytes, ff_error *error);
 
-    /* FF_OK, or FF_FAILED with the first failure of any collective, again at every later call. */
+    /* FF_OK, or FF_FAILED with the first failure of any collective, at every later call, too. */
     ff_status (*check)(ff_comm *comm, ff_error *error);
-    /* Ends the collectives of all ranks; `why` is what their `check` says. */
+    /* Ends the collectives of all ranks; their `check` reports `why`. */
     void (*abort)(ff_comm *comm, const char *why);
-    /* Optional: the part of `destroy` that waits for the other ranks, which `abort` ends. */
+    /* Optional: the part of `destroy` that waits for the other ranks; `abort` ends this wait. */
     void (*leave)(ff_comm *comm);
-    /* The enqueued work must be done, or aborted. */
+    /* Call after the enqueued work is done, or aborted. */
     void (*destroy)(ff_comm *comm);
 } ff_comm_table;
 
@@ -68,10 +70,10 @@ typedef struct ff_comm_table {
 struct ff_comm {
     const ff_comm_table *table;
     int rank, size;
-    bool in_graphs; /* where a step is captured, the calls are in its graph; else between graphs */
+    bool in_graphs; /* in a captured step: calls are in its graph; else between graphs */
 };
 
-/* NULL is accepted; *comm = NULL. */
+/* Accepts NULL; *comm = NULL. */
 static inline void ff_comm_destroy(ff_comm **comm) {
     if (*comm) (*comm)->table->destroy(*comm);
     *comm = NULL;

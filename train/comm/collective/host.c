@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-    STAGING_BYTES = 4 << 20, /* of a piece of a staged call */
-    SMALL_BYTES = 8 << 10,   /* up to which values are sent to all */
+    STAGING_BYTES = 4 << 20, /* of one piece of a staged call */
+    SMALL_BYTES = 8 << 10,   /* up to this size, values are sent to all */
 };
 
 typedef enum call_kind { ALL_REDUCE, BROADCAST, ALL_GATHER } call_kind;
@@ -21,8 +21,8 @@ typedef struct call_arguments {
     uint64_t count; /* or bytes */
 } call_arguments;
 
-/* One for all calls with the same arguments: a step enqueues the same ones again and again, and a
- * recording runs them as long as the communicator lives. */
+/* A call. Calls with the same arguments share one: a step enqueues the same calls again and again,
+ * and a recording runs them as long as the communicator lives. */
 typedef struct ff_host_call {
     struct ff_host_call *next;
     ff_host_comm *comm;
@@ -160,7 +160,8 @@ static bool same(const call_arguments *a, const call_arguments *b) {
            a->values == b->values && a->from == b->from && a->count == b->count;
 }
 
-/* Begins after the call last used: a step makes the calls of the one before, in their order. */
+/* Searches from the call that follows the last one: a step makes the calls of the previous step, in
+ * the same order. */
 static ff_status enqueue(ff_host_comm *comm, ff_stream *stream, call_arguments with,
                          ff_error *error) {
     ff_host_call *last = comm->calls, *call = last ? last->next : NULL;
@@ -230,7 +231,7 @@ ff_status ff_host_comm_all_gather(ff_comm *base, ff_stream *stream, const void *
     if (base->size == 1) return FF_OK;
     call_arguments with = {.kind = ALL_GATHER, .from = from, .values = to, .count = bytes};
     if (!comm->pieces) return enqueue(comm, stream, with, error);
-    /* Broadcasts, so that all ranks see the same calls, staged or not. */
+    /* Broadcasts, so that staged and unstaged ranks make the same calls. */
     for (int r = 0; r < base->size; r++)
         FF_TRY(ff_host_comm_broadcast(base, stream, (char *)to + (uint64_t)r * bytes, bytes, r,
                                       error));

@@ -12,8 +12,8 @@ enum { MOST_BYTES = 8 << 20 };
 typedef struct mpi_comm {
     ff_host_comm host;
     const ff_mpi_table *mpi; /* NULL = not started */
-    ff_barrier barrier;      /* of this rank alone: for its failure */
-    int number;              /* of its exchanges */
+    ff_barrier barrier;      /* of this rank only: holds its failure */
+    int number;              /* tags its exchanges */
     char *inbox;
 } mpi_comm;
 
@@ -49,7 +49,7 @@ static const ff_transport transport = {
     .destroy = mpi_destroy,
 };
 
-/* Global, since an MPI library's own modules look for its symbols. */
+/* Global, because an MPI library's own modules look for its symbols. */
 static ff_status open_module(const ff_mpi_table **mpi, ff_error *error) {
     char *path;
     FF_TRY(ff_path_of_module(&path, NULL, "libff_mpi.so", error));
@@ -67,7 +67,7 @@ static ff_status open_module(const ff_mpi_table **mpi, ff_error *error) {
     return FF_OK;
 }
 
-/* Whether any rank is staged, by a message to all. */
+/* Sends a message to all ranks to find out whether any rank is staged. */
 static ff_status agree(mpi_comm *comm, bool *pieces, ff_error *error) {
     ff_message messages[FF_COMM_RANKS_MOST];
     bool staged[FF_COMM_RANKS_MOST];

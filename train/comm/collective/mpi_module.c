@@ -1,4 +1,4 @@
-/* libff_mpi.so: mpi_table.h with the MPI library that was found when it was built. */
+/* libff_mpi.so: mpi_table.h, with the MPI library that was found when it was built. */
 #include "train/comm/collective/mpi_table.h"
 
 #include "format/base/thread.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-/* `why` empty: none. */
+/* `why` empty: no failure. */
 typedef struct notice {
-    int rank; /* whose failure it is */
+    int rank; /* the rank that failed */
     char why[1000];
 } notice;
 
@@ -67,7 +67,7 @@ static ff_status module_start(int *rank, int *size, int *number, ff_error *error
     return FF_OK;
 }
 
-/* MPI waits by asking again and again; this leaves the cores to the threads that compute. */
+/* MPI waits by polling; resting leaves the cores to the threads that compute. */
 static void rest(uint64_t waited_ns) {
     if (waited_ns > 1000000)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -97,7 +97,7 @@ static ff_status begin(const ff_message *messages, int number, MPI_Request *requ
     return FF_OK;
 }
 
-/* Whether all is done, or another rank has failed. */
+/* *done = all requests are done. FF_FAILED if another rank has failed. */
 static ff_status ask(MPI_Request *requests, int count, int *done, ff_barrier *barrier,
                      ff_error *error) {
     int noticed = 0;
@@ -127,8 +127,9 @@ static ff_status module_exchange(const ff_message *messages, int number, ff_barr
     return status;
 }
 
-/* Small messages leave at once, or after some asking. Once: what is being received goes into memory
- * that the caller may release after this. */
+/* Notifies the other ranks. Small messages leave at once, or after some polling. Notifies only
+ * once: messages that are still being received go to memory that the caller may release after
+ * this. */
 static void module_abort(ff_barrier *barrier) {
     MPI_Request requests[FF_COMM_RANKS_MOST];
     ff_error failure;

@@ -18,12 +18,12 @@ typedef struct nccl_comm {
     ff_threads *watcher;
     pthread_mutex_t mutex; /* of all below, and of every NCCL call: an abort frees `nccl` */
     pthread_cond_t changed;
-    ff_ncclComm_t nccl; /* NULL once it failed */
-    ff_error failure;   /* the first; status FF_OK = none */
+    ff_ncclComm_t nccl; /* NULL after a failure */
+    ff_error failure;   /* the first one; status FF_OK = none */
     bool stop;
 } nccl_comm;
 
-/* What each rank tells the others before they connect. */
+/* What each rank sends to the others before they connect. */
 typedef struct greeting {
     int version;
     ff_error failure;   /* status FF_OK = none */
@@ -37,9 +37,9 @@ static void unlock(nccl_comm *comm) {
     pthread_mutex_unlock(&comm->mutex);
 }
 
-/* ---- failures: with the mutex ---- */
+/* ---- failures: the caller holds the mutex ---- */
 
-/* Keeps the first, and wakes the watcher, which aborts. */
+/* Stores the first failure and wakes the watcher, which aborts. */
 static void keep(nccl_comm *comm, const char *why) {
     if (comm->failure.status != FF_OK) return;
     (void)ff_fail(&comm->failure, FF_FAILED, "%s", why);
@@ -72,8 +72,8 @@ static void nap(uint64_t *ns) {
     *ns = *ns * 2 < MOST_NAP_NS ? *ns * 2 : MOST_NAP_NS;
 }
 
-/* Waits for a call's end: NCCL enqueues the collective in a thread of its own. Takes the mutex
- * held, which is free while it sleeps, so that an abort gets through. */
+/* Waits for a call's end: NCCL enqueues the collective in a thread of its own. The caller holds the
+ * mutex. It is released during sleeps, so that an abort can take it. */
 static ff_status settle(nccl_comm *comm, const char *call, int result, ff_error *error) {
     const uint64_t deadline = ff_now_ns() + comm->options.timeout_ns;
     uint64_t pause = LEAST_NAP_NS;
@@ -94,7 +94,7 @@ static ff_status settle(nccl_comm *comm, const char *call, int result, ff_error 
     return status;
 }
 
-/* `make`: the NCCL call, with `comm` the nccl_comm. */
+/* `make`: the NCCL call, in which `comm` is the nccl_comm. */
 #define ENQUEUE(comm, name, make)                                                                  \
     do {                                                                                           \
         ff_error own = {0};                                                                        \
@@ -141,7 +141,7 @@ static ff_status nccl_all_gather(ff_comm *base, ff_stream *stream, const void *f
 
 /* ---- watching ---- */
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void look(nccl_comm *comm) {
     ff_error error = {0};
     if (comm->failure.status != FF_OK) return;
@@ -226,7 +226,7 @@ static const ff_comm_table nccl_table = {
     .destroy = nccl_destroy,
 };
 
-/* This rank's own: NCCL opened, and rank 0's id. */
+/* Makes this rank's greeting: opens NCCL; rank 0 also makes the id. */
 static ff_status greet(nccl_comm *comm, greeting *own) {
     FF_TRY(comm->device->table->make_current(comm->device, &own->failure));
     FF_TRY(ff_nccl_library_open(&comm->library, &own->failure));
@@ -236,7 +236,7 @@ static ff_status greet(nccl_comm *comm, greeting *own) {
     return fail_result(&comm->library, "ncclGetUniqueId", result, NULL, &own->failure);
 }
 
-/* All ranks come to the same result, so that none waits for another. */
+/* All ranks reach the same result, so that none waits for another. */
 static ff_status compare(const ff_buffer *parts, int size, ff_ncclUniqueId *id, ff_error *error) {
     greeting first = {0}, other;
     for (int i = 0; i < size; i++) {
@@ -265,7 +265,7 @@ static ff_status meet(nccl_comm *comm, ff_ncclUniqueId *id, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(ff_alloc(&own, 1, sizeof *own, "a greeting", error));
     FF_TRY_DONE(ff_alloc(&parts, (uint64_t)size, sizeof *parts, "greetings", error));
-    (void)greet(comm, own); /* the others must hear of a failure */
+    (void)greet(comm, own); /* the greeting reports a failure to the others */
     FF_TRY_DONE(comm->options.gather(comm->options.context, own, sizeof *own, parts, error));
     FF_TRY_DONE(compare(parts, size, id, error));
 done:

@@ -1,4 +1,4 @@
-/* NCCL's functions, found in libnccl.so.2 where a run needs them (loader/cuda/libraries.h).
+/* NCCL's functions, found in libnccl.so.2 when a run needs them (loader/cuda/libraries.h).
  *
  * The few prototypes are declared by hand (docs.nvidia.com/deeplearning/nccl, "NCCL API"), so that
  * the communicator is plain C and is built without NCCL's headers. */
@@ -7,13 +7,13 @@
 
 #include "format/base/status.h"
 
-/* NCCL's own names below are nccl.h's with ff_ before them. */
+/* NCCL's names below are those of nccl.h with the prefix ff_. */
 typedef struct ff_nccl_job *ff_ncclComm_t;
 typedef struct ff_ncclUniqueId {
     char internal[128];
 } ff_ncclUniqueId;
 
-/* ncclConfig_t as 2.14 has it: later versions take the rest as not given. */
+/* ncclConfig_t as in 2.14: later versions treat the missing members as not set. */
 typedef struct ff_ncclConfig_t {
     size_t size;
     unsigned magic, version;
@@ -47,17 +47,18 @@ enum { FF_ncclSum = 0 };
     X(kill, ncclCommAbort, int, (ff_ncclComm_t comm))
 
 typedef struct ff_nccl_library {
-    int found; /* its version: 22809 is 2.28.9 */
+    int found; /* the version found: 22809 is 2.28.9 */
 #define FF_NCCL_MEMBER(member, symbol, result, parameters) result(*member) parameters;
     FF_NCCL_FUNCTIONS(FF_NCCL_MEMBER)
 #undef FF_NCCL_MEMBER
 } ff_nccl_library;
 
-/* The oldest accepted NCCL, as ncclGetVersion counts: 2.14 was the first with communicators that
- * do not block, and with ncclCommFinalize. */
+/* The oldest accepted NCCL, numbered as by ncclGetVersion: 2.14 was the first with communicators
+ * that do not block, and with ncclCommFinalize. */
 enum { FF_NCCL_LEAST = 21400 };
 
-/* FF_FAILED: it is missing (and what was searched), too old, or no NCCL. It stays open. */
+/* FF_FAILED: NCCL is missing (with what was searched), too old, or the file is not NCCL. The
+ * library stays open. */
 FF_MUST_USE ff_status ff_nccl_library_open(ff_nccl_library *library, ff_error *error);
 
 /* "2.28.9" */

@@ -16,20 +16,21 @@
 
 enum { SLICE_MS = 50, GREETING_MS = 3000, LAST_NOTICE_MS = 500 };
 
-/* The first message of a connection; the answer has the ranks exchanged; then the first again. */
+/* The first message of a connection. The answer has the two ranks exchanged; then the first message
+ * is sent again. */
 typedef struct greeting {
     uint8_t token[16];
     int32_t from, to;
     bool notices; /* what the connection is for */
 } greeting;
 
-/* `why` empty: the sender has ended well. */
+/* `why` empty: the sender has ended without a failure. */
 typedef struct notice {
-    int32_t rank; /* whose failure it is */
+    int32_t rank; /* the rank that failed */
     char why[1000];
 } notice;
 
-/* IPv4 addresses as IPv6 ones, ::ffff:a.b.c.d: one kind of socket for both. */
+/* Writes an IPv4 address as IPv6, ::ffff:a.b.c.d: one kind of socket serves both. */
 static bool address_of(const struct sockaddr *from, struct in6_addr *to) {
     if (from->sa_family == AF_INET6) {
         *to = ((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
@@ -42,8 +43,8 @@ static bool address_of(const struct sockaddr *from, struct in6_addr *to) {
     return true;
 }
 
-/* Of all interfaces that are up; those of the loopback last, which reach other ranks where they are
- * on this machine. */
+/* Lists the addresses of all interfaces that are up. Loopback addresses come last: they reach only
+ * ranks on this machine. */
 static ff_status own_addresses(ff_network_place *place, ff_error *error) {
     struct ifaddrs *all;
     if (getifaddrs(&all) != 0) return ff_fail_errno(error, "cannot list network addresses");
@@ -79,7 +80,8 @@ ff_status ff_network_listen(ff_network *network, int rank, int size, ff_network_
     return own_addresses(place, error);
 }
 
-/* Whether `events` come at the socket before the time; true also for an error there. */
+/* Waits until `events` come at the socket or the time is over; true also for an error of the
+ * socket. */
 static bool ready(int socket, short events, int milliseconds) {
     struct pollfd one = {.fd = socket, .events = events};
     return poll(&one, 1, milliseconds) == 1;
@@ -107,8 +109,8 @@ static bool greets(const ff_network *network, const greeting *got) {
     return memcmp(got->token, network->token, sizeof got->token) == 0 && got->to == network->rank;
 }
 
-/* A socket to rank `r` at one of its addresses, or -1: another machine may have that address, too,
- * in a network of its own. */
+/* Returns a socket to rank `r` at one of its addresses, or -1: a machine in another network may
+ * have the same address. */
 static int connect_at(const ff_network *network, int r, const struct in6_addr *address,
                       in_port_t port, bool notices) {
     struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = *address};
@@ -143,8 +145,8 @@ static ff_status connect_to(ff_network *network, int r, const ff_network_place *
                    network->rank, r, place->count, text, ntohs(place->port));
 }
 
-/* Only ranks that are waited for. The greeting is confirmed: who has given up waiting for the
- * answer comes again. */
+/* Accepts only ranks that are still to connect. The greeting is confirmed: a rank that has given up
+ * waiting for the answer connects again. */
 static void accept_one(ff_network *network, const bool *peer) {
     greeting got;
     int one = accept4(network->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -159,8 +161,8 @@ static void accept_one(ff_network *network, const bool *peer) {
         close(one);
 }
 
-/* Each connects to lower ranks and then waits for higher ones: rank 0 waits at once, so the chain
- * ends. */
+/* Each rank connects to lower ranks and then waits for higher ones. Rank 0 waits at once, so the
+ * chain ends. */
 ff_status ff_network_connect(ff_network *network, const ff_network_place *places, const bool *peer,
                              uint64_t timeout_ns, ff_error *error) {
     const uint64_t deadline_ns = ff_now_ns() + timeout_ns;
@@ -185,7 +187,7 @@ static ff_status lost(ff_network *network, int r, int reason, ff_error *error) {
                    reason ? strerror(reason) : "its process has ended");
 }
 
-/* A notice of rank `r`, if there is one. */
+/* Reads a notice of rank `r`, if there is one. */
 static ff_status read_notice(ff_network *network, int r, ff_error *error) {
     notice got = {.why = ""};
     ssize_t n = recv(network->notices[r], &got, sizeof got, MSG_DONTWAIT);
@@ -198,14 +200,15 @@ static ff_status read_notice(ff_network *network, int r, ff_error *error) {
     return ff_fail(error, FF_FAILED, "%s", got.why);
 }
 
-/* The connection to rank `r` has ended. If the rank could, it has told why. */
+/* Handles the end of the connection to rank `r`. If it could, the rank has sent a notice with the
+ * reason. */
 static ff_status ended(ff_network *network, int r, int reason, ff_error *error) {
     if (!network->left[r] && ready(network->notices[r], POLLIN, LAST_NOTICE_MS))
         FF_TRY(read_notice(network, r, error));
     return lost(network, r, reason, error);
 }
 
-/* What can be sent and received now. `sent` and `received`: bytes. */
+/* Sends and receives what is possible now. `sent` and `received`: bytes. */
 static ff_status move_some(ff_network *network, int r, ff_message *message, size_t *sent,
                            size_t *received, ff_error *error) {
     const int socket = network->sockets[r];

@@ -16,13 +16,13 @@ typedef struct process_comm {
     ff_host_comm host;
     ff_shared shared;
     ff_network network;
-    char *inbox; /* what comes over the network */
+    char *inbox; /* receives messages over the network */
     uint64_t delay_ns;
 } process_comm;
 
-/* What the ranks tell each other. */
+/* What the ranks send each other first. */
 typedef struct introduction {
-    char machine[128]; /* the same where memory can be shared */
+    char machine[128]; /* equal if memory can be shared */
     int pid, file;
     bool staged;
     ff_network_place place;
@@ -30,7 +30,7 @@ typedef struct introduction {
 
 /* ---- exchange ------------------------------------------------------------------------------- */
 
-/* In slices, for a failure. */
+/* Waits in slices, so that a failure is noticed. */
 static ff_status wait_ns(const process_comm *comm, uint64_t ns, ff_error *error) {
     const uint64_t end = ff_now_ns() + ns;
     for (uint64_t now; (now = ff_now_ns()) < end;) {
@@ -70,7 +70,8 @@ static const ff_transport transport = {
 
 /* ---- rendezvous ----------------------------------------------------------------------------- */
 
-/* The boot, the numbering of processes and the user: who has the same can open another's file. */
+/* Names the boot, the namespace of processes and the user: processes with the same name can open
+ * each other's files. */
 static ff_status machine_of(char *text, size_t length, ff_error *error) {
     char boot[64] = "", numbering[48] = "";
     int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -83,7 +84,7 @@ static ff_status machine_of(char *text, size_t length, ff_error *error) {
     return FF_OK;
 }
 
-/* all[size] items of `length` bytes. */
+/* Gathers all[size] items of `length` bytes. */
 static ff_status gather(const ff_comm_processes_options *options, const void *own, size_t length,
                         void *all, ff_error *error) {
     ff_buffer parts[FF_COMM_RANKS_MOST] = {{0}};
@@ -99,7 +100,7 @@ static ff_status gather(const ff_comm_processes_options *options, const void *ow
     return status;
 }
 
-/* The ranks that share this one's memory: those of its machine, if all of them could open it. */
+/* Opens the memory shared by the ranks of this machine, if all of them can open it. */
 static ff_status open_shared(process_comm *comm, const ff_comm_processes_options *options,
                              const introduction *all, bool *member, ff_error *error) {
     const int size = options->size, rank = options->rank;

@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Followed by the parts: [2][size][FF_SHARED_BYTES]. */
+/* The head of the memory; the parts follow: [2][size][FF_SHARED_BYTES]. */
 typedef struct ff_shared_memory {
     ff_barrier barrier;
     uint64_t at[2][FF_COMM_RANKS_MOST][FF_COMM_RANKS_MOST]; /* [from][to]: in the sender's part */
 } ff_shared_memory;
 
-/* A whole number of pages, before the parts. */
+/* The bytes before the parts: a whole number of pages. */
 static size_t head_bytes(void) {
     return (size_t)ff_align_u64(sizeof(ff_shared_memory), 4096);
 }
@@ -29,8 +29,7 @@ ff_status ff_shared_create(ff_shared *shared, int rank, int size, ff_error *erro
     return FF_OK;
 }
 
-/* A rank holds a lock of the byte of its number, which the system takes from a process that ends.
- */
+/* A rank locks the byte of its number; the system releases the lock when the process ends. */
 static int lock(const ff_shared *shared, int command, int rank, struct flock *byte) {
     *byte = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
     return fcntl(shared->file, command, byte);

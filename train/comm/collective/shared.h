@@ -1,15 +1,16 @@
-/* Messages between processes of one machine: a file in memory that all of them map. It has no name,
- * so nothing is left of it however they end.
+/* Messages between processes of one machine: a file in memory that all of them map. The file has no
+ * name, so nothing is left of it however the processes end.
  *
- * Each rank writes its messages into its part and waits at the barrier; the others read them there
- * until the next exchange, while those of the next are written to another part.
- * Thread rule: one thread; `ff_barrier` as it says. */
+ * Each rank writes its messages into its part and waits at the barrier. The others read them there
+ * until the next exchange, whose messages go to another part. Thread rule: one thread; `ff_barrier`
+ * has its own rule. */
 #ifndef FF_TRAIN_COMM_SHARED_H
 #define FF_TRAIN_COMM_SHARED_H
 
 #include "train/comm/collective/host.h"
 
-/* That a rank may send in an exchange: what stays in the caches, and in the buffers of a socket. */
+/* The most bytes that a rank may send in an exchange: they fit into caches, and into the buffers of
+ * a socket. */
 enum { FF_SHARED_BYTES = 1 << 20 };
 
 typedef struct ff_shared {
@@ -17,16 +18,16 @@ typedef struct ff_shared {
     struct ff_shared_memory *memory; /* mapped; NULL before ff_shared_open */
     size_t bytes;
     int rank, size;
-    bool member[FF_COMM_RANKS_MOST]; /* the ranks that share it */
+    bool member[FF_COMM_RANKS_MOST]; /* the ranks that share the memory */
     unsigned turn;
 } ff_shared;
 
-/* A file for `size` ranks, of which memory is used when it is written. Any of the ranks of a
- * machine may open any other's. In all cases ff_shared_close releases. */
+/* Makes a file for `size` ranks; its memory is used only when it is written. Any rank of the
+ * machine may open any other rank's file. ff_shared_close releases, after a failure too. */
 FF_MUST_USE ff_status ff_shared_create(ff_shared *shared, int rank, int size, ff_error *error);
 
-/* Maps the file `file` of process `pid`, or the own one (pid 0), for the ranks in `member`. Of them
- * one opens its own, before any uses the memory. */
+/* Maps the file `file` of process `pid`, or the own one (pid 0), for the ranks in `member`. One of
+ * these ranks must open its own file before any rank uses the memory. */
 FF_MUST_USE ff_status ff_shared_open(ff_shared *shared, const bool *member, int pid, int file,
                                      ff_error *error);
 

@@ -7,7 +7,7 @@
 enum {
     SOME = 512,
     ROWS = 8,         /* a tree over 64 ranks has at most 7 unfinished sums */
-    SLICE_BYTES = 64, /* slices begin at multiples: vectors, and no line shared by ranks */
+    SLICE_BYTES = 64, /* slices begin at multiples: for vectors, and ranks share no cache line */
 };
 
 FF_CLONES static void add_two(float *restrict to, const float *restrict a, const float *restrict b,
@@ -19,7 +19,8 @@ FF_CLONES static void add_to(float *restrict to, const float *restrict b, size_t
     for (size_t i = 0; i < n; i++) to[i] += b[i];
 }
 
-/* Like a binary counter: after part p, as many sums are joined as p + 1 has zeros at its end. */
+/* Like a binary counter: after part p, one pair of sums is joined for each zero at the end of p +
+ * 1. */
 static void sum_some(float (*rows)[SOME], const void *const *parts, size_t offset, int count,
                      ff_dtype dtype, size_t n) {
     int top = 0;

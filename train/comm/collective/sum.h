@@ -1,11 +1,11 @@
-/* The sum over ranks that every communicator of the host makes: the fixed tree of comm.h.
- * Thread rule: pure. */
+/* The sum over ranks that every communicator of the host uses: the fixed tree of comm.h. Thread
+ * rule: pure. */
 #ifndef FF_TRAIN_COMM_SUM_H
 #define FF_TRAIN_COMM_SUM_H
 
 #include "format/dtype.h"
 
-enum { FF_COMM_RANKS_MOST = 64 }; /* of a communicator of the host */
+enum { FF_COMM_RANKS_MOST = 64 }; /* in a communicator of the host */
 
 /* to[n] = the sum of parts[count][n], of FF_F32, FF_F16 or FF_BF16. `to` may be one of the parts.
  */

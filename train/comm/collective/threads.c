@@ -8,15 +8,16 @@
 #include <string.h>
 #include <time.h>
 
-enum { SOME_BYTES = 16 << 10 }; /* of a slice at a time: it stays in a core's cache */
+enum { SOME_BYTES = 16 << 10 }; /* of a slice, summed at a time: they stay in a core's cache */
 
-/* Messages are not copied: ranks use each other's memory, between barriers. */
+/* Messages are not copied: between barriers, ranks use each other's memory. */
 typedef struct thread_group {
     ff_barrier barrier;
     atomic_int owners;
-    atomic_int inside;                /* ranks that may be using others' memory */
+    atomic_int inside;                /* ranks that may be using other ranks' memory */
     char *values[FF_COMM_RANKS_MOST]; /* of a reduction */
-    /* Of this exchange and the last, which a slower rank may still be reading. */
+    /* The pointers of this exchange and of the last one, which a slower rank may still be
+     * reading. */
     const void *sent[2][FF_COMM_RANKS_MOST][FF_COMM_RANKS_MOST]; /* [from][to] */
 } thread_group;
 
@@ -27,8 +28,9 @@ typedef struct thread_comm {
     bool inside;
 } thread_comm;
 
-/* After a failure ranks leave at different times, and may release their memory then: `leave` waits
- * for the others that are using it. None begins to use others' after a failure. */
+/* After a failure ranks leave at different times, and may then release their memory. So `leave`
+ * waits for the other ranks that are using it. After a failure, no rank begins to use another
+ * rank's memory. */
 static ff_status meet(thread_comm *comm, bool enter, ff_error *error) {
     thread_group *group = comm->group;
     if (comm->inside) atomic_fetch_sub(&group->inside, 1);
@@ -64,7 +66,7 @@ static ff_status thread_exchange(ff_host_comm *host, ff_message *messages, ff_er
     return FF_OK;
 }
 
-/* Sums this rank's slice of all ranks' values, and writes the sum into theirs. */
+/* Sums this rank's slice over all ranks, and writes the sum into the values of all. */
 static ff_status thread_reduce(ff_host_comm *host, char *own, size_t count, ff_dtype dtype,
                                ff_error *error) {
     thread_comm *comm = (thread_comm *)host;

@@ -4,8 +4,8 @@
 
 #include "train/comm/collective/host.h"
 
-/* comms[count], 1 to 64: one for each thread, which destroys it. memory[count]: where one is
- * staged, the calls are those of threads_staged.h. On failure all are NULL. */
+/* comms[count], 1 to 64: one for each thread, which destroys it. memory[count]: if one is staged,
+ * the calls are those of threads_staged.h. On failure all are NULL. */
 FF_MUST_USE ff_status ff_comm_threads_create(ff_comm **comms, int count,
                                              const ff_comm_memory *memory, ff_error *error);
 

@@ -8,19 +8,19 @@
 #include <string.h>
 #include <time.h>
 
-enum { STAGING_BYTES = 4 << 20 }; /* of a piece of a call */
+enum { STAGING_BYTES = 4 << 20 }; /* of one piece of a call */
 
 typedef struct staged_comm staged_comm;
 
 typedef struct staged_group {
     ff_barrier barrier;
     atomic_int owners;
-    atomic_int enqueuing; /* ranks that may use others' events */
-    atomic_int summing;   /* ranks that may use others' staging */
+    atomic_int enqueuing; /* ranks that may be using other ranks' events */
+    atomic_int summing;   /* ranks that may be using other ranks' staging */
     staged_comm *ranks[FF_COMM_RANKS_MOST];
 } staged_group;
 
-/* A stream's call; one for all with the same arguments. */
+/* A call in a stream; calls with the same arguments share one. */
 typedef struct sum_call {
     struct sum_call *next;
     staged_comm *comm;
@@ -33,7 +33,7 @@ struct staged_comm {
     staged_group *group;
     ff_device *device;
     void *staging;
-    ff_event *ready, *done; /* staging has the values; and the sum */
+    ff_event *ready, *done; /* staging holds the values; holds the sum */
     sum_call *calls;
 };
 
@@ -41,7 +41,7 @@ static void wait_for_none(atomic_int *number) {
     while (atomic_load(number)) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
-/* Sums the rank's slice and writes it to all: no other rank uses that slice. */
+/* Sums the rank's slice and writes the sum to all ranks: no other rank uses this slice. */
 static void run_sum(void *context) {
     const sum_call *call = context;
     staged_group *group = call->comm->group;
@@ -73,8 +73,9 @@ static ff_status enqueue_sum(staged_comm *comm, ff_stream *stream, size_t count,
     return comm->device->table->call(comm->device, stream, run_sum, call, error);
 }
 
-/* The stream's further work comes after what all ranks have enqueued so far. The same event is
- * recorded again only after another such meeting, when all wait for the former record. */
+/* Further work of the stream runs after everything that all ranks have enqueued so far. The same
+ * event is recorded again only after another meeting, when all streams wait for the earlier
+ * record. */
 static ff_status meet(staged_comm *comm, ff_stream *stream, bool done, ff_error *error) {
     staged_group *group = comm->group;
     const ff_device_table *table = comm->device->table;
@@ -118,7 +119,7 @@ static void staged_abort(ff_comm *base, const char *why) {
     ff_barrier_fail(barrier, why);
 }
 
-/* After a failure none begins to sum; the caller may release its memory when this returns. */
+/* After a failure no rank begins to sum; the caller may release its memory when this returns. */
 static ff_status leave(staged_comm *comm, ff_status status, const ff_error *error) {
     if (status != FF_OK) {
         staged_abort(&comm->base, error->message);

@@ -81,7 +81,7 @@ void ff_channel_report(ff_channel *channel, const char *why) {
 
 ff_status ff_channel_conclude(ff_channel *channel, ff_status status, ff_error *error) {
     ff_error first = {0};
-    /* Only these may come from the loss of another rank. */
+    /* Only these may follow from the loss of another rank. */
     const bool may_follow = status == FF_FAILED || status == FF_INTERRUPTED;
     if (status == FF_OK || status == FF_PREEMPTED) return status;
     if (may_follow &&

@@ -7,14 +7,14 @@
 
 typedef enum ff_message_kind {
     FF_MESSAGE_HELLO = 1, /* first, to rank 0: an ff_hello */
-    FF_MESSAGE_WELCOME,   /* all ranks are there; an ff_hello of rank 0 */
+    FF_MESSAGE_WELCOME,   /* all ranks have come; an ff_hello of rank 0 */
     FF_MESSAGE_REFUSED,   /* by rank 0: the reason */
     FF_MESSAGE_BEAT,      /* still alive; empty */
     FF_MESSAGE_PART,      /* to rank 0: a rank's part of a gather */
     FF_MESSAGE_PARTS,     /* from rank 0: all parts */
     FF_MESSAGE_REPORT,    /* to rank 0: why this rank fails */
     FF_MESSAGE_FAILED,    /* from rank 0: which rank failed and why */
-    FF_MESSAGE_BYE,       /* this rank has ended well; empty */
+    FF_MESSAGE_BYE,       /* this rank has ended without a failure; empty */
     FF_MESSAGE_KINDS
 } ff_message_kind;
 
@@ -35,18 +35,19 @@ typedef struct ff_hello {
 
 FF_MUST_USE ff_status ff_message_add(ff_buffer *out, ff_message_kind kind, const void *body,
                                      size_t length, ff_error *error);
-/* The message at the beginning of bytes[length]; *used = its length with the header, 0 where its
- * end is not there yet. FF_BAD_DATA where it is none or longer than its kind may be in a job of
- * `size` ranks. */
+/* Parses the message at the beginning of bytes[length]; *used = its length with the header, 0 if
+ * the message is not complete yet. FF_BAD_DATA if the bytes are not a message, or it is longer than
+ * its kind may be in a job of `size` ranks. */
 FF_MUST_USE ff_status ff_message_parse(const char *bytes, size_t length, int size,
                                        ff_message *message, size_t *used, ff_error *error);
 
 FF_MUST_USE ff_status ff_hello_add(ff_buffer *body, const ff_hello *hello, ff_error *error);
-/* FF_BAD_DATA where the body is not exactly one. */
+/* FF_BAD_DATA if the body is not exactly one ff_hello. */
 FF_MUST_USE ff_status ff_hello_parse(const ff_message *message, ff_hello *hello, ff_error *error);
 
-/* The body of PARTS, from parts[size] and into it, which is empty and the caller's, also on
- * failure: to be freed. FF_BAD_DATA where the lengths are not those of `size` parts. */
+/* Write parts[size] as the body of PARTS, and read them back. What is written is empty before; the
+ * caller owns it and frees it, also after a failure. FF_BAD_DATA if the lengths are not those of
+ * `size` parts. */
 FF_MUST_USE ff_status ff_parts_add(ff_buffer *body, const ff_buffer *parts, int size,
                                    ff_error *error);
 FF_MUST_USE ff_status ff_parts_split(const ff_buffer *body, ff_buffer *parts, int size,

@@ -39,7 +39,7 @@ static void refuse(ff_tcp_channel *channel, ff_peer *peer, const char *why) {
     snprintf(channel->refused, sizeof channel->refused, "%s", why);
 }
 
-/* Every rank's part is there. */
+/* Call when every rank's part has come. */
 static void finish_gather(ff_tcp_channel *channel) {
     ff_error error = {0};
     channel->arrived = 0;
@@ -58,7 +58,7 @@ static void finish_gather(ff_tcp_channel *channel) {
     pthread_cond_broadcast(&channel->state.changed);
 }
 
-/* Rank 0: a part of the gather has come. */
+/* Rank 0: takes a part of the gather. */
 void ff_tcp_offer(ff_tcp_channel *channel, ff_peer *peer, const void *bytes, size_t length) {
     ff_error error = {0};
     if (peer->offered ||
@@ -84,7 +84,7 @@ void ff_tcp_welcome(ff_tcp_channel *channel) {
     pthread_cond_broadcast(&channel->state.changed);
 }
 
-/* Rank 0: a stranger says who it is. */
+/* Rank 0: takes the greeting of a stranger, a connection whose rank is not known yet. */
 static void take_hello(ff_tcp_channel *channel, ff_peer *stranger, const ff_hello *hello) {
     char name[sizeof stranger->name], why[FF_CHANNEL_WHY] = "";
     const ff_hello *own = &channel->own;
@@ -106,7 +106,7 @@ static void take_hello(ff_tcp_channel *channel, ff_peer *stranger, const ff_hell
         snprintf(why, sizeof why, "rank %d comes twice: as %s and as %s", hello->rank,
                  hello->rank ? place->name : channel->name, name);
     if (*why) {
-        if (channel->opened) /* the job goes on without it */
+        if (channel->opened) /* the job continues without the stranger */
             snprintf(why + strlen(why), sizeof why - strlen(why), "; the job has begun");
         else
             ff_channel_state_set(&channel->state, "%s", why);
@@ -179,7 +179,7 @@ void ff_peer_take(ff_tcp_channel *channel, ff_peer *peer) {
         if (used) take(channel, peer, &message);
         at += used;
     }
-    /* Who has not greeted may only greet, and becomes a rank in another place. */
+    /* A stranger may only greet. It then becomes a rank, at another index of `peers`. */
     if (peer->fd >= 0 && peer->rank < 0 && peer->in.length && !peer->closing) {
         if (ff_message_parse(peer->in.bytes, peer->in.length, 1, &message, &used, &error) !=
                 FF_OK ||

@@ -33,7 +33,7 @@ static int find(const char *host, int port, int flags, struct addrinfo **found) 
     return getaddrinfo(host, service, &wanted, found);
 }
 
-/* -1 with errno where that address is not to be had. */
+/* -1 with errno if the address is not available. */
 static int listen_at(const struct addrinfo *address) {
     const int on = 1, off = 0;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -59,7 +59,7 @@ ff_status ff_channel_listen(const ff_ranks *ranks, int *fd, ff_error *error) {
         prepare(*fd);
         return FF_OK;
     }
-    /* The name of a machine may be its loopback address to itself, as in Debian's /etc/hosts. */
+    /* A machine's own name may resolve to its loopback address, as in Debian's /etc/hosts. */
     const int wrong = find(here ? host : NULL, ranks->port, AI_PASSIVE, &found);
     if (wrong)
         return ff_fail(error, FF_FAILED, "%s: no address to listen at: %s", host,
@@ -88,7 +88,7 @@ int ff_channel_accept(int listener) {
     return fd;
 }
 
-/* Connects to one address; 0 or an errno. */
+/* Connects to one address; returns 0 or an errno. */
 static int connect_to(const struct addrinfo *address, uint64_t end_ns, int *fd) {
     int number = 0;
     socklen_t length = sizeof number;

@@ -1,5 +1,5 @@
-/* Sockets of the control channel: not blocking, closed when a program is executed, without delay
- * for small messages. */
+/* Sockets of the control channel: they do not block, are closed when a program is executed, and
+ * send small messages without delay. */
 #ifndef FF_TRAIN_COMM_CHANNEL_SOCKET_H
 #define FF_TRAIN_COMM_CHANNEL_SOCKET_H
 
@@ -7,13 +7,13 @@
 
 #include <stdint.h>
 
-/* *fd = a socket that listens at the port of `ranks`: ranks->listener where there is one; of this
- * machine alone where the host is its loopback name, else of all its addresses. The caller closes
- * it. */
+/* *fd = a socket that listens at the port of `ranks`: ranks->listener, if it is set; else a new
+ * one, on this machine's loopback if the host is its loopback name, otherwise on all its addresses.
+ * The caller closes it. */
 FF_MUST_USE ff_status ff_channel_listen(const ff_ranks *ranks, int *fd, ff_error *error);
-/* A connection that came; -1 where there is none. */
+/* Accepts a connection; -1 if none is waiting. */
 int ff_channel_accept(int listener);
-/* A connection to rank 0, tried again until `end_ns` (ff_now_ns) or a signal. */
+/* Connects to rank 0; tries again until `end_ns` (ff_now_ns) or a signal. */
 FF_MUST_USE ff_status ff_channel_connect(const ff_ranks *ranks, uint64_t end_ns, int *fd,
                                          ff_error *error);
 

@@ -20,15 +20,15 @@ static const uint64_t second_ns = 1000000000, most_closing_ns = UINT64_C(5000000
 
 static void wake(const ff_tcp_channel *channel) {
     const uint64_t one = 1;
-    if (write(channel->wake, &one, sizeof one) < 0) return; /* full: it is awake */
+    if (write(channel->wake, &one, sizeof one) < 0) return; /* full: the thread is awake */
 }
 
 static bool is_root(const ff_tcp_channel *channel) {
     return channel->base.rank == 0;
 }
 
-/* Sends what the socket takes. Its errors are those of receiving, where what came before them is
- * read first. */
+/* Sends what the socket takes. Errors are left to receiving, which first reads the bytes that came
+ * before the error. */
 static void send_some(ff_peer *peer) {
     while (peer->sent < peer->out.length) {
         const ssize_t sent = send(peer->fd, peer->out.bytes + peer->sent,
@@ -69,7 +69,7 @@ static void accept_some(ff_tcp_channel *channel) {
     }
 }
 
-/* The connection of a peer has ended. */
+/* Handles the end of a peer's connection. */
 static void lose(ff_tcp_channel *channel, ff_peer *peer) {
     if (peer->rank >= 0 && !peer->left && !channel->ending)
         ff_channel_state_set(&channel->state, "%s was lost: %s", peer->name, peer->lost);
@@ -91,7 +91,7 @@ static void check_silence(ff_tcp_channel *channel, ff_peer *peer, uint64_t passe
         ff_peer_post(channel, peer, FF_MESSAGE_BEAT, NULL, 0);
 }
 
-/* Rank 0: who has not come in time. */
+/* Rank 0: reports the ranks that have not come in time. */
 static void check_opening(ff_tcp_channel *channel) {
     char missing[200] = "";
     int count = 0;
@@ -108,7 +108,7 @@ static void check_opening(ff_tcp_channel *channel) {
                          *channel->refused ? "; refused: " : "", channel->refused);
 }
 
-/* A rank that has ended can take no part in a gather that others wait for. */
+/* A rank that has ended cannot take part in a gather that others wait for. */
 static void check_gather(ff_tcp_channel *channel) {
     for (int i = 0; i < channel->peer_count && channel->arrived; i++)
         if (channel->peers[i].left && !channel->peers[i].offered)
@@ -116,7 +116,7 @@ static void check_gather(ff_tcp_channel *channel) {
                                  channel->peers[i].name);
 }
 
-/* Tells others, and this process once; the mutex is free while it does. */
+/* Notifies the other ranks and, once, this process; releases the mutex meanwhile. */
 static void tell(ff_tcp_channel *channel) {
     ff_channel_state *state = &channel->state;
     if (!state->failed || channel->told) return;
@@ -131,7 +131,8 @@ static void tell(ff_tcp_channel *channel) {
     pthread_mutex_lock(&state->mutex);
 }
 
-/* All that is to be said is left with the peers; true when they have it, or it takes too long. */
+/* Everything that is still to be sent is left with the peers; true when they have sent it, or it
+ * takes too long. */
 static bool has_ended(ff_tcp_channel *channel) {
     bool open = false;
     if (!channel->ending) return false;
@@ -145,7 +146,7 @@ static bool has_ended(ff_tcp_channel *channel) {
     return !open || ff_now_ns() > channel->ending_ns;
 }
 
-/* polled[0] wakes, [1] is the listener, the rest the peers. */
+/* polled[0] wakes the thread, [1] is the listener, the rest are the peers. */
 static void wait_for_some(ff_tcp_channel *channel) {
     struct pollfd *polled = channel->polled;
     bool space = false;
@@ -171,13 +172,13 @@ static void run(void *context, int index) {
         uint64_t many;
         wait_for_some(channel);
         if (channel->polled[0].revents && read(channel->wake, &many, sizeof many) < 0) continue;
-        /* Reading first: a reason that a rank gave counts before the end of its connection, and of
-         * those that ended for the same reason. */
+        /* Receives first: the reason that a rank sent must count before the end of its connection,
+         * and before failures of other ranks that follow from it. */
         for (int i = 0; i < channel->slots; i++)
             if (channel->polled[2 + i].revents) receive_some(channel, &channel->peers[i]);
         for (int i = channel->slots - 1; i >= 0; i--) ff_peer_take(channel, &channel->peers[i]);
         const uint64_t now = ff_now_ns();
-        /* Time in which this process was stopped is no silence of others. */
+        /* The time in which this process was stopped does not count as silence of others. */
         const uint64_t passed =
             now - before < 2 * channel->beat_ns ? now - before : 2 * channel->beat_ns;
         for (int i = 0; i < channel->slots; i++) {

@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-/* What one rank gives to a gather. Even and odd gathers have their own, so that a rank may begin
- * the next one while others still read the last; all must have left that before the one after. */
+/* The parts that one rank passes to gathers. Even and odd gathers have separate buffers, so that a
+ * rank may begin the next gather while others still read the last one. All ranks have left a gather
+ * before its buffers are used again. */
 typedef struct offer {
     ff_buffer part[2];
 } offer;

@@ -17,7 +17,7 @@ void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first
     *rows = ff_loader_share(batch, job ? job->cuts[job->rank + 1] : 1, total, pairs) - *first;
 }
 
-/* ---- what ranks tell each other ---- */
+/* ---- what ranks send each other ---- */
 
 static ff_status gather(ff_job *job, const void *bytes, size_t length, ff_buffer **parts,
                         ff_error *error) {
@@ -39,7 +39,7 @@ static bool same(const ff_buffer *a, const ff_buffer *b) {
     return a->length == b->length && (!a->length || memcmp(a->bytes, b->bytes, a->length) == 0);
 }
 
-/* ": LINE, not LINE", of the first lines in which two texts differ. */
+/* Writes ": LINE, not LINE", with the first lines in which two texts differ. */
 static void say_difference(char *text, size_t size, const ff_buffer *one, const ff_buffer *other) {
     size_t at = 0, begin = 0;
     for (; at < one->length && at < other->length && one->bytes[at] == other->bytes[at]; at++)
@@ -54,7 +54,7 @@ static void say_difference(char *text, size_t size, const ff_buffer *one, const 
     snprintf(text, size, ": %.*s, not %.*s", length[0], line[0], length[1], line[1]);
 }
 
-/* A rank that is unlike rank 0 says so itself, with its name. */
+/* A rank that differs from rank 0 reports the difference itself, with its name. */
 static ff_status agree(ff_job *job, const char *what, const void *bytes, size_t length, bool lines,
                        ff_error *error) {
     char which[400] = "", why[512];
@@ -142,7 +142,7 @@ ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error
     return status;
 }
 
-/* ---- where they are ---- */
+/* ---- places of the ranks ---- */
 
 ff_status ff_job_meet(ff_job *job, const ff_job_gpu *gpu, ff_error *error) {
     ff_job_place own = {.device = "cpu"};
@@ -175,14 +175,14 @@ int ff_job_sharing(const ff_job *job, int rank, bool host) {
 
 /* ---- the communicator ---- */
 
-/* The first one, then that for norms. */
+/* Sets the first communicator, then the one for norms. */
 static void set_comm(ff_job *job, ff_comm *comm) {
     pthread_mutex_lock(&job->lock);
     *(job->comm ? &job->norms : &job->comm) = comm;
     pthread_mutex_unlock(&job->lock);
 }
 
-/* Rank 0 makes the communicators of all threads, whose devices are there by then. */
+/* Rank 0 makes the communicators of all threads, whose devices exist by then. */
 static ff_status connect_threads(ff_job *job, ff_comm_memory own, ff_error *error) {
     ff_comm_memory memory[FF_COMM_RANKS_MOST];
     ff_comm *comms[FF_COMM_RANKS_MOST];
@@ -203,7 +203,7 @@ static ff_status gather_for(void *context, const void *bytes, size_t length, ff_
     return ff_channel_gather(job->channel, bytes, length, parts, error);
 }
 
-/* MPI under its own launchers, else shared memory and TCP. */
+/* Uses MPI under MPI's launchers, else shared memory and TCP. */
 static ff_status connect_processes(ff_job *job, ff_comm_memory memory, ff_error *error) {
     const char *family = job->ranks->family;
     ff_comm *comm;
@@ -264,7 +264,7 @@ ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, 
     if (job->size > FF_COMM_RANKS_MOST)
         return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
                        job->size, FF_COMM_RANKS_MOST);
-    /* The CPU computes in the caller; reductions go on beside it. */
+    /* The CPU computes in the caller; reductions run concurrently. */
     const bool unified = device->table->unified;
     if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
     FF_TRY(connect_hosts(job, (ff_comm_memory){unified ? job->streams : device, !unified}, error));
@@ -282,7 +282,7 @@ ff_status ff_job_conclude(ff_job *job, ff_status status, ff_error *error) {
 void ff_job_disconnect(ff_job *job) {
     if (!job) return;
     ff_comm *const both[] = {job->norms, job->comm};
-    for (int i = 0; i < 2; i++) /* an abort comes through while they wait */
+    for (int i = 0; i < 2; i++) /* outside the lock: an abort can end this wait */
         if (both[i] && both[i]->table->leave) both[i]->table->leave(both[i]);
     pthread_mutex_lock(&job->lock);
     ff_comm_destroy(&job->norms);

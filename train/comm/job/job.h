@@ -1,19 +1,19 @@
-/* Room train/comm/job, floor 8: the ranks of a job: who they are, where, and how they hear of each
- * other.
+/* Room train/comm/job, floor 8: the ranks of a job: who and where they are, and how they
+ * communicate.
  *
- * ranks.c reads what a launcher says of this process (node_list.c reads SLURM's lists); launch.c
- * starts the ranks of --ranks, replicas.c the threads of --dp. The channel connects all ranks to
- * rank 0 and carries what is not on the way of a step: agreement, heartbeats, failures
- * (channel_tcp.c between processes, channel_threads.c within one). shares.c divides a batch among
- * ranks of different speed. This header joins it: a rank meets the others, connects the
- * communicator, and concludes.
+ * ranks.c reads this process's rank from the launcher's variables (node_list.c reads SLURM's
+ * lists). launch.c starts the ranks of --ranks, replicas.c the threads of --dp. The channel
+ * connects all ranks to rank 0 and carries everything that a step does not wait for: agreement,
+ * heartbeats, failures (channel_tcp.c between processes, channel_threads.c within one). shares.c
+ * divides a batch among ranks of different speed. This header joins the parts: a rank meets the
+ * others, connects the communicator, and concludes.
  *
  * May include format, loader/device, loader/host, train/comm/collective.
  *
- * A job: the ranks that train one model together, each with a device and a share of every batch,
- * and what this rank has to reach the others. Alone, a run has no job (NULL).
+ * A job: the ranks that train one model together, each with a device and a share of every batch;
+ * and this rank's connections to the others. A run with one process has no job (NULL).
  *
- * Thread rule: one thread, that of the rank. */
+ * Thread rule: the rank's thread. */
 #ifndef FF_TRAIN_COMM_JOB_H
 #define FF_TRAIN_COMM_JOB_H
 
@@ -29,7 +29,7 @@ enum { FF_JOB_RANKS = 4096 };
 /* Where a rank is. */
 typedef struct ff_job_place {
     char host[64];
-    char bus[32]; /* of its GPU on that machine, as in ff_job_gpu; "" on the CPU */
+    char bus[32]; /* of its GPU on the machine, as in ff_job_gpu; "" on the CPU */
     char device[288];
 } ff_job_place;
 
@@ -38,23 +38,23 @@ typedef struct ff_job {
     int local_size; /* ranks on this machine */
     const uint32_t
         *cuts;           /* [size + 1]: rank r has the parts [cuts[r], cuts[r + 1]) of cuts[size] */
-    uint64_t timeout_ns; /* of a rank that is silent */
-    const ff_ranks *ranks; /* where they are processes; else NULL */
+    uint64_t timeout_ns; /* a rank that is silent for longer is lost */
+    const ff_ranks *ranks; /* if ranks are processes; else NULL */
     ff_channel *channel;   /* NULL: a rank that only plans */
-    ff_job_place *places;  /* [size]: of ff_job_meet, before it NULL; freed by who made the job */
-    ff_comm *comm;         /* of ff_job_connect; before it NULL */
+    ff_job_place *places;  /* [size]: from ff_job_meet, NULL before; freed by the job's maker */
+    ff_comm *comm;         /* from ff_job_connect; NULL before */
     ff_comm *norms;        /* another one, used in the compute's stream, or NULL */
     ff_device *streams;    /* whose streams `comm` uses; NULL = the compute's device */
     pthread_mutex_t lock;  /* of comm and norms, which any thread may abort */
-    struct ff_job *team;   /* [size]: where ranks are threads of this process; else NULL */
+    struct ff_job *team;   /* [size]: if ranks are threads of this process; else NULL */
     bool concluded;        /* the others know how this rank ends */
 } ff_job;
 
-/* The rows [*first, + *rows) of a batch of `batch` rows that are this rank's; pairs: as in
- * ff_loader_share. A job of NULL has all. */
+/* The rows [*first, *first + *rows) of a batch of `batch` rows are this rank's; pairs: as in
+ * ff_loader_share. With job NULL: all rows. */
 void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first, uint64_t *rows);
 
-/* This rank's number among those on its machine; alone 0. */
+/* This rank's number among those on its machine; 0 without a job. */
 static inline int ff_job_local_rank(const ff_job *job) {
     return job && job->ranks ? job->ranks->local_rank : 0;
 }
@@ -68,40 +68,41 @@ typedef struct ff_job_gpu {
                         ff_error *error);
 } ff_job_gpu;
 
-/* Tells all ranks where this one is; gpu NULL: on the CPU. Every rank calls it; a second call does
- * nothing. */
+/* Sends this rank's place to all ranks; gpu NULL: on the CPU. Every rank calls it; a second call
+ * does nothing. */
 FF_MUST_USE ff_status ff_job_meet(ff_job *job, const ff_job_gpu *gpu, ff_error *error);
-/* Whether two ranks are on the same GPU or CPU, or with `host` on the same machine; after
+/* Whether two ranks are on the same GPU or CPU or, with `host`, on the same machine. Call after
  * ff_job_meet. */
 bool ff_job_together(const ff_job *job, int a, int b, bool host);
-/* How many ranks are together with `rank`, itself included; before ff_job_meet and alone 1. */
+/* The number of ranks together with `rank`, including itself; 1 before ff_job_meet and without a
+ * job. */
 int ff_job_sharing(const ff_job *job, int rank, bool host);
 
-/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU; with `norms` also that
- * one: what it does need not wait for gradients on their way. NCCL where every rank has a GPU of
- * its own, in graphs where each has a process of its own; else the host's, of MPI under its
- * launchers. Every rank calls it; a second call does nothing. */
+/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU. With `norms` also opens
+ * that one, whose calls need not wait for gradients that are being reduced. Uses NCCL if every rank
+ * has a GPU of its own, in graphs if each rank is a process of its own; else the host's
+ * communicators, MPI's under its launchers. Every rank calls it; a second call does nothing. */
 FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
                                      bool norms, ff_error *error);
-/* After all work of the communicators is done, or aborted; before its device is destroyed. A job of
+/* Call after all work of the communicators is done, or aborted, and before the device is destroyed.
  * NULL is accepted. */
 void ff_job_disconnect(ff_job *job);
-/* ff_channel_conclude of the work of this rank, and an end of all ranks' collectives where it
- * failed: before ff_job_disconnect, which may wait for ranks that would wait for this one. A job of
- * NULL, and another call, do nothing. */
+/* Calls ff_channel_conclude for the work of this rank and, if the work failed, ends all ranks'
+ * collectives. Call it before ff_job_disconnect, which may wait for ranks that would wait for this
+ * one. Does nothing if job is NULL, or if called again. */
 FF_MUST_USE ff_status ff_job_conclude(ff_job *job, ff_status status, ff_error *error);
 /* Ends the collectives of all ranks. Any thread. */
 void ff_job_abort(ff_job *job, const char *why);
 
-/* Adds `count` numbers of all ranks, in the order of the ranks: the same result on each. */
+/* Adds `count` numbers over all ranks, in the order of the ranks: the same result on each. */
 FF_MUST_USE ff_status ff_job_sum(ff_job *job, double *numbers, size_t count, ff_error *error);
-/* FF_FAILED where `length` bytes are not the same on every rank: "rank 2 has WHAT than rank 0"; of
- * a text with the first line that is another. */
+/* FF_FAILED if `length` bytes are not the same on every rank: "rank 2 has WHAT than rank 0"; for a
+ * text also the first line that differs. */
 FF_MUST_USE ff_status ff_job_agree(ff_job *job, const char *what, const void *bytes, size_t length,
                                    ff_error *error);
 FF_MUST_USE ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text,
                                         ff_error *error);
-/* Replaces weight and text by those of the rank with the largest weight, the first of such. */
+/* Replaces weight and text by those of the rank with the largest weight, the first of equals. */
 FF_MUST_USE ff_status ff_job_choose(ff_job *job, int32_t *weight, ff_buffer *text, ff_error *error);
 /* Replaces `bytes` by rank 0's. */
 FF_MUST_USE ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error);

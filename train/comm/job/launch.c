@@ -39,12 +39,12 @@ typedef struct rank_launch {
     char job[17];
     rank_process *children;
     struct pollfd *polled;
-    uint64_t bad_ns;          /* when the first rank ended badly, 0 = none has */
-    int bad_rank, bad_status; /* whose end tells most, and the first of such */
-    int ended;                /* the strongest signal that was sent to end the rest, 0 = none */
+    uint64_t bad_ns;          /* when the first rank ended badly, 0 = none yet */
+    int bad_rank, bad_status; /* the end with the largest weight, the first of equals */
+    int ended;                /* the strongest signal sent to end the rest, 0 = none */
 } rank_launch;
 
-/* In the new process. */
+/* Runs in the new process. */
 static void become_rank(const rank_launch *launch, int rank, int output, pid_t parent,
                         const char *path, char **argv) {
     const struct {
@@ -57,7 +57,7 @@ static void become_rank(const rank_launch *launch, int rank, int output, pid_t p
     bool bad = false;
     setpgid(0, launch->group);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1); /* it ended before that */
+    if (getppid() != parent) _exit(1); /* the parent ended before prctl */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char text[16];
         snprintf(text, sizeof text, "%d", numbers[i].value);
@@ -99,10 +99,10 @@ static ff_status start_rank(rank_launch *launch, int rank, const char *path, cha
 static void print_line(int rank, const char *line, size_t length) {
     char text[LINE + 32];
     const int used = snprintf(text, sizeof text, "rank %d: %.*s\n", rank, (int)length, line);
-    if (write(STDERR_FILENO, text, (size_t)used) < 0) return; /* nobody reads it */
+    if (write(STDERR_FILENO, text, (size_t)used) < 0) return; /* nobody reads stderr */
 }
 
-/* Passes on whole lines; all where `ended`. */
+/* Passes on complete lines; if `ended`, also the rest. */
 static void pass_on(rank_process *child, int rank, bool ended) {
     while (child->output >= 0) {
         const ssize_t got =
@@ -125,15 +125,15 @@ static void pass_on(rank_process *child, int rank, bool ended) {
     }
 }
 
-/* How much the end of a rank tells: those that end because another is lost end with 1, and may do
- * so before that one's end is known. */
+/* How informative the end of a rank is: ranks that end because another is lost exit with 1, and may
+ * exit before the lost rank's end is known. */
 static int weight(int status) {
     if (!status) return 0;
     if (!WIFEXITED(status)) return 3;
     return WEXITSTATUS(status) == 75 ? 1 : WEXITSTATUS(status) == 1 ? 2 : 3;
 }
 
-/* What has become of the ranks. */
+/* Collects the ranks that have ended or stopped. */
 static void look_after(rank_launch *launch) {
     for (int i = 0; i < launch->count; i++) {
         rank_process *child = &launch->children[i];
@@ -154,7 +154,7 @@ static void look_after(rank_launch *launch) {
     }
 }
 
-/* Ends what is left after a rank ended badly; returns how long to wait for the next step. */
+/* Ends the remaining ranks after one ended badly; returns how long to wait for the next step. */
 static int end_rest(rank_launch *launch, uint64_t timeout_ns) {
     const uint64_t now = ff_now_ns();
     int moving = 0;
@@ -203,7 +203,7 @@ static void run(rank_launch *launch, uint64_t timeout_ns) {
     }
 }
 
-/* A port of this machine alone, and a name that no other job has. */
+/* Opens a port that only this machine reaches, and makes a name that no other job has. */
 static ff_status prepare(rank_launch *launch, ff_error *error) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -235,7 +235,7 @@ static ff_status prepare(rank_launch *launch, ff_error *error) {
     return FF_OK;
 }
 
-/* The error of a rank that ended with `status`: one that was killed is lost. */
+/* Reports the end of a rank with `status`: a killed rank is lost. */
 static ff_status say_how(int rank, int status, ff_error *error) {
     static const struct {
         int code;

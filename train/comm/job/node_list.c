@@ -7,8 +7,8 @@
 static const uint64_t most_nodes = 1 << 20;
 static const char in_names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:";
 
-/* Up to 9 digits at *at, which moves past them; returns how many, 0 where there is no such number.
- */
+/* Reads up to 9 digits at *at and moves *at past them; returns the number of digits, 0 if there is
+ * no such number. */
 static int read_number(const char **at, uint64_t *number) {
     const size_t digits = strspn(*at, "0123456789");
     if (digits > 9) return 0;
@@ -17,8 +17,8 @@ static int read_number(const char **at, uint64_t *number) {
     return (int)digits;
 }
 
-/* "[01-03,7]" at *at, which moves past it. *count numbers, of which number `pick` is appended to
- * `to` where that is not NULL. */
+/* Reads "[01-03,7]" at *at and moves *at past it. *count = how many numbers it lists. Appends
+ * number `pick` of these to `to`, unless `to` is NULL. */
 static bool read_brackets(const char **at, uint64_t pick, ff_buffer *to, uint64_t *count,
                           ff_error *error) {
     *count = 0;
@@ -41,8 +41,8 @@ static bool read_brackets(const char **at, uint64_t pick, ff_buffer *to, uint64_
     return true;
 }
 
-/* One element of a list, up to its comma, as read_brackets; *count = the product of its brackets'
- * where `to` is NULL, and given where it is not. */
+/* Reads one element of a list, up to its comma, as read_brackets does. If `to` is NULL, sets *count
+ * to the product of the counts of its brackets; else *count must be this product. */
 static bool read_element(const char **at, uint64_t pick, ff_buffer *to, uint64_t *count,
                          ff_error *error) {
     const char *const begin = *at;

@@ -1,12 +1,12 @@
-/* SLURM's lists of nodes and of tasks on them. */
+/* SLURM's lists of nodes, and of tasks on nodes. */
 #ifndef FF_TRAIN_COMM_NODE_LIST_H
 #define FF_TRAIN_COMM_NODE_LIST_H
 
 #include "format/base/memory.h"
 
-/* Host `index` of a list such as "a[01-03,7]b[0-1],c", the last brackets changing fastest, appended
- * to `host`; *count = how many there are, at most 2^20. FF_USAGE where `list` is none or has no
- * such host; its message names `variable`. */
+/* Appends host `index` of a list such as "a[01-03,7]b[0-1],c" to `host`, the last brackets changing
+ * fastest; *count = the number of hosts, at most 2^20. FF_USAGE if `list` is not a list or has no
+ * such host; the message names `variable`. */
 FF_MUST_USE ff_status ff_node_list_host(const char *variable, const char *list, uint64_t index,
                                         ff_buffer *host, uint64_t *count, ff_error *error);
 

@@ -9,12 +9,12 @@
 enum { FFTRAIN, TORCHRUN, OPEN_MPI, MPICH, SLURM, FAMILIES };
 enum { MOST_RANKS = 65536, FIRST_PORT = 15000, PORTS = 10000 };
 
-/* The variables of a launcher that all must be there. */
+/* The variables that a launcher must set, all of them. */
 typedef struct rank_family {
     const char *name;
     const char *rank, *size, *local_rank;
     const char *others[3];
-    const char *job[3]; /* whose values are the job's name, as far as they are there */
+    const char *job[3]; /* their values name the job, if they are set */
 } rank_family;
 
 static const rank_family families[FAMILIES] = {
@@ -45,7 +45,7 @@ static const rank_family families[FAMILIES] = {
                {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 
-/* NULL where a variable is not set, or empty. */
+/* NULL if a variable is not set, or empty. */
 static const char *value_of(const char *name) {
     const char *value = name ? getenv(name) : NULL;
     return value && *value ? value : NULL;
@@ -63,7 +63,7 @@ static ff_status read_number(const char *name, int lowest, int highest, int *out
     return FF_OK;
 }
 
-/* The first variable of a family that is missing; NULL where it is whole. */
+/* The first variable of a family that is missing; NULL if none is missing. */
 static const char *missing_of(const rank_family *family) {
     const char *const first[] = {family->rank, family->size, family->local_rank};
     for (size_t i = 0; i < 3; i++)
@@ -73,8 +73,8 @@ static const char *missing_of(const rank_family *family) {
     return NULL;
 }
 
-/* A shell in an allocation, or the script of a batch, has variables of tasks but is none: only srun
- * numbers steps; the ids of such shells' steps have ten digits. */
+/* A shell in an allocation, or a batch script, has variables of tasks but is not a task. Only srun
+ * numbers steps; the step ids of such shells have ten digits. */
 static bool in_shell_of_slurm(void) {
     const char *job = value_of("SLURM_JOB_NAME"), *kind = value_of("ENVIRONMENT");
     const char *step = value_of("SLURM_STEP_ID");
@@ -84,8 +84,9 @@ static bool in_shell_of_slurm(void) {
            (kind && !strcmp(kind, "BATCH"));
 }
 
-/* Also where a torchrun is started on each machine by another launcher, that one's variables
- * remain. SLURM's are not compared: it starts the daemons of mpirun. */
+/* Refuses two launchers whose variables disagree. They may differ if another launcher starts a
+ * torchrun on each machine: then its variables remain. SLURM's variables are not compared, because
+ * SLURM starts the daemons of mpirun. */
 static ff_status check_others(const ff_ranks *ranks, int chosen, ff_error *error) {
     for (int i = chosen + 1; chosen != FFTRAIN && i < SLURM; i++) {
         const rank_family *mine = &families[chosen], *other = &families[i];
@@ -115,7 +116,7 @@ static ff_status name_job(ff_ranks *ranks, const rank_family *family, ff_error *
     return status;
 }
 
-/* 15000 + the last four digits of SLURM's job; of others, of a hash of the job. */
+/* 15000 + the last four digits of SLURM's job id; under other launchers, of a hash of the job. */
 static int port_of(const ff_ranks *ranks, int chosen) {
     const char *text = chosen == SLURM ? value_of("SLURM_JOB_ID") : ranks->job;
     uint32_t sum = 0;
@@ -151,7 +152,7 @@ static ff_status read_slurm(ff_ranks *ranks, ff_buffer *host, ff_error *error) {
     return FF_OK;
 }
 
-/* The machine and the port of rank 0. */
+/* Finds the machine and the port of rank 0. */
 static ff_status find_address(ff_ranks *ranks, int chosen, ff_error *error) {
     static const char *const passed[] = {
         [OPEN_MPI] = "mpirun -x MASTER_ADDR=HOST", [MPICH] = "mpirun -genv MASTER_ADDR HOST"};

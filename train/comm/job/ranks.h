@@ -1,6 +1,6 @@
 /* Which rank of which job this process is, from the variables that a launcher sets: torchrun, Open
- * MPI, MPICH and Intel MPI, SLURM, or fftrain itself (--ranks). One whole family is taken, never a
- * mixture: the first of fftrain's own and of these, in this order. */
+ * MPI, MPICH and Intel MPI, SLURM, or fftrain itself (--ranks). One complete family of variables is
+ * used, never a mixture: fftrain's own, or else the first of these in this order. */
 #ifndef FF_TRAIN_COMM_RANKS_H
 #define FF_TRAIN_COMM_RANKS_H
 
@@ -14,20 +14,21 @@ typedef struct ff_ranks {
     const char *family; /* "torchrun", "Open MPI", "MPICH", "SLURM", "fftrain"; NULL = none */
     char *host;         /* of rank 0, for the control channel; owned, like job */
     int port;
-    char *job;    /* the same at all ranks, another for other jobs as far as launchers tell */
+    char *job; /* the same at all ranks; different for other jobs if launchers distinguish them */
     int listener; /* rank 0 of --ranks: the socket that its launcher opened at `port`; else -1 */
 } ff_ranks;
 
-/* FF_USAGE names the variable that is missing, no number or out of range, and two launchers whose
- * variables disagree. The caller frees it with ff_ranks_free.
+/* FF_USAGE names the variable that is missing, not a number or out of range, and two launchers
+ * whose variables disagree. The caller frees with ff_ranks_free.
  *
- * Rank 0's address: torchrun's MASTER_ADDR, and the port after MASTER_PORT, which its agent may
- * hold; else MASTER_ADDR and MASTER_PORT where they are given, the first host of SLURM's node list,
- * or this machine where all ranks are on it; and a port from 15000 to 24999 by the job. */
+ * Rank 0's address is torchrun's MASTER_ADDR and the port after MASTER_PORT, because torchrun's
+ * agent may hold MASTER_PORT itself. Otherwise it is MASTER_ADDR and MASTER_PORT, if they are set;
+ * or the first host of SLURM's node list, or this machine if all ranks are on it, with a port from
+ * 15000 to 24999 derived from the job. */
 FF_MUST_USE ff_status ff_ranks_read(ff_ranks *ranks, ff_error *error);
 void ff_ranks_free(ff_ranks *ranks);
 
-/* Whether this process was started by --ranks. */
+/* Whether --ranks started this process. */
 bool ff_ranks_are_own(const ff_ranks *ranks);
 
 #endif

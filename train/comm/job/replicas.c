@@ -85,7 +85,7 @@ typedef struct team {
     ff_error error[FF_REPLICAS];
 } team;
 
-/* What ends one rank ends them all. */
+/* Whatever ends one rank early ends all ranks. */
 static ff_status run_rank(ff_job *job, const ff_rank_work *work, const char *device,
                           ff_error *error) {
     return ff_job_conclude(job, work->run(work->context, job, device, error), error);
@@ -106,7 +106,7 @@ static void abort_all(void *context, const char *why) {
     ff_job_abort(&all->jobs[0], why);
 }
 
-/* The failure that the others only heard of. */
+/* The failure of the rank that failed itself; the others only report it. */
 static ff_status first_failure(const team *all, ff_error *error) {
     const int count = all->replicas->count;
     int which = 0;
@@ -154,7 +154,7 @@ ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
                                 .team = all->jobs};
     status = run_all(all, error);
     for (int i = 0; i < count; i++) {
-        ff_channel_close(&all->jobs[i].channel); /* of none that ran */
+        ff_channel_close(&all->jobs[i].channel); /* for replicas that did not run */
         free(all->jobs[i].places);
     }
 done:

@@ -8,7 +8,7 @@
 enum { FF_REPLICAS = 64 };
 
 typedef struct ff_replicas {
-    int count; /* 0 = none were asked for */
+    int count; /* 0 = not requested */
     char device[FF_REPLICAS][24];
     uint32_t cuts[FF_REPLICAS + 1]; /* as in ff_job */
 } ff_replicas;
@@ -18,19 +18,19 @@ typedef struct ff_replicas {
 FF_MUST_USE ff_status ff_replicas_parse(ff_replicas *replicas, const char *devices,
                                         const char *balance, ff_error *error);
 
-/* The work of a rank, which calls ff_job_conclude before ff_job_disconnect. device: of --dp; NULL =
- * as the options say. */
+/* The work of a rank; it calls ff_job_conclude before ff_job_disconnect. device: from --dp; NULL =
+ * from the options. */
 typedef struct ff_rank_work {
     ff_status (*run)(void *context, ff_job *job, const char *device, ff_error *error);
     void *context;
     uint64_t timeout_ns; /* a rank that is silent for longer is lost */
 } ff_rank_work;
 
-/* Every replica in a thread, the first one in the caller's. Returns its status, or that of the
- * replica whose failure ended the others. */
+/* Runs every replica in a thread, the first one in the caller's. Returns its status, or the status
+ * of the replica whose failure ended the others. */
 FF_MUST_USE ff_status ff_replicas_run(const ff_replicas *replicas, const ff_rank_work *work,
                                       ff_error *error);
-/* This process as a rank of a job of processes, which have equal parts of every batch. */
+/* Runs this process as a rank of a job of processes, which have equal parts of every batch. */
 FF_MUST_USE ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error *error);
 
 #endif

@@ -17,7 +17,7 @@ bool ff_shares_parse(const char *list, int count, uint32_t *cuts) {
     return true;
 }
 
-/* One after another goes to the rank that is done first with it. */
+/* Assigns one unit after another to the rank that would finish it first. */
 bool ff_shares_choose(const double *speed, const int64_t *most, int count, int64_t total,
                       bool pairs, int64_t *rows) {
     const int64_t unit = pairs ? 2 : 1, odd = total % unit;

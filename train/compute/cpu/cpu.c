@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The only place in this layer that lists the libraries. */
+/* The only place in this room that lists the libraries. */
 static const ff_compute_ops *const implementations[] = {
 #ifdef FF_HAVE_DNNL
     &ff_onednn_ops,
@@ -20,9 +20,9 @@ const ff_compute_ops *ff_compute_implementation(int index) {
     return index >= 0 && index < count ? implementations[index] : NULL;
 }
 
-/* The number of threads that a parallel region really gets: under OMP_THREAD_LIMIT and the like,
- * fewer than requested. The implementations divide their work by this number, so it must be exact.
- */
+/* The number of threads that a parallel region really gets, which OMP_THREAD_LIMIT and the like can
+ * make smaller than requested. The implementations divide their work by this number, so it must be
+ * exact. */
 static int threads_to_be_had(int wanted) {
     int count = 1;
     omp_set_dynamic(0);

@@ -7,18 +7,19 @@
  *
  * May include format, loader/device, loader/sequence, train/compute.
  *
- * The implementations of the compute table on the CPU, and the kernels they share. */
+ * This header declares the implementations of the compute table on the CPU, and the kernels they
+ * share. */
 #ifndef FF_TRAIN_CPU_H
 #define FF_TRAIN_CPU_H
 
 #include "train/compute/compute.h"
 
-/* Plain loops, in double where sums are long: slow, and the reference of every test. Any block. */
+/* Plain loops, in double for long sums: slow, and the reference of every test. Any block. */
 extern const ff_compute_ops ff_reference_ops;
 
 /* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them; the rest
- * are the plain loops. Only `name` and `open` are set here: the opened compute has the whole table.
- * Exists where FF_HAVE_DNNL is defined. */
+ * are the plain loops. Only `name` and `open` are set here; the opened compute has the whole table.
+ * Defined only with FF_HAVE_DNNL. */
 extern const ff_compute_ops ff_onednn_ops;
 
 /* ff_compute_begin for a table on the CPU: refuses other precisions than f32, and devices with
@@ -39,13 +40,13 @@ void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const 
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
 
-/* A batch norm's forward pass: takes a channel's statistics over this rank's batch, and where there
- * are norm->ranks, tells them; then those of all ranks are joined. */
+/* A batch norm's forward pass. ff_norm_take takes a channel's statistics over this rank's batch,
+ * and sends them if there are norm->ranks; ff_norm_join then joins the statistics of all ranks. */
 void ff_norm_take(const ff_norm *norm, int c, ff_norm_moments own);
 void ff_norm_join(ff_compute *compute, const ff_norm *norm);
 
-/* One value: an activation, and a gradient g of it times its derivative. `seen`: for ReLU
- * and ReLU6 x or y, for GELU x. */
+/* One value: an activation, and its gradient, g times the derivative. `seen`: x or y for ReLU and
+ * ReLU6, x for GELU. */
 float ff_reference_activate(ff_activation activation, float z);
 float ff_reference_activate_backward(ff_activation activation, float seen, float g);
 

@@ -1,5 +1,5 @@
-/* Kernels over blocked activations (blocks of 8 or 16 channels), entries of the oneDNN table; other
- * blocks use the plain loops. Formulas: compute.h. */
+/* Kernels over blocked activations (blocks of 8 or 16 channels), as entries of the oneDNN table.
+ * Other blocks use the plain loops. Formulas: compute.h. */
 #ifndef FF_TRAIN_CPU_FUSED_H
 #define FF_TRAIN_CPU_FUSED_H
 

@@ -1,6 +1,6 @@
-/* Batch norm + add + activation over blocked activations, forward in two passes over memory and
- * backward in two, each thread on its own planes; the second pass runs in reverse order, because
- * the planes last read are still in cache. Formulas: compute.h. */
+/* Batch norm + add + activation over blocked activations: two passes over memory forward and two
+ * backward, each thread on its own planes. The second pass runs in reverse order, because the
+ * planes last read are still in cache. Formulas: compute.h. */
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/gelu.h"
@@ -38,7 +38,7 @@ static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_
 static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
 #endif
 
-/* NULL where there are no kernels for the block. */
+/* NULL if there are no kernels for the block. */
 static const kernels *kernels_for(const ff_tensor *t) {
     if (t->block != 8 && t->block != 16) return NULL;
 #if FF_HAS_TARGETS
@@ -47,8 +47,8 @@ static const kernels *kernels_for(const ff_tensor *t) {
     return t->block == 16 ? &baseline_16 : &baseline_8;
 }
 
-/* Scratch: per thread two arrays of a double per channel, then four shared arrays of a float per
- * channel. */
+/* Scratch: per thread two arrays with a double per channel, then four shared arrays with a float
+ * per channel. */
 size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
     size_t channels = (size_t)ff_tensor_padded_channels(shape);
     return channels * (4 * (size_t)compute->threads + 4);
@@ -76,7 +76,7 @@ static void combine(const ff_compute *compute, size_t channels, double *sums) {
         for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
 }
 
-/* GELU of a plane that was just written, and so is in cache. */
+/* GELU of a plane that was just written and is therefore in cache. */
 FF_VECTOR_CLONES
 static void gelu_plane(size_t count, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = ff_gelu(y[i]);
@@ -107,9 +107,9 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
     }
 }
 
-/* Batch statistics, unless they are held, from the sums of x - shift (shift: the first pixel of
- * each channel, so that the variance does not cancel against the square of the mean), and the
- * resulting scale and shift. */
+/* Computes batch statistics, unless they are held, from the sums of x - shift, and the resulting
+ * scale and shift. shift is the first pixel of each channel, so that the variance does not cancel
+ * against the square of the mean. */
 static void finish_statistics(ff_compute *compute, const ff_norm *norm, const workspace *work) {
     const ff_tensor *t = &norm->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
@@ -190,7 +190,6 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
     }
 }
 
-/* The arguments of one plane. */
 static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *work, float *g,
                                 double *sums, size_t plane) {
     const ff_norm *forward = &norm->forward;
@@ -266,7 +265,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     if (forward->activation == FF_ACTIVATION_RELU)
         mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
     if (forward->activation == FF_ACTIVATION_RELU6) mask = MASK_6_FROM_X;
-    /* The masked sum of gradients is stored where it is needed, or where computing it again would
+    /* The masked sum of gradients is stored if it is needed later, or if computing it again would
      * cost two more reads. */
     float *kept = norm->dresidual;
     if (!kept && (norm->dy2 || gelu || mask == MASK_FROM_Y)) kept = norm->dx;

@@ -24,7 +24,7 @@ static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_
 static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
 #endif
 
-/* NULL where there are no kernels for the block, and for adaptive windows. */
+/* NULL if there are no kernels for the block, or if windows are adaptive. */
 static const kernels *kernels_for(const ff_pool *pool) {
     const ff_tensor *t = &pool->input;
     if ((t->block != 8 && t->block != 16) || pool->adaptive) return NULL;

@@ -99,10 +99,10 @@ static void fill(ff_compute_ops *table) {
     table->update_create = update_create;
 }
 
-/* Measured as the peak less what was counted, of nine runs each of smallnet, cifarnet, resnet18,
+/* Measured as the peak minus what was counted, over nine runs each of smallnet, cifarnet, resnet18,
  * resnet50, mobilenet_v2, vgg11 and vgg11_bn: 26 to 40 MiB with oneDNN 2.6, 40 to 52 with 3.2. With
  * oneDNN 2.6 and without AVX-512 (one run each of six of these nets): 21 to 31 MiB. With 3.7 (four
- * runs each of six): 33 to 46 MiB. */
+ * runs each of six nets): 33 to 46 MiB. */
 #define PROGRAM_2_BYTES      (33u << 20)
 #define PROGRAM_2_AVX2_BYTES (28u << 20)
 #define PROGRAM_3_BYTES      (44u << 20)

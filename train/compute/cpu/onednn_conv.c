@@ -1,19 +1,20 @@
 /* Convolutions by oneDNN.
  *
- * Activations stay in the library's blocked layout between layers; weights are held in the format
- * of the forward pass, shared by the gradient of the weights and by Winograd. Where a pass needs
- * another format (the direct backward pass of the data), the weights are reordered into scratch at
- * each call.
+ * Activations stay in the library's blocked layout between layers. Weights are held in the format
+ * of the forward pass, which the gradient of the weights and Winograd share. If a pass needs
+ * another format (the direct backward pass of the data), each call reorders the weights into
+ * scratch.
  *
- * For images of 1 to 3 channels there are kernels that read planes; where a pass has none (the
- * gradient of the weights for 1 channel with AVX2) the images are reordered into blocks first.
- * Known gap: the library has only reference loops for the gradient of the first weights with images
- * of 4 to 15 channels and AVX-512, and for groups of several channels that are not a multiple of
- * the block.
+ * For images of 1 to 3 channels oneDNN has kernels that read planes. If a pass lacks such a kernel
+ * (the gradient of the weights for 1 channel with AVX2), the images are reordered into blocks
+ * first. Known gap: the library has only reference loops for the gradient of the first weights with
+ * images of 4 to 15 channels and AVX-512, and for groups of several channels that are not a
+ * multiple of the block.
  *
  * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
- * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it measured faster, direct elsewhere.
- * The choice is a fixed rule, not by timing, so that a run repeats bit for bit. */
+ * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes in which it was measured to be faster,
+ * direct convolution otherwise. A fixed rule makes the choice, without timing, so that a run
+ * repeats bit for bit. */
 #include "train/compute/cpu/onednn.h"
 
 #ifdef FF_HAVE_DNNL
@@ -44,7 +45,7 @@ typedef struct pass {
 typedef struct conv {
     ff_onednn_conv common;
     ff_dnnl_md source, destination, bias, held, torch;
-    ff_dnnl_md blocked; /* images in blocks, for passes that have no kernel for planes; or NULL */
+    ff_dnnl_md blocked; /* images in blocks, if the pass has no kernel for planes; else NULL */
     pass passes[FF_DNNL_PASSES];
 } conv;
 
@@ -61,8 +62,8 @@ static dnnl_format_tag_t tag_of(const ff_tensor *t) {
     return dnnl_nchw;
 }
 
-/* Whether the library has only its reference loops for this, hundreds of times slower than a
- * kernel. */
+/* Whether the library has only its reference loops for this convolution, which are hundreds of
+ * times slower than a kernel. */
 static bool is_slow(dnnl_primitive_desc_t pd) {
     const char *name = NULL;
     return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
@@ -223,7 +224,7 @@ ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **out, ff_error *error) {
     conv *c;
     *out = NULL;
-    /* A sibling of a larger size of images may hold its weights in another order. */
+    /* A sibling for larger images may hold its weights in another order. */
     const bool may_be_dense = !sibling || ((const conv *)sibling)->common.dense;
     if (may_be_dense && ff_dense_fits((ff_onednn *)compute, shape))
         return ff_dense_create((ff_onednn *)compute, shape, out, error);
@@ -273,8 +274,8 @@ void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
     free(c);
 }
 
-/* Between torch's order and the held one. These reorders were possible when the convolution was
- * planned, so only an allocation can fail; then the process aborts. */
+/* Converts between torch's order and the held one. These reorders were possible when the
+ * convolution was planned, so only an allocation can fail; then the process aborts. */
 static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl_md to,
                     float *destination) {
     dnnl_primitive_t reorder = NULL;
@@ -316,7 +317,7 @@ static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t 
     return dnnl_primitive_execute(primitive, c->common.self->stream, 2, arguments);
 }
 
-/* Runs one pass. `weights` is read, or written by the backward pass of the weights. */
+/* Runs one pass. `weights` is read, except that the backward pass of the weights writes it. */
 static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float *weights,
                          const float *bias, const float *destination, char *scratch) {
     pass *p = &c->passes[which];

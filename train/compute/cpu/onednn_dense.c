@@ -8,7 +8,8 @@
 #include <omp.h>
 #include <string.h>
 
-/* Pixels of the input times pixels of the output, and floats of T, up to which this pays off. */
+/* The most pixel pairs (input pixels times output pixels) and floats of T for which this pays
+ * off. */
 enum { MOST_PAIRS = 16, MOST_VALUES = 4 << 20 };
 
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *s) {
@@ -39,7 +40,7 @@ static layout layout_of(const ff_conv_shape *s) {
     };
 }
 
-/* The tap (row * kernel + column) between output pixel p and input pixel q; -1 = none. */
+/* The tap (row * kernel + column) between output pixel p and input pixel q; -1 = no tap. */
 static int tap_between(const ff_conv_shape *s, int p, int q) {
     int r = q / s->input.w - p / s->output.w * s->stride + s->pad;
     int c = q % s->input.w - p % s->output.w * s->stride + s->pad;

@@ -1,11 +1,11 @@
 /* Convolutions over images of a few pixels, as one matrix product.
  *
- * On 2x2 pixels a 3x3 window is mostly padding, on 1x1 eight of nine taps never reach a pixel:
- * there a convolution is a linear map from all values of a sample to all of the output, with the
- * matrix
+ * On 2x2 pixels a 3x3 window is mostly padding; on 1x1 eight of nine taps never reach a pixel.
+ * There a convolution is a linear map from all values of a sample to all values of the output, with
+ * the matrix
  *   T[(i, q), (o, p)] = w[o, i, q - p * stride + pad]   (pixels p of the output, q of the input)
- * in the layout of the activations. T is built from the weights at each call; taps that reach no
- * pixel are neither read nor written. */
+ * in the layout of the activations. Each call builds T from the weights; taps that reach no pixel
+ * are neither read nor written. */
 #ifndef FF_TRAIN_CPU_ONEDNN_DENSE_H
 #define FF_TRAIN_CPU_ONEDNN_DENSE_H
 
@@ -13,7 +13,7 @@
 #include "train/compute/cpu/onednn.h"
 
 /* Whether a convolution is faster here: few pixels, a window larger than 1x1, blocked activations.
- * Does not depend on the batch, so siblings of one size of images agree. */
+ * The answer does not depend on the batch, so siblings for the same image size agree. */
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *shape);
 
 /* The entries of compute.h for such convolutions; weights are held as

@@ -1,5 +1,5 @@
-/* Only the differences between oneDNN 2.x and 3.x: descriptors of memory (a struct in 2, a handle
- * in 3) and the creation of convolutions (through operation descriptors in 2). */
+/* The differences between oneDNN 2.x and 3.x, and nothing else: descriptors of memory (a struct in
+ * 2, a handle in 3) and the creation of convolutions (through operation descriptors in 2). */
 #ifndef FF_TRAIN_CPU_ONEDNN_VERSION_H
 #define FF_TRAIN_CPU_ONEDNN_VERSION_H
 
@@ -12,11 +12,11 @@ typedef dnnl_memory_desc_t ff_dnnl_md;
 typedef dnnl_memory_desc_t *ff_dnnl_md;
 #endif
 
-/* Each is released with ff_dnnl_md_destroy (NULL is accepted, *md = NULL). */
+/* Release each with ff_dnnl_md_destroy (NULL is accepted, *md = NULL). */
 dnnl_status_t ff_dnnl_md_create(ff_dnnl_md *md, int rank, const dnnl_dims_t dims,
                                 dnnl_format_tag_t tag);
-/* Copies a memory descriptor that a primitive descriptor chose: `query` as dnnl_query_weights_md.
- */
+/* Copies a memory descriptor that a primitive descriptor chose; `query` is for example
+ * dnnl_query_weights_md. */
 dnnl_status_t ff_dnnl_md_query(ff_dnnl_md *md, dnnl_primitive_desc_t pd, dnnl_query_t query);
 dnnl_status_t ff_dnnl_md_copy(ff_dnnl_md *md, ff_dnnl_md from);
 void ff_dnnl_md_destroy(ff_dnnl_md *md);
@@ -33,11 +33,11 @@ typedef struct ff_dnnl_conv_desc {
     dnnl_alg_kind_t algorithm;
     ff_dnnl_md source, weights, bias, destination; /* bias may be NULL */
     dnnl_dims_t strides, pad_before, pad_after;
-    dnnl_primitive_desc_t hint; /* the forward one; NULL for FORWARD */
+    dnnl_primitive_desc_t hint; /* the forward descriptor; NULL for FORWARD */
     dnnl_primitive_attr_t attributes;
 } ff_dnnl_conv_desc;
 
-/* dnnl_unimplemented where the library has no such algorithm. */
+/* dnnl_unimplemented if the library does not have the algorithm. */
 dnnl_status_t ff_dnnl_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                   const ff_dnnl_conv_desc *desc);
 

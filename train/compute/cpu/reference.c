@@ -1,4 +1,5 @@
-/* The plain loops of everything except convolution, batch norm and the loss, and their table. */
+/* The plain loops of everything except convolution, batch norm and the loss, and the table of all
+ * plain loops. */
 #include "train/compute/cpu/reference.h"
 #include "format/base/memory.h"
 #include "loader/sequence/philox.h"
@@ -43,7 +44,7 @@ static size_t no_scratch(const ff_compute *compute, const ff_tensor *shape) {
 
 /* ---- pooling ---- */
 
-/* Window (p, q): from row h and column w, of `rows` x `columns` places, with the padding. */
+/* Window (p, q) covers `rows` x `columns` places, padding included, from row h and column w. */
 typedef struct window {
     int h, w, rows, columns;
 } window;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns of one row of accumulators. */
+/* The columns of one row that are accumulated at a time. */
 enum { COLUMNS = 64 };
 
 static int smaller(int a, int b) {
@@ -101,7 +101,7 @@ void ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const void *x
     }
 }
 
-/* One row h of the input's gradient of channel i: summed over all outputs that use it. */
+/* One row h of the input gradient of channel i: the sum over all outputs that use this row. */
 static void backward_data_row(const ff_conv_shape *s, const float *dy, const float *w, float *dx,
                               int i, int h) {
     const int kernel = s->kernel, inputs = inputs_of(s), outputs = outputs_of(s);
@@ -144,7 +144,7 @@ void ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const v
     }
 }
 
-/* Of filter o and input channel i. */
+/* The gradient of one weight of filter o and input channel i. */
 static double weight_sum(const ff_conv_shape *s, const float *x, const float *dy, int o, int i,
                          int r, int c) {
     const size_t x_sample = ff_tensor_sample(&s->input), y_sample = ff_tensor_sample(&s->output);

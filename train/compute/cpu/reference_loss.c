@@ -41,12 +41,12 @@ static class_weights weights_of(const ff_loss *loss) {
     return weights;
 }
 
-/* What the sample adds to the divisor of the mean. */
+/* What a sample adds to the divisor of the mean. */
 static double weight_of(const ff_loss *loss, const class_weights *weights, const target *t) {
     return loss->mix ? 1 : (double)weights->w[t->label * weights->step];
 }
 
-/* Loss of one sample; its gradient (times `scale`) where loss->gradient. */
+/* The loss of one sample, and its gradient (times `scale`) if loss->gradient is not NULL. */
 static double sample_loss(const ff_loss *loss, const class_weights *weights, int n, const target *t,
                           double scale, bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->stride;
@@ -74,7 +74,7 @@ static double sample_loss(const ff_loss *loss, const class_weights *weights, int
     const double whole = wanted + loss->smoothing * (weights->mean - wanted);
     float *gradient = loss->gradient;
     if (gradient) gradient += (size_t)n * loss->stride;
-    double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
+    double best_logit = (double)logits[best]; /* the gradient may overwrite the logits */
     for (int c = 0; gradient && c < loss->classes; c++) {
         double p = exp((double)logits[c] - best_logit) / sum;
         double share = (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Pixel k of all samples in the order n, h, w, of channel c: offset in floats. */
+/* The offset in floats of pixel k of channel c, counted over all samples in the order n, h, w. */
 static size_t place(const ff_tensor *t, int c, size_t k) {
     size_t pixels = (size_t)t->h * t->w;
     size_t plane = k / pixels * ff_tensor_blocks(t) + c / t->block;
@@ -110,7 +110,7 @@ static backward_channel channel_of(const ff_norm_backward *norm, int c) {
     return channel;
 }
 
-/* The gradient after the activation, and x normalized, of the element at `at`. */
+/* The gradient after the activation, and the normalized x, of the element at `at`. */
 static float gradient_at(const backward_channel *channel, size_t at, double *normal) {
     const ff_norm *forward = &channel->norm->forward;
     const float *xs = forward->x, *ys = forward->y, *dy = channel->norm->dy;

@@ -1,4 +1,5 @@
-/* Updates on the CPU: segment by segment, by its optimizer; Muon filter bank by filter bank. */
+/* Updates on the CPU: segment by segment, each by its optimizer; Muon filter bank by filter
+ * bank. */
 #include "format/base/memory.h"
 #include "loader/device/absent.h"
 #include "train/compute/cpu/cpu.h"
@@ -73,8 +74,8 @@ static double rate_at(const ff_update_spec *spec, int group) {
     return spec->rates[(uint64_t)group * spec->rate_steps + (step < last ? step : last)];
 }
 
-/* The factor of all gradients: of the mean over micro-batches, and of clipping. NaN where any of
- * them is not finite. */
+/* The factor of all gradients: from the mean over micro-batches, and from clipping. NaN if any
+ * gradient is not finite. */
 static float gradient_scale(const ff_update_spec *spec) {
     const double mean = ff_sum_factor(spec->total, spec->summed);
     const bool clips = spec->clip_norm > 0;

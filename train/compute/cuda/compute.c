@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Passes planned for a convolution: forward, with and without statistics, for another batch in
- * evaluation, and two backward; with a folded norm three more. For images, forward and backward
+/* Passes planned for a convolution: forward with and without statistics, forward for another batch
+ * in evaluation, and two backward; a folded norm adds three. For images, forward and backward
  * weights are planned with two more channel blocks. */
 enum { PASSES = 5, FOLDED_PASSES = 3, IMAGE_PASSES = 6 };
 
@@ -47,7 +47,8 @@ static double tune_seconds(const ff_cuda_options *cuda, const ff_compute_options
     return fmin(fmax(wanted, FF_CUDA_TUNE_LEAST), FF_CUDA_TUNE_MOST);
 }
 
-/* Passes on the library's report of a convolution, if it is part of the plan. */
+/* Passes the library's report of a convolution to the caller, if the convolution is part of the
+ * plan. */
 static void tell(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv) {
     const ff_cuda_compute *self = context;
     if (!self->tried) self->planned(self->planned_context, spec, conv);
@@ -78,7 +79,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     };
     base->fusions = FF_FUSE_POOL_STATISTICS;
     /* cuDNN's convolutions with statistics add up in an order that varies between runs (H100, cuDNN
-     * 9.14: other losses from the first step on), and no note of an engine says so. */
+     * 9.14: losses differ from the first step on), and cuDNN's engine notes do not mention it. */
     if (!options->deterministic) base->fusions |= FF_FUSE_CONV_STATISTICS;
     if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
     self->queue.stream = base->device->table->native_stream(base->device, base->stream);

@@ -1,23 +1,23 @@
 /* Room train/compute/cuda, floor 8: the compute table on a GPU.
  *
- * compute.c and its neighbours turn each entry into launches: kernels/ are ours, library.h is what
- * NVIDIA's libraries do for us, cudnn/ implements it inside the CUDA module. A convolution has
- * many engines: planner.c asks for one, engine_choice.c takes the cached one (engine_cache.c,
- * plan_cache.c) or the fastest (timed_choice.c, engine_timer.c). exports.c is what the module
- * shows the trainer.
+ * compute.c and its neighbours turn each entry into launches: kernels/ has our own kernels,
+ * library.h declares what NVIDIA's libraries do for us, cudnn/ implements library.h inside the CUDA
+ * module. Many engines can compute a convolution: planner.c asks for one, and engine_choice.c takes
+ * the cached one (engine_cache.c, plan_cache.c) or the fastest (timed_choice.c, engine_timer.c).
+ * exports.c is what the module shows the trainer.
  *
  * May include format, loader/cuda, loader/device, loader/sequence, train/comm/collective,
  * train/compute.
  *
  * The compute table on a GPU: own kernels (kernels/kernels.h), the library's convolutions and
  * matrix products (library.h), memory and streams of a device table. Plain C without CUDA headers:
- * the module passes CUDA's own; tests pass the simulated kernels, the plain library and the
+ * the module passes CUDA's own tables; tests pass the simulated kernels, the plain library and the
  * asynchronous host device.
  *
  * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
- * weights, gradients and state; channels of images as compute_input.c chooses. Filters are held as
- * [padded outputs][kernel][kernel][padded inputs of a group], those of the depthwise kernels as
- * [kernel][kernel][padded channels]. */
+ * weights, gradients and state. compute_input.c chooses the padding of the images' channels.
+ * Filters are held as [padded outputs][kernel][kernel][padded inputs of a group], the filters of
+ * the depthwise kernels as [kernel][kernel][padded channels]. */
 #ifndef FF_TRAIN_CUDA_COMPUTE_H
 #define FF_TRAIN_CUDA_COMPUTE_H
 
@@ -39,8 +39,8 @@ typedef struct ff_cuda_options {
     const char *cache_folder;
     bool compile_nothing; /* as in ff_library_options */
     /* 0: nothing is timed and no norm is folded; with a description, nothing is planned ahead for a
-     * GPU that would time it. Negative: FF_CUDA_TUNE_SECONDS for each expected pass, within bounds.
-     * Compiling engines for timing may take FF_CUDA_COMPILE_TIMES as long in addition. */
+     * GPU that would time engines. Negative: FF_CUDA_TUNE_SECONDS for each expected pass, within
+     * bounds. Compiling engines for timing may take FF_CUDA_COMPILE_TIMES this time in addition. */
     double timing_seconds;
     void (*note)(void *context, const char *line);
     void (*progress)(void *context, const ff_library_tuning *tuning);
@@ -66,12 +66,12 @@ typedef struct ff_cuda_compute {
     void *gemm_workspace; /* of the library */
     bool planning;        /* without a device */
     bool timed;           /* the library may time its engines */
-    bool ahead;           /* nothing is timed here, but what a GPU will time is planned */
-    bool tried;           /* what is planned now is not part of the plan: not reported */
+    bool ahead;           /* nothing is timed here; what a GPU will time is planned */
+    bool tried;           /* what is being planned is not part of the plan, so it is not reported */
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
-    double bytes_per_ns; /* FF_CUDA_BYTES_PER_NS where unknown */
-    /* The channel block of images with image_channels channels; 0: as activations. */
+    double bytes_per_ns; /* FF_CUDA_BYTES_PER_NS if unknown */
+    /* The channel block of images with image_channels channels; 0: the block of activations. */
     int image_channels, image_block;
 } ff_cuda_compute;
 
@@ -91,9 +91,9 @@ ff_status ff_cuda_choose_input_block(ff_compute *compute, const ff_conv_shape *s
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **conv, ff_error *error);
 void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *conv);
-/* Nanoseconds of its passes in a training step (without training: of the forward pass) as timed by
- * the library, plus the memory traffic of missing fused passes, and of the norm before it where one
- * could be folded. 0: a pass was not timed. */
+/* Nanoseconds of a convolution's passes in a training step (without training: of the forward pass)
+ * as timed by the library, plus the memory traffic of missing fused passes, and of the norm before
+ * the convolution if it could be folded. 0: a pass was not timed. */
 enum { FF_CUDA_BYTES_PER_NS = 1000 };
 double ff_cuda_conv_ns(const ff_conv *conv);
 void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);

@@ -1,5 +1,6 @@
-/* Convolutions: a planned pass of the library each, and own kernels where it has none. Depthwise
- * ones supported by kernels/depthwise.h use only own kernels: nothing is planned. */
+/* Convolutions: each pass is planned by the library, or uses an own kernel if the library has no
+ * engine for it. Depthwise convolutions that kernels/depthwise.h supports use only own kernels:
+ * nothing is planned for them. */
 #include "format/base/memory.h"
 #include "train/compute/cuda/compute.h"
 
@@ -9,8 +10,8 @@
 typedef struct conv {
     ff_conv base;
     ff_cuda_compute *self;
-    ff_library_conv *forward; /* with the bias where `biased` */
-    ff_library_conv *sums;    /* forward with statistics; NULL = none */
+    ff_library_conv *forward; /* with the bias if `biased` */
+    ff_library_conv *sums;    /* forward with statistics; NULL = not planned */
     ff_library_conv *data, *weights;
     bool biased;
     int groups;             /* of the padded channels */
@@ -18,7 +19,7 @@ typedef struct conv {
     size_t f32_bytes; /* a bias or depthwise gradient in f32; then the scratch of column sums */
 } conv;
 
-/* *out = NULL: a fused graph that does not exist. */
+/* *out = NULL: the fused graph does not exist. */
 static ff_status plan(conv *c, ff_library_pass pass, ff_library_prologue prologue,
                       ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
@@ -54,8 +55,8 @@ static void drop_passes(conv *c) {
     c->workspace_bytes = 0;
 }
 
-/* All three passes with the folded norm, or none: if one were not folded, the others would save no
- * memory traffic. */
+/* Plans all three passes with the folded norm, or none of them: if one pass were not folded, the
+ * others would save no memory traffic. */
 static ff_status plan_folded(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_prologue norm = FF_PROLOGUE_SCALE_SHIFT_RELU;
@@ -99,8 +100,8 @@ static ff_status plan_apart(conv *c, ff_error *error) {
     return FF_OK;
 }
 
-/* Folds the norm before it if that was measured to be faster. Folding saves memory traffic but may
- * lose tensor cores: without times for both, it is not folded. */
+/* Folds the norm before the convolution if that was measured to be faster. Folding saves memory
+ * traffic but may lose tensor cores: without times for both variants the norm is not folded. */
 static ff_status plan_all(conv *c, ff_error *error) {
     ff_cuda_compute *self = c->self;
     if (c->base.depthwise) return FF_OK;
@@ -135,8 +136,8 @@ static ff_cuda_depthwise depthwise_of(const ff_conv_shape *s) {
     return (ff_cuda_depthwise){.input = s->input, .output = s->output, .stride = s->stride};
 }
 
-/* Groups of the padded channels: where a group is one channel, padding forms additional groups;
- * elsewhere padding is not possible. */
+/* Groups of the padded channels. If a group is one channel, padding forms additional groups;
+ * otherwise padding is not possible. */
 static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const bool single = s->input.c == s->groups && s->output.c == s->groups;
@@ -197,7 +198,8 @@ double ff_cuda_conv_ns(const ff_conv *base) {
     const double y = pass_ns(c, ff_library_conv_bytes(&passes[0]->spec).y);
     const double x = pass_ns(c, ff_library_conv_bytes(&passes[0]->spec).x);
     double ns = s->bias && !c->biased ? 2 * y : s->statistics && !s->bias && !c->sums ? y : 0;
-    /* The norm before it: folded, dx from its factors; else apply, then sums and dx (norm.h). */
+    /* The norm before the convolution. Folded: dx from its factors; else: apply, then sums and dx
+     * (norm.h). */
     if (s->fold) ns += c->base.folded ? 3 * x : 7 * x;
     for (int i = 0; i < 3; i++) {
         if (!passes[i]) continue;

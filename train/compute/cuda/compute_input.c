@@ -1,5 +1,5 @@
-/* The padding of the images' channels. Convolutions of 3 channels have few engines, those of 8
- * waste work: the faster is found by timing. */
+/* The padding of the images' channels. Convolutions of 3 channels have few engines, convolutions of
+ * 8 waste work; timing finds the faster padding. */
 #include "train/compute/cuda/compute.h"
 
 static int padded(int channels, int multiple) {
@@ -25,7 +25,7 @@ static bool whole_eights(const ff_conv_shape *s) {
 }
 
 /* The time of all convolutions with this channel block of the images, and of writing the images'
- * padding; 0 where a time is unknown or a convolution cannot be planned. */
+ * padding. 0 if a time is unknown or a convolution cannot be planned. */
 static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int count, int block,
                       double *ns, ff_error *error) {
     ff_tensor images = shapes[0].input;

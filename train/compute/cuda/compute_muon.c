@@ -24,7 +24,7 @@ struct ff_cuda_muon_banks {
     ff_cuda_muon *banks;
     int count;
     ff_precision precision; /* of the products */
-    ff_event *begun;        /* in the compute's stream: the branches wait for it */
+    ff_event *begun;        /* in the compute's stream; the branches wait for it */
     branch branches[FF_CUDA_MUON_BRANCHES];
     int branch_count;
 };
@@ -104,7 +104,7 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
     if (!count) return FF_OK;
     FF_TRY(ff_alloc(&banks, 1, sizeof *banks, "Muon", error));
     *out = banks;
-    /* 16 bits: these products need bf16's range, in any precision of the net. */
+    /* The products of a 16-bit net are in bf16, because they need its range. */
     const bool in_f32 = compute->base.dtype == FF_F32;
     banks->precision = in_f32 ? compute->base.precision : FF_PRECISION_BF16;
     banks->branch_count = count < FF_CUDA_MUON_BRANCHES ? count : FF_CUDA_MUON_BRANCHES;

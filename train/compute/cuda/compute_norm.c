@@ -1,14 +1,14 @@
 /* Batch norms and pools: their entries launch own kernels. */
 #include "train/compute/cuda/compute.h"
 
-/* What a rank without a sample tells. */
+/* What a rank without samples sends. */
 static void tell_nothing(ff_compute *compute, const ff_norm *norm) {
     (void)!compute->device->table->fill(compute->device, compute->stream, norm->ranks.own, 0,
                                         ff_norm_told(norm) * sizeof *norm->ranks.own,
                                         ff_compute_error(compute));
 }
 
-/* mean, inv_std and the running statistics, unless computed by the operation that made x. */
+/* mean, inv_std and the running statistics, unless the operation that made x has computed them. */
 static void statistics(ff_compute *compute, const ff_norm *norm, float *scratch) {
     const ff_cuda_queue *queue = ff_cuda_queue_of(compute);
     int result = 0;

@@ -7,12 +7,12 @@
 
 struct ff_prepared_update {
     ff_cuda_update all;                    /* for the check */
-    ff_cuda_update by_rule[FF_RULE_COUNT]; /* the same tables, with the chunks of a rule */
-    /* The buffers and their average, of update_spec; average_buffers NULL = none. */
+    ff_cuda_update by_rule[FF_RULE_COUNT]; /* the same tables, with the chunks of one rule */
+    /* The buffers and their average, of update_spec; average_buffers NULL = no average. */
     const float *buffers;
     float *average_buffers, ema_decay;
     size_t buffer_count;
-    void *segments, *chunks, *groups, *rates, *sums, *scale; /* their memory */
+    void *segments, *chunks, *groups, *rates, *sums, *scale; /* the tables' memory */
     ff_cuda_muon_banks *banks;
 };
 
@@ -49,7 +49,7 @@ static ff_cuda_group group_of(const ff_update_spec *spec, int g) {
     };
 }
 
-/* Segments and chunks, rule by rule; returns the number of Muon's first segment. */
+/* Lists segments and chunks, rule by rule; returns the number of Muon's first segment. */
 static uint32_t list_segments(const ff_compute *compute, const ff_update_spec *spec, tables *host,
                               ff_prepared_update *u) {
     uint32_t made = 0, muon = 0, chunks = 0;

@@ -16,10 +16,11 @@ void ff_cuda_update_count(ff_compute *compute, ff_prepared_update *update, bool 
 void ff_cuda_update_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
                          int count, ff_outcome *ring, uint32_t ring_size);
 
-/* Filter banks under Muon, updated concurrently: each is a chain of small kernels and products that
- * does not fill a GPU, so every bank has a branch, a stream with its own memory and workspace (more
- * than FF_CUDA_MUON_BRANCHES banks share them). `segments`: Muon's, in the order of the spec;
- * `groups`: all; `tables`: for the rates and the control. *banks = NULL where the spec has none. */
+/* Filter banks under Muon, updated concurrently. Each bank is a chain of small kernels and products
+ * that does not fill a GPU, so every bank has a branch: a stream with its own memory and workspace
+ * (more than FF_CUDA_MUON_BRANCHES banks share the branches). `segments`: Muon's, in the order of
+ * the spec; `groups`: all; `tables`: for the rates and the control. *banks = NULL if the spec has
+ * no such banks. */
 enum { FF_CUDA_MUON_BRANCHES = 8 };
 typedef struct ff_cuda_muon_banks ff_cuda_muon_banks;
 ff_status ff_cuda_muon_create(ff_cuda_muon_banks **banks, ff_cuda_compute *compute,
@@ -27,7 +28,7 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **banks, ff_cuda_compute *compu
                               const ff_cuda_group *groups, const ff_cuda_update *tables,
                               ff_error *error);
 void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks); /* NULL is accepted */
-/* Enqueues the banks' updates in their branches, ordered after earlier and before later work of the
+/* Enqueues the banks' updates in their branches, after earlier work and before later work of the
  * compute's stream. */
 void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks);
 

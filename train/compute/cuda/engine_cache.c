@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-/* The most notes about unusable plans: a whole folder may be of another version. */
+/* The most notes about unusable plans: all plans of a folder may be of another version. */
 enum { MOST_TOLD = 3 };
 
-/* The key names everything a plan depends on; a choice among engines also depends on the driver, an
+/* The key names everything a plan depends on. A choice among engines also depends on the driver; an
  * `engine` compiled by cuDNN does not. */
 static ff_status key_of(const ff_engine_cache *c, const ff_library_conv_spec *spec,
                         const char *driver, const char *engine, char **key, ff_error *error) {
@@ -46,7 +46,7 @@ ff_status ff_engine_cache_get(ff_engine_cache *c, const ff_library_conv_spec *sp
     *plan = (ff_cudnn_plan){0};
     if (!c->folder) return FF_OK;
     FF_TRY(get(c, spec, c->driver, engine, timed, plan, found, error));
-    /* A choice made without a GPU is the same as with a GPU and no timing. */
+    /* A choice made without a GPU equals the choice with a GPU and no timing. */
     if (plan->plan || engine || timed || !c->device->handle) return FF_OK;
     return get(c, spec, "none", NULL, false, plan, found, error);
 }

@@ -14,17 +14,16 @@ typedef struct ff_engine_cache {
     int told;        /* notes about unusable plans so far */
 } ff_engine_cache;
 
-/* `engine` NULL: the choice made with this driver (a GPU without timing also takes one made without
- * a GPU); else that engine, by its candidate's name. plan->plan stays NULL where there is no usable
- * one, or, with `timed`, none chosen by timing. `found` may be NULL. */
+/* `engine` NULL: the choice made with this driver (a GPU without timing also takes a choice made
+ * without a GPU); else that engine, by its candidate's name. plan->plan stays NULL if the cache has
+ * no usable plan, or, with `timed`, no plan chosen by timing. `found` may be NULL. */
 FF_MUST_USE ff_status ff_engine_cache_get(ff_engine_cache *cache, const ff_library_conv_spec *spec,
                                           const char *engine, bool timed, ff_cudnn_plan *plan,
                                           ff_library_engine *found, ff_error *error);
 /* Whether a compiled engine is in the cache, without loading it. */
 bool ff_engine_cache_has(const ff_engine_cache *cache, const ff_library_conv_spec *spec,
                          const char *engine);
-/* If the cache cannot be written, this is noted and not an error; from then on nothing is written.
- */
+/* A cache that cannot be written is noted and is not an error; from then on nothing is written. */
 void ff_engine_cache_put(ff_engine_cache *cache, const ff_library_conv_spec *spec,
                          const char *engine, const ff_cudnn_plan *plan,
                          const ff_library_engine *chosen);

@@ -28,7 +28,7 @@ ff_status ff_engine_chooser_open(ff_engine_chooser *c, const ff_library_options 
     if (card)
         snprintf(c->cache.driver, sizeof c->cache.driver, "%d", driver);
     else if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
-        /* cuDNN opens it by the same name, and also leaves it open. */
+        /* cuDNN opens the driver by the same name, and also leaves it open. */
         snprintf(c->no_driver, sizeof c->no_driver, "%s", dlerror());
     return options->cache_folder ? ff_copy_string(&c->cache.folder, options->cache_folder, error)
                                  : FF_OK;
@@ -57,8 +57,8 @@ static ff_library_engine engine_of(const ff_cudnn_candidate *candidate, int foun
     return engine;
 }
 
-/* cuDNN offers engines that then do not support a shape: these are ignored. Failures to load or
- * compile are reported. */
+/* cuDNN offers engines that then do not support a shape: such failures are ignored. Failures to
+ * load or to compile are reported. */
 static bool is_news(const ff_error *failure) {
     const char *text = failure->message;
     return !strstr(text, "CUDNN_STATUS_NOT_SUPPORTED") || strstr(text, "PREREQUISITE_MISSING") ||
@@ -78,7 +78,7 @@ static void keep_failure(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                     failure->message);
 }
 
-/* The plan of a candidate; one compiled at run time is cached. */
+/* The plan of a candidate. A plan compiled at run time is cached. */
 static ff_status make_ready(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                             const ff_cudnn_candidate *candidate, ff_cudnn_plan *plan,
                             ff_error *error) {
@@ -109,10 +109,10 @@ static ff_status make_ready(ff_engine_chooser *c, const ff_library_conv_spec *sp
 
 /* ---- by order ---- */
 
-/* Of the candidates that can be built, the first within the workspace limit, else the one with the
- * smallest workspace. In the heuristics' order, but with 16 bits those on tensor cores first,
- * because nothing was timed. `compiles`: also those that must be compiled first. -1 where none can
- * be built; error says why the last could not. */
+/* The first candidate within the workspace limit that can be built, else the one with the smallest
+ * workspace. Candidates are in the heuristics' order, except that with 16 bits those on tensor
+ * cores come first, because nothing was timed. `compiles`: also candidates that must be compiled
+ * first. -1 if none can be built; error then has the reason of the last one. */
 static int by_order(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                     const ff_cudnn_candidates *candidates, bool compiles, ff_cudnn_plan *plan,
                     ff_error *error) {
@@ -145,9 +145,9 @@ typedef struct timing {
     ff_engine_chooser *chooser;
     const ff_cudnn_planned *planned;  /* its spec and graph */
     const ff_cudnn_candidate **order; /* in the order of ff_choose */
-    ff_cudnn_plan *plans;             /* of those built */
-    int prepared;                     /* the current candidate; -1 = none */
-    double compiled_late; /* seconds, of engines in the cache that could not be loaded */
+    ff_cudnn_plan *plans;             /* of the candidates that were built */
+    int prepared;                     /* the current candidate; -1 = no candidate */
+    double compiled_late; /* seconds, for engines in the cache that could not be loaded */
     ff_cudnn_run run;
 } timing;
 
@@ -197,7 +197,8 @@ static ff_status take_timer(ff_engine_chooser *c, const ff_library_conv_spec *sp
 }
 
 /* Times the candidates within the convolution's share of the budget, and subtracts the time used.
- * *chosen = -1 where none could be timed; else planned->plan is its plan, *ns its time. */
+ * *chosen = -1 if none could be timed; else planned->plan is the plan of the chosen one, *ns its
+ * time. */
 static ff_status by_time(ff_engine_chooser *c, ff_cudnn_planned *planned,
                          const ff_cudnn_candidates *candidates, int *chosen, uint64_t *ns,
                          ff_error *error) {
@@ -320,8 +321,8 @@ static void choose_among(ff_engine_chooser *c, ff_cudnn_planned *planned,
     ff_engine_cache_put(&c->cache, spec, NULL, &planned->plan, &planned->engine);
 }
 
-/* Compiles the first configuration of every engine that must be compiled into the cache folder,
- * unless it is there: these are the ones that timing tries first. */
+/* Compiles into the cache folder the first configuration of every engine that must be compiled,
+ * unless it is there: timing tries these first. */
 static void compile_ahead(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                           const ff_cudnn_candidates *candidates) {
     for (int i = 0; i < candidates->count; i++) {

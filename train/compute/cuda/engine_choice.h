@@ -10,7 +10,7 @@
 
 struct ff_engine_timer;
 
-/* One spec, shared by all layers that have it; everything except the spec is zero before the
+/* One spec, shared by all layers that have this spec; everything except the spec is zero before the
  * choice. */
 typedef struct ff_cudnn_planned {
     ff_library_conv_spec spec;
@@ -23,12 +23,12 @@ typedef struct ff_cudnn_planned {
 typedef struct ff_engine_chooser {
     const ff_library_options *options; /* workspace_limit is not 0 */
     const ff_cudnn_device *device;     /* device->handle NULL: no GPU */
-    ff_library_tuning own, *tuning;    /* from the options, else its own */
+    ff_library_tuning own, *tuning;    /* from the options, else the chooser's own */
     ff_engine_cache cache;
     ff_choice_budget budget;
     struct ff_engine_timer *timer;    /* NULL until something is timed */
-    bool ahead;                       /* options->compile_ahead, where possible */
-    char no_driver[256];              /* without a GPU: why no driver can be opened; "" = one can */
+    bool ahead;                       /* options->compile_ahead, if possible */
+    char no_driver[256];              /* without a GPU: why no driver opens; "" = one opens */
     bool told_no_driver, told_failed; /* reported once each */
 } ff_engine_chooser;
 
@@ -39,8 +39,8 @@ FF_MUST_USE ff_status ff_engine_chooser_open(ff_engine_chooser *chooser,
                                              ff_error *error);
 void ff_engine_chooser_close(ff_engine_chooser *chooser); /* closed or zeroed ones are accepted */
 
-/* Fills graph, plan and engine, or why. The choice and all compiled engines are cached. FF_OK also
- * where there is no engine. */
+/* Fills graph and plan, or `why`. The choice and all compiled engines are cached. FF_OK also if
+ * there is no engine. */
 FF_MUST_USE ff_status ff_engine_choose(ff_engine_chooser *chooser, ff_cudnn_planned *planned,
                                        ff_error *error);
 

@@ -29,7 +29,7 @@ static size_t aligned(size_t bytes) {
     return (size_t)ff_align_u64(bytes, ALIGNMENT);
 }
 
-/* *memory of at least `bytes`; its content is lost when it grows. */
+/* Makes *memory at least `bytes` long; its content is lost when it grows. */
 static ff_status grow(ff_engine_timer *t, void **memory, size_t *capacity, size_t bytes,
                       const char *what, ff_error *error) {
     const ff_device_table *table = t->device->table;

@@ -10,7 +10,7 @@ struct ff_train_cuda {
     const struct ff_compute_ops *compute;
     /* cuDNN and cuBLAS: library.h. Planning without a GPU needs only FF_CUDA_NO_DEVICE. */
     const ff_library_table *library;
-    /* A device's description, as ff_library_options.device_json takes it; the caller frees it. */
+    /* A device's description in the form of ff_library_options.device_json; the caller frees it. */
     ff_status (*describe)(struct ff_device *device, char **json, ff_error *error);
     /* NCCL: ff_nccl_create. */
     ff_status (*comm_create)(ff_comm **comm, struct ff_device *device,

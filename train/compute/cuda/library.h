@@ -3,34 +3,35 @@
  * in the CUDA module (cudnn/library.h), and plain loops in the tests
  * (tests/cuda/sim/library_plain.h). This header is plain C without CUDA headers.
  *
- * Layout. Activations are channels-last, [n][h][w][c]; filters [k][kernel][kernel][c / groups]; c
+ * Layout. Activations are channels-last, [n][h][w][c]; filters [k][kernel][kernel][c / groups]. c
  * and k are counts as stored, padding included: padding is normal channels with zero values, and
- * zero filters over zero channels keep it zero. Engines exist for any count; fast and fused ones
- * for multiples of 8. Pointers are device memory, aligned to at least 16 bytes, and must not
- * overlap.
+ * zero filters over zero channels keep these values zero. Engines exist for any count; fast and
+ * fused engines exist for multiples of 8. Pointers are device memory, aligned to at least 16 bytes,
+ * and must not overlap.
  *
  * Types. The precision determines the storage type of x, w, y, bias, scale and shift (f32, f16 or
  * bf16 for all); sums are in f32 and rounded once. Statistics and the batch norm's own arrays are
  * f32.
  *
  * What exists. Every plain pass has an engine in every precision that the device supports (bf16
- * needs compute capability 8.0 or above). Fused graphs, especially in full f32, may have none:
- * conv_create then returns no convolution (see there), and the caller runs the operations
+ * needs compute capability 8.0 or above). Fused graphs, especially in full f32, may not have an
+ * engine: conv_create then returns no convolution (see there), and the caller runs the operations
  * separately. Planned with cuDNN 9.19 for compute capability 9.0 (timing on a GPU decides which are
  * used):
  *   bias, bias + ReLU                 f16, bf16: precompiled
  *   bias + GELU                       f16, bf16: compiled at run time
- *   statistics                        f16: precompiled where c is a multiple of 8; bf16, and images
+ *   statistics                        f16: precompiled if c is a multiple of 8; bf16, and images
  *                                     of 3 or 4 channels: compiled at run time
- *   scale-shift-ReLU (+ statistics)   the same, but none for images
- *   scale-shift-ReLU, weight gradient f16, where c and k are multiples of 8: precompiled
- *   ReLU + norm backward              f16, where c is a multiple of 8: precompiled
+ *   scale-shift-ReLU (+ statistics)   the same, except that images have no engine
+ *   scale-shift-ReLU, weight gradient f16, if c and k are multiples of 8: precompiled
+ *   ReLU + norm backward              f16, if c is a multiple of 8: precompiled
  *   ReLU backward                     f16, bf16: compiled at run time
  *   16-bit weight gradient in f32     f16, bf16: compiled at run time; on 9.0 one engine, whose
  *                                     heuristics do not split its sums
  *
  * 8.0 to 12.0 have the same graphs; 7.5 has no statistics, no prologue and no norm backward. f32
- * biases with 16-bit activations have only engines compiled at run time, hence the storage type.
+ * biases with 16-bit activations have only engines compiled at run time; therefore biases have the
+ * storage type.
  *
  * Thread rule: one thread at a time calls into a library and its convolutions; a process may have
  * several libraries, on several devices or on one, used by several threads. All functions except
@@ -73,9 +74,9 @@ typedef enum ff_library_epilogue {
     FF_EPILOGUE_STATISTICS,
     /* Backward data. */
     FF_EPILOGUE_RELU_BACKWARD, /* x = relu_y > 0 ? v : 0 */
-    /* For conv(relu(norm(norm_x))): x = g = v where gamma * xhat + beta > 0, else 0,
-     * xhat = (norm_x - mean) * inv_std; dgamma = sum of g * xhat, dbeta = sum of g; and the factors
-     * of norm_x's gradient:
+    /* For conv(relu(norm(norm_x))): x = g; g = v where gamma * xhat + beta > 0, else 0; xhat =
+     * (norm_x - mean) * inv_std; dgamma = sum of g * xhat, dbeta = sum of g; and the factors of
+     * norm_x's gradient:
      *   gradient_scale[c] * g + input_scale[c] * norm_x + offset[c]. */
     FF_EPILOGUE_RELU_NORM_BACKWARD
 } ff_library_epilogue;
@@ -89,7 +90,7 @@ typedef struct ff_library_conv_spec {
     int groups; /* at least 1; divides c and k */
     ff_library_prologue prologue;
     ff_library_epilogue epilogue;
-    bool f32_gradient; /* backward weights: w is f32 where the storage type is 16-bit */
+    bool f32_gradient; /* backward weights: w is f32 if the storage type is 16-bit */
 } ff_library_conv_spec;
 
 static inline int ff_library_conv_out(const ff_library_conv_spec *spec, int size) {
@@ -97,11 +98,11 @@ static inline int ff_library_conv_out(const ff_library_conv_spec *spec, int size
 }
 
 /* The spec as text, one word per property: "forward f16 n512 h32 w32 c64 k64 kernel3 stride1 pad1
- * statistics". Part of a plan's key, and of messages. */
+ * statistics". The text is part of a plan's key and of messages. */
 enum { FF_LIBRARY_CONV_TEXT = 192 };
 void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY_CONV_TEXT]);
 
-/* Whether it is fused with another operation: then it may have no engine. */
+/* Whether the convolution is fused with another operation, and so may not have an engine. */
 static inline bool ff_library_conv_fused(const ff_library_conv_spec *spec) {
     return spec->prologue != FF_PROLOGUE_NONE || spec->epilogue != FF_EPILOGUE_NONE ||
            spec->f32_gradient;
@@ -130,7 +131,7 @@ typedef struct ff_library_engine {
 /* The results of choosing engines, for reports. */
 typedef struct ff_library_tuning {
     int convolutions; /* planned: each distinct pass and fused graph once */
-    int cached;       /* of them, choices from the plan cache */
+    int cached;       /* choices from the plan cache among them */
     int timed;        /* engines, with their knobs, timed */
     int compiled;     /* engines compiled at run time */
     int reused;       /* engines found compiled in the plan cache */
@@ -162,9 +163,9 @@ typedef struct ff_library_conv_arguments {
 
 /* ---- matrix products ---- */
 
-/* Row-major: c[m][n] = alpha * op(a)[m][k] op(b)[k][n] + beta * c, for each of `batch` matrices.
- * a is stored [m][k], or [k][m] where transpose_a; b [k][n], or [n][k] where transpose_b. c is not
- * read where beta is 0. */
+/* Row-major: c[m][n] = alpha * op(a)[m][k] op(b)[k][n] + beta * c, for each of `batch` matrices. a
+ * is stored [m][k], or [k][m] if transpose_a; b [k][n], or [n][k] if transpose_b. c is not read if
+ * beta is 0. */
 typedef struct ff_library_gemm {
     int m, n, k;
     ff_precision precision; /* the type of a and b, and the rounding of factors */
@@ -183,12 +184,12 @@ typedef struct ff_library_gemm {
 typedef struct ff_library ff_library;
 
 typedef struct ff_library_options {
-    /* The device it computes on; must outlive the library. NULL = only plan, for the device that
-     * device_json describes (see tests/gpu/README.md): nothing can be run. */
+    /* The device that the library computes on; must outlive the library. NULL = only plan, for the
+     * device that device_json describes (see tests/gpu/README.md): nothing can be run. */
     struct ff_device *device;
     const char *device_json; /* text, not a path; NULL with a device */
     bool deterministic;      /* no engine whose results vary between runs, and no timing */
-    /* Engines that need more are chosen only if there is no other; 0 = 1 GiB. */
+    /* Engines that need more memory are chosen only if there is no other engine; 0 = 1 GiB. */
     size_t workspace_limit;
     /* Seconds for timing engines in all conv_create calls together; 0 = no timing, heuristics'
      * order. */
@@ -198,9 +199,9 @@ typedef struct ff_library_options {
     /* With device_json and a cache folder: every engine that a GPU would time and would have to
      * compile first is compiled and cached, in its first configuration. */
     bool compile_ahead;
-    /* An engine that would have to be compiled, and is not in the cache, is chosen only where a
-     * plain convolution has no other, so that planning takes no time; fused graphs then have none.
-     */
+    /* An engine that would have to be compiled, and is not in the cache, is chosen only if a plain
+     * convolution has no other engine, so that planning is fast; fused graphs then do without an
+     * engine. */
     bool compile_nothing;
     /* Folder of the plan cache; NULL = no cache. */
     const char *cache_folder;
@@ -209,15 +210,15 @@ typedef struct ff_library_options {
     void (*note)(void *context, const char *line);
     /* Called before each engine is compiled and after each convolution; optional. */
     void (*progress)(void *context, const ff_library_tuning *tuning);
-    void *note_context;        /* of both */
+    void *note_context;        /* of `note` and `progress` */
     ff_library_tuning *tuning; /* results are added; must outlive the library; optional */
-    /* Called for every conv_create that returns FF_OK, with conv NULL where there is no engine;
+    /* Called for every conv_create that returns FF_OK, with conv NULL if there is no engine;
      * optional. */
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
 } ff_library_options;
 
-/* Calls options->note, if any. */
+/* Calls options->note, if not NULL. */
 void ff_library_note(const ff_library_options *options, const char *format, ...) FF_PRINTF(2, 3);
 
 typedef struct ff_library_table {
@@ -225,18 +226,18 @@ typedef struct ff_library_table {
 
     /* Copies the options' strings. On failure *library = NULL. */
     ff_status (*open)(ff_library **library, const ff_library_options *options, ff_error *error);
-    /* After its convolutions. NULL is accepted. */
+    /* Destroy its convolutions first. NULL is accepted. */
     void (*close)(ff_library *library);
 
-    /* FF_OK with *conv = NULL: this fused graph has no engine; `error` then says why. A plain pass
-     * (no prologue, epilogue or f32_gradient) without an engine is FF_FAILED. May allocate and
+    /* FF_OK with *conv = NULL: this fused graph has no engine; `error` then has the reason. A plain
+     * pass (no prologue, epilogue or f32_gradient) without an engine is FF_FAILED. May allocate and
      * wait, when engines are timed. */
     ff_status (*conv_create)(ff_library *library, const ff_library_conv_spec *spec,
                              ff_library_conv **conv, ff_error *error);
     void (*conv_destroy)(ff_library *library, ff_library_conv *conv); /* NULL is accepted */
-    /* Optional: frees the memory used for choosing engines, until more are created. */
+    /* Optional: frees the memory used for choosing engines, until more convolutions are created. */
     void (*settle)(ff_library *library);
-    /* stream: from the device table's native_stream. workspace may be NULL where workspace_bytes is
+    /* stream: from the device table's native_stream. workspace may be NULL if workspace_bytes is
      * 0. */
     ff_status (*conv_run)(ff_library *library, ff_library_conv *conv, void *stream,
                           const ff_library_conv_arguments *arguments, void *workspace,

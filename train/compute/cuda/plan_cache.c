@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far more than any plan: those compiled at run time have 0.3 MB. */
+/* Far more than any plan: plans compiled at run time have 0.3 MB. */
 enum { MOST_BYTES = 32 << 20 };
 enum { MOST_NS = 999999999 };
 
@@ -64,7 +64,7 @@ typedef struct cursor {
     const char *at, *end;
 } cursor;
 
-/* The value of the line that begins with `name` and a space; NULL where it does not, or is not
+/* The value of the line that begins with `name` and a space; NULL if the line does not, or is not
  * text. */
 static const char *take_line(cursor *c, const char *name, size_t *length) {
     size_t prefix = strlen(name), left = (size_t)(c->end - c->at);

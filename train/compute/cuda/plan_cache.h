@@ -1,17 +1,17 @@
 /* The plan cache: the engine chosen for a convolution and the plan's text, in one file per key.
  *
- * A key is text that names everything a plan depends on (engine_cache.c writes it). Its file is
- * FOLDER/XXH3-128 of the key, in hexadecimal, + ".plan":
+ * A key is text that names everything a plan depends on (engine_cache.c writes it). The key's file
+ * is FOLDER/XXH3-128 of the key, in hexadecimal, + ".plan":
  *   ffpack plan 2
  *   checksum 16 hexadecimal digits: XXH3-64 of all that follows this line
  *   key BYTES
  *   json BYTES
  *   found NUMBER
- *   ns NUMBER: of a run, 0 where it was not timed
+ *   ns NUMBER: of a run, 0 if it was not timed
  *   flags none | those of tensor-cores runtime-compiled deterministic timed
  *   engine NAME
  *   the key, a line end, the plan's text, a line end
- * Files are not trusted: one that is broken, of another format or for another key is treated as
+ * Files are not trusted: a file that is broken, of another format or for another key is treated as
  * missing. Files are replaced atomically. The folder may be copied to another machine. Thread rule:
  * any thread, any process. */
 #ifndef FF_TRAIN_CUDA_PLAN_CACHE_H
@@ -22,12 +22,12 @@
 
 typedef struct ff_plan_entry {
     ff_library_engine engine; /* cached is true */
-    char *json;               /* owned; NULL = none */
+    char *json;               /* owned; NULL = no plan */
 } ff_plan_entry;
 
 void ff_plan_entry_release(ff_plan_entry *entry);
 
-/* Writes and parses the bytes of a file. FF_BAD_DATA says what is wrong. */
+/* Writes and parses the bytes of a file. FF_BAD_DATA: the message states what is wrong. */
 FF_MUST_USE ff_status ff_plan_entry_write(ff_buffer *file, const char *key,
                                           const ff_plan_entry *entry, ff_error *error);
 FF_MUST_USE ff_status ff_plan_entry_parse(const void *bytes, size_t length, const char *key,
@@ -41,8 +41,8 @@ FF_MUST_USE ff_status ff_plan_cache_get(const char *folder, const char *key, ff_
 FF_MUST_USE ff_status ff_plan_cache_put(const char *folder, const char *key,
                                         const ff_plan_entry *entry, ff_error *error);
 
-/* $FFPACK_PLAN_CACHE, or $XDG_CACHE_HOME/ffpack/plans, or ~/.cache/ffpack/plans; NULL where the
- * first is empty or none is set: no cache. The caller frees it. */
+/* $FFPACK_PLAN_CACHE, or $XDG_CACHE_HOME/ffpack/plans, or ~/.cache/ffpack/plans. NULL = no cache:
+ * the first is empty, or none of the variables is set. The caller frees it. */
 FF_MUST_USE ff_status ff_plan_cache_folder(char **folder, ff_error *error);
 
 #endif

@@ -19,7 +19,7 @@ FF_MUST_USE ff_status ff_cudnn_planner_open(ff_cudnn_planner *planner,
                                             int driver, ff_error *error);
 void ff_cudnn_planner_close(ff_cudnn_planner *planner);
 
-/* *planned is valid until the planner is closed. FF_OK also where there is no engine. */
+/* *planned is valid until the planner is closed. FF_OK also if there is no engine. */
 FF_MUST_USE ff_status ff_cudnn_planner_find(ff_cudnn_planner *planner,
                                             const ff_library_conv_spec *spec,
                                             const ff_cudnn_planned **planned, ff_error *error);

@@ -18,7 +18,7 @@ static void finish(const state *s, int candidate) {
     if (s->choice->finished) s->choice->finished(s->choice->context, candidate);
 }
 
-/* False: not tried because the bound is exceeded; or it cannot be compiled. */
+/* False: the candidate was not tried because the bound is used up, or it cannot be compiled. */
 static bool compile(state *s, int candidate) {
     const ff_choice *c = s->choice;
     if (s->compile_left <= 0 && s->best < INFINITY) return false;
@@ -61,7 +61,7 @@ static bool first_of_engine(const ff_choice *c, int candidate) {
     return true;
 }
 
-/* The fastest candidate so far whose engine is not `without`; -1 where there is none. */
+/* The fastest candidate so far whose engine is not `without`; -1 if there is none. */
 static int fastest(const state *s, const int64_t *without) {
     int best = -1;
     for (int i = 0; i < s->choice->count; i++) {
@@ -94,8 +94,8 @@ ff_status ff_choose(const ff_choice *choice, int *best, double *seconds, ff_erro
     return FF_OK;
 }
 
-/* Shares for a net whose convolutions were not counted, and at the end of one whose count was too
- * low. */
+/* The number of shares for a net whose convolutions were not counted, and at the end of a net whose
+ * count was too low. */
 enum { UNKNOWN = 8, LAST = 4 };
 
 double ff_choice_share(const ff_choice_budget *budget, double left) {

@@ -1,5 +1,5 @@
 /* The arithmetic of the optimizers for one element, the same source for the CPU and the kernels: w
- * the weight, m and v its state, ratio LARS' and LAMB's factor of a whole parameter.
+ * is the weight, m and v its state, ratio LARS' or LAMB's factor for a whole parameter.
  *
  * C and C++. Pure except for what is updated. */
 #ifndef FF_TRAIN_OPTIMIZERS_ELEMENTS_H
@@ -25,18 +25,18 @@ typedef enum ff_rule {
 /* The most blocks of state of an optimizer. */
 enum { FF_STATES = 2 };
 
-/* The hyperparameters of a group. An optimizer reads those that its row has a default for. */
+/* The hyperparameters of a group. An optimizer reads those for which its row has a default. */
 typedef struct ff_hyper {
     double learning_rate;
     double momentum; /* in [0, 1) */
     double weight_decay;
     bool nesterov;       /* needs momentum > 0 */
-    double beta1, beta2; /* in [0, 1): of the means of gradients and of their squares */
+    double beta1, beta2; /* in [0, 1): for the means of gradients and of their squares */
     double epsilon;
     double trust; /* LARS: the trust coefficient */
 } ff_hyper;
 
-/* What an update needs of them, in f32. */
+/* What an update needs of the hyperparameters, in f32. */
 typedef struct ff_factors {
     float scale; /* of the gradients: clipping, and the inverse of the loss scale */
     float rate, decay, momentum;
@@ -55,7 +55,7 @@ FF_HD double ff_power(double base, uint64_t exponent) {
     return power;
 }
 
-/* updates: done before this one. */
+/* `updates`: the number of updates before this one. */
 FF_HD ff_factors ff_factors_of(const ff_hyper *hyper, double rate, uint64_t updates, float scale) {
     ff_factors f;
     f.scale = scale;
@@ -78,8 +78,9 @@ FF_HD ff_factors ff_factors_of(const ff_hyper *hyper, double rate, uint64_t upda
     return f;
 }
 
-/* Adds the outcome of a micro-batch to its step's, which becomes that of the ring. part_samples: of
- * a micro-batch over all ranks; first_sample: in it, this rank's. */
+/* Adds the outcome of a micro-batch to the outcome of its step, and writes the sum into the ring's
+ * entry. part_samples: the samples of a micro-batch over all ranks; first_sample: where this rank's
+ * samples begin in it. */
 FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint32_t part,
                           int part_samples, int first_sample) {
     const int before = (int)part * part_samples + first_sample;
@@ -106,8 +107,8 @@ FF_HD void ff_outcome_sum(ff_outcome *to, const ff_outcome *later) {
     if (later->bad_sample >= 0 && (to->bad_sample < 0 || later->bad_sample < to->bad_sample))
         to->bad_sample = later->bad_sample;
 }
-/* The step's outcome from those of all ranks, at most 2^FF_OUTCOME_LEVELS - 1, by the tree of
- * comm/comm.h. */
+/* The step's outcome from the outcomes of all ranks, at most 2^FF_OUTCOME_LEVELS - 1, by the tree
+ * of train/comm/collective/comm.h. */
 enum { FF_OUTCOME_LEVELS = 16 };
 FF_HD void ff_outcome_join(const ff_outcome *ranks, int count, ff_outcome *total, ff_outcome *entry,
                            ff_control *control) {
@@ -122,18 +123,19 @@ FF_HD void ff_outcome_join(const ff_outcome *ranks, int count, ff_outcome *total
     if (sums->loss_sum - sums->loss_sum != 0) control->halted = control->non_finite = 1;
     *total = *entry = *sums;
 }
-/* The factor that makes the sum of gradients over micro-batches that of a mean over the batch. */
+/* The factor that turns the sum of gradients over micro-batches into the gradient of a mean over
+ * the batch. */
 FF_HD double ff_sum_factor(const ff_outcome *total, bool summed) {
     return !total || summed || !(total->weight > 0) ? 1 : 1 / total->weight;
 }
 
-/* Of all gradients, as torch.nn.utils.clip_grad_norm_. */
+/* The factor of all gradients, as in torch.nn.utils.clip_grad_norm_. */
 FF_HD float ff_clip_factor(double most, double norm) {
     const double factor = most / (norm + 1e-6);
     return factor < 1 ? (float)factor : 1;
 }
 
-/* As torch.optim.SGD with dampening 0 (its documentation gives the formula):
+/* As torch.optim.SGD with dampening 0 (its documentation has the formula):
  *   g = gradient + weight_decay * w;  m = momentum * m + g;
  *   w -= learning_rate * (nesterov ? g + momentum * m : momentum > 0 ? m : g)
  * torch starts with m = g, the same as starting from m = 0. */
@@ -161,10 +163,10 @@ FF_HD void ff_adamw_element(const ff_factors *f, float gradient, float *w, float
 
 /* LARS (Y. You, I. Gitman and B. Ginsburg 2017, arXiv 1708.03888), in the form of timm's Lars and
  * of NVIDIA apex' LARC without clipping, which have the learning rate outside the momentum:
- *   ratio = trust * |w| / (|g| + weight_decay * |w| + epsilon), 1 where |w| or |g| is 0;
+ *   ratio = trust * |w| / (|g| + weight_decay * |w| + epsilon), 1 if |w| or |g| is 0;
  *   u = ratio * (g + weight_decay * w);  m = momentum * m + u;
  *   w -= learning_rate * (nesterov ? u + momentum * m : m)
- * with the norms of a whole parameter; of norms and biases the ratio is 1. */
+ * with the norms of a whole parameter. For norms and biases the ratio is 1. */
 FF_HD float ff_lars_ratio(const ff_factors *f, double weights, double gradients) {
     const double w = sqrt(weights), g = sqrt(gradients) * (double)f->scale;
     if (!(w > 0 && g > 0)) return 1;
@@ -178,10 +180,10 @@ FF_HD void ff_lars_element(const ff_factors *f, float ratio, float gradient, flo
 
 /* LAMB (Y. You et al. 2020, arXiv 1904.00962), in the form of timm's Lamb and of NVIDIA apex'
  * FusedLAMB with bias correction and averaged gradients (whose clipping is --clip-norm here): m and
- * v as AdamW's,
+ * v as in AdamW,
  *   u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * w;
- *   ratio = |w| / |u|, 1 where one of them is 0;  w -= learning_rate * ratio * u
- * with the norms of a whole parameter; of norms and biases the ratio is 1. */
+ *   ratio = |w| / |u|, 1 if one of them is 0;  w -= learning_rate * ratio * u
+ * with the norms of a whole parameter. For norms and biases the ratio is 1. */
 FF_HD float ff_lamb_update(const ff_factors *f, float w, float m, float v) {
     return m * f->unbias1 / (sqrtf(v) * f->unbias2 + f->epsilon) + f->decay * w;
 }

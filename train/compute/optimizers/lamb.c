@@ -29,7 +29,7 @@ static double squares_of_updates(const ff_factors *factors, const ff_arrays *a) 
     return sum;
 }
 
-/* The ratio is a factor of the rate. */
+/* f.rate includes the ratio. */
 FF_VECTOR_CLONES
 static void span(const ff_factors *factors, const ff_arrays *a) {
     const ff_factors f = *factors;

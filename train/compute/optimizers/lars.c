@@ -2,7 +2,7 @@
 #include "train/compute/optimizers/optimizers.h"
 #include "train/compute/vector.h"
 
-/* The ratio in place of `trust`, which is not read by then. */
+/* `trust` holds the ratio. */
 FF_VECTOR_CLONES
 static void span(const ff_factors *factors, const ff_arrays *a) {
     const ff_factors f = *factors;

@@ -1,20 +1,20 @@
 /* Muon (K. Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; as in K.
- * Jordan's cifar10-airbench): the update of a filter bank is the momentum's matrix with its
- * singular values moved close to 1, and the weights keep their norm. With W, m, g as matrices [rows
- * = output channels][columns = taps * input channels]:
+ * Jordan's cifar10-airbench). The update of a filter bank is the momentum's matrix with its
+ * singular values moved close to 1; the weights keep their norm. With W, m, g as matrices [rows =
+ * output channels][columns = taps * input channels]:
  *   m = momentum * m + g;  u = nesterov ? g + momentum * m : m
  *   X = u / (|u| + 1e-7), |.| the root of the sum of squares; then three times
  *     A = X X';  B = b A + c A A;  X = a X + B X      (a, b, c = 3.4445, -4.7750, 2.0315)
- *   on X' where there are more rows than columns
+ *   on X' if there are more rows than columns
  *   W = W * sqrt(rows) / |W| - learning_rate * X
- * Pure except for what it updates; threads are those of the product. */
+ * Pure except for what is updated; the product decides the threads. */
 #ifndef FF_TRAIN_OPTIMIZERS_MUON_H
 #define FF_TRAIN_OPTIMIZERS_MUON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The quintic's coefficients and how often it is applied. */
+/* The quintic's coefficients, and the number of times it is applied. */
 #define FF_MUON_A     3.4445f
 #define FF_MUON_B     -4.7750f
 #define FF_MUON_C     2.0315f
@@ -29,14 +29,14 @@ typedef struct ff_muon {
     bool bf16;
 } ff_muon;
 
-/* c = alpha * a b + beta * c, or a b' where `transposed`; a: [m][k], b: [k][n] or [n][k], c:
- * [m][n], row-major. */
+/* c = alpha * a b + beta * c, or a b' if `transposed`; a: [m][k], b: [k][n] or [n][k], c: [m][n],
+ * row-major. */
 typedef void (*ff_matrix_product)(void *context, bool transposed, size_t m, size_t n, size_t k,
                                   float alpha, const float *a, const float *b, float beta,
                                   float *c);
 
 /* m = momentum * m + g, and u, over `count` values in any order; g = scale * gradient. u must not
- * alias the others. */
+ * alias the other arrays. */
 void ff_muon_momentum(const ff_muon *muon, float scale, size_t count, float *momentum,
                       const float *gradient, float *u);
 /* u: [rows][columns] becomes X; `room`: scratch of ff_muon_room(rows, columns) floats. */

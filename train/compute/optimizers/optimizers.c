@@ -86,7 +86,7 @@ static void add_span(const ff_factors *factors, const ff_arrays *a) {
     const float weight = factors->scale;
     float *restrict sum = a->value;
     const float *restrict value = a->gradient;
-    if (a->adapts) /* the first; never -0: adding a rank's 0 would change its sign */
+    if (a->adapts) /* skips the first; never -0: adding a rank's 0 would change its sign */
         for (size_t i = 0; i < a->count; i++) sum[i] = 0.0f + weight * value[i];
     else
         for (size_t i = 0; i < a->count; i++) sum[i] += weight * value[i];
@@ -113,7 +113,7 @@ double ff_optimizer_sum(const ff_factors *factors, const ff_arrays *arrays,
     return all;
 }
 
-/* In eight sums, so that the loop is made of vectors. */
+/* Eight sums, so that the compiler makes vectors of the loop. */
 FF_VECTOR_CLONES
 static double squares(size_t count, const float *values) {
     double sums[8] = {0}, sum = 0;

@@ -1,5 +1,5 @@
 /* cifarnet: the net that reaches 94 % on CIFAR-10 in seconds (K. Jordan 2024, "94% on CIFAR-10 in
- * 3.29 Seconds on a Single GPU", arXiv 2404.00498; the widths and the head are those of its
+ * 3.29 Seconds on a Single GPU", arXiv 2404.00498; the widths and the head come from its
  * successor airbench94_muon), with that program's names.
  *
  * A frozen 2x2 convolution turns the images into 24 channels; whitening.h sets it from the training

@@ -1,15 +1,15 @@
-/* MobileNetV2 of width 1 (Sandler et al. 2018, arXiv 1801.04381), torchvision's names, order and
- * initial values: inverted residuals, which widen by a 1x1 convolution, filter each channel alone
- * and narrow again, with ReLU6.
+/* MobileNetV2 of width 1 (Sandler et al. 2018, arXiv 1801.04381), with torchvision's names, order
+ * and initial values. Inverted residuals widen by a 1x1 convolution, filter each channel alone and
+ * narrow again, with ReLU6.
  *
  * The IMAGENET stem is torchvision's. The CIFAR stem is the usual form for small images: stride 1
- * in the first convolution and in the first stage with stride 2, so that 32 x 32 pixels become
- * 4 x 4. */
+ * in the first convolution and in the first stage with stride 2, so that 32 x 32 pixels become 4 x
+ * 4. */
 #include "train/net/models/models.h"
 
 #include <stdio.h>
 
-/* A stage of blocks with the same number of channels; the first has the stride. */
+/* A stage of blocks with the same number of channels; the first block has the stride. */
 static const struct stage {
     int widening, channels, blocks, stride;
 } stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
@@ -25,13 +25,13 @@ static ff_node conv_norm(ff_graph *graph, ff_node x, const char *prefix, int pla
     return ff_graph_norm(graph, x, name);
 }
 
-/* The same, and ReLU6, in a Sequential of their own. */
+/* The same, followed by ReLU6, in a Sequential of their own. */
 static ff_node conv_norm_relu6(ff_graph *graph, ff_node x, const char *prefix, int channels,
                                const ff_conv_form *form) {
     return ff_graph_relu6(graph, conv_norm(graph, x, prefix, 0, channels, form));
 }
 
-/* x: [N, c, h, w] -> [N, channels, h / stride, w / stride]. `place`: in features. */
+/* x: [N, c, h, w] -> [N, channels, h / stride, w / stride]. `place`: the index in features. */
 static ff_node inverted_residual(ff_graph *graph, ff_node x, int place, int widening, int channels,
                                  int stride) {
     const int inputs = graph->layers[x].c, hidden = inputs * widening;
@@ -75,6 +75,6 @@ static void build(ff_graph *graph, const ff_model_options *options) {
     ff_graph_finish(graph, ff_graph_linear_with(graph, x, "classifier.1", options->classes, &form));
 }
 
-/* torchvision's dropout, without it for small images. */
+/* torchvision's dropout; small images have no dropout. */
 const ff_net ff_net_mobilenet_v2 = {
     .name = "mobilenet_v2", .stems = true, .dropout = 0.2, .build = build};

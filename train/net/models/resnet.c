@@ -32,7 +32,7 @@ static ff_node conv_norm(ff_graph *graph, ff_node x, const place *at, int index,
     return ff_graph_norm(graph, x, part(name, at, what));
 }
 
-/* x, or where its shape differs from y's, a 1x1 convolution of it. */
+/* x, or, if its shape differs from y's, a 1x1 convolution of x. */
 static ff_node shortcut(ff_graph *graph, ff_node x, const place *at, int channels) {
     char name[64];
     if (at->stride == 1 && graph->layers[x].c == channels) return x;

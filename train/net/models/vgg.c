@@ -1,5 +1,6 @@
 /* VGG with 11, 13, 16 and 19 layers, with batch norms (_bn) or without (Simonyan & Zisserman 2014,
- * arXiv 1409.1556, configurations A, B, D and E), torchvision's names, order and initial values.
+ * arXiv 1409.1556, configurations A, B, D and E), with torchvision's names, order and initial
+ * values.
  *
  * Its "stem" is its head: IMAGENET is torchvision's, three linear layers over 7x7 pixels with
  * dropout; CIFAR, for small images, takes the mean over the remaining pixels and one linear layer,
@@ -37,7 +38,8 @@ static ff_node cifar_head(ff_graph *graph, ff_node x, const ff_model_options *op
     return linear(graph, x, "classifier", options->classes);
 }
 
-/* convolutions: of each stage, which a pooling ends. The Sequential also counts ReLUs. */
+/* convolutions: how many each stage has; a pooling ends the stage. The Sequential also counts
+ * ReLUs. */
 static void build(ff_graph *graph, const ff_model_options *options, bool normed,
                   const int convolutions[STAGES]) {
     static const int channels[STAGES] = {64, 128, 256, 512, 512};

@@ -1,5 +1,5 @@
-/* A convolution, which may compute the sums for the norm after it, and into which the norm and ReLU
- * before it may be folded. */
+/* A convolution. It may compute the sums for the norm after it, and the norm and ReLU before it may
+ * be folded into it. */
 #include "train/net/ops/ops.h"
 
 #include <math.h>
@@ -84,7 +84,7 @@ ff_conv_shape ff_op_conv_shape(const ff_plan *plan, const ff_op *op) {
     };
 }
 
-/* What the table does not grant, the norms do themselves. */
+/* If the table does not grant a fusion, the norms do the work themselves. */
 static ff_status conv_choose(const ff_planner *b, ff_op *op, ff_error *error) {
     ff_plan *plan = b->plan;
     const ff_conv_shape shape = ff_op_conv_shape(plan, op);

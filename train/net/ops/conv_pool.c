@@ -7,8 +7,8 @@
 /* Bytes of a chunk's convolution output: they stay in the caches of two cores. */
 enum { CHUNK_BYTES = 2 << 20 };
 
-/* Samples per chunk: about CHUNK_BYTES, a multiple of the threads; fewer where that makes all
- * chunks equal. */
+/* Samples per chunk: about CHUNK_BYTES, a multiple of the threads; fewer if that makes all chunks
+ * equal. */
 static int chunk_size(const ff_plan *plan, size_t sample_bytes) {
     const int threads = plan->compute->threads, batch = plan->batch;
     size_t fit = CHUNK_BYTES / sample_bytes / (size_t)threads * (size_t)threads;
@@ -113,7 +113,7 @@ static void forward(const ff_pass *pass, const ff_op *op) {
     }
 }
 
-/* Only where activations are f32: the chunks' gradients are added like activations. */
+/* Only if activations are f32: the chunks' gradients are added like activations. */
 static void backward(const ff_pass *pass, const ff_op *op) {
     const ff_conv_pool_op *own = &op->conv_pool;
     const ff_compute_ops *table = pass->table;

@@ -1,4 +1,4 @@
-/* A linear layer; the last one's output is the logits. */
+/* A linear layer; the output of the net's last one is the logits. */
 #include "train/net/ops/ops.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* A batch norm, with the addition and the activation after it: norm, norm + any activation, norm +
- * add, norm + add + ReLU. The operation before it may compute its statistics, and norm and ReLU
- * may be folded into the convolution after them (ff_fold). */
+ * add, norm + add + ReLU. The operation before it may compute its statistics, and the norm and its
+ * ReLU may be folded into the convolution after them (ff_fold). */
 #include "train/net/ops/ops.h"
 
 #include <stdio.h>
@@ -37,7 +37,8 @@ static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tenso
                    layer->name);
 }
 
-/* An add is fused into the later one of two norms, when the other summand exists. */
+/* Fuses the add after the norm, if the other summand exists by then (of two norms, the later one
+ * takes the add), and the activation after it. */
 static void norm_fuse(ff_fuser *f, ff_op *op) {
     const ff_layer *layers = f->plan->graph->layers;
     op->norm = (ff_norm_op){.held = layers[op->layer].held && !ff_op_trains(f->plan, op, 0) &&
@@ -63,9 +64,9 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
     ff_fuser_take(f, op, after);
 }
 
-/* Pairs the norm with the operation before it, if that can compute statistics and this is the first
- * norm to read its output. Whether a convolution can is known when it is planned. A pool computes
- * the whole statistics, of its rank. */
+/* Pairs the norm with the operation before it, if that operation can compute statistics and this is
+ * the first norm to read its output. Whether a convolution can is known when it is planned. A pool
+ * computes the whole statistics, of its rank. */
 static void pair_statistics(ff_plan *plan, ff_op *norm) {
     const unsigned fusions = plan->compute->fusions;
     ff_op *maker = plan->ops;
@@ -83,9 +84,9 @@ static void pair_statistics(ff_plan *plan, ff_op *norm) {
     norm->norm.counted_by = maker;
 }
 
-/* Pairs the norm, with its ReLU, with a convolution that is its only reader, to be folded into it,
- * unless its backward pass needs sums of other ranks. Whether it can be is known when the
- * convolution is planned. */
+/* Pairs the norm, with its ReLU, with the convolution that is its only reader, to be folded into
+ * that convolution, unless the norm's backward pass needs sums of other ranks. Whether the fold is
+ * possible is known when the convolution is planned. */
 static void pair_fold(const ff_fuser *f, ff_op *norm) {
     ff_plan *plan = f->plan;
     if (!(plan->compute->fusions & FF_FUSE_NORM_CONV) || plan->compute->ranks.count ||
@@ -109,7 +110,7 @@ static void norm_pair(const ff_fuser *f, ff_op *op) {
     pair_fold(f, op);
 }
 
-/* The scratch of a norm: the table's floats, and then ff_norm.ranks'. */
+/* The offset of ff_norm.ranks' doubles in a norm's scratch, after the table's floats. */
 static size_t ranks_at(const ff_plan *plan, const ff_op *op) {
     const size_t floats = plan->compute->ops->norm_scratch(plan->compute, &op->output);
     return floats + floats % 2;
@@ -212,7 +213,7 @@ ff_fold ff_op_fold_of(const ff_pass *pass, const ff_op *op) {
     };
 }
 
-/* With the sums, where a convolution computes them; a pool computes the whole statistics. */
+/* With the sums, if a convolution computes them; a pool computes the whole statistics. */
 static ff_norm with_statistics(const ff_pass *pass, const ff_op *op) {
     ff_norm norm = ff_op_norm_of(pass, op);
     const ff_op *maker = op->norm.counted_by;

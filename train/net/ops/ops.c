@@ -18,7 +18,7 @@ void ff_op_describe(const ff_plan *plan, const ff_op *op, bool forward, char tex
         snprintf(text, FF_OP_NAME, "%s", op->type->name);
 }
 
-/* From the operation's first layer to `node`, its last so far. */
+/* The names from the operation's first layer to `node`, its last so far. */
 static void add_layers(const ff_plan *plan, const ff_op *op, ff_node node, char *text,
                        size_t size) {
     const ff_layer *layer = &plan->graph->layers[node];

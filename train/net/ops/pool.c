@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Adaptive windows along a side; times FF_GRAPH_LARGEST they fit into 31 bits. */
+/* The most adaptive windows along a side: their number times FF_GRAPH_LARGEST fits into 31 bits. */
 enum { MOST_WINDOWS = 1 << 10 };
 
 static ff_node add_pool(ff_graph *graph, ff_layer_kind kind, ff_node from, const char *name,

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* Share of a run's updates skipped. */
+/* Skipped updates are reported if they exceed this share of a run's updates. */
 #define WORTH_TELLING 0.05
 /* From FF_TRAINER_LOSS_SCALE down to 1. */
 enum { HALVINGS = 16 };
@@ -15,7 +15,7 @@ double ff_closing_timed_seconds(const ff_run_result *result) {
            1e-9;
 }
 
-/* The result, a line. */
+/* Prints the result, in one line. */
 static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
@@ -46,7 +46,8 @@ static void print_warm_up(FILE *out, const ff_run_result *result) {
                 ff_closing_timed_seconds(result), (double)result->warm_up_ns * 1e-9);
 }
 
-/* A dynamic loss scale starts high and is halved until the gradients fit: that is normal. */
+/* Skipped updates are normal at first: a dynamic loss scale starts high and is halved until the
+ * gradients fit. */
 static void print_skipped(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const double share =
         result->totals.steps ? (double)result->totals.skipped / (double)result->totals.steps : 0;

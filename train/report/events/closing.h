@@ -4,11 +4,12 @@
 
 #include "train/report/report.h"
 
-/* Of a run that did not fail. `all` false: the result alone, a line; a warning goes to stderr. */
+/* Call for a run that did not fail. `all` false: prints only the result, one line; a warning goes
+ * to stderr. */
 void ff_closing_print(FILE *out, bool all, const ff_trainer *trainer, const ff_run_result *result,
                       ff_status status);
 
-/* Whitening, training and the last evaluation, after the warm-up. */
+/* Seconds of whitening, training and the last evaluation, after the warm-up. */
 double ff_closing_timed_seconds(const ff_run_result *result);
 
 #endif

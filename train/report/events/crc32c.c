@@ -1,7 +1,7 @@
 #include "train/report/events/crc32c.h"
 
-/* The reflected polynomial 0x1edc6f41, four bits at a time: event files are a few MB, and a table
- * of 16 is checked at a glance. */
+/* Uses the reflected polynomial 0x1edc6f41, four bits at a time: event files are a few MB, and a
+ * table of 16 entries is quick to check. */
 uint32_t ff_crc32c(const void *bytes, size_t length) {
     static const uint32_t table[16] = {
         0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,

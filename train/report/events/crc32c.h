@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of "123456789": 0xe3069283. */
+/* The checksum of "123456789" is 0xe3069283. */
 uint32_t ff_crc32c(const void *bytes, size_t length);
 
-/* As a record stores it, so that the checksum of bytes that hold a checksum stays useful. */
+/* The checksum as a record stores it, so that the checksum of bytes that include a checksum stays
+ * useful. */
 static inline uint32_t ff_crc32c_masked(const void *bytes, size_t length) {
     const uint32_t crc = ff_crc32c(bytes, length);
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

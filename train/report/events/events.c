@@ -19,7 +19,7 @@ enum { HOST_BYTES = 65, FRAME_BYTES = 12 /* before a message */ };
 struct ff_events {
     int descriptor;
     char *path;
-    off_t length; /* of whole records in the file */
+    off_t length; /* of complete records in the file */
     ff_buffer records;
     ff_error failure; /* of the records since the last flush */
 };
@@ -42,7 +42,7 @@ static ff_status add_record(ff_buffer *records, const ff_buffer *message, ff_err
     return ff_buffer_add(records, end, sizeof end, error);
 }
 
-/* An event with `field` = these bytes. All of it or, on failure, nothing is added. */
+/* Adds an event with `field` = these bytes. Adds nothing on failure. */
 static ff_status add_event(ff_events *events, uint64_t step, unsigned field, const void *bytes,
                            size_t length, ff_error *error) {
     const size_t before = events->records.length;
@@ -60,7 +60,7 @@ done:
 
 /* Begins a Summary's Value with the tag. */
 static ff_status put_tag(ff_buffer *value, const char *tag, ff_error *error) {
-    json_t *text = ff_json_text(tag); /* valid UTF-8, as protobuf wants strings to be */
+    json_t *text = ff_json_text(tag); /* valid UTF-8, which protobuf requires */
     if (!text) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the tag %s", tag);
     ff_status status =
         ff_protobuf_bytes(value, 1, json_string_value(text), json_string_length(text), error);
@@ -89,8 +89,8 @@ done:
     return status;
 }
 
-/* Adds the event of a summary of one value, which is freed. A failure of `status`, or here, is kept
- * in the events. */
+/* Adds the event of a summary of one value, and frees the value. Keeps a failure in the events:
+ * `status`, or its own. */
 static void add_value(ff_events *events, uint64_t step, ff_buffer *value, ff_status status) {
     ff_buffer summary = {0};
     if (status != FF_OK) goto done;
@@ -114,8 +114,8 @@ void ff_events_image(ff_events *events, const char *tag, uint64_t step, const ff
 
 /* ---- the file ---- */
 
-/* A name that no other process has: a run that is started again at once has another process or,
- * where its number is taken again, another last number. */
+/* Makes a name that no other process has. A run that is restarted at once has another process id
+ * or, if the system reuses the id, another last number. */
 static ff_status open_file(ff_events *events, const char *folder, ff_error *error) {
     char host[HOST_BYTES] = "";
     const long long seconds = (long long)time(NULL);
@@ -159,7 +159,7 @@ void ff_events_close(ff_events **events) {
     *events = NULL;
 }
 
-/* One write, so that a reader sees whole records only. */
+/* One write, so that a reader sees only complete records. */
 static ff_status write_records(ff_events *events, ff_error *error) {
     const ff_buffer *records = &events->records;
     ssize_t written;

@@ -18,7 +18,7 @@ void ff_step_points_begin_epoch(ff_step_points *points, ff_step_clock now) {
     *points = (ff_step_points){.every = points->every, .batches = points->batches, .arrival = now};
 }
 
-/* A measured wait may be shorter than what the host had counted until then. */
+/* A measured wait may be shorter than the wait that the host had counted until then. */
 void ff_step_points_arrive(ff_step_points *points, uint32_t count, ff_step_clock now) {
     const ff_step_clock last = points->arrival;
     points->step.elapsed = fmax(now.elapsed - last.elapsed, 0) / count;
@@ -26,7 +26,7 @@ void ff_step_points_arrive(ff_step_points *points, uint32_t count, ff_step_clock
     points->arrival = now;
 }
 
-/* The point of the steps since the last one, and the begin of the next. */
+/* Makes the point of the steps since the last point, and begins the next. */
 static void take(ff_step_points *points, uint64_t steps, ff_step_point *point) {
     const double ns = fmax(points->since.elapsed, 1);
     *point =

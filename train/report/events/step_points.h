@@ -1,8 +1,7 @@
-/* Points within an epoch: what the steps since the last point were like, for the log and the event
- * files. A point costs the step nothing: it is made of outcomes that have arrived on the host. A
- * device's outcomes arrive many at once: each of their steps then has an equal share of the time
- * since the arrival before.
- * Thread rule: one thread at a time. */
+/* Points within an epoch: averages over the steps since the last point, for the log and the event
+ * files. A point does not delay a step: it is made from outcomes that have arrived on the host. A
+ * device's outcomes arrive many at once; each of their steps then has an equal share of the time
+ * since the previous arrival. Thread rule: one thread at a time. */
 #ifndef FF_TRAIN_STEP_POINTS_H
 #define FF_TRAIN_STEP_POINTS_H
 
@@ -10,20 +9,20 @@
 
 #include <stdbool.h>
 
-enum { FF_STEP_POINTS_CHOSEN = -1 }; /* for `every`: 50 points an epoch, 10 steps apart at least */
+enum { FF_STEP_POINTS_CHOSEN = -1 }; /* for `every`: 50 points an epoch, at least 10 steps apart */
 
 /* Time of an epoch's training, in nanoseconds. */
 typedef struct ff_step_clock {
     double elapsed, waited; /* waited: for data */
 } ff_step_clock;
 
-/* Read-only for its users. */
+/* Read-only for users. */
 typedef struct ff_step_points {
     uint64_t every;        /* steps; 0 = no points */
-    uint64_t batches;      /* of an epoch */
-    ff_step_clock arrival; /* the last one */
-    ff_step_clock step;    /* the share of each step that arrived last */
-    /* Since the last point. */
+    uint64_t batches;      /* per epoch */
+    ff_step_clock arrival; /* the last arrival */
+    ff_step_clock step;    /* the share of each step in the last arrival */
+    /* Sums since the last point. */
     ff_step_clock since;
     uint64_t samples;
     double loss_sum;
@@ -32,22 +31,22 @@ typedef struct ff_step_points {
 
 typedef struct ff_step_point {
     uint64_t steps; /* of the run */
-    double loss;    /* mean since the last point; NaN where none of its samples has a label */
+    double loss;    /* mean since the last point; NaN if no sample has a label */
     double samples_per_second, data_wait_percent;
 } ff_step_point;
 
 /* every: steps between points, FF_STEP_POINTS_CHOSEN, or 0. */
 void ff_step_points_begin(ff_step_points *points, int64_t every, uint64_t batches);
-/* Before the first step of an epoch, or before the first one after a checkpoint within it. */
+/* Call before the first step of an epoch, or before the first one after a checkpoint within it. */
 void ff_step_points_begin_epoch(ff_step_points *points, ff_step_clock now);
-/* `count` outcomes have arrived; ff_step_points_add takes each of them next. */
+/* Call when `count` outcomes have arrived, before ff_step_points_add takes each of them. */
 void ff_step_points_arrive(ff_step_points *points, uint32_t count, ff_step_clock now);
-/* samples: of the outcome's step. True, with *point, where a point is due: at the same steps of
+/* samples: of the outcome's step. Returns true and *point if a point is due: at the same steps of
  * each epoch, except its last step. */
 bool ff_step_points_add(ff_step_points *points, const ff_outcome *outcome, uint64_t samples,
                         ff_step_point *point);
-/* After an epoch, which ended with this number of steps of the run: the point of the steps that are
- * left; false: there are none. */
+/* Call after an epoch; `steps`: of the run. Returns the point of the remaining steps; false if
+ * there are no such steps. */
 bool ff_step_points_rest(ff_step_points *points, uint64_t steps, ff_step_point *point);
 
 #endif

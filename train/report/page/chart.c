@@ -2,17 +2,17 @@
 
 #include <math.h>
 
-/* Of the drawing, in its own units; the page scales it. */
+/* The drawing's measures, in its own units; the page scales it. */
 enum { WIDTH = 540, HEIGHT = 260, LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 30 };
-/* Points of a line at most, and those up to which each is marked. */
+/* The most points of a line, and the most points for which each is marked. */
 enum { MOST_POINTS = 500, MARKED_POINTS = 60 };
 
-/* What the axes show. */
+/* The ranges that the axes show. */
 typedef struct frame {
     double x0, x1, y0, y1;
 } frame;
 
-/* A chart's lines for each run, the last drawn above the others. */
+/* The lines of each run in a chart; the last one is drawn above the others. */
 enum { DASHED, DOTTED, SOLID, LINES };
 static const char *const styles[LINES] = {" dashed", " dotted", ""};
 
@@ -50,7 +50,7 @@ static void add_axes(ff_html *html, const ff_chart *chart, const frame *f) {
     const double scale = chart->unit == FF_UNIT_PERCENT ? 100 : 1;
     const double y_step = step_of((f->y1 - f->y0) * scale, 6) / scale;
     const double x_step = fmax(step_of(f->x1 - f->x0, 8), 1);
-    /* Counted, because a step may be too small to change a sum. */
+    /* Counts rows, because a step may be too small to change a sum. */
     const int rows = (int)fmin((f->y1 - f->y0) / y_step + 2, 20);
     for (int i = 0; i < rows; i++) {
         const double y = (ceil(f->y0 / y_step - 1e-9) + i) * y_step;
@@ -75,7 +75,7 @@ static void add_axes(ff_html *html, const ff_chart *chart, const frame *f) {
 
 /* ---- lines ---- */
 
-/* Points that are no numbers interrupt the line. */
+/* Points that are not numbers interrupt the line. */
 static void add_line(ff_html *html, const frame *f, const ff_run_log *run, const char *key,
                      size_t color, const char *how, size_t stride) {
     const size_t count = json_array_size(run->epochs);
@@ -107,7 +107,7 @@ static void add_marks(ff_html *html, const ff_chart *chart, const frame *f, cons
     }
 }
 
-/* A line of a run, where it has a number at all. */
+/* Adds a line of a run, if it has any number. */
 static void add_run(ff_html *html, const ff_chart *chart, const frame *f, const ff_run_log *run,
                     int line, size_t color) {
     const size_t points = json_array_size(run->epochs);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 enum {
-    MATRIX_CLASSES = 32, /* the most of a matrix; of more, only pairs are listed */
-    MATRIX_NAME = 24,    /* characters of a name beside it */
+    MATRIX_CLASSES = 32, /* most classes in the matrix; beyond, only pairs are listed */
+    MATRIX_NAME = 24,    /* characters of a name next to it */
     LISTED_PAIRS = 10,
     LISTED_CLASSES = 20,
     LISTED_NAME = 60, /* characters of a name in these lists */
@@ -24,10 +24,10 @@ typedef struct class_row {
 typedef struct counts {
     const json_t *classes; /* array */
     int64_t class_count;
-    class_row *rows;   /* [class_count], by their accuracy, the lowest first */
+    class_row *rows;   /* [class_count], by increasing accuracy */
     pair *pairs;       /* [pair_count], mistakes, the most frequent first */
-    size_t pair_count; /* without what is classified correctly */
-    int64_t *matrix;   /* [class_count][class_count]; NULL where there are too many */
+    size_t pair_count; /* without correct predictions */
+    int64_t *matrix;   /* [class_count][class_count]; NULL beyond MATRIX_CLASSES */
 } counts;
 
 static int64_t integer(const json_t *object, const char *key) {
@@ -100,7 +100,7 @@ static ff_status read_counts(counts *c, const json_t *evaluation, ff_error *erro
 
 /* ---- writing ---- */
 
-/* A cell's shade is the share of its row. */
+/* A cell's shade is its share of the row. */
 static void add_matrix(ff_html *html, const counts *c) {
     const int64_t n = c->class_count;
     ff_html_add(html, "<div class=\"wide\"><table class=\"matrix\"><caption>Confusion matrix: a "

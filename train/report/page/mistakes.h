@@ -5,7 +5,7 @@
 #include "train/report/page/html.h"
 #include "train/report/page/run_log.h"
 
-/* Nothing where the run has neither evaluation nor sheets. FF_NO_MEMORY is kept in `html`. */
+/* Adds nothing if the run has neither an evaluation nor sheets. FF_NO_MEMORY is kept in `html`. */
 void ff_mistakes_add(ff_html *html, const ff_run_log *run);
 
 #endif

@@ -76,7 +76,7 @@ static void add_name(ff_html *html, const ff_run_log *run, size_t number) {
 
 /* ---- results ---- */
 
-/* How the run stands, in words. */
+/* Describes the state of the run in words. */
 static void add_status(ff_html *html, const ff_run_log *run) {
     const char *message = ff_run_log_text(run->end, "message");
     ff_html_text(html, ff_run_status(run));

@@ -12,10 +12,10 @@
 FF_MUST_USE ff_status ff_page_write(const char *path, const char *const *runs, size_t count,
                                     uint64_t *bytes, ff_error *error);
 
-/* For runs_page.c. The head of a page, with the style of all; `more`: runs that the title does not
- * name. */
+/* For runs_page.c. Adds the head of a page, with the style of all pages; `more`: number of runs
+ * that the title does not name. */
 void ff_page_begin(ff_html *html, const char *title, size_t more);
-/* The end of the page, which is written to `path` as above. */
+/* Adds the end of the page and writes it to `path` as above. */
 FF_MUST_USE ff_status ff_page_end(ff_html *html, const char *path, uint64_t *bytes,
                                   ff_error *error);
 

@@ -25,7 +25,7 @@ const char *ff_run_log_text(const json_t *event, const char *key) {
     return text ? text : "";
 }
 
-/* A file of the run that need not be there. */
+/* Reads a file of the run that may be missing. */
 static ff_status read_part(ff_buffer *part, const char *folder, const char *name, ff_error *error) {
     char *path;
     FF_TRY(ff_path_join(&path, folder, name, error));
@@ -40,8 +40,8 @@ static void replace(json_t **old, json_t *new) {
     *old = new;
 }
 
-/* An epoch's line replaces those of the same and of later epochs: a run that was resumed, or
- * another run that was appended to the same file. */
+/* An epoch's line replaces the lines of the same and of later epochs: the run was resumed, or
+ * another run was appended to the same file. */
 static bool add_epoch(ff_run_log *run, json_t *event) {
     const double epoch = ff_run_log_number(event, "epoch");
     size_t count = json_array_size(run->epochs);
@@ -50,7 +50,8 @@ static bool add_epoch(ff_run_log *run, json_t *event) {
     return json_array_append(run->epochs, event) == 0;
 }
 
-/* A session of the run begins: the time of those before it counts, epochs that it left do not. */
+/* Begins a session of the run: the time of earlier sessions counts; epochs that the session left do
+ * not. */
 static void begin_session(ff_run_log *run, json_t *event) {
     const double first = ff_run_log_number(event, "first_step");
     const double epoch = ff_run_log_number(event, "steps") / ff_run_log_number(event, "epochs");

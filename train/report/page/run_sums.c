@@ -11,7 +11,7 @@ bool ff_run_is_by_loss(const ff_run_log *run) {
     return kept && length == strlen("loss") && !memcmp(kept, "loss", length);
 }
 
-/* Larger is better; NaN: none. */
+/* The score of an epoch's evaluation, larger is better; NaN: no score. */
 static double score(const ff_run_log *run, size_t i, bool by_loss) {
     const double loss = ff_run_log_at(run, i, "val_loss");
     if (!isfinite(loss)) return NAN;
@@ -27,7 +27,7 @@ void ff_run_evaluated(const ff_run_log *run, long *last, long *best) {
         if (!isfinite(score(run, i, by_loss))) continue;
         if (*best < 0 || score(run, i, by_loss) > score(run, (size_t)*best, by_loss)) *best = *last;
     }
-    /* The run itself knows, where it has ended. */
+    /* A run that has ended records its best epoch. */
     for (size_t i = 0; i < json_array_size(run->epochs); i++)
         if (ff_run_log_at(run, i, "epoch") == ff_run_log_number(run->end, "best_epoch"))
             *best = (long)i;
@@ -46,8 +46,8 @@ static double or_zero(double value) {
     return isfinite(value) ? value : 0;
 }
 
-/* From the end's line, which counts all sessions of a run that was resumed, and an epoch that was
- * stopped; of a run that has none, from its epochs. */
+/* From the end's line, which counts all sessions of a resumed run, and an epoch that was stopped. A
+ * run without this line: from its epochs. */
 double ff_run_times(const ff_run_log *run, double parts[FF_RUN_TIMES], double *rate) {
     double train = 0, wait = 0, samples = 0, total;
     for (size_t i = 0; i < json_array_size(run->epochs); i++) {

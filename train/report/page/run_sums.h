@@ -1,24 +1,24 @@
-/* What a run has come to, from its log. Pure functions. */
+/* Results of a run, computed from its log. Pure functions. */
 #ifndef FF_TRAIN_REPORT_PAGE_RUN_SUMS_H
 #define FF_TRAIN_REPORT_PAGE_RUN_SUMS_H
 
 #include "train/report/page/run_log.h"
 
-/* The indexes of the last epoch that was evaluated and of the best one, by the run's own measure
- * (--best-by); -1 = none. */
+/* The indexes of the last evaluated epoch and of the best one, by the run's own metric (--best-by);
+ * -1 = none. */
 void ff_run_evaluated(const ff_run_log *run, long *last, long *best);
-/* Whether the run's measure is the loss, not the accuracy. */
+/* Whether the run's metric is the loss, not the accuracy. */
 bool ff_run_is_by_loss(const ff_run_log *run);
-/* The number of the last epoch; 0 = none was finished. */
+/* The number of the last finished epoch; 0 = none. */
 double ff_run_last_epoch(const ff_run_log *run);
-/* "done", "stopped early", "interrupted", "preempted", "failed"; "not ended": it trains still, or
- * was killed. */
+/* "done", "stopped early", "interrupted", "preempted", "failed"; "not ended": the run is still
+ * training, or was killed. */
 const char *ff_run_status(const ff_run_log *run);
 
 /* Where a run's time went. */
 enum { FF_RUN_COMPUTE, FF_RUN_WAIT, FF_RUN_EVALUATION, FF_RUN_WARM_UP, FF_RUN_OTHER, FF_RUN_TIMES };
-/* All sessions of the run together, in seconds: the parts, and returns their sum. *rate: samples a
- * second of training; NaN where it has not trained. */
+/* Adds up all sessions of the run, in seconds: sets the parts and returns their sum. *rate: samples
+ * a second of training; NaN if the run has not trained. */
 double ff_run_times(const ff_run_log *run, double parts[FF_RUN_TIMES], double *rate);
 
 #endif

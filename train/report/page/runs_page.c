@@ -20,8 +20,8 @@ static void add_link(ff_html *html, const char *path) {
     }
 }
 
-/* The name of a run, which links its page where there is one; folder: before the name in the link,
- * NULL: the link is relative. */
+/* Adds the name of a run, with a link to its page if there is one. folder: precedes the name in the
+ * link; NULL: the link is relative. */
 static void add_name(ff_html *html, const ff_runs_table *table, const char *name,
                      const char *folder) {
     const bool there = ff_path_exists("%s/%s/" PAGE, table->folder, name);

@@ -47,7 +47,7 @@ static ff_status take_row(ff_runs_table *table, ff_runs_row *row, const char *pa
     return FF_OK;
 }
 
-/* A run whose log cannot be read, or has no line yet, is told. */
+/* Adds a run; a run whose log cannot be read, or has no line yet, is listed in left_out. */
 static ff_status add_run(ff_runs_table *table, const char *path, ff_error *error) {
     ff_runs_row row = {0};
     ff_error why = {0};
@@ -79,7 +79,7 @@ static ff_status add_runs(ff_runs_table *table, ff_error *error) {
     return status;
 }
 
-/* Runs by accuracy, by loss, and without an evaluation. */
+/* Groups: runs by accuracy, by loss, and without an evaluation. */
 static int group_of(const ff_runs_row *row) {
     return isnan(row->best) ? 2 : row->by_loss;
 }
@@ -99,7 +99,7 @@ const char *ff_runs_setting(const ff_runs_row *row, const char *setting, size_t 
     return value ? value : "-";
 }
 
-/* Whether a run has another value of the setting than the first one. */
+/* Whether a run's value of the setting differs from the first run's. */
 static bool differs(const ff_runs_table *table, const char *setting) {
     size_t length, others;
     const char *first = ff_runs_setting(&table->rows[0], setting, &length);
@@ -110,7 +110,7 @@ static bool differs(const ff_runs_table *table, const char *setting) {
     return false;
 }
 
-/* Whether the table has a column of it: all tables have one of epochs. */
+/* Whether the table already has such a column: all tables have one of epochs. */
 static bool is_known(const ff_runs_table *table, const char *setting) {
     if (!strcmp(setting, "epochs")) return true;
     for (size_t i = 0; i < table->setting_count; i++)
@@ -118,7 +118,7 @@ static bool is_known(const ff_runs_table *table, const char *setting) {
     return false;
 }
 
-/* The settings of a recipe that differ, in its order. */
+/* Adds the settings of a recipe that differ, in the recipe's order. */
 static ff_status add_settings(ff_runs_table *table, const ff_runs_row *row, ff_error *error) {
     const char *line = row->log.recipe.bytes;
     while (line && *line) {

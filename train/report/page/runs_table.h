@@ -1,4 +1,4 @@
-/* The runs in a folder beside each other, the best first. In the order of use:
+/* Compares the runs in a folder, the best first. In the order of use:
  *
  *     ff_runs_table_read(&table, "runs", &error);
  *     ff_runs_table_print(stdout, &table, &error);   or _csv, or _json
@@ -13,15 +13,15 @@
 #include <stdio.h>
 
 typedef struct ff_runs_row {
-    char *name;        /* of the folder in the table's folder */
+    char *name;        /* of the run's folder in the table's folder */
     ff_run_log log;    /* without evaluation and sheets */
-    bool by_loss;      /* what `best` is; else accuracy in [0, 1] */
+    bool by_loss;      /* `best` is a loss; else an accuracy in [0, 1] */
     double best;       /* NaN: no evaluation */
-    double best_epoch; /* NaN likewise */
-    double epoch;      /* the last one; 0 = none was finished */
-    double epochs;     /* NaN: not known */
+    double best_epoch; /* NaN: no evaluation */
+    double epoch;      /* the last finished epoch; 0 = none */
+    double epochs;     /* NaN: unknown */
     double seconds;
-    const char *status; /* the log's */
+    const char *status; /* owned by the log */
 } ff_runs_row;
 
 typedef struct ff_runs_table {
@@ -33,30 +33,30 @@ typedef struct ff_runs_table {
     ff_buffer left_out; /* a line for each run whose log cannot be read; of length 0 = none */
 } ff_runs_table;
 
-/* Whether the folder is no run itself, so that it may hold runs. */
+/* Whether the folder is not itself a run, so that it may hold runs. */
 bool ff_runs_are_in(const char *folder);
 
-/* A run is a folder with a recipe.txt. Runs by accuracy stand before those by loss, and those
- * without an evaluation last. FF_IO where the folder cannot be read, FF_USAGE where it holds no
- * run. The caller frees the table, after a failure too. */
+/* A run is a folder with a recipe.txt. Runs by accuracy come first, then runs by loss, then runs
+ * without an evaluation. FF_IO if the folder cannot be read, FF_USAGE if it holds no run. The
+ * caller frees the table, after a failure too. */
 FF_MUST_USE ff_status ff_runs_table_read(ff_runs_table *table, const char *folder, ff_error *error);
 void ff_runs_table_free(ff_runs_table *table);
 
-/* The value of a run's setting, *length bytes of its text; "-" where it is as by default. */
+/* The value of a run's setting, *length bytes of its text; "-" if the run has the default. */
 const char *ff_runs_setting(const ff_runs_row *row, const char *setting, size_t *length);
 
-/* The columns for people: the heading of one, and a run's text in it. */
+/* The columns of the printed table: a heading, and a run's text in the column. */
 enum { FF_RUNS_CELL_BYTES = 256 };
 size_t ff_runs_columns(const ff_runs_table *table);
 const char *ff_runs_heading(const ff_runs_table *table, size_t column);
 void ff_runs_cell(const ff_runs_table *table, const ff_runs_row *row, size_t column,
                   char text[FF_RUNS_CELL_BYTES]);
 
-/* These as lines. FF_NO_MEMORY. */
+/* Prints these columns as lines. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_runs_table_print(FILE *out, const ff_runs_table *table, ff_error *error);
-/* RFC 4180, a header first. FF_NO_MEMORY. */
+/* As in RFC 4180, a header first. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_runs_table_csv(FILE *out, const ff_runs_table *table, ff_error *error);
-/* An array of objects; a setting that is as by default is null. FF_NO_MEMORY. */
+/* Writes an array of objects; a setting with its default is null. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_runs_table_json(FILE *out, const ff_runs_table *table, ff_error *error);
 
 #endif

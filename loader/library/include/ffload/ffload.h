@@ -31,7 +31,9 @@
  * Errors. Every fallible function returns FFLOAD_OK or another status and takes an ffload_error
  * last (NULL is accepted), which it fills, on failure only, with the status and one sentence that
  * says what was wrong, where, and mostly what would be right. What a function returns by a pointer
- * is NULL after a failure. Nothing is printed, and no function ends the process.
+ * is NULL after a failure. A pointer that is NULL, where nothing says that it may be, is
+ * FFLOAD_USAGE, naming the function and the argument; functions without a status return 0 or NULL
+ * for such a pointer. Nothing is printed, and no function ends the process.
  *
  * Ownership. What create, open, next and export return belongs to the caller, until destroy, close,
  * release or a tensor's deleter. These accept NULL, set the caller's pointer to NULL, and may come
@@ -55,6 +57,8 @@
 #ifndef FFLOAD_FFLOAD_H
 #define FFLOAD_FFLOAD_H
 
+/* PyTorch's and a system's own dlpack.h may be included before this header, where they are of
+ * DLPack 1.0 or newer, and after it in any case. */
 #include <ffload/dlpack.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,6 +87,13 @@ typedef struct ffload_error {
     int system_errno;   /* with FFLOAD_IO: errno where the system refused; 0 where it did not */
 } ffload_error;
 
+/* Of this header: 10000 * major + 100 * minor + patch, 100 for "0.1.0". */
+#define FFLOAD_VERSION_MAJOR 0
+#define FFLOAD_VERSION_MINOR 1
+#define FFLOAD_VERSION_PATCH 0
+#define FFLOAD_VERSION                                                                             \
+    (10000 * FFLOAD_VERSION_MAJOR + 100 * FFLOAD_VERSION_MINOR + FFLOAD_VERSION_PATCH)
+
 /* "0.1.0": of the library that runs. */
 FFLOAD_API const char *ffload_version(void);
 
@@ -93,8 +104,11 @@ FFLOAD_API const char *ffload_version(void);
  *   batch_size  N (256): samples of a batch, over all ranks
  *   augment     none (default), or a list as in "crop=4,flip" and "rrc=224,flip,mixup=0.2":
  *               crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, rrc=SIZE,
- *               jitter=B[:C[:S[:H]]], erase=P, mixup[=ALPHA], cutmix[=ALPHA]; as fftrain's
- *               --augment
+ *               vflip[=P], jitter=B[:C[:S[:H]]], affine=DEGREES, trivialaugment,
+ *               randaugment[=OPS[:MAGNITUDE]], autoaugment[=imagenet|cifar10|svhn], grayscale[=P],
+ *               solarize=THRESHOLD, posterize=BITS, invert, equalize, autocontrast,
+ *               sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; all that fftrain's
+ *               --augment has, as fftrain --help shows it
  *   size        HxW: of the images; default: as augmented, or as stored
  *   dtype       f32 (default) | f16 | bf16; u8 | u16 give values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
@@ -141,6 +155,13 @@ FFLOAD_API void ffload_options_destroy(ffload_options **options);
  * its. What fits a set and what does not is found by ffload_loader_create. */
 FFLOAD_API int ffload_options_set(ffload_options *options, const char *name, const char *value,
                                   ffload_error *error);
+
+/* What options there are, in the order above, and their values, as JSON: an array of {name, kind
+ * (integer, bytes, choice, text), value (null: of an option without one, whose default is described
+ * above), words (of a choice, or the one that an integer may be; else null), and of numbers minimum
+ * and maximum}. Valid until the next call of this function or the end of the options. */
+FFLOAD_API int ffload_options_describe(ffload_options *options, const char **json,
+                                       ffload_error *error);
 
 /* check(context) is asked now and then by a loader of these options, about every 20 ms while
  * ffload_loader_next waits, and after every 8 MiB while ffload_loader_create uploads a resident
@@ -189,6 +210,13 @@ FFLOAD_API int ffload_dataset_view(ffload_dataset *dataset, uint64_t number,
  * that name. */
 FFLOAD_API int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *field,
                                     DLManagedTensorVersioned **tensor, ffload_error *error);
+
+/* The same of `count` samples from number `first` on, without reading them where the field is
+ * small: [count] i64 of a class field, [count, width] of others as stored. FFLOAD_USAGE where the
+ * set has fewer. */
+FFLOAD_API int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
+                                     const char *field, DLManagedTensorVersioned **tensor,
+                                     ffload_error *error);
 
 /* The sample's key, mostly its path in the source: any bytes, *bytes of them, without a final zero.
  * `key` has room for FFLOAD_KEY_MOST. */

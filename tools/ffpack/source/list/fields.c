@@ -61,7 +61,7 @@ static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff
     if (!wanted && row->count > FF_FIELDS_LIMIT + 2) return too_many(fields, row->count - 1, error);
     for (size_t i = 0; i < row->count; i++) {
         ff_list_column *column = &fields->column[i];
-        if (!ff_list_header_is_label(&fields->header, i)) continue;
+        if (!ff_list_header_is_label(&fields->header, row, i, wanted)) continue;
         FF_TRY(in_column(fields, i, take_title(column, ff_table_cell(row, i), error), error));
         fields->used[i] = !wanted || !strcmp(column->name, wanted);
         found = found || fields->used[i];
@@ -132,7 +132,8 @@ ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source, const 
         return ff_fail(error, FF_USAGE, "--label and label= of --columns exclude each other");
     if (fields->header.present) FF_TRY(take_header(fields, row, error));
     for (size_t i = 0; i < row->count; i++) {
-        if (!fields->header.present) fields->used[i] = ff_list_header_is_label(&fields->header, i);
+        if (!fields->header.present)
+            fields->used[i] = ff_list_header_is_label(&fields->header, row, i, source->label);
         if (fields->column[i].asked == FF_LABEL_GUESS) fields->column[i].asked = source->label_kind;
     }
     return note_columns(fields, row, error);

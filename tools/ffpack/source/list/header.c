@@ -34,12 +34,6 @@ static bool is_split(const char *title) {
     return IS_WORD(title, words);
 }
 
-bool ff_list_header_is_label(const ff_list_header *header, size_t index) {
-    bool chosen = !header->label_count;
-    for (size_t i = 0; i < header->label_count; i++) chosen |= header->label[i] == index;
-    return chosen && index != header->path && index != header->split && index >= header->indexes;
-}
-
 bool ff_list_is_label_title(const char *title) {
     return IS_WORD(title, label_words);
 }
@@ -47,8 +41,45 @@ bool ff_list_is_label_title(const char *title) {
 /* ---- by the words --------------------------------------------------------------------------- */
 
 /* As pandas names a column without a title; it gives these to the numbers of rows. */
+static bool is_unnamed(const char *title) {
+    return !strncmp(title, "Unnamed: ", 9);
+}
+
 static bool is_index_title(const char *title) {
-    return !*title || !strncmp(title, "Unnamed: ", 9);
+    return !*title || is_unnamed(title);
+}
+
+/* Whether there is a column that is neither of a known role nor a number of rows. */
+static bool has_other(const ff_list_header *header, const ff_table_row *row) {
+    for (size_t i = 0; i < row->count; i++) {
+        const char *title = ff_table_cell(row, i);
+        if (i != header->path && i != header->split && !is_index_title(title) &&
+            !IS_WORD(title, number_words))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a column counts the rows: one of pandas' without a title, or one before the paths that
+ * is called so, beside others. */
+static bool counts_rows(const ff_list_header *header, const ff_table_row *row, size_t index) {
+    const char *title = ff_table_cell(row, index);
+    if (!header->present) return false;
+    if (is_unnamed(title) || (!*title && index < header->path)) return true;
+    return index < header->path && IS_WORD(title, number_words) && has_other(header, row);
+}
+
+static bool is_title(const char *title, const char *name, size_t bytes);
+
+bool ff_list_header_is_label(const ff_list_header *header, const ff_table_row *row, size_t index,
+                             const char *label) {
+    if (index == header->path || index == header->split) return false;
+    for (size_t i = 0; i < header->label_count; i++)
+        if (header->label[i] == index) return true;
+    if (header->label_count) return false;
+    return (header->present && label &&
+            is_title(ff_table_cell(row, index), label, strlen(label))) ||
+           !counts_rows(header, row, index);
 }
 
 bool ff_list_header_may_be(const ff_table_row *row) {
@@ -89,11 +120,10 @@ ff_list_header ff_list_header_find(const ff_table_row *row, bool names) {
     if (path == row->count && names && IS_WORD(first, name_words)) path = 0;
     if (path == row->count) return none;
     header.path = path;
-    while (header.indexes < path && is_index_title(ff_table_cell(row, header.indexes)))
-        header.indexes++;
-    header.present = !path || header.indexes || is_split(first) || IS_WORD(first, label_words) ||
-                     IS_WORD(first, number_words) || IS_WORD(first, name_words) ||
-                     IS_WORD(ff_table_cell(row, path), image_words) || are_titles(row, path);
+    header.present = !path || is_index_title(first) || is_split(first) ||
+                     IS_WORD(first, label_words) || IS_WORD(first, number_words) ||
+                     IS_WORD(first, name_words) || IS_WORD(ff_table_cell(row, path), image_words) ||
+                     are_titles(row, path);
     if (!header.present) return none;
     for (size_t i = 0; i < row->count; i++)
         if (i != path && is_split(ff_table_cell(row, i))) header.split = i;

@@ -14,9 +14,8 @@
 
 typedef struct ff_list_header {
     bool present;
-    size_t indexes; /* the number of first columns that count the rows, as pandas writes them */
-    size_t path;    /* the column of the images' names */
-    size_t split;   /* the column of splits; SIZE_MAX = none */
+    size_t path;                        /* the column of the images' names */
+    size_t split;                       /* the column of splits; SIZE_MAX = none */
     size_t label[FF_LIST_CHOSEN_LIMIT]; /* [label_count] the columns of labels, by --columns */
     size_t label_count;                 /* 0 = not said: any of the rest */
 } ff_list_header;
@@ -31,8 +30,10 @@ FF_MUST_USE ff_status ff_list_header_choose(ff_list_header *header, const ff_tab
                                             ff_error *error);
 /* Whether the row's cells may all be titles: none looks like a path or a number. */
 bool ff_list_header_may_be(const ff_table_row *row);
-/* Whether column `index` may hold labels: neither paths, splits nor an index. */
-bool ff_list_header_is_label(const ff_list_header *header, size_t index);
+/* Whether column `index` may hold labels: neither paths, splits nor the numbers of the rows, unless
+ * it is the one of --label (`label`; NULL = not given). `row` is the first one. */
+bool ff_list_header_is_label(const ff_list_header *header, const ff_table_row *row, size_t index,
+                             const char *label);
 /* Whether a column of this title holds the images' classes (label, class, target, ...). */
 bool ff_list_is_label_title(const char *title);
 /* Appends the title of column `index`, or its number where it has none. */

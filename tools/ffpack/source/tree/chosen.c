@@ -128,13 +128,9 @@ ff_status ff_chosen_content(ff_chosen *chosen, const char *path, const unsigned 
 ff_status ff_chosen_finish(const ff_chosen *chosen, const char *source, bool skip, ff_names *notes,
                            ff_error *error) {
     for (size_t i = 0; i < chosen->pattern.count; i++) {
-        char *note;
         if (chosen->used[i]) continue;
-        FF_TRY(ff_format(&note, error, "--exclude '%s' names nothing in it",
-                         ff_names_at(&chosen->pattern, i)));
-        ff_status status = ff_names_add(notes, note, strlen(note), error);
-        free(note);
-        FF_TRY(status);
+        FF_TRY(ff_names_add_text(notes, error, "--exclude '%s' names nothing in it",
+                                 ff_names_at(&chosen->pattern, i)));
     }
     if (!chosen->unread_count || skip) return FF_OK;
     char more[64] = "";

@@ -47,7 +47,7 @@ static ff_status find_columns(ff_label_list *list, const ff_list_header *header,
         return ff_fail(error, FF_USAGE, "--label and label= of --columns exclude each other");
     for (size_t i = 0; i < row->count; i++) {
         const char *title = ff_table_cell(row, i);
-        if (!ff_list_header_is_label(header, i)) continue;
+        if (!ff_list_header_is_label(header, row, i, label)) continue;
         if (!count++) only = i;
         if (header->present && label && !strcmp(title, label)) wanted = i;
         if (header->present && ff_list_is_label_title(title) && !titles++) titled = i;

@@ -90,20 +90,15 @@ static ff_status check_total(const sequence *of, const char *source, ff_error *e
 static ff_status note(const sequence *of, ff_names *notes, ff_error *error) {
     const char *first = ff_path_base(of->at->name),
                *last = ff_path_base(of->at[of->count - 1].name);
-    char *text;
     if (!of->at->digits) return FF_OK;
-    FF_TRY(of->count == 1 ? ff_format(&text, error, "tars: 1 of a sequence of numbers, %s", first)
-                          : ff_format(&text, error, "tars: %zu of a sequence of numbers, %s to %s",
-                                      of->count, first, last));
-    ff_status status = ff_names_add(notes, text, strlen(text), error);
-    free(text);
-    if (status != FF_OK || !of->missing) return status;
-    FF_TRY(ff_format(&text, error, "%s missing in the sequence of numbers, first after %s",
-                     ff_say_count(of->missing, "tar is", "tars are").text,
-                     ff_path_base(of->gap->name)));
-    status = ff_names_add(notes, text, strlen(text), error);
-    free(text);
-    return status;
+    FF_TRY(of->count == 1
+               ? ff_names_add_text(notes, error, "tars: 1 of a sequence of numbers, %s", first)
+               : ff_names_add_text(notes, error, "tars: %zu of a sequence of numbers, %s to %s",
+                                   of->count, first, last));
+    if (!of->missing) return FF_OK;
+    return ff_names_add_text(notes, error, "%s missing in the sequence of numbers, first after %s",
+                             ff_say_count(of->missing, "tar is", "tars are").text,
+                             ff_path_base(of->gap->name));
 }
 
 ff_status ff_web_sequences_check(const ff_names *paths, const char *source, ff_names *notes,

@@ -9,7 +9,7 @@
 struct ff_cublas {
     cublasHandle_t handle;
     void *stream, *workspace; /* as last set */
-    bool bound;               /* these are set */
+    bool bound;               /* stream and workspace are set */
 };
 
 static ff_status check(cublasStatus_t status, const char *call, ff_error *error) {

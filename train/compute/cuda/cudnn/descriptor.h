@@ -13,7 +13,7 @@
 
 typedef void *ff_cudnn_descriptor; /* a cudnnBackendDescriptor_t */
 
-/* Zero-initialised; owns every descriptor made with it until it is released. */
+/* Zero-initialised; owns every descriptor made with it until the builder is released. */
 typedef struct ff_cudnn_builder {
     ff_cudnn_descriptor *held;
     size_t count, capacity;

@@ -141,7 +141,7 @@ static ff_cudnn_descriptor pointwise(builder *b, cudnnPointwiseMode_t mode) {
     return o;
 }
 
-/* y = mode(x), or mode(x, other) where other is not NULL. */
+/* y = mode(x), or mode(x, other) if other is not NULL. */
 static void map(builder *b, cudnnPointwiseMode_t mode, ff_cudnn_descriptor x,
                 ff_cudnn_descriptor other, ff_cudnn_descriptor y) {
     ff_cudnn_descriptor o = pointwise(b, mode);

@@ -18,8 +18,8 @@ typedef struct ff_cudnn_graph {
     int id_count;
 } ff_cudnn_graph;
 
-/* handle: a cudnnHandle_t, or NULL where plans are made without a GPU. On failure there is nothing
- * to destroy. FF_FAILED: cuDNN refuses the graph. */
+/* handle: a cudnnHandle_t, or NULL if plans are made without a GPU. On failure there is nothing to
+ * destroy. FF_FAILED: cuDNN refuses the graph. */
 FF_MUST_USE ff_status ff_cudnn_graph_create(ff_cudnn_graph *graph, void *handle,
                                             const ff_library_conv_spec *spec, ff_error *error);
 void ff_cudnn_graph_destroy(ff_cudnn_graph *graph);

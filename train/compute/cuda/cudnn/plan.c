@@ -108,7 +108,7 @@ static bool has_note(const int *notes, int64_t count, int note) {
     return false;
 }
 
-/* Notes of an engine; 0 where it has none. */
+/* The number of notes of an engine; 0 if it has no notes. */
 static int64_t get_notes(ff_cudnn_descriptor engine, cudnnBackendAttributeName_t attribute,
                          cudnnBackendAttributeType_t type, int most, int *notes) {
     int64_t count = 0;
@@ -194,7 +194,8 @@ static bool engine_before(const ff_cudnn_candidates *candidates, int64_t engine)
     return false;
 }
 
-/* Adds the engines offered by one mode of the heuristics. None is not a failure. */
+/* Adds the engines that one mode of the heuristics offers. A mode may offer no engine; this is not
+ * a failure. */
 static ff_status add_mode(ff_cudnn_candidates *candidates, const ff_cudnn_device *device,
                           const ff_cudnn_graph *graph, cudnnBackendHeurMode_t mode,
                           ff_precision precision, bool deterministic, uint64_t *dropped,
@@ -226,7 +227,7 @@ static ff_status add_mode(ff_cudnn_candidates *candidates, const ff_cudnn_device
                                  MOST, &count, configs) != CUDNN_STATUS_SUCCESS)
         count = 0;
     ff_cudnn_release(&heuristics);
-    /* Destroys the unused ones. */
+    /* Destroys the unused descriptors. */
     while (candidates->parts.count > first + (size_t)count)
         cudnnBackendDestroyDescriptor(candidates->parts.held[--candidates->parts.count]);
     for (int64_t i = 0; i < count && status == FF_OK; i++) {

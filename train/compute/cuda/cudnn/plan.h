@@ -1,7 +1,7 @@
 /* Engines for a graph: those that cuDNN's heuristics offer for a device and that may be used, and
  * built plans. The device is a GPU, or a description of one: planning does not use the driver, but
- * engines compiled at run time can only be built where a libcuda.so.1 can be opened. Thread rule:
- * one thread. */
+ * engines compiled at run time can only be built if a libcuda.so.1 can be opened. Thread rule: one
+ * thread. */
 #ifndef FF_TRAIN_CUDA_CUDNN_PLAN_H
 #define FF_TRAIN_CUDA_CUDNN_PLAN_H
 
@@ -15,8 +15,8 @@ typedef struct ff_cudnn_device {
     int major, minor; /* compute capability */
 } ff_cudnn_device;
 
-/* From text in cuDNN's own schema, as ff_cudnn_device_json returns it. FF_BAD_DATA: not a
- * description. */
+/* From text in cuDNN's own schema, as ff_cudnn_device_json returns it. FF_BAD_DATA: the text is not
+ * a description. */
 FF_MUST_USE ff_status ff_cudnn_device_describe(ff_cudnn_device *device, const char *json,
                                                ff_error *error);
 /* The GPU of the handle. */
@@ -44,14 +44,15 @@ typedef struct ff_cudnn_candidates {
     int count;
     int engines;    /* distinct ones */
     int dropped;    /* distinct ones offered that may not be used */
-    char told[256]; /* cuDNN's message where it offered none */
+    char told[256]; /* cuDNN's message if it offered no engine */
     size_t capacity;
     ff_cudnn_builder parts;
 } ff_cudnn_candidates;
 
 /* Drops engines that round more than the precision allows (full f32: all that use tensor cores),
- * that sum in less than f32, that use Winograd (its errors are larger than those of sums), and with
- * `deterministic` those that are not. FF_OK with count 0 if none is left. */
+ * that sum in less than f32, or that use Winograd (whose errors are larger than those of sums);
+ * with `deterministic`, also engines that are not deterministic. FF_OK with count 0 if no engine is
+ * left. */
 FF_MUST_USE ff_status ff_cudnn_candidates_find(ff_cudnn_candidates *candidates,
                                                const ff_cudnn_device *device,
                                                const ff_cudnn_graph *graph, ff_precision precision,

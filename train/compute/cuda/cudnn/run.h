@@ -5,7 +5,7 @@
 #include "train/compute/cuda/cudnn/plan.h"
 
 /* The pointers of the last run, as a variant pack; zero-initialised. Each user of a plan has its
- * own. */
+ * own pack. */
 typedef struct ff_cudnn_run {
     ff_cudnn_builder parts;
     ff_cudnn_descriptor pack;

@@ -22,8 +22,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     if (column < width && threadIdx.y == 0) to[column] = (float)sum;
 }
 
-int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts, int width,
-                      float *to) {
+extern "C" int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts,
+                                 int width, float *to) {
     return FF_LAUNCH(
         finish_kernel, dim3((unsigned)(width + FF_FINISH_ACROSS - 1) / FF_FINISH_ACROSS),
         dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, from, parts, width, to);

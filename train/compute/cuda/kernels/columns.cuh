@@ -2,11 +2,11 @@
  *
  * A block of FF_COLUMN_THREADS threads covers a tile of `across` vectors of 16 bytes and `down`
  * rows, and moves down the rows: a thread keeps its channels, so per-channel values are loaded
- * once, and no element needs a division. With sums, all blocks are resident and go through the
- * array in parallel, from start to end. Without, each takes a chunk, the last chunk first, because
- * the end of the array is still in the L2 cache from the previous pass. Sums go thread -> block (a
- * tree in shared memory) -> partial results [parts][width] in scratch -> finish, each in an order
- * fixed by the shapes and the number of multiprocessors. */
+ * once, and no element needs a division. With sums, all blocks are resident and pass through the
+ * array in parallel, from start to end. Without sums, each block takes a chunk, the last chunk
+ * first, because the end of the array is still in the L2 cache from the previous pass. Sums pass
+ * from thread to block (a tree in shared memory), to partial results [parts][width] in scratch, to
+ * finish; each step adds in an order fixed by the shapes and the number of multiprocessors. */
 #ifndef FF_TRAIN_CUDA_KERNELS_COLUMNS_CUH
 #define FF_TRAIN_CUDA_KERNELS_COLUMNS_CUH
 
@@ -15,8 +15,8 @@
 enum {
     FF_COLUMN_THREADS = 256,
     FF_COLUMN_ACROSS = 32, /* vectors: 512 bytes of a row, so that cache lines are fully used */
-    /* Blocks per multiprocessor. Sums: the number resident at once (64, 80 or 128 registers per
-     * thread), so that all finish together; without sums: many, approximately. */
+    /* Blocks per multiprocessor. With sums: the number resident at once (64, 80 or 128 registers
+     * per thread), so that all finish together. Without sums: approximate, and many. */
     FF_COLUMN_BLOCKS = 4,
     FF_COLUMN_MAPPING = 16,
     FF_COLUMN_AHEAD = 4 /* the most rows that a thread loads before it uses them */
@@ -84,7 +84,7 @@ struct ff_tile {
     int vector;    /* of the row */
     bool active;   /* it has channels and rows */
     size_t row;    /* its first */
-    size_t end;    /* after its last possible row */
+    size_t end;    /* its first row */
     size_t stride; /* to its next row */
 };
 
@@ -140,8 +140,8 @@ static __device__ __forceinline__ void ff_tree_sum(const ff_columns &columns, co
 
 /* ---- moments -------------------------------------------------------------------------------- */
 
-/* Mean and sum of squared deviations of a thread's values, around the first of them: no
- * cancellation, however far from zero they are. */
+/* The mean and the sum of squared deviations of a thread's values, around the first value: nothing
+ * cancels, however far from zero the values are. */
 template <int lanes> struct ff_moments {
     float shift[lanes], sum[lanes], squares[lanes];
     int count;
@@ -177,8 +177,8 @@ template <int lanes> struct ff_moment_tree {
     int count[FF_COLUMN_THREADS];
 };
 
-/* Merges the threads' moments by Chan's formula and writes the block's; all threads must call it.
- */
+/* Merges the threads' moments by Chan's formula and writes the block's moments; all threads must
+ * call it. */
 template <int lanes>
 static __device__ __forceinline__ void
 ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moments<lanes> &own,
@@ -204,7 +204,7 @@ ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moment
         if (tile.y < reach && tile.y + reach < columns.down) {
             const int other = me + reach * columns.across;
             const int more = tree->count[other];
-            if (more) { /* rows are assigned from the top, so the upper thread has some */
+            if (more) { /* rows are assigned from the top, so the upper thread has some rows */
                 float share = __fdividef((float)more, (float)(count + more));
 #pragma unroll
                 for (int i = 0; i < lanes; i++) {
@@ -246,7 +246,7 @@ static __device__ __forceinline__ double ff_finish_sum(double *shared, double va
 
 /* to[column] = the sum over parts of from[part * width + column]; f64 inside. Defined in
  * columns.cu. */
-int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts, int width,
-                      float *to);
+extern "C" int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts,
+                                 int width, float *to);
 
 #endif

@@ -35,7 +35,7 @@ static __device__ __forceinline__ void pixel_of(size_t row, ff_divider by_width,
 }
 
 /* The pixel that tap (r, s) reads for pixel (y, x): of the input for an output pixel (forward), or
- * of the output's gradient for an input pixel (backward). -1 = none. */
+ * of the output's gradient for an input pixel (backward). -1 = no pixel. */
 template <bool backward>
 static __device__ __forceinline__ ptrdiff_t joined(const ff_cuda_depthwise &conv, int n, int y,
                                                    int x, int r, int s) {
@@ -55,7 +55,7 @@ static __device__ __forceinline__ ptrdiff_t joined(const ff_cuda_depthwise &conv
     return ((ptrdiff_t)n * conv.output.h + p) * conv.output.w + q;
 }
 
-/* Keeps a vector packed: if the compiler unpacks all nine before the loop, they do not fit into
+/* Keeps a vector packed: if the compiler unpacked all nine before the loop, they would not fit into
  * registers. */
 static __device__ __forceinline__ void keep_packed(uint4 *raw) {
 #ifdef __CUDA_ARCH__

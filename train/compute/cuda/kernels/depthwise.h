@@ -19,7 +19,7 @@ int ff_cuda_depthwise_forward(const ff_cuda_queue *queue, const ff_cuda_depthwis
                               const void *x, const void *weights, void *y);
 int ff_cuda_depthwise_backward_data(const ff_cuda_queue *queue, const ff_cuda_depthwise *conv,
                                     const void *dy, const void *weights, void *dx);
-/* dweights: [3][3][channels] f32. scratch: nine times ff_cuda_scratch. */
+/* dweights: [3][3][channels] f32. scratch: nine times ff_cuda_scratch bytes. */
 int ff_cuda_depthwise_backward_weights(const ff_cuda_queue *queue, const ff_cuda_depthwise *conv,
                                        const void *x, const void *dy, float *dweights,
                                        void *scratch);

@@ -1,6 +1,6 @@
 /* Loads and stores of eight elements of any floating dtype as floats, for kernels with arrays of
- * several dtypes: one or two 16-byte accesses, aligned to 16 bytes. Also of eight elements, or one,
- * of arrays whose dtype is known only when a kernel runs. */
+ * several dtypes: one or two 16-byte accesses, aligned to 16 bytes. Other loads and stores take
+ * eight elements, or one, of arrays whose dtype is known only when a kernel runs. */
 #ifndef FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
 #define FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
 

@@ -1,5 +1,5 @@
 /* The gradients before an update: their sums over micro-batches and ranks, their check, and their
- * factor by the norm, one block per chunk. Bytes: update.h. */
+ * scale factor from the norm, one block per chunk. Bytes: update.h. */
 #include "train/compute/cuda/kernels/update.cuh"
 
 enum { THREADS = 256, EIGHTS = FF_CUDA_CHUNK / 8 };

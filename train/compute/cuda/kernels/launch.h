@@ -1,16 +1,16 @@
 /* Common to all launchers of train/compute/cuda: the queue, and the scratch of column sums.
  *
- * Own kernels of the training step (kernels.h lists them). Tensors of activations and their
- * gradients are NHWC: x: [rows][channels], rows = N * H * W, channels padded to a multiple of 8,
- * pad lanes are zero and kept zero; dtype f32, f16 or bf16 (loader/cuda/dtype.cuh); arithmetic is
- * f32, sums over rows are merged in a fixed order (no atomics on floats), so that the same shapes
- * on the same GPU have the same bits. All pointers are device memory, aligned to 16 bytes, and must
- * not overlap unless a declaration says so.
+ * kernels.h lists the own kernels of the training step. Tensors of activations and their gradients
+ * are NHWC: x: [rows][channels], rows = N * H * W, channels padded to a multiple of 8, pad lanes
+ * zero and kept zero; dtype f32, f16 or bf16 (loader/cuda/dtype.cuh). Arithmetic is f32. Sums over
+ * rows are merged in a fixed order (no atomics on floats), so that the same shapes on the same GPU
+ * produce the same bits. All pointers are device memory, aligned to 16 bytes, and must not overlap
+ * unless a declaration allows it.
  *
- * A launcher only enqueues its kernels into the stream: nothing is allocated, nothing waits, so all
- * of them may be captured. It returns 0, or the cudaError_t of a failed launch (for shapes that a
+ * A launcher only enqueues its kernels into the stream: it neither allocates nor waits, so every
+ * launcher may be captured. It returns 0, or the cudaError_t of a failed launch (for shapes that a
  * declaration excludes: FF_CUDA_INVALID_VALUE). Thread rule: pure, except for the memory passed to
- * them. */
+ * a launcher. */
 #ifndef FF_TRAIN_CUDA_KERNELS_LAUNCH_H
 #define FF_TRAIN_CUDA_KERNELS_LAUNCH_H
 

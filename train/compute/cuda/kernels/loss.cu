@@ -9,8 +9,8 @@ static const unsigned ALL = 0xffffffffu;
 /* Scratch: this, then [n] f64 losses, then [n] i32: 1 = correct. */
 struct loss_head {
     unsigned long long count;
-    double weight;  /* what makes the mean */
-    int bad_sample; /* INT_MAX = none */
+    double weight;  /* the divisor of the mean */
+    int bad_sample; /* INT_MAX = no bad sample */
     int unused;
 };
 struct loss_scratch {
@@ -128,8 +128,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
         return;
     }
 
-    /* The first maximum: the same as a loop from class 0, in which NaN is never larger, and never
-     * exceeded if it is the first. */
+    /* The first maximum: the same as in a loop from class 0, in which NaN is never larger, and
+     * never exceeded if it comes first. */
     float best = -INFINITY;
     int best_class = 0x7fffffff;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {

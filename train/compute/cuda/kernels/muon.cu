@@ -1,5 +1,5 @@
-/* Muon's kernels around its matrix products. Norms go thread -> block -> partial sums in scratch ->
- * every block of the next launch adds them in the same order. */
+/* Muon's kernels around its matrix products. Norms pass from thread to block to partial sums in
+ * scratch; every block of the next launch adds these partial sums in the same order. */
 #include "train/compute/cuda/kernels/eights.cuh"
 #include "train/compute/cuda/kernels/muon.h"
 #include "train/compute/cuda/kernels/update.cuh"

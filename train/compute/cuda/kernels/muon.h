@@ -1,14 +1,15 @@
 /* Muon (K. Jordan 2024) around its matrix products: momentum, norms, scalings (formula:
  * train/compute/optimizers/muon.h). One filter bank W: [rows][columns], rows = output channels,
- * columns = kernel * kernel * padded input channels, pad lanes zero (they change no norm). A step:
+ * columns = kernel * kernel * padded input channels, pad lanes zero (they do not change norms). A
+ * step:
  * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
  *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
  * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by
  *   matrix products with beta;
  * - ff_cuda_muon_end: W = W * sqrt(rows) / |W| - rate * X, rate = rates[row][step] * multiplier.
- * Nothing changes where control->non_finite.
- * Bytes per element (16-bit gradient and X, f32 momentum, master and working copy): begin reads
- * 10 + 2, writes 6 + 2; end reads 6, writes 6. */
+ * Nothing changes if control->non_finite.
+ * Bytes per element (16-bit gradient and X, f32 momentum, master and working copy): begin reads 10
+ * + 2, writes 6 + 2; end reads 6, writes 6. */
 #ifndef FF_TRAIN_CUDA_KERNELS_MUON_H
 #define FF_TRAIN_CUDA_KERNELS_MUON_H
 

@@ -1,7 +1,7 @@
-/* Batch norm on the device: statistics, then an elementwise pass with the add and the activation;
- * backward the same way: sums, then an elementwise pass. Formulas: ff_norm and ff_norm_backward in
- * train/compute/arguments.h. Per-channel arrays are zero in padding channels; gamma NULL: 1
- * everywhere, a frozen scale; running_mean NULL: no running statistics.
+/* Batch norm on the device. Forward: statistics, then an elementwise pass with the add and the
+ * activation. Backward: sums, then an elementwise pass. Formulas: ff_norm and ff_norm_backward in
+ * train/compute/arguments.h. Per-channel arrays are zero in padding channels. gamma NULL: 1
+ * everywhere, a frozen scale. running_mean NULL: no running statistics.
  *
  * Statistics are merged from per-thread shifted sums by Chan's formula (Chan, Golub, LeVeque 1979),
  * in f32 within a block and f64 between blocks. Bytes below: A = one array of rows * channels
@@ -15,9 +15,10 @@
 extern "C" {
 #endif
 
-/* Bytes of a mask, which apply writes with ReLU and the backward pass reads instead of y, which has
- * sixteen times as many bytes: bit i of byte v is 1 where element i of the array's 16-byte vector v
- * had z > 0 before the ReLU. NULL = no mask: z is computed again from x, or y is read. */
+/* Bytes of a mask. apply writes the mask with ReLU, and the backward pass reads the mask instead of
+ * y, which has sixteen times the bytes. Bit i of byte v is 1 if element i of the array's
+ * 16-byte vector v had z > 0 before the ReLU. NULL = no mask: z is computed again from x, or y is
+ * read. */
 static inline size_t ff_cuda_norm_mask(ff_dtype dtype, const ff_tensor *shape) {
     return ff_tensor_count(shape) / (dtype == FF_F32 ? 4 : 8);
 }
@@ -29,8 +30,8 @@ int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm, voi
  * held running statistics. Memory traffic is negligible. */
 int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 
-/* Where norm->ranks, both end with what this rank tells; this is the rest, from what all have told.
- */
+/* With norm->ranks, both functions above end with what this rank sends; ff_cuda_norm_join computes
+ * the rest from what all ranks have sent. */
 int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
 
 /* y with mean and inv_std (training), or with the running statistics. Reads A (2 A with a
@@ -38,9 +39,9 @@ int ff_cuda_norm_join(const ff_cuda_queue *queue, const ff_norm *norm);
  */
 int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *norm, bool training);
 
-/* scale = gamma * inv_std and shift = beta - mean * scale of the batch (training), or of the
- * running statistics, of the queue's dtype, [channels]: for a convolution with the norm folded into
- * it. */
+/* scale = gamma * inv_std and shift = beta - mean * scale, [channels], of the queue's dtype, from
+ * the statistics of the batch (training) or the running statistics: for a convolution with a folded
+ * norm. */
 int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bool training,
                              void *scale, void *shift);
 
@@ -49,13 +50,13 @@ int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bo
  *   no activation, or one from x alone          2 A, 3 A            = 5 A
  *   ReLU with a residual                        4 A, 3 A            = 7 A
  *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
- * and for dy2 another A where dresidual is written, else 2 A. Where forward.ranks, it is called
- * twice: for the first pass, which ends with what this rank tells, and when all have told (joined)
- * for the second; the scratch may change between. */
+ * and for dy2 another A if dresidual is written, else 2 A. With forward.ranks, the function is
+ * called twice: for the first pass, which ends with what this rank sends, and, when all ranks have
+ * sent, for the second pass (joined). The scratch may change between the calls. */
 int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
                               void *scratch, bool joined);
 
-/* Only the second pass, where a convolution has computed g and the factors (library.h,
+/* Only the second pass, if a convolution has computed g and the factors (library.h,
  * FF_EPILOGUE_RELU_NORM_BACKWARD): dx = factors[0][c] * g + factors[1][c] * x + factors[2][c], each
  * [channels]; dx may be g. 3 A. */
 int ff_cuda_norm_backward_apply(const ff_cuda_queue *queue, const ff_tensor *shape, const void *g,

@@ -67,7 +67,7 @@ template <int source> struct z_again {
     static constexpr bool value =
         source == SLOPE_RELU_X || source == SLOPE_RELU6_X || source == SLOPE_GELU_X;
 };
-/* Resident blocks of the kernel that sums, per multiprocessor. */
+/* Resident blocks per multiprocessor of the kernel that sums. */
 template <int source> struct sums_blocks {
     static constexpr int count = z_again<source>::value ? 2 : 3;
 };
@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
                 float x[lanes], g[lanes];
                 gradient_of<T, source>(arrays, loaded[k], of, x, g);
                 if (arrays.dresidual) {
-                    /* sum the rounded values, which the second pass will read */
+                    /* the sums are of the rounded values, which the second pass will read */
                     uint4 packed = ff_vector<T>::pack(g);
                     ff_vector<T>::unpack(packed, g);
                     arrays.dresidual[(row + k * tile.stride) * columns.vectors + tile.vector] =

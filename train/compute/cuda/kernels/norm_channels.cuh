@@ -34,7 +34,7 @@ ff_norm_affines_load(const ff_norm &norm, bool training, int channel, ff_norm_af
 
 /* mean, inv_std and the running statistics from the blocks' partial moments. Defined in
  * norm_statistics.cu. */
-int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm, const ff_columns *columns,
-                         ff_moment_parts parts);
+extern "C" int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm,
+                                    const ff_columns *columns, ff_moment_parts parts);
 
 #endif

@@ -45,7 +45,7 @@ static __device__ __forceinline__ void finish_channel(const ff_norm &norm, int c
     norm.running_var[channel] = (float)(keep * (double)norm.running_var[channel] + take * unbiased);
 }
 
-/* The same, or tells them to the other ranks. */
+/* Writes a channel's statistics, or sends them to the other ranks. */
 static __device__ __forceinline__ void write_channel(const ff_norm &norm, int channel, double m,
                                                      double mean, double squares) {
     if (norm.ranks.count)
@@ -73,8 +73,7 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     __shared__ double shared[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     const double m = (double)columns.rows;
-    /* Relative to the first part's mean, in f64, there is no cancellation. channels is a multiple
-     * of 8. */
+    /* Relative to the first part's mean, in f64, nothing cancels. channels is a multiple of 8. */
     const double shift = (double)parts.mean[channel];
     double sum = 0, squares = 0;
     for (int part = (int)threadIdx.y; part < columns.parts; part += FF_FINISH_DOWN) {
@@ -88,8 +87,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     if (threadIdx.y == 0) write_channel(norm, channel, m, shift + sum / m, squares - sum * sum / m);
 }
 
-int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm, const ff_columns *columns,
-                         ff_moment_parts parts) {
+extern "C" int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm,
+                                    const ff_columns *columns, ff_moment_parts parts) {
     return FF_LAUNCH(parts_kernel, dim3((unsigned)columns->channels / FF_FINISH_ACROSS),
                      dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, *columns, *norm,
                      parts);

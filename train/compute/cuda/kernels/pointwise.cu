@@ -10,7 +10,7 @@ static dim3 grid_of(size_t count, int lanes) {
     return dim3((unsigned)((count + (size_t)lanes * BLOCK - 1) / ((size_t)lanes * BLOCK)));
 }
 
-/* to[i] = map(a[i], b[i]); b is read only where `two`. to may be a or b. */
+/* to[i] = map(a[i], b[i]); b is read only if `two`. to may be a or b. */
 template <typename T, bool two, typename Map>
 static __device__ __forceinline__ void map_flat(size_t count, const T *a, const T *b, T *to,
                                                 Map map) {

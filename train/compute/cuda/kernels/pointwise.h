@@ -20,7 +20,7 @@ int ff_cuda_activation_backward(const ff_cuda_queue *queue, ff_activation activa
 /* to = a + b; to may be a or b. */
 int ff_cuda_add(const ff_cuda_queue *queue, ff_dtype dtype, size_t count, const void *a,
                 const void *b, void *to);
-/* to = scale * from, between f32, f16 and bf16, rounded to nearest even; to may be from where the
+/* to = scale * from, between f32, f16 and bf16, rounded to nearest even; to may be from if the
  * sizes agree. */
 int ff_cuda_cast(const ff_cuda_queue *queue, size_t count, float scale, const void *from,
                  ff_dtype from_dtype, void *to, ff_dtype to_dtype);

@@ -2,8 +2,8 @@
 #include "train/compute/cuda/kernels/norm_channels.cuh"
 #include "train/compute/cuda/kernels/pool_place.cuh"
 
-/* A row of output as floats, and the positions of the maxima. size: of a square window known at
- * compile time, so that all its loads are in flight at once; 0 = any. */
+/* A row of output as floats, and the positions of the maxima. size: the side of a square window
+ * known at compile time, so that all its loads are in flight at once; 0 = any window. */
 template <typename T, bool max, int size>
 static __device__ __forceinline__ void
 pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, size_t row,

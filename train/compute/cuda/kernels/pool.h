@@ -8,21 +8,21 @@
 extern "C" {
 #endif
 
-/* x: pool->input, y: pool->output. kernel_h * kernel_w <= 256 where max. A global average pool is
- * kernel = (h, w), stride 1, pad 0; an adaptive one has at most 2^31 / max(h, w) outputs a side.
+/* x: pool->input, y: pool->output. Max pools: kernel_h * kernel_w <= 256. A global average pool is
+ * kernel = (h, w), stride 1, pad 0; an adaptive pool has at most 2^31 / max(h, w) outputs per side.
  *
- * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest within its window;
- * NULL = not written; max only. Reads x once where windows do not overlap (else from the caches),
- * writes y and index. */
+ * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest value within its
+ * window; NULL = not written; max only. Reads x once if windows do not overlap (else from the
+ * caches), writes y and index. */
 int ff_cuda_pool_forward(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
                          uint8_t *index);
 
-/* The same, and the batch statistics of the rounded y into norm's mean, inv_std and running
- * statistics; norm->x and the rest are ignored. Saves the norm one read of y. */
+/* The same, and writes the batch statistics of the rounded y to norm's mean, inv_std and running
+ * statistics; the other fields of norm, such as x, are ignored. Saves the norm one read of y. */
 int ff_cuda_pool_statistics(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
                             uint8_t *index, const ff_norm *norm, void *scratch);
 
-/* dx sums over the windows that contain it: every element is written once. Reads dy and index,
+/* Each element of dx sums over the windows that contain it and is written once. Reads dy and index,
  * writes dx. */
 int ff_cuda_pool_backward(const ff_cuda_queue *queue, const ff_pool *pool, const void *dy,
                           const uint8_t *index, void *dx);

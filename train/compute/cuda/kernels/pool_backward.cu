@@ -1,5 +1,5 @@
 /* Pooling backward: every element of dx sums over the windows that contain it, in the order of the
- * windows, so that it is written once and without atomics. */
+ * windows, so that each element is written once and without atomics. */
 #include "train/compute/cuda/kernels/pool_place.cuh"
 
 /* The windows along one axis that contain position `at`. */

@@ -34,8 +34,9 @@ static inline bool ff_pool_shape_make(const ff_pool *pool, ff_pool_shape *shape)
 struct ff_range {
     int first, end;
 };
-/* Of an axis cut into `others` equal parts: those that overlap part `at` of `parts`. So the
- * positions in an adaptive window, and the windows that contain a position. */
+/* An axis is cut into `parts` equal parts, and also into `others` equal parts: the range of the
+ * `others` that overlap part `at` of `parts`. This yields the positions in an adaptive window, and
+ * the windows that contain a position. */
 static __device__ __forceinline__ ff_range ff_overlapping(int at, int parts, int others) {
     return ff_range{at * others / parts, ((at + 1) * others + parts - 1) / parts};
 }

@@ -43,8 +43,8 @@ template <int RULE, int N> struct elements {
     }
 };
 
-/* Adds the squares of the weights and of what LARS' or LAMB's ratio divides them by; LAMB's state
- * is updated. */
+/* Adds the squares of the weights, and the squares of the divisor of LARS' or LAMB's ratio; updates
+ * LAMB's state. */
 template <int RULE, int N>
 static __device__ __forceinline__ void measure(const ff_cuda_segment &s, const ff_factors &f,
                                                uint64_t at, double *weights, double *updates) {
@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(THREADS) measure_kernel(ff_cuda_update 
     }
 }
 
-/* From the sums of the segment's chunks, whose blocks are adjacent. */
+/* The ratio, from the sums of the segment's chunks, whose blocks are adjacent. */
 template <int RULE>
 static __device__ __forceinline__ float ratio_of(const ff_cuda_update &update,
                                                  const ff_cuda_segment &s, ff_cuda_chunk chunk,

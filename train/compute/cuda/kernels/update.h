@@ -1,6 +1,6 @@
-/* The update of all weights, a pass for each optimizer, and the run's control on the device: step,
- * loss scale, flag of non-finite gradients, learning rates by step. The host needs none of them to
- * enqueue the next step. */
+/* The update of all weights, one pass for each optimizer, and the run's control on the device:
+ * step, loss scale, flag of non-finite gradients, learning rates by step. The host enqueues the
+ * next step without reading any of them. */
 #ifndef FF_TRAIN_CUDA_KERNELS_UPDATE_H
 #define FF_TRAIN_CUDA_KERNELS_UPDATE_H
 
@@ -17,11 +17,11 @@ typedef struct ff_cuda_group {
     uint32_t rate_row;
     float multiplier; /* of the learning rate */
     ff_hyper hyper;   /* its learning_rate is ignored */
-    float ema_decay;  /* ema = decay * ema + (1 - decay) * w, if a segment has one */
+    float ema_decay;  /* ema = decay * ema + (1 - decay) * w, if a segment has an ema */
 } ff_cuda_group;
 
-/* One parameter, or adjacent ones of one group where its optimizer needs no norms. count: any;
- * arrays are aligned to 16 bytes (as every parameter in the flat arrays). */
+/* One parameter, or adjacent parameters of one group if the group's optimizer needs no norms.
+ * count: any; arrays are aligned to 16 bytes (as every parameter in the flat arrays). */
 typedef struct ff_cuda_segment {
     uint64_t count;
     uint32_t group;
@@ -31,9 +31,9 @@ typedef struct ff_cuda_segment {
     uint32_t adapts;         /* 1: has LARS' and LAMB's ratio */
     const void *gradient;
     float *master;           /* NULL: `working` holds the only weights, rounded after each update */
-    float *state[FF_STATES]; /* f32; NULL past those of the optimizer, and SGD's without momentum */
-    void *working;           /* the weights the net reads; NULL where it reads the masters */
-    float *ema;              /* NULL = none */
+    float *state[FF_STATES]; /* f32; NULL past the optimizer's states, or SGD without momentum */
+    void *working;           /* the weights the net reads; NULL if it reads the masters */
+    float *ema;              /* NULL = no average */
 } ff_cuda_segment;
 
 /* Segments are split into chunks of FF_CUDA_CHUNK elements, one per block. */
@@ -52,33 +52,35 @@ typedef struct ff_cuda_update {
     const float *rates; /* [rows][rate_steps]: learning rates; later steps use the last */
     uint32_t rate_steps;
     ff_control *control;
-    /* [chunk_count][2] sums of squares, between launches; NULL: no norm is needed. */
+    /* [chunk_count][2] sums of squares, between launches; NULL: norms are not needed. */
     double *sums;
     /* The factor of the gradients, from the check to the updates; NULL: 1 / loss_scale. */
     float *scale;
     double clip_norm; /* with `scale`: as in ff_update_options */
-    /* Of the step's micro-batches so far, with `scale`; NULL: a step is one batch. */
+    /* The outcome of the step's micro-batches so far, with `scale`; NULL: a step is one batch. */
     ff_outcome *total;
     int part_samples, first_sample; /* as in ff_update_spec */
     uint32_t summed;                /* 1: gradients are of the sum over a batch, not of its mean */
 } ff_cuda_update;
 
-/* Host: the number of chunks of `count` segments; fills `chunks` if not NULL. Frozen segments have
- * none. */
+/* Host: the number of chunks of `count` segments; fills `chunks` if not NULL. Frozen segments do
+ * not have chunks. */
 uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t count, ff_cuda_chunk *chunks);
 
-/* As in train/compute/compute.h. Bytes per element: with 16-bit gradients 10, the first 6. */
+/* As in train/compute/compute.h. Bytes per element with 16-bit gradients: 10; for the first
+ * micro-batch: 6. */
 int ff_cuda_sum_gradients(const ff_cuda_queue *queue, const ff_gradient_sum *sum);
 int ff_cuda_outcome_add(const ff_cuda_queue *queue, const ff_cuda_update *update, bool first,
                         ff_outcome *ring, uint32_t ring_size);
 int ff_cuda_outcome_join(const ff_cuda_queue *queue, const ff_cuda_update *update,
                          const ff_outcome *ranks, int count, ff_outcome *ring, uint32_t ring_size);
-/* control->non_finite = 1 where any gradient is infinite or NaN; with `scale`, also sets it: to
- * make the mean over micro-batches, and to clip all gradients by their norm. Reads the gradients.
- * Sums go thread -> block -> partial sums, which are added in the same order in every run. */
+/* control->non_finite = 1 if any gradient is infinite or NaN. If `scale` is not NULL, also sets it:
+ * to make the mean over micro-batches, and to clip all gradients by their norm. Reads the
+ * gradients. Sums pass from thread to block to partial sums, which are added in the same order in
+ * every run. */
 int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update);
-/* Updates every segment, all of the optimizer `rule`, unless control->non_finite. MUON: muon.h.
- * Bytes per element, with f32 masters and 16-bit gradients and working copies: SGD reads 4 + 4 + 2,
+/* Updates every segment of the optimizer `rule`, unless control->non_finite. MUON: muon.h. Bytes
+ * per element, with f32 masters and 16-bit gradients and working copies: SGD reads 4 + 4 + 2,
  * writes 4 + 4 + 2 = 20 (28 with an EMA); AdamW 28; LARS, which reads gradients and masters twice,
  * 26; LAMB, which reads masters and state twice, 38. */
 int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update, ff_rule rule);
@@ -87,7 +89,7 @@ int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update,
 int ff_cuda_average(const ff_cuda_queue *queue, const ff_control *control, float decay,
                     uint64_t count, const float *value, float *average);
 /* Ends a step: fills the step's entry of the ring (non_finite, loss_scale, learning_rate; ring NULL
- * = none), adjusts the loss scale, clears the flag, advances the step. */
+ * = no entry), adjusts the loss scale, clears the flag, advances the step. */
 int ff_cuda_advance(const ff_cuda_queue *queue, const ff_cuda_update *update, ff_outcome *ring,
                     uint32_t ring_size);
 

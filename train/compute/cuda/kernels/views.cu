@@ -1,4 +1,4 @@
-/* Test-time views: pixels copied in the widest words that divide a pixel; and weighted sums. */
+/* Test-time views: pixels are copied in the widest words that divide a pixel; and weighted sums. */
 #include "train/compute/cuda/kernels/vectors.cuh"
 #include "train/compute/cuda/kernels/views.h"
 

@@ -1,0 +1,260 @@
+#include "loader/augment/change/apply.h"
+
+#include "format/base/compiler.h"
+
+#include <string.h>
+
+/* Loops with fused multiply-adds, which the instructions of AVX2 alone do not have. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES) &&   \
+    __GNUC__ >= 12
+#define FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "avx512f")))
+#else
+#define FMA_CLONES FF_CLONES
+#endif
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static void set_table(ff_change_image *image) {
+    for (uint32_t c = 0; c < FF_CHANGE_CHANNELS; c++)
+        for (int v = 0; v < 256; v++) image->table[c][v] = (uint8_t)v;
+}
+
+/* Applies what is still to be applied. */
+static void settle(ff_change_image *image, bool *pending) {
+    const size_t pixels = (size_t)image->height * image->width;
+    if (!*pending) return;
+    for (uint32_t c = 0; c < image->channels; c++) {
+        uint8_t *restrict at = image->pixels + c * pixels;
+        const uint8_t *restrict table = image->table[c];
+        for (size_t i = 0; i < pixels; i++) at[i] = table[at[i]];
+    }
+    set_table(image);
+    *pending = false;
+}
+
+/* Counts the values of a plane, after its table. Four counters for each value: neighbouring pixels
+ * are often equal, and an addition waits for the one before to the same counter. */
+static void count_values(const uint8_t *plane, size_t pixels, const uint8_t table[256],
+                         uint32_t count[256]) {
+    uint32_t some[4][256] = {{0}};
+    size_t i = 0;
+    for (; i + 4 <= pixels; i += 4)
+        for (int k = 0; k < 4; k++) some[k][plane[i + (size_t)k]]++;
+    for (; i < pixels; i++) some[0][plane[i]]++;
+    memset(count, 0, 256 * sizeof *count);
+    for (int v = 0; v < 256; v++)
+        count[table[v]] += some[0][v] + some[1][v] + some[2][v] + some[3][v];
+}
+
+FMA_CLONES static uint64_t sum_grey(const uint8_t *restrict r, const uint8_t *restrict g,
+                                    const uint8_t *restrict b, size_t pixels) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < pixels;) {
+        const size_t end = pixels - i < 65536 ? pixels : i + 65536;
+        uint32_t some = 0;
+        for (; i < end; i++) some += ff_change_grey(r[i], g[i], b[i]);
+        sum += some;
+    }
+    return sum;
+}
+
+FF_CLONES static uint64_t sum_values(const uint8_t *value, size_t count) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) sum += value[i];
+    return sum;
+}
+
+static float mean_of(const ff_change_image *image) {
+    const size_t pixels = (size_t)image->height * image->width;
+    const uint8_t *plane = image->pixels;
+    return ff_change_mean(image->channels == 3
+                              ? sum_grey(plane, plane + pixels, plane + 2 * pixels, pixels)
+                              : sum_values(plane, pixels),
+                          pixels);
+}
+
+/* Adds a change to the table. */
+static void change_table(const ff_change *change, ff_change_image *image, bool *pending) {
+    const size_t pixels = (size_t)image->height * image->width;
+    float mean = 0;
+    if (change->kind == FF_CHANGE_CONTRAST) settle(image, pending), mean = mean_of(image);
+    for (uint32_t c = 0; c < image->channels; c++) {
+        uint8_t *table = image->table[c], own[256];
+        uint32_t count[256];
+        if (change->kind == FF_CHANGE_EQUALIZE || change->kind == FF_CHANGE_AUTOCONTRAST) {
+            count_values(image->pixels + c * pixels, pixels, table, count);
+            if (change->kind == FF_CHANGE_EQUALIZE)
+                ff_change_equalize(count, (uint32_t)pixels, own);
+            else
+                ff_change_stretch(count, own);
+        } else {
+            for (int v = 0; v < 256; v++) own[v] = ff_change_entry(change, mean, (uint8_t)v);
+        }
+        for (int v = 0; v < 256; v++) table[v] = own[table[v]];
+    }
+    *pending = true;
+}
+
+/* ---- pixels --------------------------------------------------------------------------------- */
+
+FMA_CLONES static void grayscale(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b,
+                                 size_t pixels) {
+    for (size_t i = 0; i < pixels; i++) r[i] = g[i] = b[i] = ff_change_grey(r[i], g[i], b[i]);
+}
+
+FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b,
+                             size_t pixels, const float factor[2]) {
+    const float own[2] = {factor[0], factor[1]};
+    for (size_t i = 0; i < pixels; i++) {
+        const float grey = (float)ff_change_grey(r[i], g[i], b[i]);
+        r[i] = ff_change_blend(own, (float)r[i], grey);
+        g[i] = ff_change_blend(own, (float)g[i], grey);
+        b[i] = ff_change_blend(own, (float)b[i], grey);
+    }
+}
+
+/* The inner pixels of row `at`, between two others. */
+FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restrict at, size_t width,
+                                   const float factor[2]) {
+    const uint8_t *above = at - width, *below = at + width;
+    const float own[2] = {factor[0], factor[1]};
+    for (size_t x = 1; x + 1 < width; x++) {
+        const uint32_t around = (uint32_t)above[x - 1] + above[x] + above[x + 1] + at[x - 1] +
+                                at[x + 1] + below[x - 1] + below[x] + below[x + 1];
+        to[x] = ff_change_sharpen(own, at[x], around);
+    }
+}
+
+static void exchange(ff_change_image *image) {
+    uint8_t *pixels = image->pixels;
+    image->pixels = image->spare;
+    image->spare = pixels;
+}
+
+static void sharpen(const ff_change *change, ff_change_image *image) {
+    const size_t width = image->width, height = image->height;
+    if (width < 3 || height < 3) return;
+    for (uint32_t c = 0; c < image->channels; c++) {
+        const uint8_t *from = image->pixels + c * height * width;
+        uint8_t *to = image->spare + c * height * width;
+        memcpy(to, from, width);
+        for (size_t y = 1; y + 1 < height; y++) {
+            to[y * width] = from[y * width];
+            sharpen_row(to + y * width, from + y * width, width, change->value);
+            to[y * width + width - 1] = from[y * width + width - 1];
+        }
+        memcpy(to + (height - 1) * width, from + (height - 1) * width, width);
+    }
+    exchange(image);
+}
+
+/* ---- affine changes ------------------------------------------------------------------------- */
+
+enum { SOME = 256 }; /* pixels of a row at a time */
+
+/* Pixels that outputs look at: their indexes in a plane, 0 of those outside, and their weights, or
+ * masks of what is inside. */
+typedef struct lookup {
+    int32_t index[4][SOME];
+    float weight[4][SOME];
+    uint8_t inside[SOME];
+} lookup;
+
+typedef struct affine_row {
+    float matrix[6];
+    uint32_t height, width, x, y; /* the output's pixels (x, y) and after it */
+} affine_row;
+
+FMA_CLONES static void find_nearest(lookup *to, const affine_row *row, uint32_t count) {
+    const affine_row own = *row;
+    const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
+    const float of_y[2] = {down * m[1], down * m[4]};
+    for (uint32_t i = 0; i < count; i++) {
+        const float along = ff_matrix_base(own.x + i, own.width);
+        const float column = ff_matrix_place(along * m[0], of_y[0], m[2], own.width);
+        const float line = ff_matrix_place(along * m[3], of_y[1], m[5], own.height);
+        const int32_t index = ff_matrix_nearest(column, line, own.height, own.width);
+        to->index[0][i] = index < 0 ? 0 : index;
+        to->inside[i] = index < 0 ? 0 : 255;
+    }
+}
+
+FMA_CLONES static void find_corners(lookup *to, const affine_row *row, uint32_t count) {
+    const affine_row own = *row;
+    const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
+    const float of_y[2] = {down * m[1], down * m[4]};
+    for (uint32_t i = 0; i < count; i++) {
+        const float along = ff_matrix_base(own.x + i, own.width);
+        const float column = ff_matrix_place(along * m[0], of_y[0], m[2], own.width);
+        const float line = ff_matrix_place(along * m[3], of_y[1], m[5], own.height);
+        const ff_matrix_corners at = ff_matrix_around(column, line, own.height, own.width);
+        const int32_t first = at.y * (int32_t)own.width + at.x;
+        for (int k = 0; k < 4; k++) {
+            const int32_t index = first + (k & 1) + (k >> 1) * (int32_t)own.width;
+            to->weight[k][i] = at.weight[k];
+            to->index[k][i] = at.weight[k] != 0.0f ? index : 0;
+        }
+    }
+}
+
+static void look_up(uint8_t *restrict to, const uint8_t *restrict plane, const lookup *from,
+                    uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) to[i] = plane[from->index[0][i]] & from->inside[i];
+}
+
+FMA_CLONES static void interpolate(uint8_t *restrict to, const uint8_t *restrict plane,
+                                   const lookup *restrict from, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const float weight[4] = {from->weight[0][i], from->weight[1][i], from->weight[2][i],
+                                 from->weight[3][i]};
+        to[i] = ff_matrix_blend(weight, plane[from->index[0][i]], plane[from->index[1][i]],
+                                plane[from->index[2][i]], plane[from->index[3][i]]);
+    }
+}
+
+static void transform(const ff_change *change, ff_change_image *image) {
+    const bool bilinear = change->kind == FF_CHANGE_BILINEAR;
+    const size_t pixels = (size_t)image->height * image->width;
+    affine_row row = {.height = image->height, .width = image->width};
+    lookup found = {0};
+    memcpy(row.matrix, change->value, sizeof row.matrix);
+    for (row.y = 0; row.y < row.height; row.y++)
+        for (row.x = 0; row.x < row.width; row.x += SOME) {
+            const uint32_t left = row.width - row.x, count = left < SOME ? left : SOME;
+            const size_t at = (size_t)row.y * row.width + row.x;
+            (bilinear ? find_corners : find_nearest)(&found, &row, count);
+            for (uint32_t c = 0; c < image->channels; c++)
+                (bilinear ? interpolate : look_up)(image->spare + c * pixels + at,
+                                                   image->pixels + c * pixels, &found, count);
+        }
+    exchange(image);
+}
+
+static void change_pixels(const ff_change *change, ff_change_image *image) {
+    const size_t pixels = (size_t)image->height * image->width;
+    uint8_t *r = image->pixels, *g = r + pixels, *b = g + pixels;
+    switch (change->kind) {
+    case FF_CHANGE_GRAYSCALE:
+        if (image->channels == 3) grayscale(r, g, b, pixels);
+        break;
+    case FF_CHANGE_COLOR:
+        if (image->channels == 3) color(r, g, b, pixels, change->value);
+        break;
+    case FF_CHANGE_SHARPNESS: sharpen(change, image); break;
+    default: transform(change, image);
+    }
+}
+
+void ff_change_apply(const ff_changes *changes, ff_change_image *image) {
+    bool pending = false;
+    set_table(image);
+    for (uint32_t k = 0; k < changes->count; k++) {
+        const ff_change *change = &changes->change[k];
+        if (change->kind < FF_CHANGE_TABLES) {
+            change_table(change, image, &pending);
+        } else {
+            settle(image, &pending);
+            change_pixels(change, image);
+        }
+    }
+}

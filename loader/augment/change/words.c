@@ -1,0 +1,145 @@
+#include "loader/augment/change/words.h"
+
+#include <string.h>
+
+/* torchvision's defaults; most: of the value, 0 = the change has none. */
+static const struct {
+    double probability, most;
+    bool whole;
+} rule[FF_CHANCES] = {
+    [FF_CHANCE_GRAYSCALE] = {.probability = 0.1},
+    [FF_CHANCE_SOLARIZE] = {.probability = 0.5, .most = 255},
+    [FF_CHANCE_POSTERIZE] = {.probability = 0.5, .most = 8, .whole = true},
+    [FF_CHANCE_INVERT] = {.probability = 0.5},
+    [FF_CHANCE_EQUALIZE] = {.probability = 0.5},
+    [FF_CHANCE_AUTOCONTRAST] = {.probability = 0.5},
+    [FF_CHANCE_SHARPNESS] = {.probability = 0.5, .most = 100},
+};
+
+bool ff_chance_parse(ff_change_spec *spec, ff_chance chance, char *value) {
+    const char *text = value;
+    double *number = &spec->value[chance], *probability = &spec->probability[chance];
+    *probability = rule[chance].probability;
+    if (rule[chance].most > 0) {
+        if (!text || !ff_text_number(&text, 0, rule[chance].most, number)) return false;
+        if (rule[chance].whole && *number != (int)*number) return false;
+        if (*text == 0) return true;
+        if (*text++ != ':') return false;
+    }
+    return !text || (ff_text_number(&text, 1e-9, 1, probability) && *text == 0);
+}
+
+bool ff_chance_print(const ff_change_spec *spec, ff_chance chance, ff_text text) {
+    const double probability = spec->probability[chance];
+    const bool valued = rule[chance].most > 0;
+    if (!(probability > 0)) return false;
+    if (valued) ff_text_add_number(text, '=', spec->value[chance]);
+    if (probability != rule[chance].probability)
+        ff_text_add_number(text, valued ? ':' : '=', probability);
+    return true;
+}
+
+/* ---- affine --------------------------------------------------------------------------------- */
+
+/* Cuts ":bilinear", or the whole of "bilinear", off and returns what is left; NULL: nothing. */
+static char *cut_bilinear(char *value, uint32_t *bilinear) {
+    static const char word[] = "bilinear";
+    const size_t length = value ? strlen(value) : 0, end = sizeof word - 1;
+    if (length < end || strcmp(value + length - end, word) != 0) return value;
+    if (length > end && value[length - end - 1] != ':') return value;
+    *bilinear = 1;
+    if (length == end) return NULL;
+    value[length - end - 1] = 0;
+    return value;
+}
+
+bool ff_change_parse_affine(ff_change_spec *spec, char *value) {
+    const char *text = cut_bilinear(value, &spec->bilinear);
+    spec->affine = 1;
+    spec->scale[0] = spec->scale[1] = 1;
+    if (!text || !ff_text_number(&text, 0, 180, &spec->degrees)) return false;
+    if (*text == ':' && (text++, !ff_text_number(&text, 0, 1, &spec->translate))) return false;
+    if (*text == ':') {
+        text++;
+        if (!ff_text_number(&text, 0.01, 100, &spec->scale[0]) || *text++ != '-' ||
+            !ff_text_number(&text, spec->scale[0], 100, &spec->scale[1]))
+            return false;
+    }
+    if (*text == ':' && (text++, !ff_text_number(&text, 0, 80, &spec->shear))) return false;
+    return *text == 0;
+}
+
+static void add_bilinear(uint32_t bilinear, char mark, ff_text text) {
+    if (bilinear) ff_text_add(text, "%cbilinear", mark);
+}
+
+bool ff_change_print_affine(const ff_change_spec *spec, ff_text text) {
+    const bool sheared = spec->shear != 0;
+    const bool scaled = sheared || spec->scale[0] != 1 || spec->scale[1] != 1;
+    ff_text_add_number(text, '=', spec->degrees);
+    if (scaled || spec->translate != 0) ff_text_add_number(text, ':', spec->translate);
+    if (scaled) ff_text_add_range(text, spec->scale);
+    if (sheared) ff_text_add_number(text, ':', spec->shear);
+    add_bilinear(spec->bilinear, ':', text);
+    return spec->affine;
+}
+
+/* ---- policies ------------------------------------------------------------------------------- */
+
+/* torchvision's defaults. */
+enum { OPS = 2, MAGNITUDE = 9 };
+
+bool ff_change_parse_trivial(ff_change_spec *spec, char *value) {
+    spec->policy = FF_POLICY_TRIVIAL;
+    return !cut_bilinear(value, &spec->policy_bilinear);
+}
+
+bool ff_change_print_trivial(const ff_change_spec *spec, ff_text text) {
+    add_bilinear(spec->policy_bilinear, '=', text);
+    return spec->policy == FF_POLICY_TRIVIAL;
+}
+
+bool ff_change_parse_rand(ff_change_spec *spec, char *value) {
+    char *ops = cut_bilinear(value, &spec->policy_bilinear);
+    char *magnitude = ops ? strchr(ops, ':') : NULL;
+    if (magnitude) *magnitude++ = 0;
+    spec->policy = FF_POLICY_RAND;
+    spec->ops = OPS, spec->magnitude = MAGNITUDE;
+    return (!ops || (ff_text_count(ops, FF_POLICY_OPS_MOST, &spec->ops) && spec->ops > 0)) &&
+           (!magnitude || ff_text_count(magnitude, FF_POLICY_BINS - 1, &spec->magnitude));
+}
+
+bool ff_change_print_rand(const ff_change_spec *spec, ff_text text) {
+    const bool usual = spec->ops == OPS && spec->magnitude == MAGNITUDE;
+    if (!usual) ff_text_add(text, "=%u", spec->ops);
+    if (spec->magnitude != MAGNITUDE) ff_text_add(text, ":%u", spec->magnitude);
+    add_bilinear(spec->policy_bilinear, usual ? '=' : ':', text);
+    return spec->policy == FF_POLICY_RAND;
+}
+
+static const struct {
+    const char *name;
+    ff_policy policy;
+} automatic[] = {
+    {"imagenet", FF_POLICY_IMAGENET}, {"cifar10", FF_POLICY_CIFAR10}, {"svhn", FF_POLICY_SVHN}};
+
+bool ff_change_parse_auto(ff_change_spec *spec, char *value) {
+    const char *name = cut_bilinear(value, &spec->policy_bilinear);
+    if (!name) name = automatic[0].name;
+    for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++)
+        if (strcmp(name, automatic[i].name) == 0) {
+            spec->policy = automatic[i].policy;
+            return true;
+        }
+    return false;
+}
+
+bool ff_change_print_auto(const ff_change_spec *spec, ff_text text) {
+    for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++) {
+        if (spec->policy != (uint32_t)automatic[i].policy) continue;
+        ff_text_add(text, "=%s", automatic[i].name);
+        add_bilinear(spec->policy_bilinear, ':', text);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,27 @@
+/* The table of the library's options. Private to loader/library/. */
+#ifndef FF_LOADER_LIBRARY_OPTIONS_TABLE_H
+#define FF_LOADER_LIBRARY_OPTIONS_TABLE_H
+
+#include "format/base/options.h"
+
+#include <ffload/ffload.h>
+
+/* Values as given; texts are owned, NULL = the default. */
+struct ffload_options {
+    int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
+    int64_t workers, prefetch, reserve, local_world;
+    uint64_t memory;
+    int dtype, layout, label_dtype, last_batch, order, verify, placement;
+    const char *augment, *size, *label, *device;
+    ffload_check *check;
+    void *context;
+    char *json; /* as described last; NULL = not yet */
+};
+
+extern const ffload_options ff_library_default_options;
+
+/* The options, whose targets are in `to`, in the order of the public header. */
+enum { FF_LIBRARY_OPTIONS_MOST = 32 };
+void ff_library_list_options(ffload_options *to, ff_option table[FF_LIBRARY_OPTIONS_MOST]);
+
+#endif

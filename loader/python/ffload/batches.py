@@ -1,0 +1,100 @@
+"""What a loader's batches are made of."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from . import targets
+from .arrays import as_list
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .dataset import Keys
+
+# Images, labels, and what else was asked for (Loader).
+Batch = Tuple[Any, ...]
+
+
+class BatchInfo(NamedTuple):
+    """What is known of a batch."""
+    epoch: int
+    number: int          #: in its epoch
+    position: int        #: of its first sample in the epoch's order
+    samples: int         #: in it
+    rows: int            #: of each full batch of this rank
+    global_samples: int  #: in it over all ranks
+    last: bool           #: whether it is the last one of its epoch
+
+
+def check_last(about: Dict[str, Any], last_batch: str, count: int, cuts: int, world: int) -> None:
+    """A batch without a row on some rank would end a training there: the mean of no losses is NaN. One of fewer parts there
+    than elsewhere would leave the other ranks waiting."""
+    batch = about["batch_size"]
+    left = count % batch
+    if not left or (last_batch == "drop" and count >= batch):
+        return
+    even = -2 if "mix" in (tensor["name"] for tensor in about["tensors"]) else -1
+    begins = [batch * rank // world & even for rank in range(world)] + [batch]
+    wanted = "" if count < batch else " or \"drop\""
+    if left <= begins[-2] and last_batch != "pad":
+        raise UsageError("last_batch=%r: the last batch of an epoch has %d samples and leaves rank %d of %d without any; wanted "
+                         "last_batch=\"pad\"%s, or another batch_size" % (last_batch, left, world - 1, world, wanted))
+    # Parts with rows of each rank; the last batch has at least one, of padding.
+    parts = [max(1, min(cuts, -((begin - left) * cuts // (end - begin)))) for begin, end in zip(begins, begins[1:])]
+    if min(parts) < max(parts):
+        raise UsageError("last_batch=%r, cuts=%d: the last batch of an epoch has %d samples, of which ranks would get %d to %d "
+                         "parts; wanted %sanother batch_size" % (last_batch, cuts, left, min(parts), max(parts),
+                                                               "last_batch=\"drop\" or " * (count >= batch)))
+
+
+class Parts:
+    """Which tensors of the library's a batch is made of, and how."""
+
+    def __init__(self, known: List[str], label: Any, pad: bool, indices: bool, keys: Optional[Keys]) -> None:
+        fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
+        several = label is not None and len(fields) > 1
+        labels = ["labels/" + field for field in fields] if several else ["labels"] if "labels" in known else []
+        mixed = "mix" in known
+        names = ["images", *labels]
+        if mixed:
+            names += [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
+        names += ["weight"] * pad + ["samples"] * (indices or keys is not None)
+        self.names = tuple(os.fsencode(name) for name in names)
+        self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
+        self._indices, self._keys = indices, keys
+        self._labelled = [label] if isinstance(label, str) else list(label or [])
+        self._soft: Optional[List[Callable[..., Any]]] = None
+
+    def soften(self, kind: str, fields: Dict[str, Dict[str, Any]]) -> None:
+        """Labels are soft targets from now on."""
+        chosen = self._fields or self._labelled or list(fields)[:1]
+        self._soft = [targets.maker(kind, fields[name]) for name in chosen[:self._count]]
+
+    @property
+    def _plain(self) -> bool:
+        return not self._mixed and self._fields is None and self._soft is None and self._count > 0
+
+    def _group(self, labels: List[Any]) -> Any:
+        if self._fields is not None:
+            return dict(zip(self._fields, labels))
+        return labels[0] if labels else None
+
+    def _labels(self, tensors: List[Any]) -> Tuple[Any, int]:
+        """The labels, or their soft targets, and how many tensors they and the images are."""
+        count, share = self._count, None
+        labels, others, at = tensors[1:1 + count], [None] * count, 1 + count
+        if self._mixed:
+            others, share, at = tensors[at:at + count], tensors[at + count], at + count + 1
+        if self._soft is not None:
+            return self._group([make(*pair, share) for make, pair in zip(self._soft, zip(labels, others))]), at
+        return (self._group(labels), self._group(others), share) if self._mixed else self._group(labels), at
+
+    def arrange(self, tensors: List[Any]) -> Batch:
+        """images, labels, and what else there is."""
+        if self._plain and len(tensors) == 2:
+            return tensors[0], tensors[1]
+        labels, at = self._labels(tensors)
+        if self._keys is None:
+            return (tensors[0], labels, *tensors[at:])
+        keys = [self._keys[number] if number >= 0 else None for number in as_list(tensors[-1])]
+        return (tensors[0], labels, *tensors[at:None if self._indices else -1], keys)

@@ -1,0 +1,100 @@
+"""What other libraries look for in a DataLoader: a sampler, a batch sampler and a function that collates. With these and the loader's
+dataset a DataLoader gives the loader's own batches, which is how accelerate skips the first batches of an epoch."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+
+class Place(NamedTuple):
+    """Where a batch is, in place of the numbers of its samples."""
+    epoch: int
+    position: int  #: of its first sample in the epoch's order
+
+
+class Sampler:
+    """The order of a loader's samples, as far as others ask for it: its epoch, and how many there are."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __len__(self) -> int:
+        return len(self._loader.dataset)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+
+class BatchSampler:
+    """The places of the batches that a loader's next iteration would give."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self.sampler = Sampler(loader)
+        self.batch_size, self.drop_last = loader.batch_size, loader.drop_last
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[List[Place]]:
+        return ([place] for place in self._loader._places())
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+
+class Collate:
+    """Gives the batch of a place."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __call__(self, places: List[Place]) -> Any:
+        [place] = places
+        return self._loader._at(place)
+
+
+class AsDataLoader:
+    """The attributes of a DataLoader that others read."""
+
+    _about: Dict[str, Any]
+    _options: Dict[str, str]
+
+    #: No processes make batches, and no memory is pinned.
+    num_workers, pin_memory = 0, False
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a batch, over all ranks."""
+        return int(self._about["batch_size"])
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether an incomplete last batch is left out."""
+        return self._options["last_batch"] == "drop"
+
+    @property
+    def prefetch_factor(self) -> Any:
+        """DataLoader's own default, for those who copy it."""
+        from inspect import signature
+        from torch.utils.data import DataLoader
+        return signature(DataLoader).parameters["prefetch_factor"].default
+
+    @property
+    def sampler(self) -> Sampler:
+        """Has set_epoch, which Lightning and timm call."""
+        return Sampler(cast("Loader", self))
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """The places of the next epoch's batches. DataLoader(loader.dataset, batch_sampler=loader.batch_sampler,
+        collate_fn=loader.collate_fn) gives the batches, as accelerate.skip_first_batches makes it."""
+        return BatchSampler(cast("Loader", self))
+
+    @property
+    def collate_fn(self) -> Callable[[List[Place]], Any]:
+        """Gives the batch of a place."""
+        return Collate(cast("Loader", self))

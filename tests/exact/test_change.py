@@ -1,0 +1,100 @@
+"""Changes of u8 images against torchvision's functions on u8 tensors, given the same parameters: 0 differing values, on a
+processor with fused multiply-adds (torch computes a + alpha * b with one rounding there, as on a GPU).
+Prints TAP. Environment: BUILD."""
+# Needs: tests/exact_change
+import os
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+PROGRAM = tap.program("exact_change")
+
+try:
+    import numpy
+    import torch
+    import v2
+except ImportError as missing:
+    tap.skip("torchvision", missing)
+    tap.finish()
+
+torch.set_num_threads(1)
+
+
+def image_of(rng, channels, height, width):
+    generator = torch.Generator().manual_seed(rng.randrange(2**31))
+    image = torch.randint(0, 256, (channels, height, width), dtype=torch.uint8, generator=generator)
+    kind = rng.randrange(5)
+    if kind == 0:  # few values, far from 0 and 255
+        image = image // 64 * 20 + 90
+    elif kind == 1:  # a ramp, as skies have
+        image = (torch.arange(height).reshape(1, -1, 1) + torch.arange(width) // 2 + image // 64).to(torch.uint8)
+        image = image.expand(channels, height, width).contiguous()
+    elif kind == 2:  # one value in a channel
+        image[rng.randrange(channels)] = rng.randrange(256)
+    return image
+
+
+def run(cases):
+    """cases: [([(name, number)], image)]; the changed images."""
+    given = b"".join(("apply %d %d %d %d\n" % ((len(changes),) + tuple(image.shape)) +
+                      "".join("%s %s\n" % (name, " ".join(map(repr, number)) if isinstance(number, tuple) else repr(number))
+                              for name, number in changes)).encode() + image.numpy().tobytes()
+                     for changes, image in cases)
+    out = subprocess.run([PROGRAM], input=given, stdout=subprocess.PIPE, check=True).stdout
+    for _, image in cases:
+        yield torch.from_numpy(numpy.frombuffer(out[:image.numel()], numpy.uint8).reshape(image.shape).copy())
+        out = out[image.numel():]
+    if out:
+        raise SystemExit("%d bytes too many" % len(out))
+
+
+def compare(title, cases):
+    wrong, differing, total = [], 0, 0
+    for (changes, image), found in zip(cases, run(cases)):
+        wanted = image
+        for name, number in changes:
+            wanted = v2.CHANGE[name](wanted, number)
+        off = (found != wanted).sum().item()
+        differing, total = differing + off, total + wanted.numel()
+        if off:
+            wrong.append("%s of %s: %d values" % (changes, tuple(image.shape), off))
+    tap.ok(not wrong, "%s: %d of %d values differ" % (title, differing, total), wrong[:20])
+
+
+def factor(rng):
+    return rng.choice((rng.uniform(0, 2), 1 + rng.choice((-1, 1)) * rng.randrange(31) * 0.033, rng.uniform(2, 20), 0.0, 1.0))
+
+
+NUMBER = {"posterize": lambda rng: rng.randrange(9), "solarize": lambda rng: rng.choice((rng.uniform(0, 255), rng.randrange(256))),
+          "brightness": factor, "contrast": factor, "color": factor, "sharpness": factor}
+for end in ("", "_bilinear"):
+    NUMBER["rotate" + end] = lambda rng: rng.choice((rng.uniform(-180, 180), rng.randrange(-30, 31) * 4.5, rng.randrange(-4, 5) * 90.0))
+    NUMBER["shear_x" + end] = NUMBER["shear_y" + end] = lambda rng: rng.choice((-1, 1)) * rng.randrange(31) * 0.033
+    NUMBER["affine" + end] = lambda rng: (
+        rng.choice((0.0, rng.uniform(-180, 180))), rng.randrange(-40, 41), rng.randrange(-40, 41),
+        rng.choice((1.0, rng.uniform(0.1, 10))), rng.choice((0.0, rng.uniform(-80, 80))))
+
+
+def case_of(rng, names):
+    channels, sides = rng.choice((1, 3, 3)), [rng.choice((1, 2, 3, 15, 32, rng.randrange(1, 100))) for _ in range(2)]
+    changes = [(name, NUMBER.get(name, lambda rng: 0)(rng)) for name in names]
+    return changes, image_of(rng, channels, *sides)
+
+
+print("# " + v2.VERSIONS)
+for name in v2.CHANGE:
+    rng = random.Random(name)
+    cases = [case_of(rng, [name]) for _ in range(80)]
+    cases.append(([(name, NUMBER.get(name, lambda rng: 0)(rng))], image_of(rng, 3, 224, 224)))
+    compare(name, cases)
+rng = random.Random("several")
+compare("several in a row", [case_of(rng, rng.choices(list(v2.CHANGE), k=rng.randrange(2, 9))) for _ in range(200)])
+
+# Every colour there is: 2^24 pixels.
+axis = torch.arange(256, dtype=torch.uint8)
+colours = torch.stack(torch.meshgrid(axis, axis, axis, indexing="ij")).reshape(3, 4096, 4096)
+compare("the grey of all colours", [([("grayscale", 0)], colours)])
+tap.finish()

@@ -1,0 +1,202 @@
+/* Changes of u8 values: golden draws, sets that hold the same pixels in several dtypes, any number
+ * of threads, and refusals. Their values: tests/exact/test_change.py. */
+#include "loader/augment/augment.h"
+#include "loader/host/loader.h"
+#include "tests/unit/format_set.h"
+
+static ff_augment_spec parse(const char *text) {
+    ff_augment_spec spec;
+    assert_ok(ff_augment_parse(&spec, text, error));
+    return spec;
+}
+
+static ff_changes draw(const char *words, uint64_t sample) {
+    const ff_augment_spec spec = parse(words);
+    ff_changes changes;
+    ff_changes_at(&changes, &spec.change, 5, 2, sample, 160, 224);
+    return changes;
+}
+
+/* The numbers of each change, hashed as they are. */
+static uint64_t hash_of(const ff_changes *changes) {
+    uint64_t hash = changes->count;
+    for (uint32_t k = 0; k < changes->count; k++) {
+        hash = set_mix(hash, changes->change[k].kind);
+        for (int i = 0; i < 6; i++)
+            hash = set_mix(hash, ff_float_bits(changes->change[k].value[i]));
+    }
+    return hash;
+}
+
+static void golden_draws(void **state) {
+    (void)state;
+    static const struct {
+        const char *words;
+        uint64_t hash; /* of samples 0 to 99 */
+    } wanted[] = {
+        {"grayscale,solarize=128,posterize=4,invert,equalize,autocontrast,sharpness=2",
+         0x5c7ed78656d98eaf},
+        {"affine=30:0.1:0.5-2:10", 0xd7fb9ea7be759021},
+        {"affine=180:1:0.01-100:80:bilinear", 0xa15ffa04b7cc0865},
+        {"trivialaugment", 0xa2e6bc7f99bf7aff},
+        {"randaugment=8:17", 0xe6489f6d11e03ee8},
+        {"autoaugment", 0x1b2073fbcded5c8a},
+        {"autoaugment=cifar10", 0xa807d46053e3b9b3},
+        {"autoaugment=svhn:bilinear", 0x5d31f4e418015ca1},
+    };
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        uint64_t hash = 0;
+        for (uint64_t sample = 0; sample < 100; sample++) {
+            const ff_changes changes = draw(wanted[i].words, sample);
+            hash = set_mix(hash, hash_of(&changes));
+        }
+        if (hash == wanted[i].hash) continue;
+        print_error("%s: 0x%016llx\n", wanted[i].words, (unsigned long long)hash);
+        wrong++;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* Each with its own probability, in one order, whatever the others do. */
+static void probabilities(void **state) {
+    (void)state;
+    const char *const all = "grayscale=0.2,solarize=9:0.5,posterize=1:1,invert=0.9,equalize=0.01,"
+                            "autocontrast=0.3,sharpness=2:0.6";
+    static const double wanted[] = {0.2, 0.5, 1, 0.9, 0.01, 0.3, 0.6};
+    static const ff_change_kind order[] = {
+        FF_CHANGE_GRAYSCALE, FF_CHANGE_SOLARIZE,     FF_CHANGE_POSTERIZE, FF_CHANGE_INVERT,
+        FF_CHANGE_EQUALIZE,  FF_CHANGE_AUTOCONTRAST, FF_CHANGE_SHARPNESS};
+    enum { SAMPLES = 20000 };
+    int count[7] = {0}, both = 0;
+    for (uint64_t sample = 0; sample < SAMPLES; sample++) {
+        const ff_changes changes = draw(all, sample), alone = draw("invert=0.9", sample);
+        int next = 0, inverted = 0, solarized = 0;
+        for (uint32_t k = 0; k < changes.count; k++, next++) {
+            while (next < 7 && order[next] != (ff_change_kind)changes.change[k].kind) next++;
+            assert_true(next < 7);
+            count[next]++;
+            inverted |= order[next] == FF_CHANGE_INVERT;
+            solarized |= order[next] == FF_CHANGE_SOLARIZE;
+        }
+        assert_int_equal(alone.count, inverted);
+        both += inverted && solarized;
+    }
+    for (int k = 0; k < 7; k++) {
+        const double expected = SAMPLES * wanted[k];
+        const double off = count[k] - expected;
+        assert_true(off * off <= 25 * expected * (1 - wanted[k]));
+    }
+    assert_in_range(both, 8700, 9300); /* of 9000: independent */
+}
+
+/* ---- loaders -------------------------------------------------------------------------------- */
+
+/* A plain set of images of u8 in `dtype`. */
+static ff_dataset *open_images(set_spec *set, ff_dtype dtype, uint32_t channels) {
+    *set = plain_set(40);
+    set->dtype = dtype;
+    set->channels = channels;
+    set->height = 20, set->width = 23;
+    set->images = true;
+    return open_new_set(set);
+}
+
+/* All values of an epoch's batches. */
+static float *epoch_values(ff_dataset *dataset, const char *words, int threads, size_t *count) {
+    ff_loader_options options = ff_loader_defaults();
+    ff_loader *loader;
+    options.augment = parse(words);
+    options.batch = 8, options.threads = threads;
+    assert_ok(ff_loader_create(&loader, dataset, &options, error));
+    const ff_loader_info info = ff_loader_describe(loader);
+    const size_t row = (size_t)info.channels * info.height * info.width;
+    float *values = malloc(info.batches_per_epoch * 8 * row * sizeof *values);
+    assert_non_null(values);
+    *count = 0;
+    for (uint64_t batch = 0; batch < info.batches_per_epoch; batch++) {
+        ff_slot *slot;
+        assert_ok(ff_loader_acquire(loader, &slot, error));
+        for (uint32_t i = 0; i < slot->count; i++, *count += row)
+            memcpy(values + *count, (const uint8_t *)slot->data + i * slot->row_bytes,
+                   row * sizeof *values);
+        ff_loader_release(loader, slot, NULL);
+    }
+    ff_loader_destroy(&loader);
+    return values;
+}
+
+static const char *const WORDS[] = {"trivialaugment",
+                                    "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
+                                    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
+                                    "autoaugment=svhn,equalize,erase=0.5,cutmix"};
+
+/* Packed as u8 or as floats, the same pixels give the same values, with any number of threads. */
+static void same_of_u8_and_floats(void **state) {
+    (void)state;
+    static const ff_dtype dtypes[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
+    for (size_t w = 0; w < sizeof WORDS / sizeof *WORDS; w++) {
+        for (uint32_t channels = 1; channels <= 3; channels += 2) {
+            float *wanted = NULL, *plain = NULL;
+            size_t count, again;
+            for (int d = 0; d < 4; d++) {
+                set_spec set;
+                ff_dataset *dataset = open_images(&set, dtypes[d], channels);
+                /* Jitter reads floats as they are. */
+                if (strstr(WORDS[w], "jitter")) free(wanted), wanted = NULL;
+                for (int threads = 0; threads <= 3; threads += 3) {
+                    float *found = epoch_values(dataset, WORDS[w], threads, &again);
+                    if (!wanted)
+                        wanted = found, count = again;
+                    else
+                        assert_memory_equal(found, wanted, count * sizeof *found);
+                    assert_int_equal(again, count);
+                    if (found != wanted) free(found);
+                }
+                if (d == 0) plain = epoch_values(dataset, "none", 0, &again);
+                ff_dataset_close(&dataset);
+                set_remove(&set);
+            }
+            assert_memory_not_equal(plain, wanted, count * sizeof *wanted);
+            free(plain);
+            free(wanted);
+        }
+    }
+}
+
+static void refuses(const char *words, ff_dtype from, ff_dtype to, uint32_t channels, bool images,
+                    const char *part) {
+    ff_loader *loader;
+    ff_error failure = {0};
+    set_spec set = plain_set(20);
+    set.dtype = from, set.channels = channels, set.images = images;
+    if (from == FF_U16) set.no_statistics = true;
+    ff_dataset *dataset = open_new_set(&set);
+    ff_loader_options options = ff_loader_defaults();
+    options.dtype = to;
+    options.augment = parse(words);
+    assert_int_equal(ff_loader_create(&loader, dataset, &options, &failure), FF_USAGE);
+    if (!strstr(failure.message, part)) fail_msg("'%s' has no '%s'", failure.message, part);
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    refuses("invert", FF_U8, FF_U8, 3, true, "f32, f16 or bf16, not u8 as stored");
+    refuses("invert", FF_U8, FF_F32, 4, true, "1 or 3 channels, not 4");
+    refuses("invert", FF_U16, FF_F32, 3, false, "not u16");
+    refuses("invert", FF_F16, FF_F32, 3, false, "pack them with --dtype u8");
+    refuses("trivialaugment", FF_F32, FF_F32, 3, false, "pack them with --dtype u8");
+    refuses("invert,rrc=46341", FF_U8, FF_F32, 3, true, "too large for");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_draws),
+        cmocka_unit_test(probabilities),
+        cmocka_unit_test(same_of_u8_and_floats),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
