@@ -74,8 +74,11 @@ int main(int argc, char **argv) {
     fprintf(stderr, "\n");
     const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 5e-4};
     const double rate = 1e-3;
-    const ff_step_options how = {
-        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};
+    const ff_step_options how = {.update.groups = &sgd,
+                                 .update.group_count = 1,
+                                 .update.rates = &rate,
+                                 .update.rate_steps = 1,
+                                 .send_steps = 1};
     ff_step *step;
     if (ff_step_create(&step, model, &how, &error) != FF_OK) return fail(&error);
     char line[64];

@@ -220,13 +220,13 @@ int main(int argc, char **argv) {
     const bool states = number(argc, argv, "states", 0) != 0;
     const ff_hyper sgds[2] = {sgd, sgd};
     const double rates[2] = {rate, rate / 2};
-    const ff_step_options how = {.groups = sgds,
-                                 .group_count =
+    const ff_step_options how = {.update.groups = sgds,
+                                 .update.group_count =
                                      airbench || argument(argc, argv, "freeze", NULL) ? 2 : 1,
-                                 .rates = rates,
-                                 .rate_steps = 1,
-                                 .part_samples = options.batch,
-                                 .summed = options.summed_loss,
+                                 .update.rates = rates,
+                                 .update.rate_steps = 1,
+                                 .update.part_samples = options.batch,
+                                 .update.summed = options.summed_loss,
                                  .send_steps = 1};
     ff_model *model;
     if (strcmp(argv[1], "-") == 0 && !options.compute) {

@@ -185,8 +185,11 @@ static void training_repeats(void **state) {
     for (int i = 0; i < BATCH; i++) labels[i] = i % 10;
     const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
     const double rate = 0.1;
-    const ff_step_options how = {
-        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};
+    const ff_step_options how = {.update.groups = &sgd,
+                                 .update.group_count = 1,
+                                 .update.rates = &rate,
+                                 .update.rate_steps = 1,
+                                 .send_steps = 1};
     const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
     for (int run = 0; run < 2; run++) {
         ff_model *model;
@@ -253,7 +256,10 @@ static void updates_get_the_gradients(void **state) {
     enum { BATCH = 6, SIDE = 12 };
     static const double rate = 1, by = 2e-3;
     const ff_hyper sgd = {0};
-    const ff_step_options how = {.groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1};
+    const ff_step_options how = {.update.groups = &sgd,
+                                 .update.group_count = 1,
+                                 .update.rates = &rate,
+                                 .update.rate_steps = 1};
     dice d = {.seed = 34};
     float *images = random_floats(&d, BATCH * SIDE * SIDE);
     const int32_t labels[BATCH] = {1, 7, 0, 3, 3, 9};

@@ -284,8 +284,10 @@ static void groups_are_separate(void **state) {
         ff_step *step;
         const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 1e-3}, sgds[2] = {sgd, sgd};
         const double rates[2] = {run == 2 ? 0 : 0.1, 0.1};
-        const ff_step_options how = {
-            .groups = sgds, .group_count = run ? 2 : 1, .rates = rates, .rate_steps = 1};
+        const ff_step_options how = {.update.groups = sgds,
+                                     .update.group_count = run ? 2 : 1,
+                                     .update.rates = rates,
+                                     .update.rate_steps = 1};
         if (run) assert_ok(ff_model_set_groups(model, list, 2, error));
         assert_ok(ff_step_create(&step, model, &how, error));
         for (int i = 0; i < 3; i++)
@@ -543,8 +545,11 @@ static void average_follows_the_values(void **state) {
     const int64_t labels[] = {3, 1, 0, 2, 2, 1};
     const ff_hyper hyper = {.momentum = 0.9};
     const double rate = 0.1, decay = 0.75;
-    const ff_step_options how = {
-        .groups = &hyper, .group_count = 1, .rates = &rate, .rate_steps = 1, .ema_decay = decay};
+    const ff_step_options how = {.update.groups = &hyper,
+                                 .update.group_count = 1,
+                                 .update.rates = &rate,
+                                 .update.rate_steps = 1,
+                                 .update.ema_decay = decay};
     ff_model *model;
     ff_step *step;
     float values[MOST], averages[MOST], *images = random_floats(&d, 6 * 64);

@@ -33,12 +33,7 @@ ff_status ff_trainer_profile(ff_profile *profile, ff_trainer *trainer, ff_plan *
     ff_trainer_steps(trainer, 0, hypers);
     const ff_profile_options options = {
         .feed = trainer->train_feed,
-        .update = {.groups = hypers,
-                   .group_count = trainer->group_count,
-                   .rates = still,
-                   .rate_steps = 1,
-                   .clip_norm = trainer->clip_norm,
-                   .ema_decay = trainer->ema_decay},
+        .update = ff_trainer_update_options(trainer, hypers, still, 1),
         .launches = launches_of(trainer, launches),
     };
     if (!options.launches)

@@ -128,12 +128,7 @@ static ff_status measure(ff_rank_times *times, ff_bucket_time *times_of, const f
                .compute = compute,
                .device = compute->device,
                .table = compute->device->table};
-    const ff_update_options options = {.groups = hypers,
-                                       .group_count = trainer->group_count,
-                                       .rates = still,
-                                       .rate_steps = 1,
-                                       .clip_norm = trainer->clip_norm,
-                                       .ema_decay = trainer->ema_decay};
+    const ff_update_options options = ff_trainer_update_options(trainer, hypers, still, 1);
     ff_feed_batch next = {0};
     const int count = times->bucket_count;
     ff_status status;

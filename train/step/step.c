@@ -4,7 +4,6 @@
 #include "train/net/plan.h"
 #include "train/step/outcome_ring.h"
 #include "train/step/segments.h"
-#include "train/step/update.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -204,22 +203,11 @@ static bool is_in_graphs(const ff_step *step) {
 
 static ff_status build(ff_step *step, ff_error *error) {
     const ff_step_options *options = &step->options;
-    const ff_update_options update = {
-        .groups = options->groups,
-        .group_count = options->group_count,
-        .rates = options->rates,
-        .rate_steps = options->rate_steps,
-        .clip_norm = options->clip_norm,
-        .ema_decay = options->ema_decay,
-        .part_samples = options->part_samples,
-        .first_sample = options->first_sample,
-        .summed = options->summed,
-        .tree = options->tree,
-        .divisor = ff_model_loss_divisor(step->model),
-    };
-    FF_TRY(ff_update_create(&step->update, step->store, &update, error));
-    step->options.groups = NULL; /* owned by the caller; the update has copies */
-    step->options.rates = NULL;
+    ff_update_options *update = &step->options.update;
+    update->divisor = ff_model_loss_divisor(step->model);
+    FF_TRY(ff_update_create(&step->update, step->store, update, error));
+    update->groups = NULL; /* owned by the caller; the update has copies */
+    update->rates = NULL;
     FF_TRY(ff_outcome_ring_create(&step->ring, step->compute, options->send_steps,
                                   options->first_step, error));
     const ff_reducer_options reducer = {options->ranks,
@@ -319,7 +307,7 @@ static ff_status run_batch(ff_step *step, int kind, ff_plan *plan, const ff_batc
         FF_TRY(ff_segments_run(&step->segments, kind, plan, batch, timed, error));
     else
         FF_TRY(enqueue_nothing(step, plan, error));
-    step->store->forwards += !(step->options.tree && step->parts);
+    step->store->forwards += !(step->options.update.tree && step->parts);
     return check_ranks(step, error);
 }
 

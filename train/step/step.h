@@ -30,6 +30,7 @@
 #include "train/net/model.h"
 #include "train/step/reducer.h"
 #include "train/step/step_timer.h"
+#include "train/step/update.h"
 
 typedef struct ff_step ff_step;
 
@@ -37,15 +38,8 @@ typedef struct ff_step ff_step;
 enum { FF_STEP_AHEAD = 32 };
 
 typedef struct ff_step_options {
-    /* As in ff_update_options. */
-    const ff_hyper *groups;
-    int group_count;
-    const double *rates;
-    uint64_t rate_steps;
-    double clip_norm, ema_decay;
-    int part_samples, first_sample;
-    bool summed, tree;
-    uint64_t first_step; /* number of the first step, for a resumed run */
+    ff_update_options update; /* its divisor is the model's */
+    uint64_t first_step;      /* number of the first step, for a resumed run */
     /* Initial loss scale: 0 = 1, fixed. `scale_interval` good steps double the scale; a step whose
      * gradients are not finite halves the scale and is skipped; interval 0 = fixed. */
     double loss_scale;

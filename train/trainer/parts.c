@@ -279,15 +279,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     }
     ff_trainer_steps(trainer, 0, hypers);
     const ff_step_options how = {
-        .groups = hypers,
-        .group_count = trainer->group_count,
-        .rates = rates,
-        .rate_steps = steps,
+        .update = ff_trainer_update_options(trainer, hypers, rates, steps),
         .first_step = learns ? options->first_step : 0,
-        .clip_norm = trainer->clip_norm,
-        .ema_decay = trainer->ema_decay,
-        .part_samples = (int)trainer->micro_all,
-        .first_sample = (int)trainer->first_row,
         .ranks = options->job ? options->job->size : 1,
         .comm = options->job ? options->job->comm : NULL,
         .comm_device = options->job ? options->job->streams : NULL,
@@ -295,8 +288,6 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .reduce_dtype = options->reduce_dtype,
         .samples = trainer->batch,
         .norms = options->job ? options->job->norms : NULL,
-        .summed = trainer->summed_loss,
-        .tree = options->reproducible,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,

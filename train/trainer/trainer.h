@@ -226,6 +226,10 @@ FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_o
  * 0 and the content of the batch is arbitrary: for timing. */
 FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options,
                                            bool learns, ff_step **step, ff_error *error);
+/* How a step updates the trainer's groups, with these numbers and learning rates, which must
+ * outlive what is made of it: hypers[trainer->group_count], rates[trainer->group_count][steps]. */
+ff_update_options ff_trainer_update_options(const ff_trainer *trainer, const ff_hyper *hypers,
+                                            const double *rates, uint64_t steps);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
 /* The size in an epoch (from 0). */

@@ -355,6 +355,22 @@ static double sweep_at(const ff_trainer_sweep *sweep, uint64_t step) {
     return pow(sweep->from / sweep->to, 1 - fmin((double)step / last, 1));
 }
 
+ff_update_options ff_trainer_update_options(const ff_trainer *trainer, const ff_hyper *hypers,
+                                            const double *rates, uint64_t steps) {
+    return (ff_update_options){
+        .groups = hypers,
+        .group_count = trainer->group_count,
+        .rates = rates,
+        .rate_steps = steps,
+        .clip_norm = trainer->clip_norm,
+        .ema_decay = trainer->ema_decay,
+        .part_samples = (int)trainer->micro_all,
+        .first_sample = (int)trainer->first_row,
+        .summed = trainer->summed_loss,
+        .tree = trainer->options->reproducible,
+    };
+}
+
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps) {
     for (int i = 0; i < trainer->group_count; i++) {
         steps[i] = trainer->groups[i].hyper;

@@ -82,10 +82,10 @@ static void rows_are_measured(void **state) {
             assert_null(profile.row_ns);
             ff_costs_free(&costs);
         } else {
-            const ff_step_options how = {.groups = update.groups,
-                                         .group_count = 1,
-                                         .rates = rates,
-                                         .rate_steps = 1,
+            const ff_step_options how = {.update.groups = update.groups,
+                                         .update.group_count = 1,
+                                         .update.rates = rates,
+                                         .update.rate_steps = 1,
                                          .loss_scale = 1,
                                          .record = true};
             ff_step *step;

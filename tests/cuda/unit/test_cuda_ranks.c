@@ -126,12 +126,12 @@ static ff_model *make_model(const job *j, const machine *m, int index) {
 static ff_step *make_step(const job *j, int index, ff_model *model) {
     static const double rates[] = {0.1, 0.05, 0.02};
     const ff_hyper hyper = {.momentum = 0.9};
-    const ff_step_options how = {.groups = &hyper,
-                                 .group_count = 1,
-                                 .rates = rates,
-                                 .rate_steps = 3,
-                                 .part_samples = first_rows[RANKS],
-                                 .first_sample = first_rows[index],
+    const ff_step_options how = {.update.groups = &hyper,
+                                 .update.group_count = 1,
+                                 .update.rates = rates,
+                                 .update.rate_steps = 3,
+                                 .update.part_samples = first_rows[RANKS],
+                                 .update.first_sample = first_rows[index],
                                  .record = j->record,
                                  .send_steps = 2,
                                  .ranks = RANKS,

@@ -212,10 +212,10 @@ static void perform(run *r) {
         rates[0][i] = i < SETTLED ? 0.05 : 0;
         rates[1][i] = rates[2][i] = 0.05;
     }
-    const ff_step_options how = {.groups = sgds,
-                                 .group_count = 3,
-                                 .rates = rates[0],
-                                 .rate_steps = STEPS,
+    const ff_step_options how = {.update.groups = sgds,
+                                 .update.group_count = 3,
+                                 .update.rates = rates[0],
+                                 .update.rate_steps = STEPS,
                                  .loss_scale = r->cuda ? 64 : 0,
                                  .record = r->record,
                                  .send_steps = 2};

@@ -162,13 +162,13 @@ static void perform(run *r) {
         rates[1][i] = r->rate / (i + 1);
     }
     const ff_step_options how = {
-        .groups = grouped ? hypers : hypers + 1,
-        .group_count = grouped ? 2 : 1,
-        .rates = grouped ? rates[0] : rates[1],
-        .rate_steps = 10,
-        .clip_norm = r->clip_norm,
-        .ema_decay = r->ema,
-        .part_samples = BATCH,
+        .update.groups = grouped ? hypers : hypers + 1,
+        .update.group_count = grouped ? 2 : 1,
+        .update.rates = grouped ? rates[0] : rates[1],
+        .update.rate_steps = 10,
+        .update.clip_norm = r->clip_norm,
+        .update.ema_decay = r->ema,
+        .update.part_samples = BATCH,
         .loss_scale = r->loss_scale,
         .scale_interval = r->scale_interval,
         .record = r->record,
