@@ -125,6 +125,11 @@ shutil.rmtree("out", ignore_errors=True)
 tap.ok(b"from column" not in ffpack("flat/table.csv", "-o", "out", *RAW, "--label-kind", "class").stdout, "without a header nothing is said of columns")
 
 # ---- --columns
+shutil.copy("flat/" + rows[0][0], "flat/image")
+write("flat/table.csv", [["cat", "image"], ["dog", rows[1][0]]])
+packs("a first line with an image called image is no header, where no title of labels is beside it", {"image": "cat", rows[1][0]: "dog"}, "flat/table.csv",
+      "--columns", "path=2,label=1", "--label-kind", "names")
+os.remove("flat/image")
 odd = [["id_code", "size, in pixels", "diagnosis", "fold"]] + [[a, 7, b, "train" if i % 2 else "val"] for i, (a, b) in enumerate(rows)]
 halves = {a: b for i, (a, b) in enumerate(rows) if i % 2}
 for separator in ",;\t":
