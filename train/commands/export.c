@@ -222,7 +222,7 @@ done:
     return status;
 }
 
-/* The ending of a file's name says what is written. */
+/* The file's extension selects the format. */
 static ff_status complete(outputs *to, const char *const *positional, int count, ff_error *error) {
     if (count == 2 && !to->weights) to->weights = positional[--count];
     if (count != 1 || !(to->weights || to->onnx))
