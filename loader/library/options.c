@@ -8,7 +8,7 @@
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Whole numbers up to `most`, as many as there are, with `mark` between them. */
+/* Any number of whole numbers up to `most`, with `mark` between them. */
 static bool parse_numbers(const char *text, char mark, unsigned long most, unsigned long *number,
                           int count) {
     for (int i = 0; i < count; i++) {
