@@ -15,7 +15,7 @@
 #include <zstd.h>
 
 enum {
-    /* After the filters mostly entropy coding is left: on photographs level 1 gives smaller shards
+    /* After the filters mostly entropy coding is left: on photographs level 1 makes smaller shards
      * than 3 and reads a fifth faster (tests/bench/compression.py). */
     DEFAULT_LEVEL = 1,
     JOBS_LIMIT = 1024

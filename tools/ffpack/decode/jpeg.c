@@ -53,8 +53,8 @@ static bool is_frame(int marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Moves *position after a marker's parameters; false where they are cut off. A length below 2,
- * which is wrong, skips nothing, as in libjpeg. */
+/* Moves *position after a marker's parameters; false if they are cut off. A length below 2, which
+ * is wrong, skips nothing, as in libjpeg. */
 static bool skip_parameters(const uint8_t *bytes, size_t length, size_t *position) {
     if (length - *position < 2) return false;
     size_t size = (size_t)bytes[*position] << 8 | bytes[*position + 1];
