@@ -1,4 +1,4 @@
-/* Lists of labels of a tree: those of --labels, and those inside it. */
+/* Lists of labels of a tree: from --labels, and inside the tree. */
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <stdlib.h>
