@@ -323,7 +323,7 @@ for name in programs.NAMES:
 done = module("ffpack", "--resiz", "3")
 tap.ok(done.returncode == 2 and "did you mean --resize" in done.stderr, "its exit code and its words", done)
 done = module("ffpak")
-tap.ok(done.returncode == 2 and "'ffpak' is no program" in done.stderr and done.stderr.count("\n") == 1, "a name that is no program", done)
+tap.ok(done.returncode == 2 and "'ffpak' is not a program" in done.stderr and done.stderr.count("\n") == 1, "a name that is no program", done)
 done = module()
 tap.ok(done.returncode == 2 and "no program is named" in done.stderr, "no name", done)
 tap.ok(module("--help").returncode == 0, "--help")
