@@ -54,7 +54,7 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
     *(void **)&error_string = dlsym(handle, "cuGetErrorString");
     if (!driver_version || !init || !count_devices || !error_string)
         return ff_fail(error, FF_FAILED,
-                       "libcuda.so.1 is no NVIDIA driver: it lacks cuInit or "
+                       "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit or "
                        "others of the driver's functions");
     char path[1024], version[64];
     describe(*(void **)&init, path, sizeof path, version, sizeof version);

@@ -56,8 +56,8 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
     uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
     if (total == 0) begin = 0, end = 1, total = 1;
     if (begin > end || end > total)
-        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
-                       total);
+        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are not a share of a batch", begin,
+                       end, total);
     const bool pairs = ff_augment_mixes(&options->augment);
     sequence->share_begin = ff_loader_share(sequence->batch, begin, total, pairs);
     const uint64_t rows =

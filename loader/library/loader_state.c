@@ -161,7 +161,7 @@ static ff_status restore(ffload_loader *loader, const char *text, ff_error *erro
     uint64_t epoch = 0, position = 0;
     ff_status status;
     json_t *json = json_loads(text, 0, NULL);
-    if (!json) return ff_fail(error, FF_USAGE, "the state of a loader is no JSON text");
+    if (!json) return ff_fail(error, FF_USAGE, "the state of a loader is not JSON text");
     FF_TRY_DONE(compare_facts(loader, json, error));
     FF_TRY_DONE(read_number(json, "epoch", UINT32_MAX, &epoch, error));
     FF_TRY_DONE(read_number(json, "position", INT64_MAX, &position, error));

@@ -26,7 +26,7 @@ static const char summary[] =
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
     "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
     "splits and become OUT/train, OUT/val, OUT/test; --splits names others. What is left out of a\n"
-    "folder (hidden ones, files that are no images, what --exclude names) is counted in the summary.";
+    "folder (hidden ones, files that are not images, what --exclude names) is counted in the summary.";
 
 static const char epilogue[] =
     "Everything is built in OUT.partial and renamed to OUT when complete. After an interruption\n"

@@ -38,7 +38,7 @@ static ff_status open_run(run *r, const char *path, ff_error *error) {
     ff_status status;
     *r = (run){.path = path, .folder = ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path)};
     if (!r->folder && ff_path_exists("%s/.", path))
-        return ff_fail(error, FF_USAGE, "%s: is no run, it has no " FF_RUN_RECIPE_FILE, path);
+        return ff_fail(error, FF_USAGE, "%s: is not a run, it has no " FF_RUN_RECIPE_FILE, path);
     if (!r->folder) return ff_hash_log_read(&r->log, path, UINT64_MAX, error);
     FF_TRY_DONE(ff_path_join(&file, path, FF_RUN_RECIPE_FILE, error));
     FF_TRY_DONE(ff_read_whole(&r->recipe, file, RECIPE_LIMIT_BYTES, error));

@@ -153,8 +153,8 @@ static ff_status read_numbers(ff_trainer_update *group, char *text, bool *decays
                            part, group->names);
         const double number = value ? strtod(value, &end) : -1;
         if (end == value || *end || !(number >= 0 && number <= 1e6))
-            return ff_fail(error, FF_USAGE, "--groups: the %s of %s is no number from 0 on", part,
-                           group->names);
+            return ff_fail(error, FF_USAGE, "--groups: the %s of %s is not a number from 0 on",
+                           part, group->names);
         FF_TRY(set_number(group, i, number, "groups", error));
         *decays |= strcmp(part, "weight-decay") == 0;
     }

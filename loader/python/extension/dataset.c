@@ -37,7 +37,7 @@ done:
 
 bool ff_python_is_dataset(PyObject *object) {
     if (PyObject_TypeCheck(object, dataset_type)) return true;
-    PyErr_SetString(PyExc_TypeError, "this is no dataset");
+    PyErr_SetString(PyExc_TypeError, "this is not a dataset");
     return false;
 }
 

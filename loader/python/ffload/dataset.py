@@ -18,7 +18,7 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def unescape(text: str) -> str:
-    """A name as the library writes it in JSON, where %XX is a byte; bytes that are no UTF-8 as os.fsdecode has them."""
+    """A name as the library writes it in JSON, where %XX is a byte; bytes that are not UTF-8 as os.fsdecode has them."""
     if "%" not in text:
         return text
     first, *rest = text.encode().split(b"%")
@@ -26,7 +26,7 @@ def unescape(text: str) -> str:
 
 
 class Keys(Sequence[str]):
-    """The samples' keys, mostly paths in the source, read as they are asked for; bytes that are no UTF-8 as os.fsdecode
+    """The samples' keys, mostly paths in the source, read as they are asked for; bytes that are not UTF-8 as os.fsdecode
     has them."""
 
     def __init__(self, dataset: Dataset) -> None:

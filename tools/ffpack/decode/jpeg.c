@@ -162,7 +162,7 @@ static ff_status check_header(const uint8_t *bytes, size_t length, ff_error *err
         body = at;
         if (marker < 0) return cut_off(length, "the first scan", error);
         if (marker < 0xc0)
-            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is no marker",
+            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is not a marker",
                            (unsigned)marker, at - 2);
         if (!is_bare(marker) && !skip_parameters(bytes, length, &at))
             return cut_off(length, "the first scan", error);

@@ -291,8 +291,8 @@ static ff_status read_text_member(ff_cifar *found, ff_archive *archive, const ch
     ff_status status;
     FF_TRY_DONE(ff_archive_read(archive, text, TEXT_BYTES - 1, &got, error));
     if (got == TEXT_BYTES - 1 || memchr(text, 0, got))
-        FF_TRY_DONE(
-            ff_fail(error, FF_BAD_DATA, "%s: %s is no short list of names", found->place, member));
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: %s is not a short list of names", found->place,
+                            member));
     FF_TRY_DONE(ff_format(&path, error, "%s: %s", ff_path_base(found->place), member));
     status = add_text(found, ff_path_base(member), text, path, error);
     text = NULL; /* add_text's */

@@ -165,11 +165,11 @@ static ff_status check_folders(const char *source, bool tars_above, const tar_fo
         const char *name = ff_names_at(&found->with, i);
         int rank = ff_split_rank(name, strlen(name));
         if (rank < 0)
-            return ff_fail(error, FF_USAGE,
-                           "%s: holds the folder %s of tars, which is no split by its name, next "
-                           "to %s; wanted only splits: train, val, test",
-                           source, name,
-                           i ? first : ff_names_at(&found->with, found->with.count - 1));
+            return ff_fail(
+                error, FF_USAGE,
+                "%s: holds the folder %s of tars, which is not a split by its name, next "
+                "to %s; wanted only splits: train, val, test",
+                source, name, i ? first : ff_names_at(&found->with, found->with.count - 1));
         if (taken[rank])
             return ff_fail(error, FF_USAGE,
                            "%s: the folders %s and %s would both be the split %s; wanted one",
