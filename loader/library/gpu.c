@@ -99,7 +99,7 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *
         return ff_fail(error, FF_USAGE, "the tensor for %s is not aligned to its elements", name);
     bool same = to->ndim == own.dl.ndim && to->shape;
     for (int k = 0; k < own.dl.ndim && same; k++)
-        /* The stride of a side of one element is no matter. */
+        /* The stride of a side of one element does not matter. */
         same = to->shape[k] == own.shape[k] &&
                (own.shape[k] == 1 || !to->strides || to->strides[k] == own.strides[k]);
     if (!to->strides && plan->tensor[i].kind == FF_LIBRARY_IMAGES && plan->layout == FF_HWC)
@@ -125,7 +125,7 @@ static ff_batch_output output_of(const ff_library_gpu *gpu, const ff_library_pla
     };
 }
 
-/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which as many are set. */
+/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which `count` are set. */
 static ff_status list_outputs(const ff_library_gpu *gpu, const ff_library_plan *plan,
                               const ff_library_tensors *tensors, ff_batch_output *output,
                               ff_error *error) {

@@ -255,7 +255,7 @@ open("head", "wb").write(entry.tobuf())
 open("tail", "wb").write(tarfile.TarInfo("b").tobuf())
 subprocess.run("(cat head; head -c 1200M /dev/zero; cat tail) | zstd -q -1 -o bomb.tar.zst", shell=True, check=True)
 code, said = run("bomb.tar.zst", "-o", "bomb", *OPTIONS)
-ok(code == 65 and "compression bomb" in said, "also one whose zeros are no image", said)
+ok(code == 65 and "compression bomb" in said, "also one whose zeros are not an image", said)
 
 for name, cut in [("a.tar.gz", 0.5), ("a.tar", 0.6), ("a.tar.zst", 0.5), ("a.zip", 0.7)]:
     data = open(name, "rb").read()

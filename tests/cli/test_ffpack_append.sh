@@ -130,7 +130,7 @@ refuses "compression" 2 "keep: has;wanted" append keep more --compress zstd
 refuses "another kind of source" 2 'field label has no class names, and keep has some; wanted the same ones: --classes-from keep' append keep in_idx/train-images-idx3-ubyte --mode rgb
 refuses "a source of two splits" 2 'in_idx: has the split train, which keep lacks' append keep in_idx --mode rgb
 refuses "no source" 2 'wanted ffpack append OUT SOURCE' append keep
-refuses "no set" 65 'first: is no packed dataset' append first more
+refuses "no set" 65 'first: is not a packed dataset' append first more
 refuses "nothing there" 74 'nowhere' append nowhere more
 check "nothing of these changed the set" diff -r keep keep.old
 "$ffpack" first -o level "${fixed[@]}" --compress zstd:1 >/dev/null 2>&1

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What people type by habit: options and values of other programs are answered with ours, --normalize has the usual numbers,
---help WORD finds options, OUT's parents are made, and what is no command is called so. Prints TAP."""
+--help WORD finds options, OUT's parents are made, and what is not a command is called so. Prints TAP."""
 # Needs: ffpack ffinspect fftrain
 import os
 import random
@@ -94,7 +94,7 @@ ffpack("flat", "-o", "grown")
 for option, wanted in (("-o", "OUT comes first: ffpack append OUT SOURCE"), ("--output-dir", "OUT comes first"), ("--workers", "--jobs N"), ("--add-classes", "--new-classes")):
     refused("append %s: %s" % (option, wanted), wanted, "append", "flat", option, "grown")
 
-# ---- what is no command
+# ---- what is not a command
 
 for arguments in (["remove", "half", "x"], ["relabel"], ["help"], ["photo", "out"]):
     refused("ffpack " + " ".join(arguments), "%s: is neither a command nor a file or folder; the commands are merge, append, check, copy and repair" % arguments[0], *arguments)

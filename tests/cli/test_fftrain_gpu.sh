@@ -251,7 +251,7 @@ check "with an NVML that does not know the GPU" train nvml.1 "${f16[@]}" --devic
 check "no readings" bash -c "'$python' nvml.py nvml.1 absent && ! grep -q '^GPU in' nvml.1.out"
 unset LD_LIBRARY_PATH
 : >nvml/libnvidia-ml.so.1
-check "with an NVML that is no library" env LD_LIBRARY_PATH=nvml bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train nvml.2 ${f16[*]}"
+check "with an NVML that is not a library" env LD_LIBRARY_PATH=nvml bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train nvml.2 ${f16[*]}"
 check "no readings of it" "$python" nvml.py nvml.2 absent
 check "NVML or not: the same bits" same 0 nvml.0 nvml.2
 

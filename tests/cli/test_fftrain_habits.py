@@ -103,7 +103,7 @@ for name, more in (("two ranks", ["--ranks", 2]), ("what only evaluation reads",
 make("pictures", "--count", 60, "--splits", "train,test", "--height", 32, "--width", 32, "--statistics")
 done = fftrain("--data", "pictures", "--recipe", "cifar-speed", "--batch", 20, "--epochs", 1, "--val", "none", "--out", "none")
 tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout, "--val none with cifar-speed, which evaluates once", done.stdout + done.stderr)
-# A test set that does not fit is no obstacle, also where a step is made again.
+# A test set that does not fit is not an obstacle, also where a step is made again.
 make("other", "--count", 40, "--height", 14, "--width", 14, "--statistics")
 os.makedirs("unlike")
 os.rename("other", "unlike/test")
@@ -159,13 +159,13 @@ recipe = open("weighted/recipe.txt").read() if os.path.exists("weighted/recipe.t
 tap.ok("class-weights = %s/fives.csv" % os.path.realpath(place) in recipe, "a run's recipe has the file from the root", recipe)
 for name, words, text in (
         ("an unknown class", ["bad.csv: line 2: 'rings' is none of the 3 classes of 'label'; did you mean ring?"], "disk,1\nrings,1\n"),
-        ("a number that is no class", ["line 1: '3' is none of the 3 classes"], "3,1\n"),
+        ("a number that is not a class", ["line 1: '3' is none of the 3 classes"], "3,1\n"),
         ("a number with a 0 before it, which may be a name", ["line 2: '01' is none of the 3 classes"], "0,1\n01,3\n2,2\n"),
         ("a class twice", ["line 3: class '0' has a weight already"], "disk,1\nring,1\n0,1\n"),
         ("a class without", ["class 'square' has no weight"], "disk,1\nring,1\n"),
-        ("a line without a comma", ["line 1: 'disk 1' is no CLASS,WEIGHT"], "disk 1\n"),
-        ("a weight below 0", ["line 1: 'disk,-1' is no CLASS,WEIGHT"], "disk,-1\n"),
-        ("a weight that is no number", ["line 1: 'disk,nan' is no CLASS,WEIGHT"], "disk,nan\n"),
+        ("a line without a comma", ["line 1: 'disk 1' is not CLASS,WEIGHT"], "disk 1\n"),
+        ("a weight below 0", ["line 1: 'disk,-1' is not CLASS,WEIGHT"], "disk,-1\n"),
+        ("a weight that is not a number", ["line 1: 'disk,nan' is not CLASS,WEIGHT"], "disk,nan\n"),
         ("all 0", ["every class has weight 0"], "0,0\n1,0\n2,0\n")):
     refused("--class-weights: " + name, 2, ["--class-weights", *words], *SMALL, "--class-weights", weigh("bad.csv", text))
 refused("--class-weights: no such file", 74, ["--class-weights: missing.csv"], *SMALL, "--class-weights", "missing.csv")

@@ -107,7 +107,7 @@ static void test_nets(void **state) {
     const double between = ff_net_all_reduce_s(&net, 2, 1e6);
     assert_true(between > 1e-4 && between < 9e-3);
     put(path, "{\"communicator\": \"nccl\", \"ranks\": 1, \"all_reduce\": []}");
-    assert_fails(ff_net_open(&net, path, false, error), FF_BAD_DATA, "is no file of fftrain");
+    assert_fails(ff_net_open(&net, path, false, error), FF_BAD_DATA, "is not a file of fftrain");
     put(path, "{\"communicator\": \"nccl\", \"ranks\": 2, \"all_reduce\": []}");
     assert_fails(ff_net_open(&net, path, false, error), FF_BAD_DATA, "not a list of 1 to 64 sizes");
     put(path, "{\"communicator\": \"nccl\", \"ranks\": 2, \"all_reduce\": ["

@@ -35,7 +35,7 @@ static const char epilogue[] =
     "and marked: class 3, ~name.\n"
     "\n"
     "Exit codes: 0 done, and with --verify all is well; 1 failure, and with --find no sample\n"
-    "has the key; 2 wrong usage; 65 DIR is no packed dataset, or it is broken; 74 the system refused\n"
+    "has the key; 2 wrong usage; 65 DIR is not a packed dataset, or it is broken; 74 the system refused\n"
     "to read or write; 128 + n stopped by signal n.";
 
 /* Checks that the output was written: a full disk is an error. A closed pipe, as in `ffinspect ...

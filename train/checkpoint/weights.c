@@ -164,7 +164,7 @@ static ff_status refuse(const ff_weights *weights, const matching *m, ff_error *
                           &m->mismatched_text, error));
     if (m->missing && first)
         FF_TRY_DONE(ff_buffer_printf(&text, error, "; its first tensor is %s", first->name));
-    status = ff_fail(error, FF_BAD_DATA, "%s: these are no weights of this model%s%s:%s%s",
+    status = ff_fail(error, FF_BAD_DATA, "%s: these are not weights of this model%s%s:%s%s",
                      ff_tensors_path(weights->file), model ? " but of " : "", model ? model : "",
                      text.bytes, advice);
 done:

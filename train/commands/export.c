@@ -60,8 +60,8 @@ static ff_status open_model(ff_model **model, ff_weights_net *net, const char *f
     ff_status status;
     FF_TRY_DONE(ff_weights_read_fact(folder, FF_WEIGHTS_NET, &text, error));
     if (!text || !ff_weights_net_parse(net, text))
-        FF_TRY_DONE(
-            ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", folder));
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is not a form of a net",
+                            folder));
     const ff_model_options options = ff_weights_net_model(net);
     FF_TRY_DONE(ff_model_create(model, &options, error));
     FF_TRY_DONE(ff_weights_open(&weights, &how, *model, error));
@@ -222,7 +222,7 @@ done:
     return status;
 }
 
-/* The ending of a file's name says what is written. */
+/* The file's extension selects the format. */
 static ff_status complete(outputs *to, const char *const *positional, int count, ff_error *error) {
     if (count == 2 && !to->weights) to->weights = positional[--count];
     if (count != 1 || !(to->weights || to->onnx))

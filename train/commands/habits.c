@@ -60,7 +60,7 @@ const ff_habit ff_train_habits[] = {
     {NULL, NULL},
 };
 
-/* The value of --model or -m; NULL where it is not given. */
+/* The value of --model or -m; NULL if the option is absent. */
 static const char *model_of(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--model=", 8)) return argv[i] + 8;

@@ -25,7 +25,7 @@ static bool is_set(const char *path) {
     return is;
 }
 
-/* What evaluate is given in place of a set. */
+/* The arguments that evaluate takes in place of a set. */
 static bool is_folder_of_images(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && !is_set(path);

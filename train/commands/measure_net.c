@@ -93,7 +93,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Rank 0 says how many rounds fit into the time. */
+/* Rank 0 decides how many rounds fit into the time. */
 static ff_status time_size(const bench *b, size_t bytes, double *seconds, ff_error *error) {
     uint64_t ns[ROUNDS], rounds;
     FF_TRY(take_time(b, bytes, &ns[0], error));

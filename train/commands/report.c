@@ -27,7 +27,7 @@ static const char epilogue[] =
     "\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 no log of a run, 74 input or output error.";
 
-/* The page's path, allocated: the one given or, of one run, its folder's report.html. */
+/* The page's path, allocated: the option's, or for a single run report.html in its folder. */
 static ff_status choose_output(char **path, const char *given, const char *const *paths,
                                size_t count, ff_error *error) {
     struct stat info;
@@ -40,7 +40,7 @@ static ff_status choose_output(char **path, const char *given, const char *const
                    count == 1 ? "a log without a folder" : "several runs");
 }
 
-/* Of a folder of runs. */
+/* The report of a folder of runs. */
 static ff_status report_folder(const char *output, const char *folder, ff_error *error) {
     ff_runs_table table = {0};
     uint64_t bytes;

@@ -36,7 +36,7 @@ void ff_run_given_tell(const char *given, const char *checkpoint) {
     free(real);
 }
 
-/* What the run's recipe says. */
+/* The option's value in the run's recipe. */
 static ff_status read_recipe(const ff_safetensors *state, const char *where, char **data,
                              ff_error *error) {
     const char *text = ff_safetensors_text(state, FF_CHECKPOINT_RECIPE);

@@ -1,4 +1,4 @@
-/* fftrain runs: the runs of a folder beside each other. */
+/* fftrain runs: compares the runs of a folder, one line each. */
 #include "format/base/path.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"

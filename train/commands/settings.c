@@ -185,7 +185,7 @@ void ff_settings_leave_rank(ff_settings *settings) {
     set_to_defaults(settings, FF_SETTING_RANK);
 }
 
-/* "--keep, --hash-every": the options that are so and are given in `line`. */
+/* "--keep, --hash-every": the options of this kind in `line`. */
 static void name_given(char *names, size_t size, ff_settings *line, unsigned is) {
     ff_settings defaults = ff_settings_default();
     *names = 0;

@@ -78,7 +78,7 @@ static void add_dropped(ff_settings *settings, const char *name, double value) {
              used ? ", " : "", name, *number ? " " : "", number);
 }
 
-/* Of these numbers, those that are not given. */
+/* Fills in the numbers that no option sets. */
 static void drop(ff_settings *settings, const ff_hyper *numbers, const ff_hyper *given) {
     *settings->dropped = 0;
     for (int i = 0; ff_hyper_name(i); i++)
@@ -243,7 +243,7 @@ void ff_resolve_optimizer(ff_settings *settings, const ff_trainer *trainer) {
     if (has_updates(trainer)) settings->trainer.optimizer = main_optimizer(trainer)->name;
 }
 
-/* All of them at once. */
+/* All numbers of the optimizer at once. */
 void ff_resolve_numbers(ff_settings *settings, const ff_trainer *trainer) {
     const ff_hyper *reads = &main_optimizer(trainer)->defaults;
     for (int i = 0; has_updates(trainer) && ff_hyper_name(i); i++)

@@ -37,7 +37,8 @@ ff_status ff_learned_read(ff_learned *learned, const char *path, ff_error *error
     const bool good = !net || ff_weights_net_parse(&learned->net, net);
     free(net);
     if (!good)
-        return ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", path);
+        return ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is not a form of a net",
+                       path);
     const ff_metadata *trained = &learned->trained;
     FF_TRY(read_metadata(&learned->trained, path, error));
     for (size_t i = 0; i < trained->field_count; i++)

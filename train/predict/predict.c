@@ -116,10 +116,11 @@ static ff_status read_measured(ff_net *net, const char *path, ff_error *error) {
     if (!read)
         status = ff_fail(error, FF_BAD_DATA, "%s: %s (line %d)", path, where.text, where.line);
     else if (!communicator || ranks < 2 || ranks > 1000000)
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s is no file of fftrain measure-net: it lacks the communicator, or has "
-                         "not 2 ranks or more",
-                         path);
+        status =
+            ff_fail(error, FF_BAD_DATA,
+                    "%s is not a file of fftrain measure-net: it lacks the communicator, or has "
+                    "not 2 ranks or more",
+                    path);
     else
         status = read_sizes(net, json_object_get(read, "all_reduce"), path, error);
     if (status == FF_OK) {

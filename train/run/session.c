@@ -68,8 +68,8 @@ static ff_status read_file(ff_session *session, const char *path, ff_error *erro
     FF_TRY(ff_copy_string(&session->recipe_path, path, error));
     FF_TRY(ff_read_whole(text, path, RECIPE_LIMIT_BYTES, error));
     if (!text->length || !memchr(text->bytes, 0, text->length)) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: is no recipe: it has a zero byte after %zu bytes", path,
-                   strlen(text->bytes));
+    return ff_fail(error, FF_BAD_DATA, "%s: is not a recipe: it has a zero byte after %zu bytes",
+                   path, strlen(text->bytes));
 }
 
 static void sum_text(char text[17], const ff_buffer *of) {

@@ -79,7 +79,7 @@ static ff_status read_line(float *weights, const ff_splits *splits, char *line, 
     if (comma) weight = strtod(comma + 1, &end);
     if (!comma || end == comma + 1 || end[strspn(end, " \t\r")] || !(weight >= 0 && weight <= 1e9))
         return ff_fail(error, FF_USAGE,
-                       "'%s' is no CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);
+                       "'%s' is not CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);
     *comma = 0;
     FF_TRY(find_class(splits, field_of(splits, &index), line, &class, error));
     if (weights[class] >= 0)

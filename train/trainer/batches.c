@@ -39,8 +39,8 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
     return FF_OK;
 }
 
-/* Reproducible: the batch is cut into equal parts, in order, and a rank takes as many consecutive
- * ones as it has micro-batches. */
+/* Reproducible: the batch is cut into equal parts, in order, and a rank takes one of the
+ * consecutive parts for each of its micro-batches. */
 static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *options,
                             ff_error *error) {
     const ff_job *job = options->job;
@@ -85,8 +85,8 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     return FF_OK;
 }
 
-/* This rank's samples of the smaller one of its micro-batches of the last batch, of `rest` samples;
- * 0: it has none, or all of a full one. */
+/* This rank's samples in its smaller micro-batch of the last batch, which has `rest` samples; 0:
+ * the rank has no samples there, or a full micro-batch. */
 static int64_t last_count(const ff_trainer *trainer, bool reproducible, int64_t rest) {
     const int64_t share = trainer->micro * (reproducible ? trainer->accumulate : 1);
     const int64_t own = (reproducible ? rest : rest % trainer->micro_all) - trainer->first_row;

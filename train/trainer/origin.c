@@ -12,7 +12,7 @@
 
 /* ---- what it is ---- */
 
-/* The content id of a set as text; "" for none. */
+/* The content id of a set as text; "" without a set. */
 static void id_text(ff_dataset *set, char text[33]) {
     *text = 0;
     if (set) ff_hex(text, ff_dataset_id(set)->content, 16);
@@ -100,8 +100,7 @@ static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t le
                             count + left_out);
 }
 
-/* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
- * bytes.
+/* The line's text after "NAME = "; NULL if the text has no line with this name. *length: its bytes.
  */
 static const char *value_of(const char *text, const char *line, size_t name, size_t *length) {
     while (*text) {
@@ -211,7 +210,7 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
     return check_classes(checkpoint, trainer, error);
 }
 
-/* ---- what is said ---- */
+/* ---- notes ---- */
 
 static const char last_bits[] = "its results will differ in the last bits";
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { MEASURE_NS = 250000000 };
-/* The share of the steps' time from which on waiting for the disk is told before it happens. */
+/* From this share of the steps' time on, a wait for the disk is announced before it happens. */
 #define WORTH_WARNING 0.2
 /* Times the own order's rate from which on another order is recommended. */
 #define WORTH_CHANGING 1.2
@@ -39,7 +39,7 @@ static ff_said say_seconds(double seconds) {
     return said;
 }
 
-/* How many times as many samples block order has, where that is worth a change; else 0. */
+/* How many times faster block order is, if the change is worth it; else 0. */
 static double block_gains(const ff_promise *promise) {
     const double own = ff_promise_own(promise)->samples;
     const double block = promise->rate[FF_ORDER_BLOCK].samples;

@@ -1,4 +1,4 @@
-/* _ffload.Dataset: a packed split. The package's Dataset gives it Python's manners. */
+/* _ffload.Dataset: a packed split. The package's Dataset wraps it in Python's conventions. */
 #include "loader/python/extension/extension.h"
 
 static PyTypeObject *dataset_type;
@@ -37,7 +37,7 @@ done:
 
 bool ff_python_is_dataset(PyObject *object) {
     if (PyObject_TypeCheck(object, dataset_type)) return true;
-    PyErr_SetString(PyExc_TypeError, "this is no dataset");
+    PyErr_SetString(PyExc_TypeError, "this is not a dataset");
     return false;
 }
 
@@ -166,8 +166,8 @@ static int report(void *callable, const char *problem, uint64_t done, uint64_t t
     return stop;
 }
 
-/* verify(threads, progress): progress(problem or None, done, total) is called by any thread; a true
- * value ends it. */
+/* verify(threads, progress): any thread calls progress(problem or None, done, total); a true result
+ * ends the check. */
 static PyObject *dataset_verify(PyObject *self, PyObject *args) {
     int threads;
     PyObject *progress;

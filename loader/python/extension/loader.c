@@ -1,4 +1,4 @@
-/* _ffload.Loader: batches. The package's Loader gives them Python's manners. */
+/* _ffload.Loader: batches. The package's Loader wraps them in Python's conventions. */
 #include "loader/python/extension/extension.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { NAMES_MOST = 160 };
 
 typedef struct loader {
     ff_python_owner owner;
-    ffload_batch_info info; /* of the last batch given */
+    ffload_batch_info info; /* the last returned batch's */
 } loader;
 
 static PyTypeObject *loader_type;
@@ -85,8 +85,8 @@ static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssi
     return tuple;
 }
 
-/* next(names, stream=0): a Tensor of each, names being bytes; None after the last batch of all. On
- * a GPU the batch is made in that stream. */
+/* next(names, stream=0): a Tensor for each name (bytes); None after the very last batch. On a GPU
+ * the batch is made in that stream. */
 static PyObject *loader_next(PyObject *self, PyObject *args) {
     const char *name[NAMES_MOST];
     PyObject *names;
@@ -233,7 +233,7 @@ static PyObject *loader_end(PyObject *self, PyObject *address) {
     return nothing_or(status, &error);
 }
 
-/* ---- where it is ---------------------------------------------------------------------------- */
+/* ---- position ------------------------------------------------------------------------------- */
 
 static PyObject *loader_seek(PyObject *self, PyObject *args) {
     unsigned int epoch;

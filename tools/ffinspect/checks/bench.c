@@ -200,7 +200,7 @@ static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest,
     return FF_OK;
 }
 
-/* Makes both orders. Storage order is that of all samples, without the samples that are not
+/* Makes both orders. Storage order is the order of all samples, without the samples that are not
  * read. */
 static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t samples, uint64_t seed,
                              ff_error *error) {

@@ -18,7 +18,7 @@ typedef struct ff_bench_row {
 
 typedef struct ff_bench {
     uint64_t samples; /* samples read: all, or the first ones by number, about 1 GiB */
-    uint64_t bytes;   /* of the tensors of these samples */
+    uint64_t bytes;   /* of these samples' tensors */
     ff_bench_row row[4];
     size_t row_count;
 } ff_bench;

@@ -17,8 +17,8 @@ typedef struct ff_inspect_options {
     const char *path;
     bool json, verify, stats, bench;
     bool keys, null;       /* --keys; a zero byte after each key */
-    const char *find;      /* a key; NULL = not given */
-    const char *sample;    /* "I" or "A:B"; NULL = not given */
+    const char *find;      /* a key; NULL = unset */
+    const char *sample;    /* "I" or "A:B"; NULL = unset */
     const char *grid;      /* "RxC" */
     const char *png;       /* file to write the contact sheet to */
     const char *npy;       /* file to write the samples to; "-" = standard output */

@@ -7,7 +7,7 @@
 #define FF_SPREAD_NO_FIELD SIZE_MAX
 
 /* Fills number[count], count <= the samples of the split, each number once. With a class field (its
- * index; FF_SPREAD_NO_FIELD = none): in the order of classes, from as many classes as fit, spread
+ * index; FF_SPREAD_NO_FIELD = none): in the order of classes, from at most `count` classes, spread
  * evenly over all classes; the same number from each class if the class has enough samples, spread
  * over its samples. Without a field: in the order of numbers, spread over all samples. Reads every
  * label twice. */

@@ -32,8 +32,8 @@ typedef struct ff_positionals {
 
 FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
                                        ff_positionals *operands, ff_error *error);
-/* Parses again, with these options before those given, so that given ones count; `operands` are of
- * an earlier parse. */
+/* Parses again with these options before the command line's, which thereby win; `operands` come
+ * from an earlier parse. */
 FF_MUST_USE ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *options,
                                              int argc, char **argv, ff_positionals *operands,
                                              ff_error *error);
@@ -44,8 +44,8 @@ int ff_positionals_free(ff_positionals *operands);
  * exit code. `more` may be NULL, argc 0. */
 int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv);
 
-/* The folder OUT.partial where a failed run kept whole shards, allocated; NULL where there is
- * none. */
+/* The folder OUT.partial in which a failed run kept whole shards, allocated; NULL if it kept none.
+ */
 char *ff_command_kept(const char *output);
 
 /* One notice on stderr; the signature of ff_notices.tell. */

@@ -38,8 +38,8 @@ static void fill_table(ff_option_table *table, ff_arguments *arguments) {
     ff_options_add_running(table, arguments, true);
 }
 
-/* Says which options come from the set's packing that change which items are taken, or their order.
- */
+/* Reports the options taken from the set's packing that change which items are taken, or their
+ * order. */
 static ff_status note_recorded(const ff_recorded *recorded, const ff_arguments *arguments,
                                ff_names *notes, ff_error *error) {
     static const char shuffle[] = "--shuffle=";

@@ -26,7 +26,7 @@ static const char summary[] =
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
     "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
     "splits and become OUT/train, OUT/val, OUT/test; --splits names others. What is left out of a\n"
-    "folder (hidden ones, files that are no images, what --exclude names) is counted in the summary.";
+    "folder (hidden ones, files that are not images, what --exclude names) is counted in the summary.";
 
 static const char epilogue[] =
     "Everything is built in OUT.partial and renamed to OUT when complete. After an interruption\n"
@@ -50,7 +50,7 @@ static const char epilogue[] =
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
 
-/* The folder where a failed run kept whole shards or statistics, allocated; NULL where it kept
+/* The folder in which a failed run kept whole shards or statistics, allocated; NULL if it kept
  * none. */
 static char *kept_in(const ff_error *error, const ff_settings *settings, const ff_report *report,
                      const char *output) {
@@ -88,8 +88,8 @@ static int fail(const ff_error *error, const ff_settings *settings, const ff_rep
     return code;
 }
 
-/* The settings with the options of --like before those given, which are checked alone first, so
- * that a failure after that is a contradiction. */
+/* The settings with the options of --like before the command line's. The command line's are checked
+ * alone first, so that a later failure is a contradiction. */
 static ff_status resolve_like(ff_settings *settings, ff_arguments *arguments,
                               const ff_command *command, int argc, char **argv,
                               ff_recorded *recorded, ff_error *error) {

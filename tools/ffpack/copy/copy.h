@@ -28,7 +28,7 @@ typedef struct ff_copy_options {
     const char *labels;                /* a file, or NULL */
     const char *label;                 /* the field that these change; NULL: the only one */
     bool converts;
-    ff_dtype dtype; /* of the copy where it converts */
+    ff_dtype dtype; /* the copy's, if it converts */
     bool force;
     int jobs;
     ff_history_command history;

@@ -49,7 +49,7 @@ ff_status ff_copy_describe(ff_metadata *copy, const ff_dataset *dataset, uint64_
 
 /* ---- another dtype -------------------------------------------------------------------------- */
 
-/* Whether the set's transforms end with those of the specification. */
+/* Whether the set's transforms end with the specification's. */
 static bool ends_with(const ff_metadata *set, const ff_metadata *wanted) {
     bool same = wanted->transform_count <= set->transform_count;
     for (size_t i = 0; same && i < wanted->transform_count; i++)

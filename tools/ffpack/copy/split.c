@@ -18,7 +18,7 @@ typedef struct worker {
     ff_reader *reader;
     label *label;       /* [field_count] */
     const void **value; /* [field_count] */
-    uint8_t *pixels;    /* of a sample that is transformed */
+    uint8_t *pixels;    /* for a sample that is transformed */
     uint64_t pixels_bytes;
 } worker;
 

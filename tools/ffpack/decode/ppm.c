@@ -131,7 +131,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
                    "truncated PPM: its %zu bytes end before the image is complete", length);
 }
 
-/* P4, P5, P6. Pillow fills missing values only where it does not scale them. */
+/* P4, P5, P6. Pillow fills missing values only if it does not scale values. */
 static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of, bool fill,
                           ff_image *image, char *warning, ff_error *error) {
     unsigned value_bytes = of->most > 255 ? 2 : 1;
@@ -176,7 +176,7 @@ typedef struct plain {
     uint8_t *out, *out_end;
 } plain;
 
-/* The next byte of a block that is no comment; -1 at the block's end. */
+/* The block's next byte outside of comments; -1 at the block's end. */
 static int next_byte(plain *from, const uint8_t *block_end) {
     while (from->at < block_end) {
         int byte = *from->at++;

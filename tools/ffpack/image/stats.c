@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many u8 values, squared, add up to less than 2^32: whole blocks are summed in 32 bits, which
- * every instruction set has lanes for. */
+/* This number of squared u8 values adds up to less than 2^32: whole blocks are summed in 32 bits,
+ * which every instruction set has lanes for. */
 enum { BLOCK = 65536, LANES = 16 };
 
 typedef unsigned __int128 u128;

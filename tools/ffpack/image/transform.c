@@ -126,7 +126,7 @@ static ff_status add_bits(ff_buffer *line, const char *name, const float *values
     return FF_OK;
 }
 
-/* Whole as it is, else in the fewest digits that give it back. */
+/* Writes a whole number as it is, others in the fewest digits that restore the value. */
 static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
     char text[40];
     if (fabs(value) < 1e15 && trunc(value) == value)

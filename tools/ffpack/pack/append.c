@@ -105,7 +105,8 @@ bool ff_append_kept(const ff_append *append) {
 /* ---- what an interrupted append left -------------------------------------------------------- */
 
 /* An append writes the shards of all splits, then the indexes, in this order. So if a later split
- * still has shards beyond its index and this one has none, this one's index was already written. */
+ * still has shards beyond its index, and this split does not, this split's index was already
+ * written. */
 static void find_done(ff_append *append) {
     bool later = false;
     for (size_t i = append->count; i-- > 0;) {
@@ -156,7 +157,7 @@ static ff_status clean(const ff_append_target *at, const ff_buffer *text, const 
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Takes the set's statistics; those of the options must be the same. */
+/* Takes the set's statistics; the options' statistics must be equal. */
 static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *error) {
     const ff_settings *settings = job->settings;
     bool given =

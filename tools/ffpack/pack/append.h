@@ -16,8 +16,9 @@ const ff_metadata *ff_append_metadata(const ff_append *append);
 
 /* Packs the source of the settings, which must produce samples like the set's: FF_USAGE naming the
  * first difference, or the class that the set does not have. After a failure the set is unchanged;
- * ff_append_kept says whether whole shards are kept for the same command to continue. Splits are
- * written one after the other; their indexes come at the end. `report` as in ff_pack_run. */
+ * ff_append_kept reports whether whole shards are kept, with which the same command continues.
+ * Splits are written one after the other; their indexes come at the end. `report` as in
+ * ff_pack_run. */
 FF_MUST_USE ff_status ff_append_run(ff_append *append, const ff_settings *settings,
                                     const ff_notices *options, ff_report *report, ff_error *error);
 bool ff_append_kept(const ff_append *append);

@@ -144,7 +144,7 @@ static ff_status compare(const ff_append_target *at, const ff_metadata *alone, f
     return status;
 }
 
-/* No transform says how image files were decoded. */
+/* No transform records how image files were decoded. */
 static ff_status compare_pillow(const ff_append_target *at, const ff_metadata *alone,
                                 ff_error *error) {
     const char *set = ff_recorded_pillow(&at->metadata), *own = ff_recorded_pillow(alone);

@@ -10,13 +10,13 @@ typedef struct ff_append_target {
     char *folder;
     int lock;
     bool unlocked;        /* the file system has no locks */
-    ff_metadata metadata; /* of its newest generation */
+    ff_metadata metadata; /* the newest generation's */
     uint8_t id[16];
     uint64_t samples;
-    uint32_t first_shard; /* of the next generation */
+    uint32_t first_shard; /* the next generation's */
     const ff_source_split *split;
     ff_class_map map;
-    char listing[33]; /* of the split, as recorded */
+    char listing[33]; /* the split's, as recorded */
     bool done;        /* an interrupted append of these items has written its index */
 } ff_append_target;
 
@@ -25,17 +25,16 @@ struct ff_append {
     ff_append_target *target;
     size_t count, capacity; /* after matching, those that get items, which come first */
     size_t opened;          /* all of them */
-    ff_known *known;        /* the items of all its splits; NULL where they may come again */
+    ff_known *known;        /* the items of all its splits; NULL if they may occur again */
     bool committed;         /* the new indexes are in place */
 };
 
-/* The rule by which the splits of the set were divided, for a source that has no splits; none where
- * the set records none, or is a single split. Released by ff_split_rule_free, also after a failure.
- */
+/* The rule that divided the set into splits, for a source that has no splits; empty if the set
+ * records no rule, or is a single split. Released by ff_split_rule_free, also after a failure. */
 FF_MUST_USE ff_status ff_append_rule(const ff_append *append, ff_split_rule *rule, ff_error *error);
 
-/* Matches the set's splits to the source's, in the source's order. FF_USAGE where one is missing;
- * splits of the set to which the rule gives no items are left alone. */
+/* Matches the set's splits to the source's, in the source's order. FF_USAGE if one is missing;
+ * splits of the set for which the rule has no items stay as they are. */
 FF_MUST_USE ff_status ff_append_match_splits(ff_append *append, const ff_source *source,
                                              ff_error *error);
 
@@ -50,7 +49,7 @@ FF_MUST_USE ff_status ff_append_map_classes(ff_append_target *at, const ff_metad
 FF_MUST_USE ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadata *next,
                                          ff_error *error);
 
-/* The listing recorded by the set's newest generation; "" where there is none. */
+/* The listing recorded by the set's newest generation; "" without one. */
 const char *ff_append_recorded_listing(const ff_metadata *metadata);
 
 #endif

@@ -15,7 +15,7 @@ enum { UNIT_ITEMS = 16, SLOTS_A_JOB = 4 };
 
 typedef struct slot {
     ff_item_notes notes;
-    ff_error refused; /* of the first item that packing would refuse; status FF_OK = none */
+    ff_error refused; /* for the first item that packing would refuse; status FF_OK = none */
 } slot;
 
 typedef struct check {

@@ -1,5 +1,4 @@
-/* Which of a source's items are broken: all of them are made as packing makes them, and nothing is
- * written. */
+/* Which of a source's items are broken: makes all items as packing does, and writes nothing. */
 #ifndef FF_FFPACK_CHECK_H
 #define FF_FFPACK_CHECK_H
 

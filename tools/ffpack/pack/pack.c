@@ -78,7 +78,7 @@ static ff_status report_splits(pack *job, ff_error *error) {
     return FF_OK;
 }
 
-/* Where items were left out, no class may have lost all of its own, unless --max-skip was given. */
+/* If items were left out, no class may have lost all of its items, unless --max-skip is set. */
 static ff_status check_classes(const pack *job, const ff_pack_split *packing, ff_error *error) {
     ff_report_split *report = packing->report;
     if (packing->part || report->items == report->result.sample_count) return FF_OK;

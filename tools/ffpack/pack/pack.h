@@ -14,7 +14,7 @@
 #include "tools/ffpack/settings/settings.h"
 #include "tools/ffpack/split/report.h"
 
-/* Packs as the settings say, or with --dry-run finds out what would be done. After a failure OUT is
+/* Packs by the settings, or with --dry-run finds out what would be done. After a failure OUT is
  * unchanged, and OUT.partial exists if whole shards are kept in it. `report` is zero-initialised;
  * the caller frees it also after a failure. */
 FF_MUST_USE ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options,

@@ -43,7 +43,7 @@ static ff_status check_scale(const ff_run *run, ff_error *error) {
     return FF_OK;
 }
 
-/* As many as the source has channels. */
+/* One for each of the source's channels. */
 static ff_status check_count(const ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     const uint32_t count = settings->statistics_count, channels = run->plan.channels;

@@ -28,7 +28,7 @@ static void add_text(XXH3_state_t *hash, const char *text) {
     XXH3_128bits_update(hash, text, strlen(text) + 1);
 }
 
-/* Size and time of change of a file; zeros where it is missing, as --on-error skip allows. */
+/* Size and time of change of a file; zeros if it is missing, as --on-error skip allows. */
 static void add_file(XXH3_state_t *hash, const struct stat *info) {
     const int64_t numbers[] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
     XXH3_128bits_update(hash, numbers, sizeof numbers);

@@ -38,10 +38,10 @@ typedef struct ff_merge_report {
     char *skipped_path;      /* NULL where nothing was left out */
 } ff_merge_report;
 
-/* `part`: part_count folders, or 0 for OUT.part-I-of-N beside OUT. The parts may come in any order;
- * every shard must be in one of them. Shards are hard-linked, or
- * copied where the file system cannot; their samples are not read. After a failure OUT is
- * unchanged. `report` is zero-initialised; the caller frees it also after a failure. */
+/* `part`: part_count folders, or 0 for OUT.part-I-of-N next to OUT. The parts may come in any
+ * order; every shard must be in one of them. Shards are hard-linked, or copied if the file system
+ * has no hard links; their samples are not read. After a failure OUT is unchanged. `report` is
+ * zero-initialised; the caller frees it also after a failure. */
 FF_MUST_USE ff_status ff_merge_run(const ff_merge_options *options, const char *const *part,
                                    size_t part_count, ff_merge_report *report, ff_error *error);
 void ff_merge_report_free(ff_merge_report *report);

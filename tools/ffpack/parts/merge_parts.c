@@ -85,8 +85,8 @@ static void free_pieces(ff_merge_parts *parts, size_t from) {
     }
 }
 
-/* A PART is a split's folder, or the folder of all splits. *incomplete: files of it are missing,
- * as while it is copied here. */
+/* A PART is a split's folder, or the folder of all splits. *incomplete: some of its files are
+ * missing, as while it is copied here. */
 static ff_status add_part(ff_merge_parts *parts, const char *root, bool *incomplete,
                           ff_error *error) {
     ff_set set;
@@ -132,7 +132,7 @@ size_t ff_merge_parts_split_end(const ff_merge_parts *parts, size_t begin) {
 
 /* ---- checking them -------------------------------------------------------------------------- */
 
-/* Reports a missing shard, and which part would have it, given this one's number of parts. */
+/* Reports a missing shard, and which part would have it, by this part's number of parts. */
 static ff_status missing(const ff_piece *like, uint32_t number, uint32_t shard_count,
                          ff_error *error) {
     ff_part part = like->part;
@@ -204,8 +204,8 @@ static ff_status want(ff_merge_parts *parts, size_t count, ff_error *error) {
     return FF_OK;
 }
 
-/* The first OUT.part-I-of-N beside OUT, whole, being packed or failed, tells N; another N is of
- * another run. */
+/* The first OUT.part-I-of-N next to OUT, whole, being packed or failed, defines N; another N
+ * belongs to another run. */
 static ff_status find_by_name(ff_merge_parts *parts, const ff_names *names, const char *parent,
                               ff_error *error) {
     const char *output = parts->options->output;
@@ -244,8 +244,8 @@ static ff_status find_beside(ff_merge_parts *parts, ff_error *error) {
     return status;
 }
 
-/* Reads a part if it is whole. What can still become whole is no failure, except of a part that was
- * given, where the merge does not wait. */
+/* Reads a part if it is whole. A part that can still become whole is not a failure, except a named
+ * part if the merge does not wait. */
 static ff_status look(ff_merge_parts *parts, ff_wanted *wanted, ff_error *error) {
     const bool waits = parts->of || parts->options->wait_seconds != FF_MERGE_NO_WAIT;
     const size_t before = parts->count;
@@ -299,7 +299,7 @@ static ff_status refuse_missing(const ff_merge_parts *parts, size_t missing, ff_
     return status;
 }
 
-/* Polls: file systems of several machines tell nobody of changes. */
+/* Polls: file systems of several machines do not announce changes. */
 static ff_status wait_for_all(ff_merge_parts *parts, bool given, ff_error *error) {
     const uint64_t began_ns = ff_now_ns();
     const int64_t limit = parts->options->wait_seconds;

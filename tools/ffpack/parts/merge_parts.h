@@ -1,5 +1,5 @@
-/* The parts of a merge: those given, or OUT.part-I-of-N beside OUT; waited for, read and checked.
- * Private to merge.c. Thread rule: one thread at a time. */
+/* The parts of a merge: the named ones, or OUT.part-I-of-N next to OUT; waited for, read and
+ * checked. Private to merge.c. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_MERGE_PARTS_H
 #define FF_FFPACK_MERGE_PARTS_H
 
@@ -16,7 +16,7 @@ typedef struct ff_piece {
     uint64_t left_out;   /* items of its shards that were skipped */
 } ff_piece;
 
-/* A PART that is given or, by the numbers of others, must exist. */
+/* A PART that is named or, by the numbers of others, must exist. */
 typedef struct ff_wanted {
     char *path;
     bool whole;
@@ -28,14 +28,14 @@ typedef struct ff_merge_parts {
     const ff_merge_options *options;
     ff_wanted *wanted;
     size_t wanted_count;
-    uint32_t of;     /* N of OUT.part-I-of-N; 0 = given, or none was found yet */
-    ff_piece *piece; /* of all PARTs; sorted by split, then by first shard */
+    uint32_t of;     /* N of OUT.part-I-of-N; 0 = named parts, or none found yet */
+    ff_piece *piece; /* all PARTs'; sorted by split, then by first shard */
     size_t count, capacity;
 } ff_merge_parts;
 
-/* Finds and reads the parts: `given`, or where there is none those beside OUT. Waits for them as
- * the options say. FF_USAGE where one is of another set, where shards are in no part or in two;
- * FF_BAD_DATA where one is broken; FF_FAILED where packing one failed or the time is over. */
+/* Finds and reads the parts: `given` or, if it is empty, the parts next to OUT. Waits for them as
+ * the options demand. FF_USAGE if a part belongs to another set, or shards are in no part or in
+ * two; FF_BAD_DATA if a part is broken; FF_FAILED if packing a part failed or the time is over. */
 FF_MUST_USE ff_status ff_merge_parts_take(ff_merge_parts *parts, const char *const *given,
                                           size_t given_count, ff_error *error);
 /* After the last piece of the split whose pieces begin at `begin`. */

@@ -1,11 +1,11 @@
 /* The statistics pass of a set that is packed in parts: the parts called OUT.part-I-of-N share it.
  *
- * It is cut into N ranges. Each part counts its own range, then those that nobody counts yet, and
- * waits for the others. So parts that run at the same time read a range each, and the first of
- * parts that run one after another reads all. A range's sums are in OUT.part-counts/I-of-N.ffp,
- * also while it is counted; who counts it holds a lock, byte I of OUT.part-counts/lock, which ends
- * with the process. A killed part's range is continued by another part. Sums are exact: where
- * there are no locks, ranges may be counted twice, to the same sums.
+ * It is cut into N ranges. Each part counts its own range, then ranges that no part counts yet, and
+ * waits for the others. So parts that run at the same time read one range each, and if parts run
+ * one after another, the first part reads all ranges. A range's sums are in
+ * OUT.part-counts/I-of-N.ffp, also while it is counted; the counting part holds a lock, byte I of
+ * OUT.part-counts/lock, which ends with the process. A killed part's range is continued by another
+ * part. Sums are exact: without locks, ranges may be counted twice, with the same sums.
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_PART_COUNTS_H

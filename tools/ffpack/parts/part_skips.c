@@ -77,7 +77,7 @@ done:
 
 /* ---- of a merge ----------------------------------------------------------------------------- */
 
-/* *file = NULL where there is none. */
+/* *file = NULL if there is none. */
 static ff_status read_file(const ff_piece *piece, json_t **file, ff_error *error) {
     ff_buffer text = {0};
     char *path;
@@ -105,7 +105,7 @@ static bool same(const json_t *one, const json_t *other) {
     return json_equal(json_object_get(one, "max_skip"), json_object_get(other, "max_skip"));
 }
 
-/* Takes what this piece says; without --max-skip all must say the same. */
+/* Adds the piece's record; without --max-skip all records must be equal. */
 static ff_status take(ff_part_skips *skips, const ff_piece *piece, const ff_piece *first,
                       const ff_merge_options *options, ff_error *error) {
     json_t *file;

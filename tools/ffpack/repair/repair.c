@@ -35,7 +35,7 @@ typedef struct losses {
     uint64_t shards_missing, shards_broken;
     bool in_order;     /* the remaining shards hold exactly the items of their positions */
     bool left;         /* there are remaining shards */
-    uint64_t *present; /* a bit per item held by a shard; NULL where there are too many */
+    uint64_t *present; /* a bit per item held by a shard; NULL if there are too many items */
 } losses;
 
 static bool is_sound(const ff_shard_state *state) {

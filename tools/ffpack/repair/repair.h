@@ -18,11 +18,11 @@ typedef struct ff_repair_options {
     ff_notices notices; /* what is lost, what was done */
 } ff_repair_options;
 
-/* Checks every byte of the shards of DIR, a split's folder or a folder of splits. Where they are
- * whole, an index that differs from the one built from them is replaced, and .tmp files are
- * removed. Where something is lost, each lost shard and sample is reported, that split is not
- * changed, and FF_BAD_DATA is returned. Shards of a generation that was never committed are
- * ignored: without an index, the newest generation whose shards all exist is taken. */
+/* Checks every byte of the shards of DIR, a split's folder or a folder of splits. If they are
+ * whole, an index that differs from the index built from them is replaced, and .tmp files are
+ * removed. If something is lost, each lost shard and sample is reported, the split is not changed,
+ * and FF_BAD_DATA is returned. Shards of a generation that was never committed are ignored: without
+ * an index, the newest generation whose shards all exist is taken. */
 FF_MUST_USE ff_status ff_repair_run(const char *path, const ff_repair_options *options,
                                     ff_error *error);
 

@@ -85,7 +85,7 @@ static bool read_shard_text(const char *folder, uint32_t number, ff_buffer *text
     return sound;
 }
 
-/* Whether all shards of the survey's metadata exist; with `own` only those of its newest
+/* Whether all shards of the survey's metadata exist; with `own` only the shards of its newest
  * generation. */
 static bool are_there(const ff_survey *survey, bool own) {
     uint32_t count = ff_metadata_shard_count(&survey->metadata);

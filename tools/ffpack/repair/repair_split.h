@@ -22,7 +22,7 @@ typedef struct ff_survey {
     const char *folder;
     ff_buffer text; /* the metadata of the chosen generation */
     ff_metadata metadata;
-    bool committed; /* the index said so */
+    bool committed; /* from the index */
     uint32_t shard_count;
     ff_shard_state *shard; /* [shard_count] */
     uint32_t beyond;       /* shards of later generations */

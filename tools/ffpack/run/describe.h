@@ -9,8 +9,8 @@
 ff_transform_spec ff_describe_transform(const ff_settings *settings, const ff_sample_plan *plan,
                                         const float *mean, const float *std);
 
-/* Fills and plans the metadata of `split`. mean and std as above. `origin` says where they come
- * from. With --compress on floats the filter is the transform's table. */
+/* Fills and plans the metadata of `split`. mean and std as above. `origin` describes where they
+ * come from. With --compress on floats the filter is the transform's table. */
 FF_MUST_USE ff_status ff_describe_split(ff_metadata *metadata, const ff_settings *settings,
                                         const ff_sample_plan *plan, const ff_source_split *split,
                                         const float *mean, const float *std, const char *origin,

@@ -74,9 +74,10 @@ static ff_status check_shuffle(const ff_run *job, ff_error *error) {
     return FF_OK;
 }
 
-/* What of a split's content counts for the listing's hash. Arrays that changed keep their size, so
- * their items count, all of them up to CONTENT_BYTES, else as many, evenly spaced. Image files that
- * changed mostly have another size; a few of them count, for those that all have the same one. */
+/* The part of a split's content that enters the listing's hash. Changed arrays keep their size, so
+ * their items count: all of them up to CONTENT_BYTES, else that many bytes of items, evenly spaced.
+ * Changed image files mostly change their size; a few count in case all files have the same size.
+ */
 enum { CONTENT_BYTES = 1 << 30, CONTENT_FILES = 64 };
 
 static ff_status add_content(ff_run *job, const ff_source_split *split, ff_error *error) {

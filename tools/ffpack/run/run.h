@@ -21,7 +21,7 @@ typedef struct ff_run {
     ff_report *report;
     ff_source *source;
     ff_sample_plan plan;
-    float *mean, *std; /* [plan.channels], owned; NULL where there are none */
+    float *mean, *std; /* [plan.channels], owned; NULL without statistics */
     /* If they are computed (statistics.h): from this split, and the number of its items; 0 =
      * all. */
     const ff_source_split *counted;
@@ -45,8 +45,8 @@ FF_MUST_USE ff_status ff_run_split(ff_run *run, ff_pack_split *packing, ff_error
 
 void ff_run_close(ff_run *run);
 
-/* Refuses (FF_USAGE) files in OUT.partial that belong to none of the splits `name` [count] of a
- * run; a single split without a name has its files there itself. */
+/* Refuses (FF_USAGE) files in OUT.partial that do not belong to one of the splits `name` [count] of
+ * a run; a single split without a name has its files there itself. */
 FF_MUST_USE ff_status ff_run_check_leftovers(const char *partial, const char *const *name,
                                              size_t count, ff_error *error);
 

@@ -41,7 +41,7 @@ void ff_space_estimate(ff_report_split *report, uint64_t key_bytes, const ff_par
     report->items = items;
     report->result.sample_count = items;
     report->result.shard_count = shards;
-    /* Keys of a part: its share of them. */
+    /* A part's keys: its share of all keys. */
     double share = all ? (double)items / (double)all : 0;
     report->result.file_bytes = bytes_of(
         metadata, items, shards, (uint64_t)(share * (double)key_bytes), !(part && part->count));
@@ -59,7 +59,7 @@ ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
         bound |= metadata->compression != FF_COMPRESSION_NONE || metadata->variable_size;
     }
     report->needed_bytes = needed > there ? needed - there : 0;
-    /* If the free space is unknown, go on: writing will fail if there is too little. */
+    /* If the free space is unknown, packing continues: writing fails if there is too little. */
     FF_TRY(ff_path_existing(&disk, place, error));
     const bool known = statvfs(disk, &found) == 0;
     free(disk);

@@ -7,7 +7,7 @@
 #include "tools/ffpack/split/report.h"
 
 /* Fills the split's report with upper bounds of what packing it would produce: samples of different
- * sizes as large as allowed, nothing saved by zstd, nothing left out. `key_bytes`: of all its keys.
+ * sizes as large as allowed, nothing saved by zstd, nothing left out. `key_bytes`: all its keys'.
  */
 void ff_space_estimate(ff_report_split *report, uint64_t key_bytes, const ff_part *part);
 

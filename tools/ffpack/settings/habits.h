@@ -4,7 +4,7 @@
 
 #include "format/base/habits.h"
 
-/* Of packing, and of `ffpack append`; each ends with an entry of names NULL. */
+/* For packing, and for `ffpack append`; each ends with an entry of names NULL. */
 extern const ff_habit ff_pack_habits[];
 extern const ff_habit ff_append_habits[];
 

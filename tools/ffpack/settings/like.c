@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- where it is recorded ------------------------------------------------------------------- */
+/* ---- where options are recorded
+ * ------------------------------------------------------------------- */
 
 static ff_status read_set(ff_metadata *metadata, const char *folder, ff_error *error) {
     ff_dataset *dataset;
@@ -75,7 +76,7 @@ ff_status ff_like_text(const ff_recorded *options, ff_buffer *text, ff_error *er
     return FF_OK;
 }
 
-/* ---- what no option says -------------------------------------------------------------------- */
+/* ---- what no option sets -------------------------------------------------------------------- */
 
 void ff_like_expect(ff_settings *settings, const ff_arguments *given, const ff_metadata *like) {
     const bool sized = given->resize || given->center_crop || given->max_side || given->pad_square;

@@ -22,7 +22,7 @@ static const family families[] = {
 };
 enum { OPEN_MPI, MPICH, TASKS, ARRAY, KUBERNETES, FAMILIES };
 
-/* An empty variable is as good as none. */
+/* An empty variable counts as unset. */
 static const char *value_of(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
@@ -92,7 +92,7 @@ static ff_status refuse_none(ff_error *error) {
     return status;
 }
 
-/* Of the launchers of several parts there is one, or several that number the same processes. */
+/* Parts have one launcher, or several that number the same processes. */
 static ff_status choose(const ff_part *part, int *chosen, ff_error *error) {
     *chosen = -1;
     for (int i = 0; i < FAMILIES; i++) {
@@ -119,7 +119,7 @@ ff_status ff_part_auto(ff_part *part, char **origin, ff_error *error) {
     *origin = NULL;
     for (int i = 0; i < FAMILIES; i++) FF_TRY(read_family(&found[i], &families[i], error));
     /* Neither a job's script, which has no step, nor a shell in it (salloc's), whose step has a
-     * number above those of tasks, is a task itself. mpirun starts its daemons as tasks. */
+     * number above the tasks' steps, is a task itself. mpirun starts its daemons as tasks. */
     const char *step = value_of("SLURM_STEP_ID");
     const bool script = !step || strtoull(step, NULL, 10) > LAST_STEP;
     const uint32_t ranks = found[OPEN_MPI].count | found[MPICH].count;

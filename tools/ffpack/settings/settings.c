@@ -15,7 +15,7 @@
 #include <zstd.h>
 
 enum {
-    /* After the filters mostly entropy coding is left: on photographs level 1 gives smaller shards
+    /* After the filters mostly entropy coding is left: on photographs level 1 makes smaller shards
      * than 3 and reads a fifth faster (tests/bench/compression.py). */
     DEFAULT_LEVEL = 1,
     JOBS_LIMIT = 1024
@@ -32,7 +32,7 @@ static ff_status parse_list(float **values, uint32_t *count, const char *option,
         double value = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !isfinite((float)value))
             return ff_fail(error, FF_USAGE,
-                           "--%s: '%s' is no list of numbers, wanted one a channel, like "
+                           "--%s: '%s' is not a list of numbers, wanted one a channel, like "
                            "0.485,0.456,0.406",
                            option, text);
         if (*count == FF_CHANNELS_LIMIT)
@@ -128,7 +128,8 @@ static ff_status parse_range(ff_settings *settings, const char *text, ff_error *
     if (end && end != comma + 1 && !*end && isfinite(width) && width > 0) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
-        "--range: '%s' is no range of values, wanted LO,HI with LO below HI, like 0,65535", text);
+        "--range: '%s' is not a range of values, wanted LO,HI with LO below HI, like 0,65535",
+        text);
 }
 
 ff_status ff_max_skip_parse(ff_max_skip *max, const char *text, ff_error *error) {
@@ -141,7 +142,8 @@ ff_status ff_max_skip_parse(ff_max_skip *max, const char *text, ff_error *error)
     if (!percent && !count)
         return ff_fail(
             error, FF_USAGE,
-            "--max-skip: '%s' is no number of items and no share, wanted N or P%%, like 20 or 1%%",
+            "--max-skip: '%s' is neither a number of items nor a share, wanted N or P%%, like 20 "
+            "or 1%%",
             text);
     max->percent = percent ? value : -1;
     max->count = (uint64_t)value;

@@ -6,8 +6,8 @@
  *
  * May include format, tools/ffpack/image, tools/ffpack/source.
  *
- * The settings of a run: the options as given, and the settings resolved from them, checked and
- * typed. After ff_settings_resolve only the latter are read. Thread rule: read-only once
+ * The settings of a run: the options as parsed, and the settings resolved from them, checked and
+ * typed. After ff_settings_resolve only the settings are read. Thread rule: read-only once
  * resolved. */
 #ifndef FF_FFPACK_SETTINGS_H
 #define FF_FFPACK_SETTINGS_H
@@ -33,7 +33,7 @@ typedef struct ff_arguments {
     bool allow_empty_classes, allow_duplicates, new_classes;
     int dtype, layout, interpolation, on_error, alignment, progress;
     int mode;             /* -1 = not given */
-    int array_layout;     /* of the source's arrays; -1 = not given */
+    int array_layout;     /* of the source's arrays; -1 = unset */
     int label_kind;       /* -1 = not given */
     int64_t jobs;         /* 0 = one per CPU */
     int64_t shuffle;      /* seed; -1 = not shuffled */
@@ -42,7 +42,7 @@ typedef struct ff_arguments {
     bool pad_square;
     bool exif, allow_truncated, fast_decode;
     int pillow;    /* FF_PILLOW_CHOICES */
-    int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = not given */
+    int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = unset */
     bool resume, force, if_changed, dry_run, json, no_history;
     bool decode; /* with dry_run: all items */
     bool check;  /* ffpack check: dry_run and decode, and no more than that */
@@ -58,7 +58,7 @@ typedef struct ff_arguments {
 #define FF_ALIGNMENT_CHOICES     "64|4096"
 
 typedef enum ff_statistics_kind {
-    FF_STATISTICS_DEFAULT, /* not given: COMPUTE if the source has u8 values */
+    FF_STATISTICS_DEFAULT, /* unset: COMPUTE if the source has u8 values */
     FF_STATISTICS_COMPUTE, /* measured on the train split */
     FF_STATISTICS_GIVEN,   /* --mean and --std, or --normalize */
     FF_STATISTICS_FROM,    /* of a packed set or a run */
@@ -66,7 +66,7 @@ typedef enum ff_statistics_kind {
 
 /* How many items of a split --on-error skip may leave out. */
 typedef struct ff_max_skip {
-    const char *text; /* as given, or the default */
+    const char *text; /* the option, or the default */
     bool given;
     double percent; /* of the items, rounded up; < 0: */
     uint64_t count;
@@ -76,7 +76,7 @@ typedef struct ff_max_skip {
 typedef struct ff_settings {
     const char *path;         /* SOURCE */
     ff_source_options source; /* except `temporary` */
-    const char *output;       /* NULL in a dry run that names none */
+    const char *output;       /* NULL in a dry run without OUT */
     bool resume, force, dry_run;
     bool if_changed;                    /* then also `force` */
     bool decode, check;                 /* as in the arguments */
@@ -85,7 +85,7 @@ typedef struct ff_settings {
     ff_dtype dtype;
     ff_layout layout;
     ff_geometry geometry;
-    ff_image_mode mode; /* FF_MODE_NATIVE where not given: the source decides */
+    ff_image_mode mode; /* FF_MODE_NATIVE if unset: the source decides */
     bool exif, allow_truncated, fast_decode;
     bool pillow_12; /* values of Pillow 12.1 and older, not of 13.0 */
     bool ranged;    /* --range */
@@ -93,8 +93,8 @@ typedef struct ff_settings {
     ff_statistics_kind statistics;
     uint64_t stats_sample;     /* items that are measured; 0 = all */
     const char *stats_from;    /* the set or run */
-    uint32_t statistics_count; /* channels of mean and std, if given or from a set; 0 = as many as
-                                  the source has, at most FF_CHANNELS_LIMIT */
+    uint32_t statistics_count; /* channels of mean and std, if set or from a set; 0 = as the
+                                  source's, at most FF_CHANNELS_LIMIT */
     float *mean, *std;         /* owned */
     char *statistics_origin;   /* where they come from, recorded; owned */
     const char

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The label that says an item's class: the first field of classes; field NULL = there is none. */
+/* The label that holds an item's class: the first field of classes; field NULL = none. */
 typedef struct class_label {
     const ff_field *field;
     size_t offset;
@@ -76,7 +76,7 @@ typedef struct stratum {
         uint64_t number, hash;
     } * item;
     size_t count, capacity;
-    unsigned char rank[RANK_BYTES]; /* of one of them */
+    unsigned char rank[RANK_BYTES]; /* one split's */
 } stratum;
 
 /* Cuts the items of a class. Items of one name, whose hashes are equal, stay together. */

@@ -114,7 +114,7 @@ ff_status ff_source_check_kind(const ff_source *source, ff_error *error) {
 
 /* ---- --label ------------------------------------------------------------------------------- */
 
-/* The kept field's bytes among those of all fields. */
+/* The kept field's bytes among the bytes of all fields. */
 typedef struct kept {
     size_t offset, bytes;
 } kept;

@@ -76,7 +76,7 @@ ff_status ff_source_unrecognized(const char *path, const unsigned char *head, si
         status = no_table(path, head, line_bytes, error);
     else
         status = ff_fail(error, FF_BAD_DATA,
-                         "%s: starts with bytes %02x %02x %02x %02x, which is no source that "
+                         "%s: starts with bytes %02x %02x %02x %02x, which is not a source that "
                          "ffpack knows; the nearest are %s",
                          path, head[0], head_bytes > 1 ? head[1] : 0, head_bytes > 2 ? head[2] : 0,
                          head_bytes > 3 ? head[3] : 0, wanted.bytes);

@@ -1,5 +1,5 @@
-/* Maps the class numbers of one list of classes to those of another, field by field. Thread rule:
- * read-only once filled. */
+/* Maps the class numbers of one list of classes to the numbers of another list, field by field.
+ * Thread rule: read-only once filled. */
 #ifndef FF_FFPACK_CLASS_MAP_H
 #define FF_FFPACK_CLASS_MAP_H
 

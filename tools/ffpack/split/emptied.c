@@ -10,7 +10,7 @@
 /* The classes of a field that the listing names: one element an item, then one a class. */
 typedef struct listed {
     const ff_field *field;
-    size_t offset; /* of the field's bytes among an item's labels */
+    size_t offset; /* where the field's bytes begin in an item's labels */
     struct listed_class {
         int64_t value;
         uint64_t items; /* 0 where the set has a sample of the class */

@@ -1,7 +1,5 @@
-/* What is said about items while several threads make their samples: each thread's notes are
- * printed in the order of the items, by the thread that takes its work. Thread rule: one thread at
- * a time.
- */
+/* Notes about items while several threads make their samples: each thread's notes are printed in
+ * the order of the items, by the thread that takes its work. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_ITEM_NOTES_H
 #define FF_FFPACK_ITEM_NOTES_H
 

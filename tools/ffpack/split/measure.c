@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A worker's unit: for arrays as many samples as fit a mebibyte. For images few, because the cost
- * of decoding is unknown: for small ones the handoff still pays, and a photograph takes up to a
- * tenth of a second. */
+/* A worker's unit: for arrays the samples that fit into a mebibyte. For images few, because the
+ * cost of decoding is unknown: for small images the handoff still pays, and a photograph takes up
+ * to a tenth of a second. */
 enum { UNIT_BYTES = 1 << 20, UNIT_IMAGES = 16, SLOTS_A_JOB = 4 };
 
 /* The most work lost to a kill. */
@@ -30,19 +30,19 @@ typedef struct measure {
     ff_sampler **sampler;     /* [jobs] */
     ff_stats **sums;          /* [slots]: of the unit in it */
     size_t slots;
-    ff_stats *total; /* of the positions below `done` */
+    ff_stats *total; /* the positions' below `done` */
     uint64_t done;
     uint64_t kept_ns;
     ff_progress progress;
 } measure;
 
-/* Whether an item is one of those that are counted. */
+/* Whether an item is counted. */
 static bool is_counted(const measure *state, uint64_t item) {
     const uint64_t sample = state->job->sample;
     return !sample || ff_permutation_inverse(&state->order, item, 0) < sample;
 }
 
-/* Of these positions. */
+/* Counts these positions. */
 static uint64_t counted(const measure *state, uint64_t first, uint64_t end) {
     uint64_t items = 0;
     if (!state->job->sample) return end - first;

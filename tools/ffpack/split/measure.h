@@ -6,11 +6,11 @@
 #include "tools/ffpack/split/sample.h"
 
 typedef struct ff_measure_job {
-    const ff_sample_plan *plan; /* of u8 or u16 values */
+    const ff_sample_plan *plan; /* for u8 or u16 values */
     const ff_source_split *split;
     int jobs;
-    bool skip;              /* leave out items that cannot be read, as when packing */
-    uint64_t sample;        /* only the first so many items of the order of seed 0; 0 = all */
+    bool skip;       /* leave out items that cannot be read, as when packing */
+    uint64_t sample; /* only this number of items, the first in the order of seed 0; 0 = all */
     const ff_buffer *basis; /* the text of a metadata: everything that the sums depend on */
 } ff_measure_job;
 
@@ -29,8 +29,8 @@ typedef struct ff_measure_range {
 FF_MUST_USE ff_status ff_measure(const ff_measure_job *job, const ff_measure_range *range,
                                  ff_stats *sums, uint64_t *fresh, ff_error *error);
 
-/* What the file holds: the sums of the positions below *done, which is range->first where there is
- * no file, or one of another basis. */
+/* Reads the file: the sums of the positions below *done, which is range->first without a file, or
+ * with a file of another basis. */
 FF_MUST_USE ff_status ff_measure_kept(const ff_measure_job *job, const ff_measure_range *range,
                                       ff_stats *sums, uint64_t *done, ff_error *error);
 

@@ -13,15 +13,15 @@
 #include <string.h>
 
 enum {
-    /* Blocks made ahead, so that workers continue while one is written: one per worker, or as many
-     * as fit SPARE_BYTES; at most SPARE_SLOTS. */
+    /* Blocks made ahead, so that workers continue while one is written: one per worker, or the
+     * number that fits SPARE_BYTES; at most SPARE_SLOTS. */
     SPARE_SLOTS = 16,
     SPARE_BYTES = 4 << 20 /* stays in the CPU caches */
 };
 
 typedef struct slot {
     ff_block *block;
-    ff_stats *sums;                       /* of the block's samples, where they are counted */
+    ff_stats *sums;                       /* the block's samples, if they are counted */
     uint64_t clipped, turned, not_finite; /* samples of the block */
     ff_item_notes notes;                  /* printed when the block is appended */
 } slot;

@@ -26,9 +26,9 @@ typedef struct ff_pack_split {
     const ff_sample_plan *plan;
     const ff_source_split *split;
     const ff_transform *transform;
-    const ff_part *part;         /* to pack; NULL = all of it */
+    const ff_part *part;         /* to pack; NULL = the whole split */
     const ff_class_map *classes; /* to the numbers of the set appended to; NULL = they stay */
-    const ff_known *known;       /* items that are refused; NULL = none */
+    const ff_known *known;       /* refused items; NULL = none */
     bool shards_only;            /* leave the index to the caller */
     /* If not NULL: empty, and filled with the sums of all samples. The metadata is then the
      * stand-in for one with the mean and std computed from them, and shards are left pending

@@ -1,6 +1,6 @@
 /* Work shared by threads and taken in order: units are numbered, workers make them concurrently,
  * and the caller's thread takes them one after another. Neither the result nor the reported failure
- * depends on the number of workers: the failure is that of the lowest unit. */
+ * depends on the number of workers: the lowest unit's failure is reported. */
 #ifndef FF_FFPACK_PIPELINE_H
 #define FF_FFPACK_PIPELINE_H
 

@@ -11,7 +11,7 @@
 typedef struct ff_report_split {
     char *directory; /* where it was written */
     ff_metadata metadata;
-    uint64_t items;          /* of the shards, skipped ones included: all, or the part's */
+    uint64_t items;          /* the shards' items, skipped ones included: all, or the part's */
     uint64_t earlier;        /* samples of earlier generations, in result too */
     uint64_t continued;      /* items packed by earlier runs */
     bool lost_too_much;      /* more was left out than --max-skip allows */
@@ -41,8 +41,8 @@ typedef struct ff_report {
     char *statistics_origin;
     ff_pass pass;
     bool shares;               /* the pass is shared by the parts */
-    uint64_t statistics_items; /* read by the pass; where it is done, by this run */
-    double statistics_seconds; /* of the pass, if before packing */
+    uint64_t statistics_items; /* read by the pass, if this run made it */
+    double statistics_seconds; /* the pass's, if before packing */
     uint64_t needed_bytes;     /* still to be written, at most */
     bool free_known;
     uint64_t free_bytes; /* where OUT will be */
@@ -50,9 +50,9 @@ typedef struct ff_report {
     ff_report_split *split;
     double seconds;
     bool opened;              /* OUT.partial was taken: what it holds is this run's */
-    uint64_t checked, broken; /* items: decoded by a check, and of these broken */
+    uint64_t checked, broken; /* items: decoded by a check, and the broken ones among them */
     char *skipped_path;       /* NULL where nothing was left out */
-    ff_left_out left_out;     /* of the source by listing it, */
+    ff_left_out left_out;     /* the source's, by listing it, */
     ff_names notes;           /* and other notes about it */
     char *split_rule;         /* as the set records it; NULL without --split */
 } ff_report;
@@ -64,7 +64,7 @@ FF_MUST_USE ff_status ff_report_add_split(ff_report *report, ff_report_split **s
 bool ff_report_lost_too_much(const ff_report *report);
 void ff_report_free(ff_report *report);
 
-/* Said where the file system has no locks; of the folder. */
+/* Noted if the folder's file system has no locks. */
 #define FF_UNLOCKED                                                                                \
     "%s: this file system has no locks, so nothing keeps a second ffpack from writing there"
 

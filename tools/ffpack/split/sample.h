@@ -22,7 +22,7 @@ typedef struct ff_sample_plan {
     ff_value_source values;     /* the samples' */
     bool ranged;                /* integers are scaled from low..high; f32 values already are */
     double low, high;
-    /* Of every sample. */
+    /* For every sample. */
     uint32_t channels, height, width;
     /* The first image, with which the others are compared; empty where the geometry fixes or bounds
      * their size. */
@@ -52,7 +52,7 @@ typedef struct ff_sample {
 
 typedef struct ff_sampler ff_sampler;
 
-/* For the items of one split. Plan and stream (NULL where the split has none) must outlive it. One
+/* For the items of one split. Plan and stream (NULL if the split has none) must outlive it. One
  * thread at a time. */
 FF_MUST_USE ff_status ff_sampler_create(ff_sampler **sampler, const ff_sample_plan *plan,
                                         const ff_source_split *split, ff_stream *stream,

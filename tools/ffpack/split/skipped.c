@@ -50,7 +50,7 @@ typedef struct lines {
     ff_buffer renewed;
 } lines;
 
-/* Opens the list at `path`; *found = false where there is none. */
+/* Opens the list at `path`; *found = false if there is none. */
 static ff_status open_lines(lines *from, const char *path, bool *found, ff_error *error) {
     *from = (lines){.file = fopen(path, "re")};
     *found = from->file != NULL;
@@ -75,7 +75,7 @@ static ff_status renew_cell(ff_buffer *line, const char *cell, ff_error *error) 
     return FF_OK;
 }
 
-/* *line = from->line, written as it is now; NULL where it has too few cells. */
+/* *line = from->line, written as it is now; NULL if it has too few cells. */
 static ff_status renew(lines *from, const char **line, ff_error *error) {
     const char *name = from->line;
     for (int i = 0; i < 3 && name; i++)
@@ -129,7 +129,7 @@ static ff_status open_end(ff_skipped *skipped, ff_error *error) {
     return ff_fail_errno(error, "%s: cannot write", skipped->path);
 }
 
-/* Copies the lines that stay; `*count` of them, `*own` of the split from `first` on. */
+/* Copies the remaining lines: `*count` in all, `*own` of the split from `first` on. */
 static ff_status copy_kept(lines *from, FILE *kept, const ff_skipped *skipped, const char *split,
                            uint64_t first, uint64_t position, uint64_t *count, uint64_t *own,
                            ff_error *error) {
@@ -146,7 +146,7 @@ static ff_status copy_kept(lines *from, FILE *kept, const ff_skipped *skipped, c
                                         : ff_fail_errno(error, "%s: cannot rewrite", skipped->path);
 }
 
-/* Puts the lines that stay in the place of the list; without one there is no list. */
+/* Replaces the list by the remaining lines; without such a line there is no list. */
 static ff_status replace(ff_skipped *skipped, lines *from, const char *split, uint64_t first,
                          uint64_t position, uint64_t *own, ff_error *error) {
     uint64_t count = 0;

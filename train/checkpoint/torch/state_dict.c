@@ -60,7 +60,7 @@ static ff_status list_keys(ff_pickle *pickle, ff_pickle_value dict, ff_buffer *t
         if (!is_text(pickle, ff_pickle_item(pickle, dict, i)) ||
             ff_pickle_text(pickle, ff_pickle_item(pickle, dict, i), sizeof key - 1, &name, &length,
                            NULL) != FF_OK)
-            snprintf(key, sizeof key, "a key that is no short string");
+            snprintf(key, sizeof key, "a key that is not a short string");
         else
             snprintf(key, sizeof key, "%s", name);
         free(name);

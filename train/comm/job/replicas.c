@@ -25,7 +25,7 @@ static ff_status parse_device(ff_replicas *replicas, const char *text, size_t le
     else
         return ff_fail(
             error, FF_USAGE,
-            "--dp: '%.*s' is no device; devices are numbers of GPUs, as in 0,1,2, or cpu",
+            "--dp: '%.*s' is not a device; devices are numbers of GPUs, as in 0,1,2, or cpu",
             (int)length, text);
     for (int i = 0; i < replicas->count && strcmp(name, "cpu") != 0; i++)
         if (strcmp(replicas->device[i], name) == 0)

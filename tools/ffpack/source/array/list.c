@@ -111,7 +111,7 @@ static ff_status check_labels(const ff_array_set *set, const ff_array_set *first
 
 /* What all rows are. */
 typedef struct row_kinds {
-    bool hot, soft, whole; /* of 0 and 1; not below 0 with the sum 1; of whole numbers */
+    bool hot, soft, whole; /* only 0 and 1; not below 0 with the sum 1; whole numbers */
 } row_kinds;
 
 static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, row_kinds *kinds,

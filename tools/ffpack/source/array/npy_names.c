@@ -58,11 +58,11 @@ static size_t after_word(const char *name, size_t at, size_t word) {
     return at + word + (name[at + word] && strchr("_-.", name[at + word]) != NULL);
 }
 
-/* What the words of a name say. */
+/* The meaning of a name's words. */
 typedef struct npy_says {
-    npy_role role;    /* of a name with no other words */
+    npy_role role;    /* for a name without other words */
     int split;        /* its rank (ff_split_rank), or ALONE */
-    bool like_labels; /* a word of labels, and none of names */
+    bool like_labels; /* a word for labels, and no word for names */
 } npy_says;
 
 static npy_says says(const char *name) {
@@ -122,7 +122,7 @@ bool ff_npy_labels_of(const char *images, const char *labels) {
            (first.role == ROLE_IMAGES && second.role == ROLE_LABELS && first.split == second.split);
 }
 
-/* One name of a split and role; *index = SIZE_MAX where there is none. */
+/* The only name of a split and role; *index = SIZE_MAX if there is none. */
 static ff_status find(const ff_names *names, const char *place, npy_role role, int split,
                       size_t *index, ff_error *error) {
     *index = SIZE_MAX;
@@ -140,7 +140,7 @@ static ff_status find(const ff_names *names, const char *place, npy_role role, i
     return FF_OK;
 }
 
-/* Labels for images that have none by the role of a name. */
+/* Labels for images without labels by the role of a name. */
 static ff_status find_like_labels(const ff_names *names, const char *place, size_t images,
                                   size_t *index, ff_error *error) {
     const char *name = ff_names_at(names, images), *other = NULL;

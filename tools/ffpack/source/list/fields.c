@@ -109,7 +109,7 @@ done:
     return status;
 }
 
-/* Says in the summary which columns are used for what, where a header or --columns decides it. */
+/* Notes in the summary what each column is used for, if a header or --columns decides it. */
 static ff_status note_columns(const ff_list_fields *fields, const ff_table_row *row,
                               ff_error *error) {
     ff_buffer text = {0};

@@ -15,7 +15,7 @@ typedef struct line {
 
 struct ff_list_repeats {
     ff_sorter *sorter;
-    ff_buffer path;            /* of the line before */
+    ff_buffer path;            /* the line before's */
     line last;                 /* the line before */
     uint64_t repeated, in_two; /* lines with the same labels as an earlier one; images in two
                                   splits */

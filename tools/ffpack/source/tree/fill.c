@@ -70,7 +70,7 @@ typedef struct filling {
     uint32_t part;
     bool plain;
     size_t begun;                /* splits */
-    const ff_tree_split *layout; /* of the split that is filled */
+    const ff_tree_split *layout; /* of the split being filled */
     ff_source_split *split;
     ff_names classes;
     int32_t *label;

@@ -1,4 +1,4 @@
-/* Lists of labels of a tree: those of --labels, and those inside it. */
+/* Lists of labels of a tree: from --labels, and inside the tree. */
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ ff_status ff_tree_lists_parse(ff_tree_splits *splits, const char *wanted, ff_err
         equals = memchr(at, '=', bytes);
         if (!equals || equals == at || equals + 1 == at + bytes)
             return ff_fail(error, FF_USAGE,
-                           "--labels: '%.*s' in '%s' is no SPLIT=FILE; wanted FILE, or "
+                           "--labels: '%.*s' in '%s' is not SPLIT=FILE; wanted FILE, or "
                            "SPLIT=FILE,SPLIT=FILE",
                            (int)bytes, at, wanted);
         FF_TRY(ff_tree_lists_add(splits, at, (size_t)(equals - at), equals + 1,
