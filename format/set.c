@@ -146,7 +146,7 @@ static ff_status refuse_missing(const char *path, ff_error *error) {
         status = ff_fail(error, FF_IO, "%s: no such folder; %s is a set without splits, name that",
                          path, parent);
     else
-        status = ff_fail(error, FF_IO, "%s: no such folder; beside it there %s %s", path,
+        status = ff_fail(error, FF_IO, "%s: no such folder; next to it there %s %s", path,
                          set.count == 1 ? "is" : "are", beside.bytes);
     if (error) error->system_errno = ENOENT;
 done:

@@ -321,8 +321,8 @@ static ff_status refuse(ff_pickle *pickle, unsigned char opcode, ff_error *error
                  {0x8f, "a set"},
                  {0x90, "a set"},
                  {0x91, "a frozen set"},
-                 {0x97, "a buffer outside of it"},
-                 {0x98, "a buffer outside of it"}};
+                 {0x97, "a buffer outside of the pickle"},
+                 {0x98, "a buffer outside of the pickle"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (opcode == known[i].opcode)
             return ff_pickle_fail(pickle, error, "holds %s; only %s are read", known[i].what,

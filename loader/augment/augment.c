@@ -207,7 +207,7 @@ static const struct {
     {"autoaugment", "autoaugment[=imagenet|cifar10|svhn][:bilinear]", NULL, NULL, NULL,
      ff_change_parse_auto, ff_change_print_auto, 0},
     {"grayscale", "grayscale[=PROBABILITY]", "0.1", NULL, NULL, NULL, NULL, FF_CHANCE_GRAYSCALE},
-    {"solarize", "solarize=THRESHOLD[:PROBABILITY]", "0-255; 0.5, as of those below", NULL, NULL,
+    {"solarize", "solarize=THRESHOLD[:PROBABILITY]", "0-255; 0.5, as for those below", NULL, NULL,
      NULL, NULL, FF_CHANCE_SOLARIZE},
     {"posterize", "posterize=BITS[:PROBABILITY]", NULL, NULL, NULL, NULL, NULL,
      FF_CHANCE_POSTERIZE},
@@ -221,7 +221,7 @@ static const struct {
     {"erase", "erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]]", "random erasing", parse_erase,
      print_erase, NULL, NULL, 0},
     {"mixup", "mixup[=ALPHA]", NULL, parse_mixup, print_mixup, NULL, NULL, 0},
-    {"cutmix", "cutmix[=ALPHA]", "ALPHA 1; of mixup and cutmix each pair has one", parse_cutmix,
+    {"cutmix", "cutmix[=ALPHA]", "ALPHA 1; each pair has mixup or cutmix", parse_cutmix,
      print_cutmix, NULL, NULL, 0},
 };
 enum { KNOWN = sizeof known / sizeof *known };
@@ -284,7 +284,7 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, 
                        "augmentation '%s' is one policy more; trivialaugment, randaugment and "
                        "autoaugment exclude each other",
                        whole);
-    if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is given twice", part);
+    if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is there twice", part);
     *given |= 1u << i;
     return FF_OK;
 }

@@ -54,8 +54,8 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
     *(void **)&error_string = dlsym(handle, "cuGetErrorString");
     if (!driver_version || !init || !count_devices || !error_string)
         return ff_fail(error, FF_FAILED,
-                       "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit or "
-                       "others of the driver's functions");
+                       "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit or other functions "
+                       "of the driver");
     char path[1024], version[64];
     describe(*(void **)&init, path, sizeof path, version, sizeof version);
 
@@ -90,8 +90,7 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
         const char *word = NULL;
         (void)error_string(code, &word);
         return ff_fail(error, FF_FAILED,
-                       "the NVIDIA driver%s%s does not start: %s (CUDA error %d); nvidia-smi may "
-                       "tell more",
+                       "the NVIDIA driver%s%s does not start: %s (CUDA error %d); see nvidia-smi",
                        *version ? " " : "", version, word ? word : "no word for it", code);
     }
     if (ordinal >= count)

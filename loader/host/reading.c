@@ -174,7 +174,7 @@ ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {
     const size_t used = strlen(said.text);
     if (info->ahead_blocks)
         snprintf(said.text + used, sizeof said.text - used,
-                 "; of a group's blocks %" PRIu64 " fit into the %s for reading ahead, so blocks "
+                 "; from a group's blocks %" PRIu64 " fit into the %s for reading ahead, so blocks "
                  "are read in parts: smaller groups or blocks are read whole",
                  info->ahead_blocks, ff_say_bytes(info->ahead_bytes).text);
     return said;

@@ -106,8 +106,8 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *
         same = same && (own.shape[1] == 1 || own.shape[2] * own.shape[3] == 1);
     if (same) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "the tensor for %s has not the shape and strides of a batch's (as "
-                   "ffload_loader_describe says them)",
+                   "the tensor for %s does not have the shape and strides of a batch's (see "
+                   "ffload_loader_describe)",
                    name);
 }
 

@@ -99,7 +99,7 @@ static ff_status check_place(const ff_library_settings *settings, ff_error *erro
 static ff_status check_rows(const ff_loader_options *options, ff_error *error) {
     const bool pairs = ff_augment_mixes(&options->augment);
     if (options->batch / (pairs ? 2 : 1) >= options->share_total) return FF_OK;
-    return ff_fail(error, FF_USAGE, "batch_size: of %llu samples some of the %u ranks get none%s",
+    return ff_fail(error, FF_USAGE, "batch_size: with %llu samples some of the %u ranks get none%s",
                    (unsigned long long)options->batch, options->share_total,
                    pairs ? "; mixup and cutmix need two for each" : "");
 }
@@ -197,8 +197,8 @@ static ff_status await_batch(ffload_loader *loader, ff_error *error) {
 static ff_status next_batch(ffload_loader *loader, ffload_batch **batch, ff_error *error) {
     if (is_on_gpu(loader))
         return ff_fail(error, FF_USAGE,
-                       "this loader makes its batches on a GPU: ffload_loader_next_on and "
-                       "ffload_loader_enqueue_into give them");
+                       "this loader makes its batches on a GPU: use ffload_loader_next_on or "
+                       "ffload_loader_enqueue_into");
     FF_TRY(await_batch(loader, error));
     if (!loader->slot) FF_TRY(ff_loader_acquire(loader->inner, &loader->slot, error));
     if (!loader->slot) return FF_OK;
@@ -222,7 +222,7 @@ int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error
 static ff_status check_gpu(const ffload_loader *loader, ff_error *error) {
     if (is_on_gpu(loader)) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "this loader makes its batches on the CPU: ffload_loader_next gives them");
+                   "this loader makes its batches on the CPU: use ffload_loader_next");
 }
 
 /* The numbers of a batch on a GPU. NULL after the last one. */

@@ -38,7 +38,7 @@ static ff_status parse_device(const char *text, int *ordinal, ff_error *error) {
     if (!text || strcmp(text, "cpu") == 0) return FF_OK;
     if (strcmp(text, "cuda") != 0 &&
         (strncmp(text, "cuda:", 5) != 0 || !parse_numbers(text + 5, 0, 1023, &number, 1)))
-        return ff_fail(error, FF_USAGE, "device: '%s' is none of cpu|cuda|cuda:NUMBER", text);
+        return ff_fail(error, FF_USAGE, "device: '%s' is not one of cpu|cuda|cuda:NUMBER", text);
     *ordinal = (int)number;
     return FF_OK;
 }

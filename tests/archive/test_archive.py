@@ -248,7 +248,7 @@ with gzip.open("bomb.tar.gz", "wb", compresslevel=1) as packed:
     for _ in range(64):
         packed.write(bytes(1 << 20))
 code, said = run("bomb.tar.gz", "-o", "bomb", *OPTIONS)
-ok(code == 65 and "compression bomb" in said, "a compression bomb is refused by what its header says", said)
+ok(code == 65 and "compression bomb" in said, "a compression bomb is refused by what its header declares", said)
 entry.name = "a/readme"
 entry.size = 1200 << 20
 open("head", "wb").write(entry.tobuf())

@@ -96,8 +96,8 @@ refuses "an output in the source folder" 2 "-o: the output would lie in the sour
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --dtpye; did you mean --dtype?" good_idx -o $out --dtpye f16
-refuses "an unknown dtype" 2 "--dtype: 'f8' is none of f16|f32|bf16|u8|u16" good_idx -o $out --dtype f8
-refuses "an unknown format" 2 "--format: 'zip' is none of auto, idx, cifar" good_idx -o $out --format zip
+refuses "an unknown dtype" 2 "--dtype: 'f8' is not one of f16|f32|bf16|u8|u16" good_idx -o $out --dtype f8
+refuses "an unknown format" 2 "--format: 'zip' is not one of auto, idx, cifar" good_idx -o $out --format zip
 refuses "no source" 2 "no SOURCE" -o $out
 refuses "two sources" 2 "more than one SOURCE" good_idx good_same -o $out
 refuses "no output" 2 "wanted -o OUT" good_idx
@@ -125,7 +125,7 @@ refuses "an unknown compression" 2 "--compress: 'gzip' is unknown" good_idx -o $
 refuses "a compression level out of range" 2 "--compress: 'zstd:99'" good_idx -o $out --compress zstd:99
 refuses "a shard size out of range" 2 "--shard-size: 1 is out of range" good_idx -o $out --shard-size 1
 refuses "a negative seed" 2 "--shuffle: -1 is out of range" good_idx -o $out --shuffle -1
-refuses "an alignment out of range" 2 "--align: '63' is none of 64|4096" good_idx -o $out --align 63
+refuses "an alignment out of range" 2 "--align: '63' is not one of 64|4096" good_idx -o $out --align 63
 refuses "--resume with nothing there" 2 "place/out.partial: does not exist" good_idx -o $out --resume
 make_input flat one_value 4
 refuses "images all of one value" 65 "--stats compute: one_value" one_value -o $out

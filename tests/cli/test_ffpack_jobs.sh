@@ -56,7 +56,7 @@ refuses "there is none" 2 'n: no part n.part-I-of-N is there; wanted ffpack merg
 mkdir sub; (cd sub && cp -r ../in . && for i in 1 2; do FFPACK_PARTS=2 JOB_COMPLETION_INDEX=$((i - 1)) "${pack[@]}" -o m --part auto; done >/dev/null 2>&1)
 check "in another folder" merges sub/m
 task 0 2 m >/dev/null 2>&1
-refuses "parts of two runs" 2 './m.part-2-of-3: is one of 3 parts, but there is also one of 2; remove those of the other run' merge m
+refuses "parts of two runs" 2 './m.part-2-of-3: is one of 3 parts, but there is also one of 2; remove the parts of the other run' merge m
 
 # ---- waiting ----
 clear

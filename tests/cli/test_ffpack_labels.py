@@ -149,7 +149,7 @@ for text in ("list.csv", "header.csv"):
     packs("--classes-from with %s as SOURCE" % text, true, text, "--classes-from", "setA", says=["labels are names of classes"])
 counted = dict(zip(true, sorted(digits)))
 packs("--label-kind numbers for SOURCE", counted, "list.csv", "--classes-from", "setA", "--label-kind", "numbers")
-packs("a header says numbers", counted, (write("numbers.csv", "path,label:numbers\n" + clean), "numbers.csv")[1], "--classes-from", "setA")
+packs("a header declares numbers", counted, (write("numbers.csv", "path,label:numbers\n" + clean), "numbers.csv")[1], "--classes-from", "setA")
 code, said = ffpack("append", "setA", "list.csv", "--classes-from", "setA")
 found = read("setA")
 tap.ok(code == 0 and {k: found[k] for k in true} == true, "append --classes-from", said + repr(found))

@@ -103,7 +103,7 @@ commas(["|".join(row) for row in many], header=["image", "tags"])
 check("a wide multi-hot label", {"tags": multi(sorted({t for row in many for t in row}), many)})
 forced = ["1", "2", "10", "1", "2;3", "2"]
 tabs(forced, forced, words, ["3"] * 6, header=["filepath", "a:multi", "b:class", "c:multi", "d:vector"])
-check("kinds that the header says", {
+check("kinds that the header declares", {
     "a": multi(["1", "10", "2", "3"], [c.split(";") for c in forced]),
     "b": klass([["1", "10", "2", "2;3"].index(c) for c in forced], ["1", "10", "2", "2;3"]),
     "c": multi(names, [[w] for w in words]), "d": vector([[3]] * 6)})
@@ -202,7 +202,7 @@ bad("vectors of two lengths", "a.png\t1 2\na.png\t1 2 3\n", "line 2 has 3 number
 bad("a name in a vector", "path\tv:vector\na.png\t1\na.png\tx\n", "column v: line 3 is not a number")
 bad("an infinite number", "path\tv:vector\na.png\t1e39\n", "column v: line 2 is not a number")
 bad("no names at all", "path\tv:multi\na.png\t\n", "column v: has 0 names")
-bad("an unknown kind", "path\tv:mutli\na.png\t1\n", "column 2: the header says 'v:mutli', wanted class, names, numbers, multi-hot or value after ':'")
+bad("an unknown kind", "path\tv:mutli\na.png\t1\n", "column 2: the header has 'v:mutli', wanted class, names, numbers, multi-hot or value after ':'")
 bad("two columns of a name", "path\tv\tv:multi\na.png\t1\t1\n", "columns 2 and 3 are both called v")
 bad("a column without a name", "path\t\na.png\t1\n", "column 2: the header has no name")
 bad("a header alone", "path\tv\n", "has no items")

@@ -185,7 +185,7 @@ for shares, piece in (("train=0.8,val=0.21", "add up to 1.01, wanted 1"), ("trai
     refused("--split " + shares[:40], "--split", shares, wanted=["--split: ", piece])
 for option in (["--split-seed", "1"], ["--split-seed", "0"], ["--stratify"], ["--group-by", "a"]):
     refused("%s alone" % option[0], *option, wanted=["%s: is for --split" % option[0]])
-refused("an empty split", "--split", "train=0.9999,val=0.0001", wanted=["--split: val would have none of the 100 items of flat"])
+refused("an empty split", "--split", "train=0.9999,val=0.0001", wanted=["--split: val would have 0 of the 100 items of flat"])
 packing.photos(rng)
 refused("a folder with splits", *HALVES, wanted=["--split: photos has splits of its own (train, ...); wanted a source without splits, like its folder photos/train"], source="photos")
 refused("an archive with splits", *HALVES, wanted=["--split: photos.tar.gz has splits of its own"], source="photos.tar.gz")

@@ -269,8 +269,8 @@ check "with a line per stage and the message" \
     test "$(grep -cE '^((storage|gather|augment|compute) .* samples/s|Bottleneck: (storage|gather|augment|compute); )' stdout)" -eq 5
 refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
 refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
-refuses "--device tpu" 2 "--device: 'tpu' is none of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
-refuses "an unknown device" 2 "--device: 'tpu' is none of auto|cpu" --data set "${small[@]}" --device tpu
+refuses "--device tpu" 2 "--device: 'tpu' is not one of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
+refuses "an unknown device" 2 "--device: 'tpu' is not one of auto|cpu" --data set "${small[@]}" --device tpu
 refuses "Nesterov and not" 2 "exclude each other" --data set "${small[@]}" --nesterov --no-nesterov
 refuses "Nesterov without momentum" 2 "--nesterov needs a --momentum above 0" --data set "${small[@]}" --nesterov --momentum 0
 refuses "a warm-up longer than the run" 2 "--warmup: 3 epochs are more than the 2" --data set "${small[@]}" --epochs 2 --warmup 3
@@ -284,10 +284,10 @@ refuses "a log on a full disk" 74 "--log-json: /dev/full: cannot write: No space
 refuses "a model's name with a slip" 2 "'resnet81' is unknown; did you mean resnet18?" --data set --model resnet81
 refuses "a recipe's name with a slip" 2 "'cifar-sped' is unknown; did you mean cifar-speed?" --data set --recipe cifar-sped
 refuses "an augmentation's name with a slip" 2 "'filp' is not known (did you mean flip?)" --data set "${small[@]}" --augment crop,filp
-refuses "a choice with a slip" 2 "--compute: 'onednm' is none of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
-refuses "a choice unlike any" 2 "--verify-data: 'on' is none of off|first|always" --data set "${small[@]}" --verify-data on
+refuses "a choice with a slip" 2 "--compute: 'onednm' is not one of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
+refuses "a choice unlike any" 2 "--verify-data: 'on' is not one of off|first|always" --data set "${small[@]}" --verify-data on
 check "no other is named" bash -c "! grep -q 'did you mean' stderr"
-refuses "a precision as others call it" 2 "'fp16' is none of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
+refuses "a precision as others call it" 2 "'fp16' is not one of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
 while IFS=: read -r habit here; do
     refuses "--$habit" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit" x
     refuses "--$habit=" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit=x"

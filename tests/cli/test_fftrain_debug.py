@@ -141,7 +141,7 @@ again = fftrain("replay", "explodes", "--step", step)
 tap.ok(done.returncode == 1 and step > 24 and epoch == (step - 1) // 6 + 1 and named_first(done.stderr, again.stdout) and
        "learning rate 1e+06)" in done.stderr and "lower --lr (it is 1e+06)" in done.stderr,
        "a learning rate that explodes in the middle of a run", done.stderr + again.stdout + again.stderr)
-last = re.search(r"--resume (\S+) goes on from the last good checkpoint", done.stderr)
+last = re.search(r"--resume (\S+) continues from the last good checkpoint", done.stderr)
 tap.ok(last and os.path.isdir(last[1]) and all_finite("explodes"), "no checkpoint has values that are not finite", done.stderr)
 done = fftrain("--resume", good, "--epochs", 5, "--lr", 0.01, "--schedule", "constant", "--weight-decay", 0, "--quiet")
 tap.ok(done.returncode == 0, "and it goes on from a good one with a lower rate", done.stderr)

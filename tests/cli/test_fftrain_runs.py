@@ -245,7 +245,7 @@ else:
 
 refused("--resume of nothing", 74, ["--resume nothing: No such file"], "--resume", "nothing")
 refused("--resume of another folder", 2, ["--resume set: there is no run"], "--resume", "set")
-refused("--out of another run", 2, ["--out whole: holds another run; --resume whole goes on with it"], *COMMON, "--out", "whole")
+refused("--out of another run", 2, ["--out whole: holds another run; --resume whole continues it"], *COMMON, "--out", "whole")
 refused("--out of another folder", 2, ["--out set: is not empty"], *COMMON, "--out", "set")
 refused("--out below a file", 74, ["--out whole/log.jsonl/x: cannot create"], *COMMON, "--out", "whole/log.jsonl/x")
 refused("--resume with --out", 2, ["leave out --out"], "--resume", "whole", "--out", "x")
@@ -255,7 +255,7 @@ for option, value in (("--seed", 3), ("--batch", 10), ("--order", "sequential"),
     done = fftrain("--resume", "whole", "--epochs", 9, option, value)
     tap.ok(done.returncode == 2 and option + ": cannot change when a run goes on" in done.stderr or
            (option == "--model" and done.returncode == 65), "%s cannot change" % option, done.stderr)
-refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is none of"], *COMMON, "--checkpoint-every", "often")
+refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is not one of"], *COMMON, "--checkpoint-every", "often")
 stopped("busy", *COMMON)
 holder = subprocess.Popen([FFTRAIN, "--resume", "busy", "--epochs", "100000", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 while holder.poll() is None and not any(

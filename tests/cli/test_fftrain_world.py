@@ -157,7 +157,7 @@ refuses("--world needs --net", 2, "it needs --dry-run and --net", "--dry-run", "
 refuses("--net needs --world", 2, "--net is the network of --world N, which is missing", "--dry-run", "--net", "1GbE")
 refuses("more ranks than samples", 2, "--world 65: there are only 64 samples in a batch", "--dry-run", "--world", "65",
         "--net", "1GbE")
-refuses("an unknown network", 74, "--net 3GbE: is none of 1GbE, 10GbE, 25GbE, 100GbE, NVLink", "--dry-run", "--world", "2",
+refuses("an unknown network", 74, "--net 3GbE: is not one of 1GbE, 10GbE, 25GbE, 100GbE, NVLink", "--dry-run", "--world", "2",
         "--net", "3GbE")
 
 

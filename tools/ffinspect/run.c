@@ -25,11 +25,11 @@ ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *
     if (options->label && !options->png)
         return ff_fail(error, FF_USAGE, "--label chooses the names under the pictures of --png");
     if (options->null && !options->keys)
-        return ff_fail(error, FF_USAGE, "-0 ends the keys of --keys, which is not given");
+        return ff_fail(error, FF_USAGE, "-0 ends the keys of --keys, but --keys is missing");
     if (options->keys && (options->json || options->verify || options->stats || options->sample ||
                           options->bench || options->npy || options->png || options->find))
         return ff_fail(error, FF_USAGE,
-                       "--keys prints keys and nothing else; give it without another option%s",
+                       "--keys prints keys and nothing else; use it without another option%s",
                        options->json ? " (--json --sample 0: has the keys, too)" : "");
     if (options->grid) FF_TRY(ff_inspect_grid_size(options->grid, &rows, &columns, error));
     bool npy_out = options->npy && !strcmp(options->npy, "-");

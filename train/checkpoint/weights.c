@@ -64,7 +64,7 @@ static ff_status check_normalization(const ff_weights *weights, const ff_metadat
     if (strcmp(mean, own_mean) != 0 || strcmp(std, own_std) != 0)
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: was trained on images normalized with mean %s, std %s; the training "
-                         "set has mean %s, std %s; pack it with the former, or give "
+                         "set has mean %s, std %s; pack it with the former, or use "
                          "--any-normalization",
                          path, mean, std, own_mean, own_std);
     free(own_mean);

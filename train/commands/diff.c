@@ -17,10 +17,10 @@
 enum { RECIPE_LIMIT_BYTES = 1 << 20 };
 
 static const char summary[] =
-    "Names the first step and layer where two runs part, from the hashes that they keep "
-    "(--hash-every), and the options in which they differ. RUN is the folder of a run, or a file of "
-    "hashes that fftrain replay has written. The same batches, parameters and instructions give the "
-    "same bits on the CPU with the same --threads, and on a GPU with --deterministic.";
+    "Names the first step and layer where two runs differ, by the hashes that they keep "
+    "(--hash-every), and the options in which they differ. RUN is the folder of a run, or a file "
+    "of hashes that fftrain replay has written. The same batches, parameters and instructions "
+    "produce the same bits on the CPU with the same --threads, and on a GPU with --deterministic.";
 
 static const char epilogue[] =
     "Exit codes: 0 no difference in any step that both have, 1 they part, 2 wrong usage, 65 bad "

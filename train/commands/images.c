@@ -184,7 +184,7 @@ static ff_status choose_size(char **size, const ff_metadata *trained, const char
         (trained->channels != 1 && trained->channels != 3))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: was trained on arrays with %u channels, not on image files; pack yours "
-                       "as its training set was, and give the packed set",
+                       "as its training set was packed, and use the packed set",
                        weights, trained->channels);
     if (sized || deep) return FF_OK;
     return ff_format(size, error, "--resize=%ux%u", trained->height, trained->width);
@@ -225,8 +225,8 @@ static ff_status start(char **arguments, pid_t *process, int *said, ff_error *er
     if (failed == ENOENT)
         return ff_fail(
             error, FF_USAGE,
-            "predicting image files needs ffpack, which is neither beside fftrain nor in "
-            "PATH; or pack them, and give the packed set");
+            "predicting image files needs ffpack, which is neither next to fftrain nor in PATH; or "
+            "pack them, and use the packed set");
     errno = failed;
     return ff_fail_errno(error, "cannot start %s", arguments[0]);
 }

@@ -179,8 +179,8 @@ static ff_status check_data(const beginning *b, const ff_trainer *trainer, ff_er
             path);
     if (!*b->data || !strcmp(b->data, is)) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: the run has other data, of content id %s; %s has %s, --data DIR says "
-                   "where it is",
+                   "%s: the run has other data, with content id %s; %s has %s; --data DIR names "
+                   "its place",
                    b->recipe_path, b->data, path, is);
 }
 
@@ -215,8 +215,8 @@ static void print_doubts(const beginning *b, const given *in, const ff_trainer *
     ff_origin_of(&now, trainer);
     if (changed)
         fprintf(stderr,
-                "fftrain: the run went on with other options after step %" PRIu64
-                "; the steps before that are made with those of step %" PRId64 ", too\n",
+                "fftrain: the run was resumed with other options after step %" PRIu64
+                "; the steps before that are made with the options of step %" PRId64 ", too\n",
                 changed, in->step);
     if (*b->ranks && strcmp(b->ranks, now.ranks) && effect)
         fprintf(stderr, "fftrain: the run had %s and replay has %s: %s\n", b->ranks, now.ranks,
@@ -235,7 +235,7 @@ static ff_status replay(const given *in, ff_error *error) {
     if (was && b.recipe.length && strcmp(was, b.recipe.bytes))
         fprintf(stderr,
                 "fftrain: the run had other options when %s was saved than at step %" PRId64
-                "; all steps are made with those of that step\n",
+                "; all steps are made with the options of that step\n",
                 ff_checkpoint_path(b.checkpoint), in->step);
     FF_TRY_DONE(settings_of(&b, in, &settings, error));
     settings.trainer.tuning = &tuning;

@@ -11,14 +11,13 @@
 
 static const char summary[] =
     "Writes one HTML page about one or several runs: curves, accuracy of each class, confusion matrix, "
-    "the samples that a run got most wrong, where the time went, and the settings beside each other. "
+    "the samples that a run got most wrong, where the time went, and the settings side by side. "
     "The page loads nothing from elsewhere.";
 
 static const char epilogue[] =
     "RUN is a run's folder (log.jsonl, evaluation.json, worst.png, inputs.png, recipe.txt), or a log\n"
-    "alone, as --log-json writes it. The log of a run that goes on may be read, too. A folder of runs,\n"
-    "alone, becomes a page with a table of its runs, as fftrain runs prints it, that links the pages\n"
-    "of the runs.\n"
+    "alone, as --log-json writes it; the run may still be running. A single folder of runs becomes a\n"
+    "page with a table of its runs, as fftrain runs prints it, with links to the pages of the runs.\n"
     "\n"
     "Examples:\n"
     "  fftrain report runs/resnet18-1\n"

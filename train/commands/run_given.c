@@ -64,8 +64,8 @@ ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33]
     if (*content) FF_TRY_DONE(read_recipe(state, checkpoint, data, error));
     if (!*data)
         status = ff_fail(error, FF_USAGE,
-                         "no packed set is named to evaluate on, and the run of %s had none for "
-                         "validation",
+                         "no packed set is named to evaluate on, and the run of %s had no "
+                         "validation set",
                          checkpoint);
 done:
     ff_safetensors_close(&state);

@@ -139,7 +139,7 @@ static ff_status check_all(probe *p, FILE *out, ff_error *error) {
         fprintf(out, "%-*s  %10" PRIu64 "  %10.3g  ", longest, parameter->name, parameter->count,
                 found.norm);
         if (isnan(found.apart.beyond))
-            fprintf(out, "too small to tell\n");
+            fprintf(out, "too small to judge\n");
         else
             fprintf(out, "%14.1e  %14.1e%s\n", found.apart.error, found.apart.rounding,
                     bad ? "  WRONG" : "");

@@ -145,7 +145,7 @@ ff_status ff_net_open(ff_net *net, const char *name, bool direct, ff_error *erro
     FILE *file = fopen(name, "rb");
     if (!file)
         return ff_fail_errno(error,
-                             "--net %s: is none of " FF_NET_NAMES
+                             "--net %s: is not one of " FF_NET_NAMES
                              ", and no file of fftrain measure-net that can be opened",
                              name);
     fclose(file);

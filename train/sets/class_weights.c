@@ -65,8 +65,10 @@ static ff_status find_class(const ff_splits *splits, const ff_field *field, cons
     *class = (uint32_t)number;
     const bool padded = *name == '0' && name[1];
     if (*name >= '0' && *name <= '9' && !padded && !*end && number < splits->classes) return FF_OK;
-    return ff_fail(error, FF_USAGE, "'%s' is none of the %" PRIu32 " classes of '%s'%s%s%s", name,
-                   splits->classes, splits->label, nearest.name ? "; did you mean " : "",
+    return ff_fail(error, FF_USAGE,
+                   "'%s' is not one of the "
+                   "%" PRIu32 " classes of '%s'%s%s%s",
+                   name, splits->classes, splits->label, nearest.name ? "; did you mean " : "",
                    nearest.name ? nearest.name : "", nearest.name ? "?" : "");
 }
 

@@ -11,7 +11,7 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
     if (trainer->batch % trainer->accumulate)
         return ff_fail(error, FF_USAGE,
                        "--accumulate %" PRId64 ": batches of %" PRId64
-                       " samples are not as many micro-batches of one size",
+                       " samples cannot be cut into as many micro-batches of one size",
                        trainer->accumulate, trainer->batch);
     trainer->micro_all = trainer->batch / trainer->accumulate;
     if (ff_augment_mixes(&trainer->augment) && trainer->micro_all % 2 &&
@@ -28,7 +28,7 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
         if (!rows)
             return ff_fail(error, FF_USAGE,
                            "%d ranks share batches of %" PRId64
-                           " samples%s, and rank %d has none of them",
+                           " samples%s, and rank %d gets no samples",
                            job->size, trainer->micro_all,
                            ff_augment_mixes(&trainer->augment) ? ", in pairs" : "", i);
     }
@@ -50,8 +50,8 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     const char *pairs = ff_augment_mixes(&trainer->augment) ? ", in pairs" : "";
     if (options->sync_bn)
         return ff_fail(error, FF_USAGE,
-                       "--reproducible: statistics of --sync-bn are of as many micro-batches as "
-                       "there are ranks; leave one of the two out");
+                       "--reproducible: the statistics of --sync-bn depend on the number of ranks; "
+                       "leave one of the two out");
     if (options->reduce_dtype != FF_F32)
         return ff_fail(
             error, FF_USAGE,
@@ -72,7 +72,7 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     if (ranks > 1 && each & (each - 1))
         return ff_fail(error, FF_USAGE,
                        "--reproducible: %" PRId64 " micro-batches on each of several ranks are no "
-                       "power of two, so their sums are not those of one rank",
+                       "power of two, so their sums differ from one rank's",
                        each);
     if (trainer->batch % (parts * (*pairs ? 2 : 1)))
         return ff_fail(error, FF_USAGE,

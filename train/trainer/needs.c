@@ -320,7 +320,7 @@ static ff_status check_ranks(const ff_trainer *trainer, ff_error *error) {
     status = ff_fail(error, FF_NO_MEMORY,
                      "rank %d%s about %s of %s memory with %" PRIu32 "/%" PRIu32
                      " of batches of %" PRId64 ", and %.*s%shost %s has %s free; %s",
-                     over, shares ? " and those beside it need" : " needs",
+                     over, shares ? " and the ranks next to it need" : " needs",
                      ff_say_bytes((uint64_t)sum.needs).text, host ? "the host's" : "the device's",
                      job->cuts[over + 1] - job->cuts[over], job->cuts[job->size], trainer->batch,
                      host ? 0 : (int)strcspn(place->device, ","), place->device, host ? "" : " on ",

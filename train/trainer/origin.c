@@ -94,7 +94,7 @@ static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t le
     if (!left_out) return FF_OK;
     const uint64_t count = ff_dataset_count(set);
     return ff_buffer_printf(notes, error,
-                            "%s%s was appended to: the run goes on with the %" PRIu64
+                            "%s%s was appended to: the run continues with the %" PRIu64
                             " of its %" PRIu64 " samples with which it began",
                             notes->length ? "\n" : "", ff_dataset_path(set), count,
                             count + left_out);
@@ -135,7 +135,7 @@ static ff_status note_changes(ff_buffer *notes, const char *lines, const char *o
             const int was_length = (int)(now ? other_length : length);
             if (changed == FF_CHANGE_REFUSED)
                 return ff_fail(error, FF_USAGE,
-                               "--%.*s: cannot change when a run goes on; it was %.*s, not %.*s",
+                               "--%.*s: cannot change when a run resumes; it was %.*s, not %.*s",
                                (int)name, line, was_length, was, is_length, is);
             FF_TRY(ff_buffer_printf(notes, error, "%schanged: %.*s is %.*s now, it was %.*s",
                                     notes->length ? "\n" : "", (int)name, line, is_length, is,
@@ -175,7 +175,7 @@ static ff_status check_classes(const ff_checkpoint *checkpoint, const ff_trainer
     FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
     if (net && ff_weights_net_parse(&form, net) && strcmp(form.label, label) != 0) {
         status =
-            ff_fail(error, FF_USAGE, "--label: cannot change when a run goes on; it was %s, not %s",
+            ff_fail(error, FF_USAGE, "--label: cannot change when a run resumes; it was %s, not %s",
                     form.label, label);
         goto done;
     }

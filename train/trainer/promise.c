@@ -52,15 +52,13 @@ static void print_recommended(FILE *out, const ff_promise *promise) {
     const double gain = block_gains(promise), random = promise->rate[FF_ORDER_RANDOM].samples;
     const double own = ff_promise_own(promise)->samples;
     if (gain > 0)
-        fprintf(out,
-                "               recommended: --order block, with %.1f times as many samples/s\n",
+        fprintf(out, "               recommended: --order block, with %.1f times the samples/s\n",
                 gain);
     else if (promise->order == FF_ORDER_BLOCK && own < WORTH_CHANGING * random)
-        fprintf(
-            out,
-            "               recommended: --order random, with %.2f times as many samples/s, and "
-            "better mixed\n",
-            random / own);
+        fprintf(out,
+                "               recommended: --order random, with %.2f times the samples/s, and "
+                "better mixed\n",
+                random / own);
     else
         fprintf(out, "               recommended: --order %s, as it is\n",
                 ff_order_name(promise->order));
@@ -116,7 +114,7 @@ ff_promise_advice ff_promise_advise(const ff_promise *promise) {
         snprintf(advice.text, sizeof advice.text, "keep the data on a faster disk");
     else if (gain > 0)
         snprintf(advice.text, sizeof advice.text,
-                 "use --order block, with %.1f times as many samples/s, or %s", gain, faster);
+                 "use --order block, with %.1f times the samples/s, or %s", gain, faster);
     else if (own->samples > 0 || promise->order == FF_ORDER_BLOCK)
         snprintf(advice.text, sizeof advice.text, "%s", faster);
     else

@@ -82,7 +82,7 @@ static ff_status check_options(const ff_trainer_options *options, ff_error *erro
         return ff_fail(error, FF_USAGE, "--nesterov and --no-nesterov exclude each other");
     if (options->reproducible && options->batch == FF_BATCH_AUTO)
         return ff_fail(error, FF_USAGE,
-                       "--reproducible: --batch auto depends on the machine; give a number");
+                       "--reproducible: --batch auto depends on the machine; set a number");
     if (options->nesterov && options->hyper.momentum == 0)
         return ff_fail(error, FF_USAGE, "--nesterov needs a --momentum above 0");
     return FF_OK;

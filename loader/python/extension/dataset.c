@@ -203,7 +203,7 @@ int ff_python_add_dataset(PyObject *module) {
         {"view", dataset_view, METH_O, "Sample number i in place, read-only."},
         {"label", dataset_label, METH_VARARGS, "(i, field): an int, or a Tensor."},
         {"labels", dataset_labels, METH_VARARGS,
-         "(first, count, field): a Tensor of the labels of so many samples."},
+         "(first, count, field): a Tensor of the labels of `count` samples."},
         {"key", dataset_key, METH_O, "The key of sample number i, as bytes."},
         {"describe", dataset_describe, METH_NOARGS, "What the set is, as JSON."},
         {"verify", dataset_verify, METH_VARARGS, "(threads, progress): checks every byte."},

@@ -342,9 +342,9 @@ int ff_python_add_loader(PyObject *module) {
         {"write", loader_write, METH_VARARGS, "(places, stream): writes the batch that was begun."},
         {"end", loader_end, METH_O, "(stream): ends it."},
         {"seek", loader_seek, METH_VARARGS, "(epoch, position)"},
-        {"state", loader_state, METH_NOARGS, "Where it is, as JSON."},
+        {"state", loader_state, METH_NOARGS, "Its position, as JSON."},
         {"restore", loader_restore, METH_VARARGS, "(json): continues there."},
-        {"describe", loader_describe, METH_NOARGS, "What it gives, as JSON."},
+        {"describe", loader_describe, METH_NOARGS, "Its description, as JSON."},
         {"stats", loader_stats, METH_NOARGS, "(wait_ns, fill_ns, samples, batches, blocks)"},
         {"close", loader_close, METH_NOARGS, "Ends it once no call is in it."},
         {0}};

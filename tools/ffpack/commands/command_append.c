@@ -14,11 +14,11 @@
 static const char summary[] =
     "Appends SOURCE to the packed set OUT in the same way, as a new generation. Existing shards stay\n"
     "unchanged, and processes that have OUT open keep reading the old content. Item numbers continue;\n"
-    "classes are matched by name; new ones come after them, with --new-classes. OUT is a split's\n"
+    "classes are matched by name; with --new-classes new ones come after them. OUT is a split's\n"
     "folder, or a folder of the same splits as SOURCE.\n"
-    "Options that say how samples are stored are taken from OUT; given ones must agree with it. So are\n"
-    "--allow-truncated and --shuffle, if OUT was packed with them; given here, they hold for this append\n"
-    "alone.";
+    "OUT decides how samples are stored; options on the command line must agree with OUT. If OUT was\n"
+    "packed with --allow-truncated or --shuffle, so is SOURCE; on the command line, these two hold\n"
+    "for this append alone.";
 
 static const char epilogue[] =
     "Until the new index is in place, OUT is unchanged. After an interruption the same command\n"

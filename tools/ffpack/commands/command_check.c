@@ -10,14 +10,14 @@
 
 static const char summary[] =
     "Decodes all images of SOURCE, on as many threads as packing, and lists every broken one: a line\n"
-    "on stdout with its name, what is wrong and where. Writes nothing. SOURCE and the options are\n"
-    "those of packing; images may have different sizes.";
+    "on stdout with its name, what is wrong and where. Writes nothing. SOURCE and the options are as\n"
+    "in packing; images may have different sizes.";
 
 static const char epilogue[] =
     "With --json each line is an object: event \"broken\", split, name, reason; the last one is the\n"
     "summary.\n"
-    "'ffpack SOURCE -o OUT [options] --dry-run --decode' does the same, and then says what would be\n"
-    "packed.\n"
+    "'ffpack SOURCE -o OUT [options] --dry-run --decode' does the same, and then reports what would\n"
+    "be packed.\n"
     "\n"
     "Examples:\n"
     "  ffpack check photos > broken.txt\n"

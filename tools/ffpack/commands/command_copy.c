@@ -14,13 +14,13 @@ static const char summary[] =
     "order. All splits are copied. SET stays.";
 
 static const char epilogue[] =
-    "A FILE of keys has a key a line, as ffinspect --keys prints it. Where two splits have the same\n"
+    "A FILE of keys has a key a line, as ffinspect --keys prints it. If two splits have the same\n"
     "key, the split's name stands in front: train/cat/1.png.\n"
     "\n"
     "In EXPR text stands in '' or \"\"; in a pattern * is any text and ? one character. A class is named\n"
-    "('cat') or numbered (3); -1 means samples without a label. height and width are those that are\n"
+    "('cat') or numbered (3); -1 means samples without a label. height and width are as\n"
     "stored. key = '' means samples without a key, which no FILE can name. `NAME` is a label field\n"
-    "that is called like another word.\n"
+    "whose name is also another word.\n"
     "\n"
     "NEW is built in NEW.partial and renamed when complete. After an interruption the same command\n"
     "continues it.\n"
@@ -48,7 +48,7 @@ static ff_status check(arguments *given, const ff_positionals *operands, ff_erro
     if (operands->count != 1 || !options->output)
         return ff_fail(error, FF_USAGE, "copy: wanted ffpack copy SET -o NEW, see --help");
     if (options->keys && options->not_keys)
-        return ff_fail(error, FF_USAGE, "--keys and --not-keys: wanted one of them");
+        return ff_fail(error, FF_USAGE, "--keys and --not-keys: wanted only one");
     options->set = operands->operand[0];
     options->converts = given->dtype >= 0;
     if (options->converts) options->dtype = ff_dtype_choice(given->dtype);
@@ -89,9 +89,9 @@ int ff_command_copy(int argc, char **argv) {
         {"output", 'o', FF_OPTION_STRING, "NEW", &options->output, NULL, 0, 0,
          "the folder of the copy, which must not exist"},
         {"force", 0, FF_OPTION_FLAG, NULL, &options->force, NULL, 0, 0,
-         "replace NEW where it exists; the old set stays until the new one is whole"},
+         "replace NEW if it exists; the old set stays until the new one is complete"},
         {"no-history", 0, FF_OPTION_FLAG, NULL, &options->history.none, NULL, 0, 0,
-         "copy no history.jsonl, and write none"},
+         "neither copy nor write history.jsonl"},
         {.kind = FF_OPTION_HEADING, .help = "Samples"},
         {"keys", 0, FF_OPTION_STRING, "FILE", &options->keys, NULL, 0, 0,
          "copy only the samples whose keys FILE has"},
@@ -105,13 +105,12 @@ int ff_command_copy(int argc, char **argv) {
          "type of the stored values, from a set of u8: the values of packing the sources so"},
         {.kind = FF_OPTION_HEADING, .help = "Classes and labels (made in this order)"},
         {"rename-class", 0, FF_OPTION_LIST, "OLD=NEW", &options->rename, NULL, 0, 0,
-         "give a class another name; may be given several times"},
+         "rename a class; may be repeated"},
         {"merge-class", 0, FF_OPTION_LIST, "OLD,OLD=NEW", &options->merge, NULL, 0, 0,
-         "make one class of several; the others are numbered again, in their order; may be given "
-         "several times"},
+         "make one class of several; the others are numbered again, in their order; may be "
+         "repeated"},
         {"add-class", 0, FF_OPTION_LIST, "NAME", &options->add, NULL, 0, 0,
-         "add a class without samples after the last one, for ffpack append; may be given several "
-         "times"},
+         "add a class without samples after the last one, for ffpack append; may be repeated"},
         {"labels", 0, FF_OPTION_STRING, "FILE", &options->labels, NULL, 0, 0,
          "corrected labels: lines of a key and its class, separated by a tab or as CSV; other samples "
          "keep theirs"},

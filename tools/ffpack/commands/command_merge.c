@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 static const char summary[] =
-    "Merges the parts packed with ffpack --part, given in any order, into one set: the same bytes\n"
-    "as one run without --part. Without PARTs, those of --part auto: OUT.part-I-of-N. Shards are\n"
-    "linked, not copied, if OUT is on the same file system. The parts stay.";
+    "Merges the parts packed with ffpack --part, in any order, into one set: the same bytes as one\n"
+    "run without --part. Without PARTs it merges the parts of --part auto: OUT.part-I-of-N. Shards\n"
+    "are linked, not copied, if OUT is on the same file system. The parts stay.";
 
 static const char epilogue[] =
     "Example, on three machines and then on one:\n"
@@ -40,7 +40,7 @@ int ff_command_merge(int argc, char **argv) {
                                 .notices = {.tell = ff_command_notice}};
     const ff_option table[] = {
         {"force", 0, FF_OPTION_FLAG, NULL, &options.force, NULL, 0, 0,
-         "replace OUT where it exists; the old set stays until the new one is whole"},
+         "replace OUT if it exists; the old set stays until the new one is complete"},
         {"max-skip", 0, FF_OPTION_STRING, "N|P%", &options.max_skip, NULL, 0, 0,
          "fail where all parts together left out more items of a split, or all images of a class "
          "(default: what they were packed with)"},

@@ -25,8 +25,8 @@ static const char summary[] =
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
     "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
-    "splits and become OUT/train, OUT/val, OUT/test; --splits names others. What is left out of a\n"
-    "folder (hidden ones, files that are not images, what --exclude names) is counted in the summary.";
+    "splits and become OUT/train, OUT/val, OUT/test; --splits names others. The summary counts what\n"
+    "is left out (hidden files and folders, other files than images, what --exclude names).";
 
 static const char epilogue[] =
     "Everything is built in OUT.partial and renamed to OUT when complete. After an interruption\n"

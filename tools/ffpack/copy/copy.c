@@ -155,7 +155,7 @@ static ff_status drop_empty(copy *job, ff_error *error) {
             continue;
         }
         FF_TRY(ff_names_add_text(&job->report->notes, error,
-                                 "%s is not copied: --where means none of its samples",
+                                 "%s is not copied: --where matches none of its samples",
                                  *at.name ? at.name : ff_dataset_path(at.dataset)));
     }
     if (!kept)

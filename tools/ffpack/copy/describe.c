@@ -65,7 +65,7 @@ static ff_status check_transforms(const ff_metadata *set, const ff_transform_spe
     if (status == FF_OK && !ends_with(set, &wanted))
         status =
             ff_fail(error, FF_USAGE,
-                    "--dtype %s: %s does not say that its values are pixels for '%s'; wanted a "
+                    "--dtype %s: %s does not record that its values are pixels for '%s'; wanted a "
                     "set that ffpack packed with --dtype u8",
                     ff_dtype_name(spec->dtype), path, wanted.transform[0]);
     ff_metadata_free(&wanted);

@@ -179,8 +179,10 @@ static ff_status read_header(const uint8_t *bytes, size_t length, bool pillow_12
     if (length - at < header_bytes) return cut_off(length, "the header is complete", error);
     uint64_t colors = read_sizes(out, info, header_bytes);
     if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "broken BMP: the header says %u x %u pixels", out->width,
-                       out->height);
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken BMP: the header declares %u x %u "
+                       "pixels",
+                       out->width, out->height);
     if (out->bits != 1 && out->bits != 4 && out->bits != 8 && out->bits != 16 && out->bits != 24 &&
         out->bits != 32)
         return ff_fail(error, FF_BAD_DATA,

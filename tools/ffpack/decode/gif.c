@@ -149,8 +149,10 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     }
     FF_TRY(read_frame(&from, out, &screen, error));
     if (out->width == 0 || out->height == 0)
-        return ff_fail(error, FF_BAD_DATA, "broken GIF: the header says %u x %u pixels", out->width,
-                       out->height);
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken GIF: the header declares %u x %u "
+                       "pixels",
+                       out->width, out->height);
     /* As Pillow's: a frame without a right edge is the whole image. */
     if (out->left == 0 && out->frame_width == 0) {
         out->top = 0;

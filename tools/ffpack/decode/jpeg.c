@@ -113,7 +113,7 @@ static ff_status find_frame(const uint8_t *bytes, size_t length, ff_jpeg_frame *
     } while (!is_frame(marker));
     FF_TRY(read_frame(bytes, body, at, marker, out, error));
     if (out->width == 0 || out->height == 0)
-        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header says %u x %u pixels",
+        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header declares %u x %u pixels",
                        out->width, out->height);
     return FF_OK;
 }

@@ -88,13 +88,13 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     FF_TRY(read_number(bytes, length, &out->data, &out->width, error));
     FF_TRY(read_number(bytes, length, &out->data, &out->height, error));
     if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "broken PPM: the header says %llu x %llu pixels",
+        return ff_fail(error, FF_BAD_DATA, "broken PPM: the header declares %llu x %llu pixels",
                        (unsigned long long)out->width, (unsigned long long)out->height);
     if (out->magic % 3 == 1) return FF_OK;
     FF_TRY(read_number(bytes, length, &out->data, &out->most, error));
     if (out->most == 0 || out->most > UINT16_MAX)
         return ff_fail(error, FF_BAD_DATA,
-                       "broken PPM: the header says values up to %llu, wanted 1 to 65535",
+                       "broken PPM: the header declares values up to %llu, wanted 1 to 65535",
                        (unsigned long long)out->most);
     return FF_OK;
 }

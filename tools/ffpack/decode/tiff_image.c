@@ -254,7 +254,7 @@ ff_status ff_tiff_read_image(ff_tiff_image *image, const uint8_t *bytes, size_t 
     if (image->width == 0 || image->height == 0 || image->width > INT32_MAX ||
         image->height > INT32_MAX)
         return ff_fail(error, FF_BAD_DATA,
-                       "broken TIFF: its directory says %u x %u pixels, or is cut off",
+                       "broken TIFF: its directory declares %u x %u pixels, or is cut off",
                        image->width, image->height);
     if (!is_compression(image->compression))
         return ff_fail(error, FF_BAD_DATA, "a TIFF of compression %u is not read",

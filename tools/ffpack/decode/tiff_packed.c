@@ -215,7 +215,7 @@ static ff_status open_blocks(blocks *out, const memory *from, bool jpeg_as_rgb, 
     uint16_t planar = 0;
     TIFFGetFieldDefaulted(out->tiff, TIFFTAG_PLANARCONFIG, &planar);
     if (layout->color == FF_TIFF_YCBCR && !jpeg_as_rgb)
-        return fail_tiff(from, "its colours are not what its compression says", error);
+        return fail_tiff(from, "its colours do not fit its compression", error);
     if (planar != PLANARCONFIG_SEPARATE || layout->samples == 1) return FF_OK;
     if (layout->depth != 8 && layout->depth != 16)
         return fail_tiff(from, "planes of samples that are not bytes", error);
@@ -292,7 +292,7 @@ static ff_status read_open(TIFF *tiff, memory *from, const ff_tiff_image *of, ui
     if (photometric == PHOTOMETRIC_YCBCR) {
         jpeg_as_rgb = compression == COMPRESSION_JPEG && planar == PLANARCONFIG_CONTIG;
         if (of->layout.color != FF_TIFF_YCBCR || jpeg_as_rgb != (compression == COMPRESSION_JPEG))
-            return fail_tiff(from, "its colours are not what its compression says", error);
+            return fail_tiff(from, "its colours do not fit its compression", error);
         if (!jpeg_as_rgb) return read_as_rgba(tiff, from, image, error);
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     }

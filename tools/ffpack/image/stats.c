@@ -174,7 +174,7 @@ ff_status ff_stats_finish_range(const ff_stats *stats, double low, double high, 
         if (spread == 0)
             return ff_fail(error, FF_BAD_DATA,
                            "channel %u has the value %u in every pixel, so its std is 0 and "
-                           "Normalize cannot divide by it; give --mean and --std",
+                           "Normalize cannot divide by it; set --mean and --std",
                            c, (unsigned)(sum / pixels));
         double scale = (high - low) * (double)pixels;
         mean[c] = (float)(((double)sum - low * (double)pixels) / scale);

@@ -137,7 +137,7 @@ static ff_status compare(const ff_append_target *at, const ff_metadata *alone, f
     if (status == FF_OK) {
         status = ff_metadata_compare(at->folder, &own, &wanted, error);
         if (status != FF_OK)
-            ff_fail_within(error, status, "appended samples must be like those of the set");
+            ff_fail_within(error, status, "appended samples must be like the set's");
     }
     ff_buffer_free(&own);
     ff_buffer_free(&wanted);

@@ -27,7 +27,7 @@ static ff_status check_alike(const ff_piece *own, const ff_piece *first, ff_erro
                        first->part.splits, own->root, own->part.splits);
     if (own->part.split != first->part.split) return FF_OK;
     if (strcmp(own->split, first->split) != 0)
-        return ff_fail(error, FF_USAGE, "%s: its split %u is %s, but that of %s is %s", own->root,
+        return ff_fail(error, FF_USAGE, "%s: its split %u is %s, but in %s it is %s", own->root,
                        own->part.split, own->split, first->root, first->split);
     ff_status status = ff_metadata_compare(own->folder, &own->text, &first->text, error);
     if (status == FF_OK) return FF_OK;
@@ -143,7 +143,7 @@ static ff_status missing(const ff_piece *like, uint32_t number, uint32_t shard_c
     }
     char name[32];
     ff_shard_name(name, number);
-    return ff_fail(error, FF_USAGE, "%s%s%s is in none of the parts: --part %u/%u would have it",
+    return ff_fail(error, FF_USAGE, "%s%s%s is not in any of the parts: --part %u/%u would have it",
                    like->split, *like->split ? "/" : "", name, part.number, part.count);
 }
 
@@ -220,8 +220,8 @@ static ff_status find_by_name(ff_merge_parts *parts, const ff_names *names, cons
         if (parts->of)
             return ff_fail(
                 error, FF_USAGE,
-                "%s/%s: is one of %u parts, but there is also one of %u; remove those of "
-                "the other run",
+                "%s/%s: is one of %u parts, but there is also one of %u; remove the parts of the "
+                "other run",
                 parent, ff_names_at(names, i), part.count, parts->of);
         parts->of = part.count;
         FF_TRY(want(parts, part.count, error));

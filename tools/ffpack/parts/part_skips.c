@@ -120,7 +120,7 @@ static ff_status take(ff_part_skips *skips, const ff_piece *piece, const ff_piec
     else if (!options->max_skip && !same(file, skips->file))
         status = ff_fail(error, FF_USAGE,
                          "%s and %s were packed with --max-skip %s and %s; merge --max-skip N|P%% "
-                         "says what all of them may leave out",
+                         "sets what all of them may leave out",
                          first->root, piece->root, allowed(skips->file), allowed(file));
     json_decref(file);
     return status;

@@ -117,13 +117,13 @@ static ff_status check_like(const ff_run *job, ff_error *error) {
     const uint32_t height = settings->like_height, width = settings->like_width;
     if (settings->like_channels && settings->like_channels != plan->channels)
         return ff_fail(
-            error, FF_USAGE, "--like: samples of %s have %s, and those of %s would have %u",
+            error, FF_USAGE, "--like: samples of %s have %s, but samples of %s would have %u",
             settings->like, ff_say_count(settings->like_channels, "channel", "channels").text,
             job->source->path, plan->channels);
     if (plan->variable || !height || (height == plan->height && width == plan->width)) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "--like: samples of %s have %ux%u, and those of %s would have %ux%u; give "
-                   "--resize %ux%u beside it",
+                   "--like: samples of %s have %ux%u, but samples of %s would have %ux%u; add "
+                   "--resize %ux%u",
                    settings->like, height, width, job->source->path, plan->height, plan->width,
                    height, width);
 }

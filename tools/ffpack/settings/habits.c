@@ -3,7 +3,7 @@
 const ff_habit ff_pack_habits[] = {
     {"workers num-workers threads num-threads processes nproc", "here it is --jobs N"},
     {"output-dir out out-dir dest write-path", "here it is -o OUT"},
-    {"input input-dir data data-dir root source", "here SOURCE is given without an option"},
+    {"input input-dir data data-dir root source", "here SOURCE comes without an option"},
     {"f overwrite replace exist-ok", "here it is --force"},
     {"size image-size img-size resolution", "here it is --resize N, or --resize HxW"},
     {"crop crop-size", "here it is --center-crop N"},

@@ -30,7 +30,7 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
          "folder to create, with its parents; a source with several splits becomes OUT/train, "
          "OUT/test, ..."},
         {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
-         "replace OUT where it exists; the old set stays until the new one is whole"},
+         "replace OUT if it exists; the old set stays until the new one is complete"},
         {"if-changed", 0, FF_OPTION_FLAG, NULL, &arguments->if_changed, NULL, 0, 0,
          "do nothing where OUT is what a run with --if-changed made of the same files (by their names, "
          "sizes and times of change) with the same options; else pack, and replace OUT as --force does"},
@@ -68,8 +68,8 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "auto|idx|cifar|npy|webdataset|imagenet|archive|list|folder", &arguments->format, NULL, 0,
          0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
-         "class names, one per line in the order of the labels, where the source has none, or in "
-         "another order than its own"},
+         "class names, one per line in the order of the labels, if the source has none, or to "
+         "change its order"},
         {"classes-from", 0, FF_OPTION_STRING, "SET|FOLDER", &arguments->classes_from, NULL, 0, 0,
          "class names and their numbers from a packed set, or from a folder of class folders"},
         {"labels", 0, FF_OPTION_STRING, "[SPLIT=]FILE", &arguments->label_list, NULL, 0, 0,
@@ -81,10 +81,10 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "those called path, file, filename, image, key and the like; label, class, target, category; "
          "split)"},
         {"splits", 0, FF_OPTION_STRING, "NAME=FOLDER,...|none", &arguments->splits, NULL, 0, 0,
-         "folders of SOURCE that are splits (default: those called train, val, test and the like, "
-         "where all are); none: all folders are classes"},
+         "folders of SOURCE that are splits (default: train, val, test and the like, if all "
+         "folders have such names); none: all folders are classes"},
         {"exclude", 0, FF_OPTION_STRING, "PATTERN,...", &arguments->exclude, NULL, 0, 0,
-         "leave out folders and files of these names: *.gif, extra, train/bad"},
+         "leave out folders and files with these names: *.gif, extra, train/bad"},
         {"allow-empty-classes", 0, FF_OPTION_FLAG, NULL, &arguments->allow_empty_classes, NULL, 0,
          0, "accept class folders without images, and splits without some classes"},
         {"array-layout", 0, FF_OPTION_CHOICE, NULL, &arguments->array_layout, FF_LAYOUT_CHOICES, 0,
@@ -92,11 +92,11 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "order of the axes in arrays of 4 dimensions: nchw or nhwc (default: the axis of at most 4 "
          "is the channels)"},
         {"label", 0, FF_OPTION_STRING, "FIELD", &arguments->label, NULL, 0, 0,
-         "keep only this label field of a source with several; of WebDataset samples, the key of "
-         "their .json that is the label"},
+         "keep only this label field of a source with several; for WebDataset samples, the key of "
+         "their .json that holds the label"},
         {"label-kind", 0, FF_OPTION_CHOICE, NULL, &arguments->label_kind, FF_LABEL_KIND_CHOICES, 0,
          0,
-         "what labels are (default: as they look): class; names of classes, also where they are "
+         "what labels are (default: as they look): class; names of classes, even if they are "
          "numbers; numbers that count the classes from 0; multi-hot: several names with ; or | "
          "between; value: numbers to predict"},
         {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
@@ -107,7 +107,7 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_split(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {.kind = FF_OPTION_HEADING, .help = "Splits of a source that has none"},
+        {.kind = FF_OPTION_HEADING, .help = "Splits of a source without splits"},
         {"split", 0, FF_OPTION_STRING, "NAME=SHARE,...", &arguments->split, NULL, 0, 0,
          "divide the items into OUT/NAME, ...: train=0.9,val=0.1. The item's name alone decides, so "
          "more files never move one: its XXH3 (64 bits, with --split-seed) is h, and the item belongs "
@@ -118,8 +118,9 @@ void ff_options_add_split(ff_option_table *table, ff_arguments *arguments) {
          "exact shares of every class: the items of a class are cut in the order of their hashes; "
          "more files may then move some across a cut"},
         {"group-by", 0, FF_OPTION_STRING, "REGEX", &arguments->group_by, NULL, 0, 0,
-         "keep files together, as those of a patient or a video: hash what the first group of this "
-         "POSIX extended expression matches in the name, or the whole match where it has no group"},
+         "keep files together, for example a patient's or a video's: hash the text that the first "
+         "group of this POSIX extended expression matches in the name, or the whole match without "
+         "a group"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -142,12 +143,12 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
         {"pad-square", 0, FF_OPTION_FLAG, NULL, &arguments->pad_square, NULL, 0, 0,
          "first pad the shorter sides with black, as torchvision's Pad"},
         {"interpolation", 0, FF_OPTION_CHOICE, NULL, &arguments->interpolation,
-         FF_INTERPOLATION_CHOICES, 0, 0, "of --resize (default: bilinear)"},
+         FF_INTERPOLATION_CHOICES, 0, 0, "for --resize (default: bilinear)"},
         {"mode", 0, FF_OPTION_CHOICE, NULL, &arguments->mode, FF_MODE_CHOICES, 0, 0,
          "channels (default: rgb for image files, unchanged for arrays)"},
         {"range", 0, FF_OPTION_STRING, "LO,HI", &arguments->range, NULL, 0, 0,
          "values of an array of integers that become 0 and 1 (u8 without it: 0,255); floats are "
-         "taken as they are; of image files: greys of 16 bits as they are, one channel"},
+         "taken as they are; for image files: greys of 16 bits as they are, one channel"},
         {"exif", 0, FF_OPTION_FLAG, NULL, &arguments->exif, NULL, 0, 0,
          "turn image files upright by their EXIF orientation (default: as stored, like "
          "torchvision)"},
@@ -167,9 +168,9 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
 void ff_options_add_like(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"like", 0, FF_OPTION_STRING, "RUN|SET", &arguments->like, NULL, 0, 0,
-         "make the samples as those of a packed set were made, or those on which a run of fftrain was "
-         "trained (its folder, a checkpoint or a file of weights): dtype, layout, storage, size, "
-         "channels, mean and std; options given beside it count instead"},
+         "make the samples as in a packed set, or as in the training set of a run of fftrain (its "
+         "folder, a checkpoint or a file of weights): dtype, layout, storage, size, channels, mean "
+         "and std; other options on the command line replace its own"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -253,7 +254,8 @@ void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
         {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
          "list the source, try up to 1000 images a split, and print what would be packed; writes nothing"},
         {"decode", 0, FF_OPTION_FLAG, NULL, &arguments->decode, NULL, 0, 0,
-         "with --dry-run: decode all images and list every broken one; exit code 65 where one is"},
+         "with --dry-run: decode all images and list every broken one; exit code 65 if there is "
+         "one"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

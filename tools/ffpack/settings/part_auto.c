@@ -53,8 +53,8 @@ static ff_status read_array(uint32_t *index, uint32_t count, ff_error *error) {
     if ((last - first) / step + 1 == count && (id - first) % step == 0) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "--part auto: SLURM_ARRAY_TASK_COUNT is %u, but SLURM_ARRAY_TASK_MIN, "
-                   "SLURM_ARRAY_TASK_MAX and SLURM_ARRAY_TASK_STEP (%u, %u, %u) are no such range "
-                   "with SLURM_ARRAY_TASK_ID %u; wanted --array=1-%u",
+                   "SLURM_ARRAY_TASK_MAX and SLURM_ARRAY_TASK_STEP (%u, %u, %u) are not such a "
+                   "range with SLURM_ARRAY_TASK_ID %u; wanted --array=1-%u",
                    count, first, last, step, id, count);
 }
 
@@ -67,7 +67,7 @@ static ff_status read_family(ff_part *part, const family *own, ff_error *error) 
     if (own == &families[TASKS] && !value_of(own->count)) return FF_OK;
     if (own == &families[KUBERNETES] && !value_of(own->count))
         return ff_fail(error, FF_USAGE,
-                       "--part auto: JOB_COMPLETION_INDEX is set, but Kubernetes does not tell the "
+                       "--part auto: JOB_COMPLETION_INDEX is set, but Kubernetes does not set the "
                        "number of parts; wanted FFPACK_PARTS in the job's env, the same as its "
                        "completions");
     FF_TRY(read_number(&count, own->count, 1, FF_PARTS_LIMIT, error));
@@ -105,7 +105,7 @@ static ff_status choose(const ff_part *part, int *chosen, ff_error *error) {
             continue;
         return ff_fail(
             error, FF_USAGE,
-            "--part auto: %s and %s say part %u/%u, but %s and %s part %u/%u; wanted one "
+            "--part auto: %s and %s mean part %u/%u, but %s and %s part %u/%u; wanted one "
             "launcher, or --part I/N",
             families[best].index, families[best].count, part[best].number, part[best].count,
             families[i].index, families[i].count, part[i].number, part[i].count);

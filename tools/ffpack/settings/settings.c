@@ -47,14 +47,16 @@ static ff_status parse_list(float **values, uint32_t *count, const char *option,
 
 static ff_status take_given(ff_settings *settings, const ff_arguments *arguments, ff_error *error) {
     if (!arguments->mean || !arguments->std)
-        return ff_fail(error, FF_USAGE, "--%s is given without --%s; wanted both or neither",
+        return ff_fail(error, FF_USAGE, "--%s is set without --%s; wanted both or neither",
                        arguments->mean ? "mean" : "std", arguments->mean ? "std" : "mean");
     uint32_t std_count;
     FF_TRY(
         parse_list(&settings->mean, &settings->statistics_count, "mean", arguments->mean, error));
     FF_TRY(parse_list(&settings->std, &std_count, "std", arguments->std, error));
     if (settings->statistics_count != std_count)
-        return ff_fail(error, FF_USAGE, "--mean has %u numbers and --std %u; wanted as many",
+        return ff_fail(error, FF_USAGE,
+                       "--mean has %u numbers and --std %u; wanted the same "
+                       "number",
                        settings->statistics_count, std_count);
     for (uint32_t i = 0; i < std_count; i++)
         if (!(settings->std[i] > 0))
@@ -196,7 +198,8 @@ static ff_status take_geometry(ff_settings *settings, const ff_arguments *argume
     if (arguments->center_crop || geometry->resize == FF_RESIZE_EXACT)
         return ff_fail(
             error, FF_USAGE,
-            "--max-side keeps images at different sizes, and %s makes all the same size; wanted one of them",
+            "--max-side keeps images at different sizes, and %s makes all the same size; wanted "
+            "only one",
             arguments->center_crop ? "--center-crop" : "--resize HxW");
     if (geometry->resize == FF_RESIZE_SHORT && geometry->size >= geometry->max_side)
         return ff_fail(error, FF_USAGE,
@@ -279,8 +282,8 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
     if (arguments->if_changed && (arguments->part || arguments->force))
         return ff_fail(error, FF_USAGE, "--if-changed: %s",
                        arguments->part ? "is for a whole set, and --part packs a part of one"
-                                       : "replaces OUT where the source has changed, and --force "
-                                         "always; wanted one of them");
+                                       : "replaces OUT if the source has changed, and --force "
+                                         "always; wanted only one");
     FF_TRY(check_decode(arguments, error));
     FF_TRY(take_part(settings, arguments->part, error));
     if (settings->force && settings->output) {

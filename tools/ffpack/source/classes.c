@@ -61,7 +61,7 @@ static ff_status note_numbered(ff_source *source, const ff_field *labels, const 
         if (i < labels->class_count) continue;
         FF_TRY(ff_format(&text, error,
                          "%s: every class is called by its number and a word ('%.60s'); wanted "
-                         "names alone if the numbers are not a part of them",
+                         "names alone if the numbers are not part of the names",
                          path, labels->class_name[0]));
         return ff_source_note(source, text, error);
     }

@@ -241,7 +241,7 @@ static ff_status check_empty(ff_source *source, uint64_t items, ff_error *error)
             source->split[kept++] = moved;
         } else if (!source->rule->recorded) {
             return ff_fail(error, FF_USAGE,
-                           "--split: %s would have none of the %" PRIu64 " items of %s; wanted a "
+                           "--split: %s would have 0 of the %" PRIu64 " items of %s; wanted a "
                            "larger share, or another --split-seed",
                            split->name, items, source->path);
         }

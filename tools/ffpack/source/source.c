@@ -38,7 +38,7 @@ static ff_status find_format(const ff_source_format **found, const char *name, f
         size_t length = strlen(known);
         snprintf(known + length, sizeof known - length, ", %s", (*format)->name);
     }
-    return ff_fail(error, FF_USAGE, "--format: '%s' is none of %s", name, known);
+    return ff_fail(error, FF_USAGE, "--format: '%s' is not one of %s", name, known);
 }
 
 static ff_status several_fit(const ff_source *source, const ff_source_format *other,

@@ -75,8 +75,8 @@ ff_status ff_split_rule_parse(ff_split_rule *rule, const char *shares, uint64_t 
     *rule = (ff_split_rule){.seed = seed, .stratify = stratify};
     if (stratify && group_by)
         return ff_fail(error, FF_USAGE,
-                       "--stratify cuts classes and --group-by keeps groups whole; wanted one of "
-                       "them");
+                       "--stratify cuts classes and --group-by keeps groups whole; wanted only "
+                       "one");
     FF_TRY(take_shares(rule, shares, error));
     FF_TRY(ff_format(&rule->text, error, "%s seed=%" PRIu64 "%s%s%s", shares, seed,
                      stratify ? " stratify" : "", group_by ? " group-by=" : "",

@@ -52,9 +52,9 @@ static ff_status no_table(const char *path, const unsigned char *head, size_t by
                           ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "%s: its first line '%.*s' neither begins with the path of a file that is "
-                   "there, nor has a column called path, file, filename or image; wanted one "
-                   "of them, as in a list of image files, or --columns path=NAME,label=NAME, which "
-                   "says what its columns are",
+                   "there, nor has a column called path, file, filename or image; wanted either, "
+                   "as in a list of image files, or --columns path=NAME,label=NAME, which names "
+                   "its columns",
                    path, (int)(bytes < 100 ? bytes : 100), (const char *)head);
 }
 

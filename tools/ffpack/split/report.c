@@ -137,7 +137,8 @@ static void print_pass(const ff_report *report, FILE *out) {
                     ? ", shared by the parts"
                     : ", in every part; parts called OUT.part-I-of-N, as --part auto calls them, "
                       "share it",
-                report->statistics_items >= WORTH_SAMPLING ? "; --stats-sample N looks at N of them"
+                report->statistics_items >= WORTH_SAMPLING ? "; --stats-sample N samples only N of "
+                                                             "them"
                                                            : "");
 }
 
@@ -146,7 +147,7 @@ static void print_checked(const ff_report *report, FILE *out) {
     fprintf(out, "checked %s (%s)\n", report->source, report->kind);
     print_listing(report, out);
     fprintf(
-        out, "%s in %.2f s, %s: none is broken\n",
+        out, "%s in %.2f s, %s: nothing is broken\n",
         ff_say_count(report->checked, "item", "items").text, report->seconds,
         ff_say_rate(report->seconds > 0 ? (double)report->checked / report->seconds : 0, "items")
             .text);
@@ -180,7 +181,7 @@ void ff_report_print(const ff_report *report, FILE *out) {
     }
     print_listing(report, out);
     if (report->decoded)
-        fprintf(out, "decoded %s: none is broken\n",
+        fprintf(out, "decoded %s: nothing is broken\n",
                 ff_say_count(report->checked, "item", "items").text);
     if (report->split_rule) fprintf(out, "split by the names' hashes: %s\n", report->split_rule);
     const ff_metadata *first = &report->split[0].metadata;

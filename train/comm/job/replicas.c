@@ -52,7 +52,7 @@ static ff_status repeat_last(ff_replicas *replicas, unsigned long copies, ff_err
 static ff_status parse_balance(ff_replicas *replicas, const char *balance, ff_error *error) {
     if (ff_shares_parse(balance, replicas->count, replicas->cuts)) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "--dp-balance %s: %d replicas need as many numbers from 1 on, the parts of a "
+                   "--dp-balance %s: %d replicas need one number each, from 1 on, the parts of a "
                    "batch, as in 2,3,3; or auto",
                    balance, replicas->count);
 }

@@ -56,7 +56,7 @@ static ff_status broken(ff_archive *archive, struct archive *reader, ff_error *e
                    archive->path, archive_filter_bytes(archive->outer, -1),
                    reader == archive->outer ? "" : " in ", (int)archive->prefix.length,
                    archive->prefix.length ? archive->prefix.bytes : "",
-                   reason ? reason : "libarchive gives no reason");
+                   reason ? reason : "libarchive reports no reason");
 }
 
 bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes) {

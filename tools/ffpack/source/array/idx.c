@@ -293,6 +293,6 @@ const ff_source_format ff_source_idx = {
     .endings = "ubyte idx gz /",
     .detect = idx_detect,
     .list = idx_list,
-    .labels = "in the file of labels beside that of images",
+    .labels = "in the file of labels next to the file of images",
     .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

@@ -225,7 +225,7 @@ static ff_status class_label(const ff_source *source, const ff_array_set *set, u
                        set->labels_path, value, index, at, named - 1, source->classes, named);
     return ff_fail(error, FF_BAD_DATA,
                    "%s: label %" PRId64 " of item %" PRIu64 " at byte %" PRIu64
-                   ", wanted a class from 0 on, or -1 for none",
+                   ", wanted a class from 0 on, or -1 for an unlabelled item",
                    set->labels_path, value, index, at);
 }
 

@@ -198,6 +198,6 @@ const ff_source_format ff_source_npy = {
     .endings = "npy npz /",
     .detect = npy_detect,
     .list = npy_list,
-    .labels = "in y.npy beside x.npy, X_labels.npy beside X.npy, or labels of the .npz",
+    .labels = "in y.npy next to x.npy, X_labels.npy next to X.npy, or labels of the .npz",
     .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

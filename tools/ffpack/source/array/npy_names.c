@@ -158,7 +158,7 @@ static ff_status find_like_labels(const ff_names *names, const char *place, size
         }
         if (*index != SIZE_MAX)
             return ff_fail(error, FF_USAGE,
-                           "%s: %s and %s may both be the labels of %s; wanted one of them, or one "
+                           "%s: %s and %s may both be the labels of %s; wanted only one, or one "
                            "called labels",
                            place, ff_names_at(names, *index), found, name);
         *index = i;
@@ -214,8 +214,8 @@ ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char
         if (choice->count && !*choice->set[0].split)
             return ff_fail(
                 error, FF_BAD_DATA,
-                "%s: %s is of no split, but %s is of split %s; wanted names with a split "
-                "for all or for none",
+                "%s: %s has no split in its name, but %s is in split %s; wanted a split in all "
+                "names or in none",
                 place, ff_names_at(names, choice->images[0]), ff_names_at(names, images),
                 ff_split_names[split]);
         if (labels == SIZE_MAX) FF_TRY(find_like_labels(names, place, images, &labels, error));

@@ -192,7 +192,7 @@ const ff_source_format ff_source_cifar = {
     .name = "cifar",
     .wanted =
         "CIFAR-10 or CIFAR-100, binary or python version: a .bin file or a pickle, a folder or a "
-        ".tar.gz of them",
+        ".tar.gz with these",
     .endings = "bin gz /",
     .detect = ff_cifar_detect,
     .list = cifar_list,

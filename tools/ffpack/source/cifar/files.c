@@ -356,7 +356,7 @@ done:
 static ff_status nothing_found(const char *path, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "%s: holds neither data_batch_N.bin and test_batch.bin (CIFAR-10) nor train.bin "
-                   "and test.bin (CIFAR-100), nor the python version's files of these names "
+                   "and test.bin (CIFAR-100), nor the python version's files with these names "
                    "without .bin",
                    path);
 }

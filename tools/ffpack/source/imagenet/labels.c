@@ -135,7 +135,7 @@ static ff_status take_line(ff_imagenet_labels *labels, const char *line, size_t 
     }
     if (labels->wnid.count != labels->name.count)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: line %zu has an image's name, those before have none", labels->path,
+                       "%s: line %zu has an image's name, the lines before have none", labels->path,
                        number);
     const char *name = line;
     size_t bytes = stem(&name, first);
@@ -154,7 +154,7 @@ static ff_status take_text(ff_imagenet_labels *labels, char *text, ff_error *err
     ff_names *names = &labels->name;
     if (!names->count && labels->header && labels->wnid.count)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: line 1 is not a wnid (n and 8 digits), as the others are",
+                       "%s: line 1 is not a wnid (n and 8 digits), unlike the other lines",
                        labels->path);
     if (!names->count) return FF_OK;
     FF_TRY(ff_alloc(&labels->by_name, names->count, sizeof *labels->by_name, "labels", error));

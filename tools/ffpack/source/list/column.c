@@ -70,8 +70,8 @@ static ff_status mixed(const ff_list_column *column, ff_error *error) {
 
 static ff_status uneven(const ff_list_column *column, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
-                   "line %" PRIu64 " has %u numbers, others have %u; wanted as many in each, or a "
-                   "header like NAME:multi-hot where these are names",
+                   "line %" PRIu64 " has %u numbers, others have %u; wanted the same number in "
+                   "each, or a header like NAME:multi-hot if these are names",
                    column->uneven_line, column->uneven_width, column->width);
 }
 
@@ -89,7 +89,7 @@ static ff_status guess(ff_list_column *column, ff_error *error) {
     if (column->classes_only && column->number_line && !names)
         return ff_fail(error, FF_BAD_DATA,
                        "line %" PRIu64 " has a number that is not whole, wanted a class; "
-                       "--label-kind names where it is the name of one",
+                       "--label-kind names if it is the name of a class",
                        column->number_line);
     if (column->classes_only) return FF_OK;
     if (names && column->joined_line) column->kind = FF_LIST_MULTI;

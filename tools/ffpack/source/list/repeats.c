@@ -50,7 +50,7 @@ static ff_status take_same(ff_list_repeats *repeats, const line *now, ff_error *
     if (!XXH128_isEqual(now->labels, repeats->last.labels))
         return ff_fail(error, FF_BAD_DATA,
                        "lines %" PRIu64 " and %" PRIu64
-                       " give %.*s different labels; wanted one line for each image",
+                       " have different labels for %.*s; wanted one line for each image",
                        repeats->last.number, now->number, (int)repeats->path.length,
                        repeats->path.bytes);
     if (now->split != repeats->last.split)

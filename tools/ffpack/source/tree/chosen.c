@@ -139,7 +139,7 @@ ff_status ff_chosen_finish(const ff_chosen *chosen, const char *source, bool ski
     const char *ending = ff_path_ending(chosen->unread_name);
     return ff_fail(error, FF_BAD_DATA,
                    "%s: %s is a %s image, which is not read%s; wanted " FF_DECODE_KINDS
-                   ", or --exclude '%s%s' or --on-error skip to go without",
+                   ", or --exclude '%s%s' or --on-error skip to leave them out",
                    source, chosen->unread_name, chosen->unread_kind, more, *ending ? "*" : "",
                    *ending ? ending : ff_path_base(chosen->unread_name));
 }

@@ -85,7 +85,7 @@ static ff_status pass_classes(filling *fill, size_t end, ff_error *error) {
         if (!fill->class_items && !fill->tree->source->allow_empty_classes)
             return ff_fail(error, FF_BAD_DATA,
                            "%s/%s: a class without an image, wanted files of " FF_IMAGE_NAMES
-                           ", --exclude to go without the folder, or --allow-empty-classes",
+                           ", --exclude to leave out the folder, or --allow-empty-classes",
                            fill->where, ff_names_at(&fill->classes, fill->class_at));
         fill->class_at++;
         fill->class_items = 0;

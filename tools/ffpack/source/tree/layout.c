@@ -41,8 +41,9 @@ static ff_status mixture(const char *where, const char *split, const ff_names *t
     if (!all) strcat(others, ",...");
     return ff_fail(
         error, FF_USAGE,
-        "%s: holds the folder %s, a split by its name, next to %s; wanted --exclude %s to leave it out, --splits NAME=FOLDER,... to name the splits, --splits none to make "
-        "all folders classes, or --format where it is not a folder of images",
+        "%s: holds the folder %s, a split by its name, next to %s; wanted --exclude %s to leave it "
+        "out, --splits NAME=FOLDER,... to name the splits, --splits none to make all folders "
+        "classes, or --format if it is not a folder of images",
         where, split, others, others);
 }
 

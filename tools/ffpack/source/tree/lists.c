@@ -171,7 +171,7 @@ ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,
         if (!held) continue;
         if (*found != SIZE_MAX)
             return ff_fail(error, FF_USAGE,
-                           "%s: both %s and %s name images of %s; wanted one of them as --labels "
+                           "%s: both %s and %s name images of %s; wanted one list as --labels "
                            "%s=FILE",
                            tree->path, ff_names_at(&tree->tables, *found), name, split->name,
                            split->name);

@@ -131,8 +131,8 @@ static ff_status check_lists(const ff_tree_splits *splits, const ff_tree *tree, 
             return ff_fail(error, FF_USAGE, "--labels: %s has no split '%s'", tree->path, name);
         if (!used)
             return ff_fail(error, FF_USAGE,
-                           "--labels: all splits of %s have class folders; wanted SPLIT=FILE where "
-                           "one shall have its labels from the list instead",
+                           "--labels: all splits of %s have class folders; wanted SPLIT=FILE if a "
+                           "split should take its labels from the list",
                            tree->path);
     }
     return FF_OK;

@@ -70,8 +70,8 @@ static ff_status split_by_names(ff_web_tars *tars, const char *source, ff_error 
         char one[32], two[32];
         if (unclear != first) other = first;
         return ff_fail(error, FF_USAGE,
-                       "%s: the name of %s says %s, and that of %s %s; wanted names that all say "
-                       "one, or --splits none for one set of all tars",
+                       "%s: the name of %s has split %s, and the name of %s %s; wanted a split in "
+                       "all names, or --splits none for one set of all tars",
                        source, ff_path_base(other), said(split_of_name(other), one),
                        ff_path_base(unclear), said(split_of_name(unclear), two));
     }
@@ -215,7 +215,7 @@ static ff_status find(ff_web_tars *tars, const char *path, ff_source *source, ff
     struct stat info;
     if (source && source->splits && strcmp(source->splits, "none") != 0)
         return ff_fail(error, FF_USAGE,
-                       "--splits: the names of a WebDataset's tars and folders say its splits; "
+                       "--splits: the names of a WebDataset's tars and folders decide its splits; "
                        "wanted none, for one set of all tars");
     if (source && source->pattern) {
         FF_TRY(ff_braces_expand(&tars->path, path, error));

@@ -419,6 +419,6 @@ const ff_source_format ff_source_webdataset = {
     .detect = webdataset_detect,
     .list = webdataset_list,
     .patterns = true,
-    .labels = "beside the images as .cls or .json",
+    .labels = "next to the images as .cls or .json",
     .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND | FF_USES_SPLITS,
 };
