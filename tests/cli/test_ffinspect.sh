@@ -441,7 +441,7 @@ result $? "a failed --npy leaves the old file, and no temporary one"
 refused "no folder named" 2 'name a packed folder'
 refused "two folders" 2 'one too many' both many
 refused "no such folder" 74 'nowhere: no such folder$' nowhere
-refused "a split that the set lacks" 74 'both/val: no such folder; beside it there are both/test, both/train$' both/val
+refused "a split that the set lacks" 74 'both/val: no such folder; next to it there are both/test, both/train$' both/val
 mkdir whole single && cp both/test/* whole && cp -r both/test single/test
 refused "a split of a set without splits" 74 'whole/train: no such folder; whole is a set without splits, name that$' whole/train/
 for one in whole single; do

@@ -108,7 +108,7 @@ refuses "a resize above the limit" 2 "from 1 to 1048576" good_same -o $out --res
 check "the largest resize is none" "$ffpack" good_same -o $out --resize 1048576x1 --dry-run
 refuses "a resize that is not a size" 2 "--resize" good_same -o $out --resize 12by12
 refuses "a crop out of range" 2 "--center-crop" good_same -o $out --center-crop 99999999
-refuses "mean without std" 2 "--mean is given without --std" good_idx -o $out --mean 0.5
+refuses "mean without std" 2 "--mean is set without --std" good_idx -o $out --mean 0.5
 refuses "means that are not numbers" 2 "--mean: '0.5,x'" good_idx -o $out --mean 0.5,x --std 1,1
 refuses "a mean too many" 2 "--mean has 2 values;good_idx has 1 channel" good_idx -o $out --mean 0.5,0.5 --std 1,1
 refuses "means and stds of different counts" 2 "--mean has 2 numbers and --std 1" good_idx -o $out --mean 0.5,0.5 --std 1

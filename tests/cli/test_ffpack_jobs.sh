@@ -40,7 +40,7 @@ check "--dry-run needs no OUT" bash -c 'SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTA
 check "and writes nothing" test -z "$(ls -d m* 2>/dev/null)"
 refuses "no launcher" 2 '--part auto: no launcher numbers this process; looked for;SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT;SLURM_PROCID and SLURM_NTASKS;OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE;PMI_RANK and PMI_SIZE;JOB_COMPLETION_INDEX and FFPACK_PARTS;--part I/N' in -o place/out --part auto
 export SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=3 SLURM_ARRAY_TASK_STEP=1
-refuses "an array and tasks in it" 2 'SLURM_PROCID and SLURM_NTASKS say part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part 1/3' in -o place/out --part auto
+refuses "an array and tasks in it" 2 'SLURM_PROCID and SLURM_NTASKS mean part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part 1/3' in -o place/out --part auto
 unset SLURM_STEP_ID SLURM_PROCID SLURM_NTASKS SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT SLURM_ARRAY_TASK_MIN SLURM_ARRAY_TASK_MAX SLURM_ARRAY_TASK_STEP
 JOB_COMPLETION_INDEX=1 refuses "Kubernetes without the number of parts" 2 "wanted FFPACK_PARTS in the job's env, the same as its completions" in -o place/out --part auto
 

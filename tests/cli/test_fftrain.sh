@@ -542,7 +542,7 @@ for how in INT:none:130 TERM:none:143 USR1:none:138 INT:stop-int:130 TERM:stop-t
     check "$name: the log says so" grep -q "\"event\":\"end\",\"status\":\"$status\"" run.jsonl
     check "$name: what was reached is printed" grep -q '^Accuracy' stdout
     [ "$folder" = none ] && continue
-    check "$name: the checkpoint is named" grep -q -- "; --resume goes on from $folder/checkpoints/step-" stderr
+    check "$name: the checkpoint is named" grep -q -- "; --resume continues from $folder/checkpoints/step-" stderr
     check "$name: and is that of the last step" test "$(readlink "$folder/checkpoints/last")" = \
         "step-$(sed -n 's/.*stopped by SIG[A-Z0-9]* after step \([0-9]*\) .*/\1/p' stderr)"
 done

@@ -144,7 +144,7 @@ tap.ok(done.returncode == 1 and step > 24 and epoch == (step - 1) // 6 + 1 and n
 last = re.search(r"--resume (\S+) continues from the last good checkpoint", done.stderr)
 tap.ok(last and os.path.isdir(last[1]) and all_finite("explodes"), "no checkpoint has values that are not finite", done.stderr)
 done = fftrain("--resume", good, "--epochs", 5, "--lr", 0.01, "--schedule", "constant", "--weight-decay", 0, "--quiet")
-tap.ok(done.returncode == 0, "and it goes on from a good one with a lower rate", done.stderr)
+tap.ok(done.returncode == 0, "and it resumes from a good one with a lower rate", done.stderr)
 
 if os.path.exists(SIMULATED):
     gpu = ["--device", "cuda", "--placement"]

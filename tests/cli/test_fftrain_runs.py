@@ -135,7 +135,7 @@ def stopped(run, *arguments, program=FFTRAIN, after=3):
 
 
 code, said = stopped("stopped", *COMMON)
-tap.ok(code == 75 and "; --resume goes on from stopped/checkpoints/step-" in said, "SIGTERM saves a checkpoint and exits with 75", said)
+tap.ok(code == 75 and "; --resume continues from stopped/checkpoints/step-" in said, "SIGTERM saves a checkpoint and exits with 75", said)
 shutil.copytree("stopped", "copy", symlinks=True)
 # Every kind of state: two blocks of an optimizer, an average, gradients added up, clipping.
 MORE = ["--optimizer", "lamb", "--ema", 0.9, "--accumulate", 2, "--clip-norm", 1, "--groups", "*.bias:optimizer=sgd,lr=0.01"]
@@ -187,7 +187,7 @@ os.utime("runs/smallnet-1/recipe.txt")
 os.utime("runs/smallnet-3/checkpoints")
 done = fftrain("--resume", "--epochs", 2, "--quiet")
 tap.ok(done.returncode == 0 and done.stderr.startswith("fftrain: the newest run is runs/smallnet-2\n") and
-       "goes on from %s/runs/smallnet-2/checkpoints/step-10, after step 10 of 20" % os.getcwd() in done.stderr,
+       "resumes from %s/runs/smallnet-2/checkpoints/step-10, after step 10 of 20" % os.getcwd() in done.stderr,
        "--resume alone goes on with the newest run, and says which", done.stderr)
 done = fftrain("--dry-run", "--resume")
 tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run says it, too", done.stderr)
@@ -253,7 +253,7 @@ refused("other data", 65, ["other data: its --data has content id", "other/train
 refused("other validation data", 65, ["other data: its --val has"], "--resume", "whole", "--epochs", 9, "--val", "other/test")
 for option, value in (("--seed", 3), ("--batch", 10), ("--order", "sequential"), ("--model", "resnet18"), ("--last-batch", "keep")):
     done = fftrain("--resume", "whole", "--epochs", 9, option, value)
-    tap.ok(done.returncode == 2 and option + ": cannot change when a run goes on" in done.stderr or
+    tap.ok(done.returncode == 2 and option + ": cannot change when a run resumes" in done.stderr or
            (option == "--model" and done.returncode == 65), "%s cannot change" % option, done.stderr)
 refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is not one of"], *COMMON, "--checkpoint-every", "often")
 stopped("busy", *COMMON)
@@ -276,7 +276,7 @@ with open("damaged-2/checkpoints/%s/model.safetensors" % newest, "r+b") as file:
 before = "step-%d" % (int(newest[5:]) - 1)
 done = fftrain("--resume", "damaged-2", "--quiet")
 tap.ok(done.returncode == 0 and same("damaged-2") and "%s: is damaged" % newest in done.stderr and
-       "; going on from" in done.stderr and before in done.stderr, "a damaged newest checkpoint: the one before, and it is said", done.stderr)
+       "; resuming from" in done.stderr and before in done.stderr, "a damaged newest checkpoint: the one before, and it is said", done.stderr)
 for name in os.listdir("damaged/checkpoints"):
     if name.startswith("step-"):
         os.truncate("damaged/checkpoints/%s/state.safetensors" % name, 3000)

@@ -134,7 +134,7 @@ for name, kind, number, path, call in [
         wrong = (type(error), error.errno, error.filename) != (kind, number, path) and repr((error, error.filename))
     tap.ok(not wrong, "%s is a %s with errno and filename" % (name, kind.__name__), wrong)
 for name, pieces, options in [
-        ("an option's word", ["on_error: 'stop' is not one of"], {"on_error": "stop"}), ("two that belong together", ["mean is given without std"], {"std": None}),
+        ("an option's word", ["on_error: 'stop' is not one of"], {"on_error": "stop"}), ("two that belong together", ["mean is set without std"], {"std": None}),
         ("options that are missing", ["need resize=HxW, resize=N with center_crop=M, or max_side=N"], {"resize": None, "center_crop": None}),
         ("another program's option", ["unknown option num_workers: here it is jobs=N"], {"num_workers": 3})]:
     wrong = raised(ffload.UsageError, lambda: ffload.pack("in_folder", "bad", progress=False, **{**SIZED, **options}), *pieces)

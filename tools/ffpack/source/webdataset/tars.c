@@ -70,7 +70,7 @@ static ff_status split_by_names(ff_web_tars *tars, const char *source, ff_error 
         char one[32], two[32];
         if (unclear != first) other = first;
         return ff_fail(error, FF_USAGE,
-                       "%s: the name of %s has split %s, and the name of %s %s; wanted a split in "
+                       "%s: the name of %s has %s, and the name of %s has %s; wanted a split in "
                        "all names, or --splits none for one set of all tars",
                        source, ff_path_base(other), said(split_of_name(other), one),
                        ff_path_base(unclear), said(split_of_name(unclear), two));
