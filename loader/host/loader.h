@@ -7,7 +7,7 @@
  * memory (blocks.h); slot.h has what comes out; this header is the door: create, acquire, release,
  * destroy.
  *
- * May include format, loader/augment, loader/device, loader/sequence.
+ * May include format, loader/augment, loader/device, loader/selection, loader/sequence.
  *
  * Batches from a packed dataset: the trainer's input.
  *

@@ -115,6 +115,18 @@ FFLOAD_API const char *ffload_version(void);
  *               H, W] in both
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
  *   label_dtype i32 (default) | i64: of class fields' labels; PyTorch's losses take i64
+ *
+ * Which samples an epoch has: those that all of the next four mean; default: all of the set.
+ * Without order random they come in the order of their numbers, those of indices as listed. indices
+ * a text file with a sample's number a line, or a key a line ("numbers:FILE" and "keys:FILE" decide
+ * where both fit); ffload_options_set_indices gives numbers where       an expression over label
+ * fields, key, split, height and width, as ffpack copy --where has it: "label in ('cat', 'dog') and
+ * width >= 224" split       a part of the set by the hash of keys, the same as of ffpack --split:
+ * "train:0.9", "val:0.1" (any name but train: from the end), "val of train=0.8,val=0.1,test=0.1";
+ *               then, after a space, seed=N, stratified (each class is divided) and group-by=REGEX
+ *               (keys in which it matches the same text stay together), which comes last
+ *   fold        "2/5": the second of five equal parts by the same hash, "not 2/5": all others; then
+ *               the same words as of split
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
  *               keep: it is smaller | pad: it has rows of zeros, with class -1 and weight 0
  *
@@ -162,6 +174,12 @@ FFLOAD_API int ffload_options_set(ffload_options *options, const char *name, con
  * and maximum}. Valid until the next call of this function or the end of the options. */
 FFLOAD_API int ffload_options_describe(ffload_options *options, const char **json,
                                        ffload_error *error);
+
+/* The samples of an epoch by their numbers, in this order, as option indices; a number may come
+ * several times. They are copied. NULL: none are given (default); count 0 of another address: no
+ * sample, which ffload_loader_create refuses. */
+FFLOAD_API int ffload_options_set_indices(ffload_options *options, const int64_t *numbers,
+                                          size_t count, ffload_error *error);
 
 /* check(context) is asked now and then by a loader of these options, about every 20 ms while
  * ffload_loader_next waits, and after every 8 MiB while ffload_loader_create uploads a resident

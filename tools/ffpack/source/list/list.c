@@ -12,10 +12,10 @@
  * labels is refused. The list is read twice, or three times where labels are names, so memory does
  * not grow with it. */
 #include "format/base/path.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/list/fields.h"
 #include "tools/ffpack/source/list/repeats.h"
-#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
