@@ -38,8 +38,8 @@ FF_MUST_USE ff_status ff_keys_read(ff_keys *keys, const char *path, ff_error *er
 FF_MUST_USE ff_status ff_keys_look(ff_keys *keys, const char *split, const char *key, size_t bytes,
                                    bool *named, ff_error *error);
 
-/* After all samples were looked for: FF_USAGE with the first line that names none, and how many
- * there are. */
+/* After all samples were looked up: FF_USAGE with the first line that names no sample, and the
+ * number of such lines. */
 FF_MUST_USE ff_status ff_keys_check(const ff_keys *keys, const char *set, ff_error *error);
 
 void ff_keys_free(ff_keys *keys);

@@ -22,7 +22,8 @@ static ff_status wrong(const char *word, size_t bytes, const char *why, ff_error
 static ff_status check_name(const ff_split_rule *rule, const char *word, size_t bytes,
                             ff_error *error) {
     if (bytes > FF_SPLIT_NAME_LIMIT_BYTES || !ff_is_split_name(word, bytes))
-        return wrong(word, bytes, "is no name of a split, wanted letters, digits, _ and -", error);
+        return wrong(word, bytes, "is not the name of a split, wanted letters, digits, _ and -",
+                     error);
     for (size_t i = 0; i < rule->count; i++)
         if (strlen(rule->share[i].name) == bytes && !memcmp(rule->share[i].name, word, bytes))
             return wrong(word, bytes, "is there twice, wanted each split once", error);
@@ -37,8 +38,8 @@ static ff_status take_share(ff_split_rule *rule, const char *word, size_t bytes,
     const double share = equals ? strtod(equals + 1, &end) : 0;
     if (!equals || end == equals + 1 || end != word + bytes || !(share > 0) || !isfinite(share) ||
         !strchr("0123456789.", equals[1]))
-        return wrong(word, bytes, "is no split with its share, a number above 0; wanted NAME=SHARE",
-                     error);
+        return wrong(word, bytes,
+                     "is not a split with its share, a number above 0; wanted NAME=SHARE", error);
     if (rule->count == FF_SPLIT_SHARES_LIMIT)
         return ff_fail(error, FF_USAGE, "--split: more than %d splits", FF_SPLIT_SHARES_LIMIT);
     const size_t name_bytes = (size_t)(equals - word);
@@ -69,7 +70,7 @@ static ff_status take_expression(ff_split_rule *rule, const char *group_by, ff_e
     if (!code) return FF_OK;
     regerror(code, &rule->expression, why, sizeof why);
     rule->group_by = NULL;
-    return ff_fail(error, FF_USAGE, "--group-by: '%s' is no POSIX extended expression: %s",
+    return ff_fail(error, FF_USAGE, "--group-by: '%s' is not a POSIX extended expression: %s",
                    group_by, why);
 }
 
@@ -78,8 +79,8 @@ ff_status ff_split_rule_parse(ff_split_rule *rule, const char *shares, uint64_t 
     *rule = (ff_split_rule){.seed = seed, .stratify = stratify};
     if (stratify && group_by)
         return ff_fail(error, FF_USAGE,
-                       "--stratify cuts classes and --group-by keeps groups whole; wanted one of "
-                       "them");
+                       "--stratify cuts classes and --group-by keeps groups whole; wanted only "
+                       "one");
     FF_TRY(take_shares(rule, shares, error));
     FF_TRY(ff_format(&rule->text, error, "%s seed=%" PRIu64 "%s%s%s", shares, seed,
                      stratify ? " stratify" : "", group_by ? " group-by=" : "",

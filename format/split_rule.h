@@ -2,14 +2,14 @@
  *
  * The rule looks at the item's key alone, so another item never moves it. h is XXH3 (64 bits) of
  * the key with the seed, and u = floor(h / 2^11) / 2^53, from 0 to below 1. The item belongs to the
- * first split whose share, added to the shares before it in double precision, is above u; where
- * none is, to the last split. With --group-by the text that the first group of the expression
- * matches in the key is hashed in the key's place, or the whole match where the expression has no
- * group or the group takes no part in the match.
+ * first split whose share, added to the shares before it in double precision, is above u; otherwise
+ * to the last split. With --group-by the text that the first group of the expression matches in the
+ * key is hashed in the key's place, or the whole match if the expression has no group or the group
+ * takes no part in the match.
  *
  * With --stratify (ff_split_rule_cut) the rule needs all items: the n items of each class are
  * ordered by h, equal ones by their numbers, and the first floor(n s + 1/2) of them belong to the
- * splits whose shares add up to s. More items can so move others across a cut.
+ * splits whose shares add up to s. So further items can move others across a cut.
  *
  * Thread rule: read-only once parsed. */
 #ifndef FF_FORMAT_SPLIT_RULE_H
@@ -37,7 +37,7 @@ typedef struct ff_split_rule {
     ff_split_share share[FF_SPLIT_SHARES_LIMIT];
     uint64_t seed;
     bool stratify;
-    bool recorded; /* of the set that is appended to: splits may stay without new items */
+    bool recorded; /* recorded by the set that is appended to: splits may stay without new items */
     char *text; /* as a set records it: "train=0.9,val=0.1 seed=0 stratify group-by=REGEX"; owned */
     const char *group_by; /* in `text`; NULL = keys are hashed */
     regex_t expression;   /* compiled where group_by is not NULL */

@@ -122,10 +122,12 @@ static ff_status refuse_choice(const ff_option *option, const char *text, ff_err
     const char *here = ff_habit_value(text, option->choices);
     if (here) nearest.name = here;
     if (nearest.name)
-        return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s; did you mean %s?",
+        return ff_fail(error, FF_USAGE, "%s%s: '%s' is not one of %s; did you mean %s?",
                        dashes(option), option->name, text, option->choices, nearest.name);
-    return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s", dashes(option), option->name, text,
-                   option->choices);
+    return ff_fail(error, FF_USAGE,
+                   "%s%s: '%s' is not one of "
+                   "%s",
+                   dashes(option), option->name, text, option->choices);
 }
 
 static ff_status parse_choice(const ff_option *option, const char *text, ff_error *error) {
@@ -146,7 +148,7 @@ static ff_status parse_choice(const ff_option *option, const char *text, ff_erro
 static ff_status add_value(const ff_option *option, const char *value, ff_error *error) {
     ff_option_list *list = option->target;
     if (list->count == FF_OPTION_LIST_LIMIT)
-        return ff_fail(error, FF_USAGE, "--%s: may be given %d times at most", option->name,
+        return ff_fail(error, FF_USAGE, "--%s: may be repeated %d times at most", option->name,
                        FF_OPTION_LIST_LIMIT);
     list->value[list->count++] = value;
     return FF_OK;

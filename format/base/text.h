@@ -21,7 +21,7 @@ char *ff_text_line(char **cursor);
 /* The text without FF_BLANKS around; *bytes is adapted. */
 const char *ff_text_trim(const char *text, size_t *bytes);
 
-/* A whole number that is all of a text: -1 = none, 0 = one beyond 64 bits, 1 = *value. */
+/* A text that is a whole number: -1 = not one, 0 = beyond 64 bits, 1 = *value. */
 int ff_text_whole(const char *text, size_t bytes, int64_t *value);
 
 #endif

@@ -10,7 +10,7 @@ uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pai
     return pairs ? row & ~UINT64_C(1) : row;
 }
 
-/* Of a last, smaller global batch there are those with samples, but at least one. */
+/* From a last, smaller global batch come the cuts with samples, but at least one. */
 static uint64_t batches_of(const ff_sequence *sequence, uint64_t samples, bool drop) {
     const uint64_t whole = samples / sequence->batch * sequence->cuts;
     const uint64_t rest = samples % sequence->batch, rows = sequence->rows ? sequence->rows : 1;
@@ -57,8 +57,8 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
     uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
     if (total == 0) begin = 0, end = 1, total = 1;
     if (begin > end || end > total)
-        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
-                       total);
+        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are not a share of a batch", begin,
+                       end, total);
     const bool pairs = ff_augment_mixes(&options->augment);
     sequence->share_begin = ff_loader_share(sequence->batch, begin, total, pairs);
     const uint64_t rows =

@@ -188,7 +188,7 @@ static ff_status resolve_threads(ff_loader_settings *settings, const ff_loader_o
     return FF_OK;
 }
 
-/* The settings from later epochs on, and room for the largest rows in all of them. */
+/* The settings from later epochs on, and room for the largest rows of all epochs. */
 static ff_status resolve_later(ff_loader_settings *settings, const ff_loader_options *options,
                                ff_error *error) {
     uint64_t row_bytes = settings->row_bytes;

@@ -8,7 +8,7 @@
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Whole numbers up to `most`, as many as there are, with `mark` between them. */
+/* Any number of whole numbers up to `most`, with `mark` between them. */
 static bool parse_numbers(const char *text, char mark, unsigned long most, unsigned long *number,
                           int count) {
     for (int i = 0; i < count; i++) {
@@ -26,7 +26,7 @@ static ff_status parse_size(const char *text, uint32_t *height, uint32_t *width,
     *height = *width = 0;
     if (!text) return FF_OK;
     if (!parse_numbers(text, 'x', FF_SIDE_LIMIT, side, 2) || !side[0] || !side[1])
-        return ff_fail(error, FF_USAGE, "size: '%s' is no HEIGHTxWIDTH, as in 224x224", text);
+        return ff_fail(error, FF_USAGE, "size: '%s' is not HEIGHTxWIDTH, as in 224x224", text);
     *height = (uint32_t)side[0];
     *width = (uint32_t)side[1];
     return FF_OK;
@@ -38,7 +38,7 @@ static ff_status parse_device(const char *text, int *ordinal, ff_error *error) {
     if (!text || strcmp(text, "cpu") == 0) return FF_OK;
     if (strcmp(text, "cuda") != 0 &&
         (strncmp(text, "cuda:", 5) != 0 || !parse_numbers(text + 5, 0, 1023, &number, 1)))
-        return ff_fail(error, FF_USAGE, "device: '%s' is none of cpu|cuda|cuda:NUMBER", text);
+        return ff_fail(error, FF_USAGE, "device: '%s' is not one of cpu|cuda|cuda:NUMBER", text);
     *ordinal = (int)number;
     return FF_OK;
 }

@@ -15,7 +15,7 @@ enum { FF_LIBRARY_LABELS_MOST = 64, FF_LIBRARY_CPU = -1 };
 typedef struct ff_library_settings {
     ff_loader_options loader; /* label points into this struct, which therefore stays in place */
     ff_library_last last;
-    int ordinal; /* of a GPU, or FF_LIBRARY_CPU */
+    int ordinal; /* a GPU's number, or FF_LIBRARY_CPU */
     ff_placement placement;
     uint64_t reserve_bytes;
     ffload_check *check; /* NULL = none */

@@ -120,7 +120,7 @@ const ffload_options ff_library_default_options = {.batch_size = 256,
 
 /* ---- described ------------------------------------------------------------------------------ */
 
-/* The words of a choice, or the one word that a number may be; NULL = none. */
+/* A choice's words, or the word that a number may be; NULL = none. */
 static json_t *words_of(const char *choices) {
     json_t *words = choices ? json_array() : NULL;
     for (const char *word = choices; words && word; word = strchr(word, '|')) {

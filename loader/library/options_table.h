@@ -6,7 +6,7 @@
 
 #include <ffload/ffload.h>
 
-/* Values as given; texts are owned, NULL = the default. */
+/* Values as set by the caller; texts are owned, NULL = the default. */
 struct ffload_options {
     int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
     int64_t workers, prefetch, reserve, local_world;

@@ -19,7 +19,7 @@ static ff_status add(list *to, int64_t number, ff_error *error) {
     return FF_OK;
 }
 
-/* *all: every line is a number; else the list has those before the first that is none. */
+/* *all: every line is a number. */
 static ff_status read_numbers(list *to, const char *path, bool *all, ff_error *error) {
     char *text, *line;
     *all = true;
@@ -35,8 +35,8 @@ static ff_status read_numbers(list *to, const char *path, bool *all, ff_error *e
         if (found < 0)
             *all = false;
         else if (!found)
-            status =
-                ff_fail(error, FF_USAGE, "%s: line %zu: %s is no sample's number", path, at, word);
+            status = ff_fail(error, FF_USAGE, "%s: line %zu: %s is not the number of a sample",
+                             path, at, word);
         else
             status = add(to, number, error);
     }
@@ -69,7 +69,7 @@ static ff_status read_either(list *to, ff_dataset *dataset, const char *path, bo
     FF_TRY(read_numbers(to, path, &all, error));
     if (numbers && !keys && !all)
         return ff_fail(error, FF_USAGE,
-                       "%s: has lines that are no numbers; wanted a sample's number a line", path);
+                       "%s: has lines that are not numbers; wanted a sample's number a line", path);
     if (numbers && !keys) return FF_OK;
     FF_TRY_DONE(ff_keys_read(&known, path, error));
     FF_TRY_DONE(read_keys(&named, dataset, &known, error));

@@ -9,7 +9,7 @@
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static ff_status wrong(const char *text, const char *wanted, ff_error *error) {
-    return ff_fail(error, FF_USAGE, "'%s' is no part of a set, wanted %s", text, wanted);
+    return ff_fail(error, FF_USAGE, "'%s' is not a part of a set; wanted %s", text, wanted);
 }
 
 /* The words after the shares, such as " seed=3 stratified"; false where there are others. */

@@ -82,8 +82,8 @@ static ff_status choose(ff_selection *selection, filter *own, const int64_t *ind
         if (!index) ff_dataset_scan(own->dataset, i, FF_SCAN_ENTRIES | FF_SCAN_LABELS);
         if (number >= selection->of)
             return ff_fail(error, FF_USAGE,
-                           "indices: there is no sample %" PRId64 " (index %" PRIu64
-                           " of them); %s has samples 0 to %" PRIu64,
+                           "indices: sample %" PRId64 " (index %" PRIu64
+                           " of them) does not exist; %s has samples 0 to %" PRIu64,
                            (int64_t)number, i, ff_dataset_path(own->dataset), selection->of - 1);
         FF_TRY(look_at(own, number, &keep, error));
         if (!keep) continue;

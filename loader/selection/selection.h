@@ -1,7 +1,7 @@
 /* Room loader/selection, floor 2: which samples of a set a loader has.
  *
- * A selection is one thing: a list of sample numbers, made once from everything that was asked for.
- * It stands between the set and the order: an order's place p is the selection's sample p, so
+ * A selection is a list of sample numbers, computed once from all of its options. It stands between
+ * the set and the order: an order's place p is the selection's sample p, so
  * ranks, threads, resumes and placements see numbers of samples as without a selection. parts.c
  * divides a set by its keys, for splits and folds; list.c reads lists of numbers or keys.
  *
@@ -19,7 +19,7 @@ typedef struct ff_selection {
     uint64_t id; /* XXH3 of each number, a u64, with that of those before it as the seed */
 } ff_selection;
 
-/* What is asked for; a sample is selected that all of it means. All NULL: nothing is asked for. */
+/* The options of a selection. A sample is selected if all of them match. All NULL: all samples. */
 typedef struct ff_selection_rule {
     const int64_t *index; /* [index_count] numbers, in this order; NULL = those of `list`, or all */
     size_t index_count;
@@ -43,7 +43,7 @@ static inline bool ff_selection_asked(const ff_selection_rule *rule) {
 }
 
 /* FF_USAGE: an expression, a part or a list that cannot be read, a number out of range or an
- * unknown key (which the message names), or no sample that is meant; also the reader's errors.
+ * unknown key (which the message names), or no sample matches; also the reader's errors.
  * Released with ff_selection_free; zeroed on failure. */
 FF_MUST_USE ff_status ff_selection_make(ff_selection *selection, ff_dataset *dataset,
                                         const ff_selection_rule *rule, ff_error *error);

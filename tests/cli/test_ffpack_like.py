@@ -122,7 +122,7 @@ with open("weights.pth", "wb") as file:
 for option in ("--stats-from", "--like"):
     refused(option + " nothing", 74, option + ": nowhere: no such folder", "tiles", option, "nowhere")
     refused(option + " an empty folder", 2, "empty: is neither a packed set with an index, nor a run or checkpoint of fftrain", "tiles", option, "empty")
-    refused(option + " a file of PyTorch's", 2, "weights.pth: is no safetensors file; wanted weights that fftrain wrote", "tiles", option, "weights.pth")
+    refused(option + " a file of PyTorch's", 2, "weights.pth: is not a safetensors file; wanted weights that fftrain wrote", "tiles", option, "weights.pth")
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

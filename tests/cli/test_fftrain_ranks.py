@@ -92,7 +92,7 @@ for name, how, says, code in [
         ("parts without devices", ["--dp-balance", "1,2"], "--dp-balance needs --dp", 2),
         ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice; 2x0 puts two replicas on it", 2),
         ("no replica", ["--dp", "0xcpu"], "--dp: 0 replicas on a device; 1 to 64 are possible", 2),
-        ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
+        ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is not a device", 2),
         ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
         ("--scale-lr without --lr", ["--dp", "cpu,cpu", "--scale-lr"], "--scale-lr multiplies --lr, which is missing", 2),
         ("what looks at a net", ["--dp", "cpu,cpu", "--overfit", 1], "several ranks only train", 2),

@@ -171,7 +171,7 @@ tap.ok(done.returncode == 0 and "goes on" not in done.stderr, "--resume auto beg
 done = fftrain(*automatic)
 tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and goes on with one", done.stderr)
 done = fftrain(*automatic)
-tap.ok(done.returncode == 0 and "note: the run is complete" in done.stderr, "one that is complete is no error", done.stdout + done.stderr)
+tap.ok(done.returncode == 0 and "note: the run is complete" in done.stderr, "one that is complete is not an error", done.stdout + done.stderr)
 refused("--resume auto without a folder", 2, ["--resume auto needs --out or --name, the folder of the run"], *COMMON, "--resume", "auto")
 # The newest run is the one whose last checkpoint was written last, whatever else changed since.
 os.makedirs("here/runs/no run")
@@ -192,7 +192,7 @@ tap.ok(done.returncode == 0 and done.stderr.startswith("fftrain: the newest run 
 done = fftrain("--dry-run", "--resume")
 tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run says it, too", done.stderr)
 done = fftrain("--resume=")
-tap.ok(done.returncode == 2 and done.stderr == "fftrain: --resume= names no run; --resume alone takes the newest one in runs\n", "--resume= is no name", done.stderr)
+tap.ok(done.returncode == 2 and done.stderr == "fftrain: --resume= names no run; --resume alone takes the newest one in runs\n", "--resume= is not a name", done.stderr)
 done = fftrain("--quiet", "--resume")
 tap.ok(done.returncode == 2 and "runs/smallnet-2" in done.stderr and "the run is complete" in done.stderr, "one that is complete is refused", done.stderr)
 shutil.rmtree("runs/smallnet-1/checkpoints")
@@ -245,7 +245,7 @@ else:
 
 refused("--resume of nothing", 74, ["--resume nothing: No such file"], "--resume", "nothing")
 refused("--resume of another folder", 2, ["--resume set: there is no run"], "--resume", "set")
-refused("--out of another run", 2, ["--out whole: holds another run; --resume whole goes on with it"], *COMMON, "--out", "whole")
+refused("--out of another run", 2, ["--out whole: holds another run; --resume whole continues it"], *COMMON, "--out", "whole")
 refused("--out of another folder", 2, ["--out set: is not empty"], *COMMON, "--out", "set")
 refused("--out below a file", 74, ["--out whole/log.jsonl/x: cannot create"], *COMMON, "--out", "whole/log.jsonl/x")
 refused("--resume with --out", 2, ["leave out --out"], "--resume", "whole", "--out", "x")
@@ -255,7 +255,7 @@ for option, value in (("--seed", 3), ("--batch", 10), ("--order", "sequential"),
     done = fftrain("--resume", "whole", "--epochs", 9, option, value)
     tap.ok(done.returncode == 2 and option + ": cannot change when a run goes on" in done.stderr or
            (option == "--model" and done.returncode == 65), "%s cannot change" % option, done.stderr)
-refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is none of"], *COMMON, "--checkpoint-every", "often")
+refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is not one of"], *COMMON, "--checkpoint-every", "often")
 stopped("busy", *COMMON)
 holder = subprocess.Popen([FFTRAIN, "--resume", "busy", "--epochs", "100000", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 while holder.poll() is None and not any(
@@ -311,9 +311,9 @@ tap.ok(done.returncode == 0 and all(start[name] == after[name] for name in train
 make("classes", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--classes", 3)
 done = fftrain("--data", "classes", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "whole/checkpoints/best", "--any-normalization", "-n")
 tap.ok(done.returncode == 0 and "the head keeps its initial values: " in done.stdout, "other classes: a new head", done.stdout + done.stderr)
-refused("weights of another model", 65, ["these are no weights of this model but of smallnet"], *COMMON, "--model", "resnet18", "--weights", "whole/checkpoints/best")
+refused("weights of another model", 65, ["these are not weights of this model but of smallnet"], *COMMON, "--model", "resnet18", "--weights", "whole/checkpoints/best")
 refused("weights that are not there", 74, ["--weights: nothing: "], *COMMON, "--weights", "nothing")
-refused("weights that are no safetensors file", 65, ["is neither a safetensors file nor one that torch.save writes"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
+refused("weights that are not a safetensors file", 65, ["is neither a safetensors file nor one that torch.save writes"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
 make("plain", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12)
 done = fftrain("--data", "plain", "--model", "smallnet", "--batch", 20, "--weights", "whole/checkpoints/best", "-n")
 tap.ok(done.returncode == 65 and "images normalized with mean" in done.stderr, "images normalized otherwise", done.stderr)

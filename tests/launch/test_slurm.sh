@@ -108,7 +108,7 @@ refused() { # NAME SENTENCE OPTION...: a batch script with these options
     sbatch --wait --output=refused.log "$@" --wrap="ffpack '$source' -o refused --part auto" >/dev/null 2>&1
     check "$name" grep -qF -- "$sentence" refused.log
 }
-refused "a batch script is none of its tasks" 'SLURM_NTASKS is 2, but by SLURM_STEP_ID this is not one of the tasks; wanted srun ffpack' --ntasks=2
+refused "a batch script is not one of its tasks" 'SLURM_NTASKS is 2, but by SLURM_STEP_ID this is not one of the tasks; wanted srun ffpack' --ntasks=2
 refused "an array and tasks in it" 'SLURM_PROCID and SLURM_NTASKS say part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part' --ntasks=2 --array=5,6
 refused "a list of tasks" 'wanted --array=1-3' --array=1,3,7
 refused "one task alone" 'no launcher numbers this process' --ntasks=1

@@ -54,11 +54,11 @@ for name, given, wanted in (
     tap.ok([int(i) for batch in found for i in batch[2]] == wanted and [int(label) for label in labels] == [LABELS[i] for i in wanted] and
            all((images[row] == DATA[i][0]).all() for row, i in enumerate(wanted)) and len(loader) == -(-len(wanted) // 7) and
            len(loader.sampler) == len(wanted) == loader.describe()["samples"], "indices: %s" % name, numbers(loader))
-for given, *parts in (([3, COUNT], "no sample 97", "index 1", "0 to 96"), ([-98], "no sample -98"), ([], "none of its 97 samples"),
+for given, *parts in (([3, COUNT], "sample 97 ", "index 1", "not exist", "0 to 96"), ([-98], "sample -98 "), ([], "none of its 97 samples"),
                       (slice(5, 5), "none of its 97 samples"), ([1.5], "indices: "), (7, "indices: 7"), ([True, False], "mask"),
-                      (file("far", [3, 97]), "no sample 97"), (file("huge", [10 ** 20]), "line 1"),
+                      (file("far", [3, 97]), "sample 97 "), (file("huge", [10 ** 20]), "line 1"),
                       (file("unknown", [DATA.keys[3], "nobody", "nothing"]), "2 keys are not in", "nobody", "line 2"),
-                      ("numbers:" + file("names", ["nobody"]), "no numbers")):
+                      ("numbers:" + file("names", ["nobody"]), "not numbers")):
     tap.ok(raises(ffload.UsageError, lambda: Loader(SET, indices=given), *parts), "indices=%.40r is refused" % (given,))
 tap.ok(raises(FileNotFoundError, lambda: Loader(SET, indices=os.path.join(PLACE, "absent")), "absent"), "a file that there is not")
 tap.ok(raises(ffload.UsageError, lambda: Loader(SET, sampler=[1]), "indices=") and raises(ffload.UsageError, lambda: Loader(SET, subset=[1]), "indices="),
@@ -205,7 +205,7 @@ found = numbers(loader)
 fresh = Loader(SET, 6, indices=range(20), where="label >= 0")
 fresh.set_epoch(1)
 tap.ok(sorted(found) == list(range(20)) and found == numbers(fresh) and loader.indices == range(20) and len(loader) == 4, "others in the second, as a new loader's")
-tap.ok(raises(ffload.UsageError, lambda: setattr(loader, "indices", [97]), "no sample 97") and loader.epoch == 2 and sorted(numbers(loader)) == list(range(20)),
+tap.ok(raises(ffload.UsageError, lambda: setattr(loader, "indices", [97]), "sample 97 ") and loader.epoch == 2 and sorted(numbers(loader)) == list(range(20)),
        "what is refused changes nothing")
 loader.indices = None
 tap.ok(len(numbers(loader)) == COUNT and loader.epoch == 4, "None: all samples")

@@ -495,11 +495,11 @@ static void lies_are_refused(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "belong to no tensor"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}",
          "begins at byte 8"},
-        {"{\"a\":7}", "is no object"},
+        {"{\"a\":7}", "is not an object"},
         {"{\"a\":{},\"a\":{}}", "no JSON object's"},
         {"[1]", "no JSON object's"},
         {"{\"a\\u0007\":{}}", "control characters"},
-        {"{\"__metadata__\":{\"a\":1}}", "is no object of texts"},
+        {"{\"__metadata__\":{\"a\":1}}", "is not an object of texts"},
     };
     const char data[16] = {0};
     char path[96];

@@ -1,6 +1,6 @@
 /* Every function of the public library with each of its pointers NULL: FFLOAD_USAGE with the names
  * of the function and the argument, results that are NULL, and what goes on as if nothing was. The
- * header says which may be NULL. tests/build/test_library.sh checks that none is left out. */
+ * header declares which may be NULL. tests/build/test_library.sh checks that none is left out. */
 #include "tests/unit/library_case.h"
 
 static set_spec set;

@@ -112,8 +112,8 @@ static void test_families(void **state) {
         {OPEN_MPI MPICH "PMI_RANK=2 PMI_SIZE=4",
          {2, 4, 2, 4, "Open MPI", "127.0.0.1", 0, NULL, -1}},
         {TORCHRUN MPICH "PMI_SIZE=2", {5, 8, 1, 4, "torchrun", "node-a", 29501, NULL, -1}},
-        /* Shells that are no task of SLURM's: srun --pty bash, salloc, a step for salloc's shell, a
-         * batch's script; and tasks that srun started in them. */
+        /* Shells that are not a task of SLURM's: srun --pty bash, salloc, a step for salloc's
+         * shell, a batch's script; and tasks that srun started in them. */
         {SLURM "SLURM_JOB_NAME=bash", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
         {SLURM "-SLURM_STEP_ID SLURM_JOB_NAME=interactive", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
         {SLURM "-SLURM_STEP_ID -SLURM_PROCID", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},

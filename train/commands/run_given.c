@@ -36,7 +36,7 @@ void ff_run_given_tell(const char *given, const char *checkpoint) {
     free(real);
 }
 
-/* What the run's recipe says. */
+/* The option's value in the run's recipe. */
 static ff_status read_recipe(const ff_safetensors *state, const char *where, char **data,
                              ff_error *error) {
     const char *text = ff_safetensors_text(state, FF_CHECKPOINT_RECIPE);
@@ -70,8 +70,8 @@ ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33]
     if (*content) FF_TRY_DONE(read_recipe(state, checkpoint, data, error));
     if (!*data)
         status = ff_fail(error, FF_USAGE,
-                         "no packed set is named to evaluate on, and the run of %s had none for "
-                         "validation",
+                         "no packed set is named to evaluate on, and the run of %s had no "
+                         "validation set",
                          checkpoint);
 done:
     ff_safetensors_close(&state);

@@ -36,9 +36,9 @@ static ff_status parse_line(const ff_command *command, void *context, ff_error *
     ff_status status =
         ff_options_parse(command, line->argc, line->argv, positional, &count, &line->result, error);
     if (status == FF_OK && line->result == FF_OPTIONS_RUN && count)
-        status = ff_fail(error, FF_USAGE,
-                         "unexpected argument '%s'; the training set is given with --data",
-                         positional[0]);
+        status =
+            ff_fail(error, FF_USAGE, "unexpected argument '%s'; name the training set with --data",
+                    positional[0]);
     free(positional);
     return status;
 }
@@ -65,8 +65,8 @@ static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buff
     return read_sets(sets, out, text, error);
 }
 
-/* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
- * then from the command line, which is parsed first to find these. *sets is needed as long as the
+/* Options come from the checkpoint of a resumed run or from a recipe's file, then from --set, then
+ * from the command line, which is parsed first to find these. *sets is needed as long as the
  * settings. */
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session,
                        ff_buffer *sets, bool *done, ff_error *error) {
@@ -145,7 +145,7 @@ done:
     return status;
 }
 
-/* Prints the notes after the first `printed` bytes of them. */
+/* Prints the notes from byte `printed` on. */
 static void print_notes(const ff_session *session, size_t printed) {
     const char *notes = ff_session_notes(session);
     if (notes) notes += printed + (printed && notes[printed] == '\n');
@@ -190,7 +190,7 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     ff_buffer recipe = {0};
     const char *const balanced = given->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
-    /* The same wherever the run goes on, and without what is no part of it. */
+    /* The same text wherever the run resumes: without options that are not part of the run. */
     char *paths[] = {make_absolute(&kept.trainer.data),
                      ff_splits_val_is_none(kept.trainer.val) ? NULL
                                                              : make_absolute(&kept.trainer.val),

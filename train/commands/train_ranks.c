@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one version there may be several builds: one that a machine still has. Replicas are one. */
+/* One version may have several builds, for example an old one left on a machine. Replicas share
+ * one. */
 static ff_status agree_build(ff_job *job, ff_error *error) {
     ff_buffer program = {0};
     uint64_t sum;

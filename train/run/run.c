@@ -66,7 +66,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
             if (one->bad_sample >= 0)
                 return ff_fail(
                     error, FF_BAD_DATA,
-                    "%s: the label of sample %d of step %" PRIu64 " is no class of the model",
+                    "%s: the label of sample %d of step %" PRIu64 " is not a class of the model",
                     ff_dataset_path(trainer->splits.train), one->bad_sample, one->step + 1);
             if (ff_loss_is_bad(trainer, one)) {
                 const char *last = ff_saves_last(&run->saves);

@@ -67,8 +67,10 @@ static ff_status find_class(const ff_splits *splits, const ff_field *field, cons
     *class = (uint32_t)number;
     const bool padded = *name == '0' && name[1];
     if (*name >= '0' && *name <= '9' && !padded && !*end && number < splits->classes) return FF_OK;
-    return ff_fail(error, FF_USAGE, "'%s' is none of the %" PRIu32 " classes of '%s'%s%s%s", name,
-                   splits->classes, splits->label, nearest.name ? "; did you mean " : "",
+    return ff_fail(error, FF_USAGE,
+                   "'%s' is not one of the "
+                   "%" PRIu32 " classes of '%s'%s%s%s",
+                   name, splits->classes, splits->label, nearest.name ? "; did you mean " : "",
                    nearest.name ? nearest.name : "", nearest.name ? "?" : "");
 }
 
@@ -81,7 +83,7 @@ static ff_status read_line(float *weights, const ff_splits *splits, char *line, 
     if (comma) weight = strtod(comma + 1, &end);
     if (!comma || end == comma + 1 || end[strspn(end, " \t\r")] || !(weight >= 0 && weight <= 1e9))
         return ff_fail(error, FF_USAGE,
-                       "'%s' is no CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);
+                       "'%s' is not CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);
     *comma = 0;
     FF_TRY(find_class(splits, field_of(splits, &index), line, &class, error));
     if (weights[class] >= 0)

@@ -208,7 +208,7 @@ static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val
     if (seen > largest)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: has the label %" PRId64 ", but the labels of %s end at %" PRId64
-                       "; ffpack --classes FILE gives both sets the same classes",
+                       "; ffpack --classes FILE packs both sets with the same classes",
                        ff_dataset_path(splits->val), seen, train, largest);
     splits->classes = (uint32_t)largest + 1;
     return FF_OK;

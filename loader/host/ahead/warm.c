@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* The disk has two of these to read at the same time. */
+/* Two of these requests are at the disk at the same time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 #define LEAD_BYTES  (UINT64_C(256) << 20)
 enum { LEAD_TIMES = 16, LOOKS = 64 };

@@ -72,7 +72,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, const ff_decode_opti
     FF_TRY(kinds[*kind]->probe(bytes, length, info, error));
     if ((uint64_t)info->width * info->height > options->pixel_limit)
         return ff_fail(error, FF_BAD_DATA,
-                       "the %s header says %u x %u pixels, more than the limit of %" PRIu64,
+                       "the %s header declares %u x %u pixels, more than the limit of %" PRIu64,
                        info->kind, info->width, info->height, options->pixel_limit);
     if (options->deep && !info->deep)
         return ff_fail(

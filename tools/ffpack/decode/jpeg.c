@@ -53,8 +53,8 @@ static bool is_frame(int marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Moves *position after a marker's parameters; false where they are cut off. A length below 2,
- * which is wrong, skips nothing, as in libjpeg. */
+/* Moves *position after a marker's parameters; false if they are cut off. A length below 2, which
+ * is wrong, skips nothing, as in libjpeg. */
 static bool skip_parameters(const uint8_t *bytes, size_t length, size_t *position) {
     if (length - *position < 2) return false;
     size_t size = (size_t)bytes[*position] << 8 | bytes[*position + 1];
@@ -113,7 +113,7 @@ static ff_status find_frame(const uint8_t *bytes, size_t length, ff_jpeg_frame *
     } while (!is_frame(marker));
     FF_TRY(read_frame(bytes, body, at, marker, out, error));
     if (out->width == 0 || out->height == 0)
-        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header says %u x %u pixels",
+        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header declares %u x %u pixels",
                        out->width, out->height);
     return FF_OK;
 }
@@ -162,7 +162,7 @@ static ff_status check_header(const uint8_t *bytes, size_t length, ff_error *err
         body = at;
         if (marker < 0) return cut_off(length, "the first scan", error);
         if (marker < 0xc0)
-            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is no marker",
+            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is not a marker",
                            (unsigned)marker, at - 2);
         if (!is_bare(marker) && !skip_parameters(bytes, length, &at))
             return cut_off(length, "the first scan", error);

@@ -68,12 +68,14 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     out->depth = bytes[24];
     out->color = bytes[25];
     if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "broken PNG: the header says %u x %u pixels", out->width,
-                       out->height);
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken PNG: the header declares %u x %u "
+                       "pixels",
+                       out->width, out->height);
     if (!is_depth(out->color, out->depth))
         return ff_fail(error, FF_BAD_DATA,
-                       "broken PNG: the header says colour type %d with %d bits a value, which PNG "
-                       "does not have",
+                       "broken PNG: the header declares colour type %d with %d bits a value, which "
+                       "PNG does not have",
                        out->color, out->depth);
     return FF_OK;
 }

@@ -97,7 +97,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
                    "truncated TIFF: its %zu bytes end before the image is complete", length);
 }
 
-/* A block in the file: its visible rows, and how many of them exist. */
+/* A block in the file: its visible rows, and the number of rows that exist. */
 typedef struct block {
     uint32_t x, y, width, height;
     const uint8_t *rows;

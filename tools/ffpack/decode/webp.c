@@ -1,5 +1,5 @@
 /* WebP, lossy and lossless, by libwebp, read as by Pillow (WebPImagePlugin.py and _webp.c, version
- * 11): alpha is dropped; of an animation the first frame is used, on a black canvas. (libwebp's
+ * 11): alpha is dropped; the first frame of an animation is used, on a black canvas. (libwebp's
  * WebPAnimDecoder, which Pillow uses, blends later frames only: the first one is decoded without
  * blending.) The file must be complete, including later frames.
  *

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The label that says an item's class: the first field of classes; field NULL = there is none. */
+/* The label that holds an item's class: the first field of classes; field NULL = none. */
 typedef struct class_label {
     const ff_field *field;
     size_t offset;
@@ -74,7 +74,7 @@ done:
 typedef struct stratum {
     ff_split_member *item;
     size_t count, capacity;
-    unsigned char rank[RANK_BYTES]; /* of one of them */
+    unsigned char rank[RANK_BYTES]; /* one split's */
 } stratum;
 
 static ff_status cut_all(const ff_split_rule *rule, ff_sorter *sorter, unsigned char *split_of,
@@ -228,7 +228,7 @@ static ff_status check_empty(ff_source *source, uint64_t items, ff_error *error)
             source->split[kept++] = moved;
         } else if (!source->rule->recorded) {
             return ff_fail(error, FF_USAGE,
-                           "--split: %s would have none of the %" PRIu64 " items of %s; wanted a "
+                           "--split: %s would have 0 of the %" PRIu64 " items of %s; wanted a "
                            "larger share, or another --split-seed",
                            split->name, items, source->path);
         }
