@@ -80,7 +80,7 @@ typedef enum ff_decode_guess {
  * begins with "BM" for a BMP. *unread = "HEIC", "AVIF", ... (static) with FF_DECODE_UNREAD. */
 ff_decode_guess ff_decode_guess_kind(const uint8_t *bytes, size_t length, const char **unread);
 
-/* Per-thread state of the libraries, reused from image to image. */
+/* Memory that is reused from image to image. */
 typedef struct ff_decoder ff_decoder;
 
 /* On failure *decoder = NULL. */

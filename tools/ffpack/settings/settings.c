@@ -234,49 +234,53 @@ static ff_status check_decode(const ff_arguments *arguments, ff_error *error) {
     return FF_OK;
 }
 
-ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
-                              ff_error *error) {
+/* What needs no parsing. */
+static ff_settings typed(const ff_arguments *arguments) {
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
     int jobs = arguments->jobs ? (int)arguments->jobs : ff_cpu_count();
     if (jobs > JOBS_LIMIT) jobs = JOBS_LIMIT;
-    *settings =
-        (ff_settings){.path = arguments->source,
-                      .source = {.format = arguments->format,
-                                 .classes = arguments->classes,
-                                 .val_labels = arguments->val_labels,
-                                 .label = arguments->label,
-                                 .classes_from = arguments->classes_from,
-                                 .label_list = arguments->label_list,
-                                 .columns = arguments->columns,
-                                 .splits = arguments->splits,
-                                 .exclude = arguments->exclude,
-                                 .allow_empty_classes = arguments->allow_empty_classes,
-                                 .label_kind = (ff_label_kind)(arguments->label_kind + 1),
-                                 .array_layout = (ff_array_axes)(arguments->array_layout + 1),
-                                 .skip = arguments->on_error == 1 || arguments->decode,
-                                 .jobs = jobs},
-                      .output = arguments->output,
-                      .resume = arguments->resume,
-                      .force = arguments->force || arguments->if_changed,
-                      .if_changed = arguments->if_changed,
-                      .dry_run = arguments->dry_run,
-                      .decode = arguments->decode,
-                      .check = arguments->check,
-                      .allow_duplicates = arguments->allow_duplicates,
-                      .new_classes = arguments->new_classes,
-                      .dtype = ff_dtype_choice(arguments->dtype),
-                      .layout = arguments->layout ? FF_HWC : FF_CHW,
-                      .mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode],
-                      .exif = arguments->exif,
-                      .allow_truncated = arguments->allow_truncated,
-                      .fast_decode = arguments->fast_decode,
-                      .pillow_12 = arguments->pillow == 1,
-                      .shuffled = arguments->shuffle >= 0,
-                      .seed = (uint64_t)arguments->shuffle,
-                      .alignment = arguments->alignment ? 4096 : 64,
-                      .shard_bytes = arguments->shard_bytes,
-                      .skip = arguments->on_error == 1 || arguments->decode,
-                      .jobs = jobs};
+    return (ff_settings){.path = arguments->source,
+                         .source = {.format = arguments->format,
+                                    .classes = arguments->classes,
+                                    .val_labels = arguments->val_labels,
+                                    .label = arguments->label,
+                                    .classes_from = arguments->classes_from,
+                                    .label_list = arguments->label_list,
+                                    .columns = arguments->columns,
+                                    .splits = arguments->splits,
+                                    .exclude = arguments->exclude,
+                                    .allow_empty_classes = arguments->allow_empty_classes,
+                                    .label_kind = (ff_label_kind)(arguments->label_kind + 1),
+                                    .array_layout = (ff_array_axes)(arguments->array_layout + 1),
+                                    .skip = arguments->on_error == 1 || arguments->decode,
+                                    .jobs = jobs},
+                         .output = arguments->output,
+                         .resume = arguments->resume,
+                         .force = arguments->force || arguments->if_changed,
+                         .if_changed = arguments->if_changed,
+                         .dry_run = arguments->dry_run,
+                         .decode = arguments->decode,
+                         .check = arguments->check,
+                         .allow_duplicates = arguments->allow_duplicates,
+                         .new_classes = arguments->new_classes,
+                         .dtype = ff_dtype_choice(arguments->dtype),
+                         .layout = arguments->layout ? FF_HWC : FF_CHW,
+                         .mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode],
+                         .exif = arguments->exif,
+                         .allow_truncated = arguments->allow_truncated,
+                         .fast_decode = arguments->fast_decode,
+                         .pillow_12 = arguments->pillow == 1,
+                         .shuffled = arguments->shuffle >= 0,
+                         .seed = (uint64_t)arguments->shuffle,
+                         .alignment = arguments->alignment ? 4096 : 64,
+                         .shard_bytes = arguments->shard_bytes,
+                         .skip = arguments->on_error == 1 || arguments->decode,
+                         .jobs = jobs};
+}
+
+ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
+                              ff_error *error) {
+    *settings = typed(arguments);
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     if (arguments->if_changed && (arguments->part || arguments->force))
