@@ -195,7 +195,8 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
                      ff_splits_val_is_none(kept.trainer.val) ? NULL
                                                              : make_absolute(&kept.trainer.val),
                      make_absolute(&kept.trainer.weights),
-                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
+                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
+                     make_absolute(&kept.trainer.subset)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));

@@ -17,12 +17,12 @@
 #define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
+#include "format/split_rule.h"
 #include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/class_numbers.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
-#include "tools/ffpack/source/split_rule.h"
 
 #define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* an image file's */
 

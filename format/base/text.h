@@ -1,6 +1,6 @@
 /* Text files of a source: lists of names, labels. Thread rule: pure. */
-#ifndef FF_FFPACK_TEXT_H
-#define FF_FFPACK_TEXT_H
+#ifndef FF_BASE_TEXT_H
+#define FF_BASE_TEXT_H
 
 #include "format/base/status.h"
 

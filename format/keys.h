@@ -2,8 +2,8 @@
  * ffinspect prints it (%XX). In a set of several splits a key may have the split's name in front:
  * train/cat/1.png. Memory: about twice the file and 40 bytes a line. Thread rule: one thread at a
  * time. */
-#ifndef FF_FFPACK_COPY_KEYS_H
-#define FF_FFPACK_COPY_KEYS_H
+#ifndef FF_FORMAT_KEYS_H
+#define FF_FORMAT_KEYS_H
 
 #include "format/base/memory.h"
 

@@ -1,12 +1,16 @@
-#include "tools/ffpack/source/split_rule.h"
+#include "format/split_rule.h"
 
 #include "format/checksum.h"
-#include "tools/ffpack/source/names.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+bool ff_is_split_name(const char *name, size_t bytes) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return bytes && strspn(name, plain) >= bytes;
+}
 
 /* ---- parsing ------------------------------------------------------------------------------- */
 
@@ -134,6 +138,19 @@ ff_status ff_split_rule_hash(const ff_split_rule *rule, const void *key, size_t 
     *hash = ff_checksum_seeded((const char *)key + hashed->rm_so,
                                (size_t)(hashed->rm_eo - hashed->rm_so), rule->seed);
     return FF_OK;
+}
+
+void ff_split_rule_cut(const ff_split_rule *rule, const ff_split_member *member, size_t count,
+                       unsigned char *split_of) {
+    size_t at = 0;
+    for (size_t split = 0; split < rule->count; split++) {
+        const double end = rule->share[split].up_to * (double)count + 0.5;
+        for (; at < count && at < (size_t)end; at++) {
+            const bool same = at && member[at].hash == member[at - 1].hash;
+            split_of[member[at].number] =
+                same ? split_of[member[at - 1].number] : (unsigned char)split;
+        }
+    }
 }
 
 size_t ff_split_rule_at(const ff_split_rule *rule, uint64_t hash) {

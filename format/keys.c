@@ -1,7 +1,7 @@
-#include "tools/ffpack/copy/keys.h"
+#include "format/keys.h"
 
 #include "format/base/say.h"
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,13 +7,13 @@
  * key is hashed in the key's place, or the whole match if the expression has no group or the group
  * takes no part in the match.
  *
- * With --stratify (divide.h) the rule needs all items: the n items of each class are ordered by h,
- * equal ones by their numbers, and the first floor(n s + 1/2) of them belong to the splits whose
- * shares add up to s. So further items can move others across a cut.
+ * With --stratify (ff_split_rule_cut) the rule needs all items: the n items of each class are
+ * ordered by h, equal ones by their numbers, and the first floor(n s + 1/2) of them belong to the
+ * splits whose shares add up to s. So further items can move others across a cut.
  *
  * Thread rule: read-only once parsed. */
-#ifndef FF_FFPACK_SOURCE_SPLIT_RULE_H
-#define FF_FFPACK_SOURCE_SPLIT_RULE_H
+#ifndef FF_FORMAT_SPLIT_RULE_H
+#define FF_FORMAT_SPLIT_RULE_H
 
 #include "format/base/memory.h"
 
@@ -27,6 +27,9 @@ typedef struct ff_split_share {
     char name[FF_SPLIT_NAME_LIMIT_BYTES + 1];
     double up_to; /* this share and the shares before it; 1 for the last */
 } ff_split_share;
+
+/* Whether `bytes` bytes can name a split: letters, digits, _ and -, at least one. */
+bool ff_is_split_name(const char *name, size_t bytes);
 
 /* Zero-initialised: no rule (count 0). */
 typedef struct ff_split_rule {
@@ -53,5 +56,15 @@ FF_MUST_USE ff_status ff_split_rule_hash(const ff_split_rule *rule, const void *
                                          size_t key_bytes, uint64_t *hash, ff_error *error);
 /* The split, from 0, of an item with this hash. */
 size_t ff_split_rule_at(const ff_split_rule *rule, uint64_t hash);
+
+/* An item of a class. */
+typedef struct ff_split_member {
+    uint64_t number, hash;
+} ff_split_member;
+
+/* --stratify: split_of[number] of the items of one class, which are ordered by their hashes. Items
+ * of one name, whose hashes are equal, stay together. */
+void ff_split_rule_cut(const ff_split_rule *rule, const ff_split_member *member, size_t count,
+                       unsigned char *split_of);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include "format/base/read.h"
 
