@@ -7,7 +7,7 @@
  * (blocks.h); slot.h has the loader's results; this header is the door: create, acquire, release,
  * destroy.
  *
- * May include format, loader/augment, loader/device, loader/sequence.
+ * May include format, loader/augment, loader/device, loader/selection, loader/sequence.
  *
  * Batches from a packed dataset: the trainer's input.
  *

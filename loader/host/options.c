@@ -28,8 +28,9 @@ static ff_status check(const ff_sequence *sequence, ff_dataset *dataset,
                        BATCH_LIMIT, options->batch);
     if (options->position > sequence->count)
         return ff_fail(error, FF_USAGE,
-                       "position %" PRIu64 " is after the end of %s with its %" PRIu64 " samples",
-                       options->position, ff_dataset_path(dataset), sequence->count);
+                       "position %" PRIu64 " is after the end of %s with its %" PRIu64 " samples%s",
+                       options->position, ff_dataset_path(dataset), sequence->count,
+                       options->selection ? " of the selection" : "");
     return FF_OK;
 }
 
@@ -74,7 +75,9 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
 
 ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
                            const ff_loader_options *options, ff_error *error) {
-    *sequence = (ff_sequence){.count = ff_dataset_count(dataset), .batch = options->batch};
+    const ff_selection *selection = options->selection;
+    *sequence = (ff_sequence){.count = selection ? selection->count : ff_dataset_count(dataset),
+                              .batch = options->batch};
     FF_TRY(check(sequence, dataset, options, error));
     FF_TRY(take_share(sequence, options, error));
     count_batches(sequence, options);

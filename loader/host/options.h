@@ -8,6 +8,7 @@
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
+#include "loader/selection/selection.h"
 #include "loader/sequence/order.h"
 #include "loader/sequence/sequence.h"
 
@@ -48,6 +49,8 @@ typedef struct ff_loader_size {
 
 typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
+    /* The samples of an epoch; NULL = all of the set. Must outlive the loader's creation. */
+    const ff_selection *selection;
     ff_last_batch last_batch;
 
     /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; for a set

@@ -124,7 +124,7 @@ bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *se
     const uint64_t others = OTHER_BYTES + ff_dataset_index_bytes(settings->dataset);
     watch->read += read;
     watch->used +=
-        (uint64_t)((double)rows * (double)settings->shard_bytes / (double)settings->count);
+        (uint64_t)((double)rows * (double)settings->shard_bytes / (double)settings->stored);
     const uint64_t once = watch->used / 4 * 5 + others;
     if (watch->read > once + 2 * settings->shard_bytes) return true;
     if (watch->used < settings->shard_bytes) return false;

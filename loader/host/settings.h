@@ -14,10 +14,11 @@ typedef struct ff_loader_settings ff_loader_settings;
 struct ff_loader_settings {
     ff_dataset *dataset;
     const ff_metadata *metadata;
-    uint64_t count; /* samples of the dataset */
+    uint64_t count;  /* samples of an epoch: all, or those selected */
+    uint64_t stored; /* samples of the dataset */
 
     ff_order_spec order;
-    ff_storage_order storage; /* the samples of the places that block order has */
+    ff_storage_order storage; /* the samples of the order's places (ff_selection_places) */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;

@@ -76,7 +76,7 @@ typedef struct ff_slot {
 ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64);
 
 typedef struct ff_loader_info {
-    uint64_t samples;                       /* of the dataset */
+    uint64_t samples;                       /* of an epoch: of the dataset, or selected */
     uint64_t batches_per_epoch;             /* of an epoch from its start */
     uint64_t slot_bytes;                    /* stride of the slots, in the order of their indexes */
     uint64_t row_bytes;                     /* of the first size, as the next ones */

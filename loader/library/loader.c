@@ -107,7 +107,7 @@ static ff_status check_rows(const ff_loader_options *options, ff_error *error) {
 static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
                             const ffload_options *options, ff_error *error) {
     ff_library_settings *settings = &loader->settings;
-    FF_TRY(ff_library_settings_init(settings, options, ff_dataset_metadata(dataset->inner), error));
+    FF_TRY(ff_library_settings_init(settings, options, dataset->inner, error));
     FF_TRY(check_place(settings, error));
     FF_TRY(check_rows(&settings->loader, error));
     loader->dataset = dataset;

@@ -106,9 +106,10 @@ static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
 static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
     fact facts[FACTS];
     list_facts(loader, facts);
-    json_t *json = json_pack("{s:I, s:I, s:s}", "epoch", (json_int_t)loader->next.epoch, "position",
-                             (json_int_t)loader->next.position, "order",
-                             ff_order_name(loader->settings.loader.order));
+    json_t *json = json_pack("{s:I, s:I, s:s, s:s}", "epoch", (json_int_t)loader->next.epoch,
+                             "position", (json_int_t)loader->next.position, "order",
+                             ff_order_name(loader->settings.loader.order), "selection",
+                             ff_selection_say(loader->settings.loader.selection).text);
     for (int i = 0; json && i < FACTS; i++)
         if (json_object_set_new(json, facts[i].name, json_integer((json_int_t)facts[i].value))) {
             json_decref(json);
@@ -146,6 +147,12 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     if (!order || strcmp(order, own) != 0)
         return ff_fail(error, FF_USAGE, "the state is of order %s, this loader's is %s",
                        order ? order : "unknown", own);
+    const ff_selection_text selected = ff_selection_say(loader->settings.loader.selection);
+    const char *selection = json_string_value(json_object_get(json, "selection"));
+    if (!selection) selection = ff_selection_say(NULL).text; /* of a version without selections */
+    if (strcmp(selection, selected.text) != 0)
+        return ff_fail(error, FF_USAGE, "the state is of %s, this loader's is of %s", selection,
+                       selected.text);
     for (int i = 0; i < FACTS; i++) {
         uint64_t value;
         FF_TRY(read_number(json, facts[i].name, INT64_MAX, &value, error));

@@ -20,14 +20,15 @@ typedef struct ff_library_settings {
     uint64_t reserve_bytes;
     ffload_check *check; /* NULL = none */
     void *context;
-    char *names; /* what label points to */
+    char *names;            /* what label points to */
+    ff_selection selection; /* loader.selection points to it; zeroed = all samples */
     const char *label[FF_LIBRARY_LABELS_MOST];
 } ff_library_settings;
 
-/* For samples of `metadata`. NULL options: the defaults. On failure there is nothing to free. */
+/* For samples of `dataset`. NULL options: the defaults. On failure there is nothing to free. */
 FF_MUST_USE ff_status ff_library_settings_init(ff_library_settings *settings,
-                                               const ffload_options *options,
-                                               const ff_metadata *metadata, ff_error *error);
+                                               const ffload_options *options, ff_dataset *dataset,
+                                               ff_error *error);
 void ff_library_settings_free(ff_library_settings *settings);
 
 ff_verify ff_library_options_verify(const ffload_options *options);

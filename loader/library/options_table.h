@@ -13,6 +13,9 @@ struct ffload_options {
     uint64_t memory;
     int dtype, layout, label_dtype, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
+    const char *indices, *where, *split, *fold;
+    int64_t *index; /* owned, [index_count]; NULL = none were given */
+    size_t index_count;
     ffload_check *check;
     void *context;
     char *json; /* as described last; NULL = not yet */

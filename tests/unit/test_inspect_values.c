@@ -2,10 +2,10 @@
  * and what happens when a shard shrinks while it is read. */
 #include "format/base/readable.h"
 #include "tests/unit/format_set.h"
-#include "tools/ffinspect/label.h"
+#include "tools/ffinspect/checks/stats.h"
+#include "tools/ffinspect/facts/label.h"
+#include "tools/ffinspect/facts/text.h"
 #include "tools/ffinspect/npy.h"
-#include "tools/ffinspect/stats.h"
-#include "tools/ffinspect/text.h"
 
 #include <math.h>
 #include <sys/resource.h>

@@ -38,6 +38,8 @@ static void of_options(void **state) {
     refused(ffload_options_describe, "json is NULL", options, NULL);
     refused(ffload_options_set_check, "options is NULL", NULL, NULL, NULL);
     assert_did(ffload_options_set_check(options, NULL, NULL, error));
+    refused(ffload_options_set_indices, "options is NULL", NULL, NULL, 0);
+    assert_did(ffload_options_set_indices(options, NULL, 3, error));
     assert_non_null(ffload_version());
 }
 

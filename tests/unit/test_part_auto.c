@@ -1,7 +1,7 @@
 /* --part auto: the part by the variables of each launcher, of two, and of broken ones; names of
  * parts; failures noted beside them. */
 #include "tests/unit/check.h"
-#include "tools/ffpack/part_auto.h"
+#include "tools/ffpack/settings/part_auto.h"
 
 #include <fcntl.h>
 #include <stdio.h>

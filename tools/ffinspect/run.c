@@ -2,16 +2,16 @@
 
 #include "format/base/say.h"
 #include "format/set.h"
-#include "tools/ffinspect/bench.h"
+#include "tools/ffinspect/checks/bench.h"
 #include "tools/ffinspect/document.h"
+#include "tools/ffinspect/facts/keys.h"
+#include "tools/ffinspect/facts/splits.h"
+#include "tools/ffinspect/facts/text.h"
 #include "tools/ffinspect/find.h"
 #include "tools/ffinspect/grid.h"
-#include "tools/ffinspect/keys.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/sample.h"
-#include "tools/ffinspect/splits.h"
 #include "tools/ffinspect/summary.h"
-#include "tools/ffinspect/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

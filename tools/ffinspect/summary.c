@@ -2,10 +2,10 @@
 
 #include "format/base/readable.h"
 #include "format/base/say.h"
-#include "tools/ffinspect/facts.h"
-#include "tools/ffinspect/history.h"
-#include "tools/ffinspect/label.h"
-#include "tools/ffinspect/text.h"
+#include "tools/ffinspect/facts/facts.h"
+#include "tools/ffinspect/facts/history.h"
+#include "tools/ffinspect/facts/label.h"
+#include "tools/ffinspect/facts/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

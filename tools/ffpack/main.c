@@ -1,6 +1,6 @@
 /* ffpack: turns a dataset of images into shards of tensors. This file chooses the command. */
 #include "format/base/nearest.h"
-#include "tools/ffpack/command.h"
+#include "tools/ffpack/commands/command.h"
 
 #include <signal.h>
 #include <stdbool.h>

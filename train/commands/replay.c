@@ -190,8 +190,9 @@ static ff_status load(const beginning *b, ff_trainer *trainer, ff_error *error) 
     if (!b->checkpoint) {
         ff_store *store = ff_model_store(trainer->model);
         if (!trainer->options->weights)
-            FF_TRY(ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
-                             ff_model_threads(trainer->model), error));
+            FF_TRY(ff_whiten(trainer->model, trainer->splits.train,
+                             ff_splits_selection(&trainer->splits.train_selected),
+                             trainer->splits.val_resize, ff_model_threads(trainer->model), error));
         if (trainer->ema_decay >= 0) ff_average_begin(store);
         return FF_OK;
     }

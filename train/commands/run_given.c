@@ -60,7 +60,13 @@ ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33]
     FF_TRY_DONE(ff_path_join(&path, checkpoint, FF_CHECKPOINT_STATE_FILE, error));
     FF_TRY_DONE(ff_safetensors_open(&state, path, error));
     const char *id = ff_safetensors_text(state, FF_CHECKPOINT_VAL);
+    const char *selected = ff_safetensors_text(state, FF_CHECKPOINT_SELECTED);
     snprintf(content, 33, "%s", id ? id : "");
+    if (selected && *selected && !strstr(selected, "evaluates on all samples"))
+        FF_TRY_DONE(ff_fail(error, FF_USAGE,
+                            "no packed set is named to evaluate on, and the run of %s had a part "
+                            "of one (--fold): it %s",
+                            checkpoint, selected));
     if (*content) FF_TRY_DONE(read_recipe(state, checkpoint, data, error));
     if (!*data)
         status = ff_fail(error, FF_USAGE,

@@ -33,6 +33,19 @@ const ff_setting ff_settings_table[] = {
           "any."},
      .is = FF_SETTING_RANK},
     {.option =
+         {"subset", 0, FF_OPTION_STRING, "EXPR|FILE", &at.trainer.subset, NULL, 0, 0,
+          "Train on these samples of --data alone: an expression over label fields, key, height and "
+          "width, as of ffpack copy --where, such as \"label in ('cat', 'dog')\"; or a file with a "
+          "key or a number a line (keys:FILE and numbers:FILE, where both fit)."},
+     .is = FF_SETTING_COMPARED | FF_SETTING_RANK},
+    {.option =
+         {"fold", 0, FF_OPTION_STRING, "K/N", &at.trainer.fold, NULL, 0, 0,
+          "Evaluate on the Kth of N equal parts of --data, divided by the hash of keys, and train on "
+          "the others; in quotes may follow seed=N, stratified (each class is divided) and "
+          "group-by=REGEX (keys in which it matches the same text stay together): \"2/5 "
+          "stratified\"."},
+     .is = FF_SETTING_COMPARED},
+    {.option =
          {"val-every", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_every, NULL, 0, 1000000,
           "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
           "the recipe's, usually 1."},

@@ -196,7 +196,8 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
                      ff_splits_val_is_none(kept.trainer.val) ? NULL
                                                              : make_absolute(&kept.trainer.val),
                      make_absolute(&kept.trainer.weights),
-                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
+                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
+                     make_absolute(&kept.trainer.subset)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
@@ -281,6 +282,54 @@ static ff_status print_json(const ff_settings *settings, const ff_trainer *train
     return status;
 }
 
+static ff_status open_planned(ff_planned_device **planned, const char *device_json,
+                              ff_trainer_options *options, ff_error *error) {
+    const ff_machine_options machine = {.plan_cache = options->plan_cache,
+                                        .tune_seconds = options->tune_seconds,
+                                        .no_fold = options->no_fold,
+                                        .tuning = options->tuning};
+    FF_TRY(ff_planned_device_open(planned, device_json, &machine, error));
+    options->planned = ff_planned_device_model(*planned);
+    options->planned_kernels = ff_planned_device_kernels(*planned);
+    return FF_OK;
+}
+
+static void warn(const ff_settings *settings, const ff_trainer *trainer, const ff_job *job) {
+    if (ff_machine_warning(trainer->machine))
+        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (settings->lacks_weights && (!job || job->rank == 0))
+        fprintf(stderr,
+                "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+}
+
+/* The summary, and what --dry-run and --world print. */
+static ff_status print_summary(const ff_settings *settings, ff_trainer *trainer,
+                               ff_planned_device *planned, const ff_tuning *tuning,
+                               ff_error *error) {
+    const bool prints = settings->dry_run || !settings->quiet;
+    if (prints) ff_summary_print(stdout, trainer);
+    if (settings->dry_run) ff_summary_print_layers(stdout, trainer);
+    if (planned) {
+        const ff_card card = ff_planned_device_card(planned);
+        ff_planned_device_print(stdout, planned);
+        FF_TRY(ff_trainer_print_costs(stdout, trainer, &card, error));
+    }
+    if (prints) ff_tuning_print(stdout, tuning);
+    if (settings->world) return print_world(settings, trainer, planned, error);
+    return settings->dry_run ? ff_needs_check(trainer, error) : FF_OK;
+}
+
+/* --diagnose, --check-gradients and --overfit. */
+static ff_status look(const ff_settings *settings, ff_trainer *trainer, ff_error *error) {
+    if (settings->diagnose) {
+        if (!settings->quiet) putchar('\n');
+        FF_TRY(ff_diagnose(trainer, stdout, error));
+    }
+    if (settings->check_gradients) FF_TRY(ff_check_gradients(trainer, stdout, error));
+    if (settings->trainer.overfit && !settings->diagnose) return ff_overfit(trainer, stdout, error);
+    return FF_OK;
+}
+
 static ff_status train(const ff_settings *settings, ff_session *session, ff_job *job,
                        const char *device, ff_error *error) {
     ff_report *report = NULL;
@@ -297,15 +346,8 @@ static ff_status train(const ff_settings *settings, ff_session *session, ff_job 
     options.first_step = ff_session_step(session);
     options.job = job;
     if (device) options.device = device;
-    if (settings->device_json) {
-        const ff_machine_options machine = {.plan_cache = options.plan_cache,
-                                            .tune_seconds = options.tune_seconds,
-                                            .no_fold = options.no_fold,
-                                            .tuning = &tuning};
-        FF_TRY_DONE(ff_planned_device_open(&planned, settings->device_json, &machine, error));
-        options.planned = ff_planned_device_model(planned);
-        options.planned_kernels = ff_planned_device_kernels(planned);
-    }
+    if (settings->device_json)
+        FF_TRY_DONE(open_planned(&planned, settings->device_json, &options, error));
     options.measures_disk =
         !planned && !settings->json && !settings->show_batch && (!job || job->rank == 0);
     if (ff_settings_trains(settings)) FF_TRY_DONE(open_reports(settings, session, &report, error));
@@ -316,11 +358,7 @@ static ff_status train(const ff_settings *settings, ff_session *session, ff_job 
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
     FF_TRY_DONE(ff_train_agree(settings, trainer, error));
-    if (ff_machine_warning(trainer->machine))
-        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
-    if (settings->lacks_weights && (!job || job->rank == 0))
-        fprintf(stderr,
-                "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+    warn(settings, trainer, job);
     FF_TRY_DONE(add_notes(session, settings, trainer, error));
     if (!ff_settings_trains(settings)) print_notes(session, 0);
     if (settings->show_batch) {
@@ -328,27 +366,11 @@ static ff_status train(const ff_settings *settings, ff_session *session, ff_job 
         goto done;
     }
     if (settings->json) {
-        FF_TRY_DONE(print_json(settings, trainer, planned, error));
+        status = print_json(settings, trainer, planned, error);
         goto done;
     }
-    if (settings->dry_run || !settings->quiet) ff_summary_print(stdout, trainer);
-    if (settings->dry_run) ff_summary_print_layers(stdout, trainer);
-    if (planned) {
-        const ff_card card = ff_planned_device_card(planned);
-        ff_planned_device_print(stdout, planned);
-        FF_TRY_DONE(ff_trainer_print_costs(stdout, trainer, &card, error));
-    }
-    if (settings->dry_run || !settings->quiet) ff_tuning_print(stdout, &tuning);
-    if (settings->world) FF_TRY_DONE(print_world(settings, trainer, planned, error));
-    if (settings->dry_run && !settings->world) FF_TRY_DONE(ff_needs_check(trainer, error));
-    if (settings->diagnose && !settings->dry_run) {
-        if (!settings->quiet) putchar('\n');
-        FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
-    }
-    if (settings->check_gradients && !settings->dry_run)
-        FF_TRY_DONE(ff_check_gradients(trainer, stdout, error));
-    if (settings->trainer.overfit && !settings->dry_run && !settings->diagnose)
-        FF_TRY_DONE(ff_overfit(trainer, stdout, error));
+    FF_TRY_DONE(print_summary(settings, trainer, planned, &tuning, error));
+    if (!settings->dry_run) FF_TRY_DONE(look(settings, trainer, error));
     if (finds) FF_TRY_DONE(find_rate(settings, trainer, log, error));
     if (ff_settings_trains(settings)) FF_TRY_DONE(run(settings, session, trainer, report, error));
 done:

@@ -56,6 +56,8 @@ ff_status ff_train_agree(const ff_settings *settings, const ff_trainer *trainer,
             ff_job_agree(job, "other classes or transforms of a set", classes, sizeof none, error));
     }
     ff_origin_of(&origin, trainer);
+    FF_TRY_DONE(
+        ff_job_agree(job, "other samples of them", origin.selected, sizeof origin.selected, error));
     status = ff_job_agree(job, "other class weights", origin.class_weights,
                           sizeof origin.class_weights, error);
 done:

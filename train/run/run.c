@@ -382,8 +382,9 @@ static ff_status whiten(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     if (run->goes_on || trainer->options->weights) return FF_OK;
     uint64_t began = ff_now_ns();
-    ff_status status = ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
-                                 ff_model_threads(trainer->model), error);
+    ff_status status = ff_whiten(
+        trainer->model, trainer->splits.train, ff_splits_selection(&trainer->splits.train_selected),
+        trainer->splits.val_resize, ff_model_threads(trainer->model), error);
     run->result.whiten_ns = ff_now_ns() - began;
     return status;
 }

@@ -327,6 +327,7 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
         {FF_CHECKPOINT_RECIPE, recipe->length ? recipe->bytes : ""},
         {FF_CHECKPOINT_DATA, origin.data},
         {FF_CHECKPOINT_VAL, origin.val},
+        {FF_CHECKPOINT_SELECTED, origin.selected},
         {FF_CHECKPOINT_RANKS, origin.ranks},
         {FF_CHECKPOINT_THREADS, origin.threads},
         {FF_CHECKPOINT_CLASS_WEIGHTS, origin.class_weights},

@@ -32,10 +32,12 @@ static ff_status balance(float *weights, const ff_splits *splits, ff_error *erro
     char number[16];
     ff_status status = FF_OK;
     FF_TRY(ff_alloc(&counts, splits->classes, sizeof *counts, "class weights", error));
-    for (uint64_t i = 0; i < ff_dataset_count(splits->train); i++) {
+    const ff_selection *selected = &splits->train_selected;
+    for (uint64_t i = 0; i < ff_splits_count(splits->train, selected); i++) {
         int64_t class;
         ff_dataset_scan(splits->train, i, FF_SCAN_LABELS);
-        FF_TRY_DONE(ff_dataset_class(splits->train, i, index, &class, error));
+        FF_TRY_DONE(ff_dataset_class(splits->train, ff_storage_order_at(&selected->numbers, i),
+                                     index, &class, error));
         if (class < 0) continue;
         counts[class]++;
         labelled++;

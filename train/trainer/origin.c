@@ -35,6 +35,11 @@ void ff_origin_of(ff_origin *origin, const ff_trainer *trainer) {
     *origin = (ff_origin){.data = ""};
     id_text(trainer->splits.train, origin->data);
     id_text(trainer->splits.val, origin->val);
+    const ff_splits *splits = &trainer->splits;
+    if (splits->train_selected.count)
+        snprintf(origin->selected, sizeof origin->selected, "trains on %s, evaluates on %s",
+                 ff_selection_say(&splits->train_selected).text,
+                 ff_selection_say(&splits->val_selected).text);
     ranks_text(origin->ranks, sizeof origin->ranks, trainer->options->job);
     if (!trainer->device)
         snprintf(origin->threads, sizeof origin->threads, "%d", ff_model_threads(trainer->model));
@@ -86,6 +91,20 @@ static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, con
         grown ? "; it was appended to, but was not the run's before, and --weights RUN in "
                 "place of --resume starts a new run on it from the weights of this one"
               : "");
+}
+
+/* "" of a checkpoint, also of one without it: all samples. */
+static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
+                                ff_error *error) {
+    static const char all[] = "trains on all samples";
+    const char *was = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_SELECTED);
+    ff_origin now;
+    ff_origin_of(&now, trainer);
+    if (!strcmp(was ? was : "", now.selected)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "--subset, --fold: cannot change when a run goes on; %s: the run %s, not %s",
+                   ff_checkpoint_path(checkpoint), was && *was ? was : all,
+                   *now.selected ? now.selected : all);
 }
 
 /* A set that was appended to since the run began. */
@@ -204,6 +223,7 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
     FF_TRY(note_schedule(notes, recipe, old, trainer, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));
+    FF_TRY(check_selected(checkpoint, trainer, error));
     const ff_splits *splits = &trainer->splits;
     FF_TRY(note_grown(notes, splits->train, splits->train_left_out, error));
     FF_TRY(note_grown(notes, splits->val, splits->val_left_out, error));

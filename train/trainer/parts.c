@@ -131,7 +131,9 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     FF_TRY(
         ff_model_plan(trainer->model, (int)trainer->val_batch, false, &trainer->val_plan, error));
     FF_TRY(ff_plan_set_views(trainer->val_plan, trainer->views, error));
-    return ff_tally_create(&trainer->tally, trainer->val_plan, error);
+    FF_TRY(ff_tally_create(&trainer->tally, trainer->val_plan, error));
+    trainer->tally->numbers = splits->val_selected.numbers;
+    return FF_OK;
 }
 
 /* Matches the file with the model, and loads its values if their memory is allocated. */
@@ -224,6 +226,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
     ff_loader_options train = ff_loader_defaults();
+    train.selection = ff_splits_selection(&splits->train_selected);
     train.height = splits->height;
     train.width = splits->width;
     train.label = &splits->label;
@@ -252,6 +255,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     const int ranks = options->job ? options->job->size : 1;
     ff_loader_options val = ff_feed_in_order(
         trainer->model, &splits->label, (uint64_t)(trainer->val_batch * ranks), splits->val_resize);
+    val.selection = ff_splits_selection(&splits->val_selected);
     share_rows(options->job, false, &val);
     share_memory(options, &val);
     val.threads = trainer->workers;

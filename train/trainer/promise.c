@@ -13,7 +13,9 @@ enum { MEASURE_NS = 250000000 };
 
 void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
                         int disks) {
-    *promise = (ff_promise){.order = options->order, .samples = ff_dataset_count(dataset)};
+    *promise = (ff_promise){.order = options->order,
+                            .samples = options->selection ? options->selection->count
+                                                          : ff_dataset_count(dataset)};
     if (ff_rates_of_disk(dataset, options, MEASURE_NS, promise->rate, NULL) != FF_OK)
         memset(promise->rate, 0, sizeof promise->rate);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) promise->rate[kind].samples *= disks;

@@ -263,6 +263,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     ff_splits_options splits = {.data = options->data,
                                 .val = options->val,
                                 .label = options->label,
+                                .subset = options->subset,
+                                .fold = options->fold,
                                 .verify = options->verify,
                                 .began_data = options->began_data,
                                 .began_val = options->began_val,
@@ -273,8 +275,9 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     FF_TRY(ff_class_weights_read(&trainer->class_weights, &trainer->splits, options->class_weights,
                                  error));
     if (options->overfit) ff_dataset_close(&trainer->splits.val);
-    trainer->train_count = ff_dataset_count(trainer->splits.train);
-    trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
+    const ff_splits *sets = &trainer->splits;
+    trainer->train_count = ff_splits_count(sets->train, &sets->train_selected);
+    trainer->val_count = sets->val ? ff_splits_count(sets->val, &sets->val_selected) : 0;
     trainer->model_name = options->model ? options->model : recipe->model;
     trainer->recipe_name = recipe->name;
     trainer->seed = (uint64_t)options->seed;

@@ -40,6 +40,7 @@ typedef struct ff_trainer_sweep {
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
+    const char *subset, *fold; /* as in ff_splits_options */
     ff_verify verify;
     const char *began_data, *began_val; /* as in ff_splits_options */
 

@@ -12,7 +12,7 @@ enum { RANDOM_ROWS = 64 };
 /* What a row takes of the arena, about, if its neighbours are read with it; its frame's if not. */
 static void row_bytes(const ff_loader_settings *settings, uint64_t *together, uint64_t *alone) {
     const ff_metadata *metadata = settings->metadata;
-    const uint64_t stored = settings->shard_bytes / settings->count + 1;
+    const uint64_t stored = settings->shard_bytes / settings->stored + 1;
     *together = stored;
     *alone = stored + 2 * FF_READ_BLOCK;
     if (metadata->compression != FF_COMPRESSION_ZSTD) return;

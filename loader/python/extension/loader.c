@@ -18,16 +18,30 @@ static void end_loader(void *object) {
     ffload_loader_destroy(&own);
 }
 
-/* Loader(dataset, options): a _ffload.Dataset, and a dict of texts. */
+/* The options of a dict of texts, and of numbers of samples, a bytes of int64, or NULL. */
+static ffload_options *options_of(PyObject *dict, PyObject *indices) {
+    ffload_options *options = ff_python_options(dict);
+    ffload_error error;
+    if (!options || !indices) return options;
+    const size_t count = (size_t)PyBytes_Size(indices) / sizeof(int64_t);
+    const void *numbers = PyBytes_AsString(indices);
+    if (ffload_options_set_indices(options, numbers, count, &error)) {
+        ffload_options_destroy(&options);
+        ff_python_raise(&error);
+    }
+    return options;
+}
+
+/* Loader(dataset, options, indices): a _ffload.Dataset, a dict of texts, and numbers of samples. */
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *words) {
-    static char *names[] = {"dataset", "options", NULL};
-    PyObject *dataset, *dict;
+    static char *names[] = {"dataset", "options", "indices", NULL};
+    PyObject *dataset, *dict, *indices = NULL;
     ffload_loader *own;
     ffload_error error;
-    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!:Loader", names, &dataset, &PyDict_Type,
-                                     &dict))
+    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!|O!:Loader", names, &dataset, &PyDict_Type,
+                                     &dict, &PyBytes_Type, &indices))
         return NULL;
-    ffload_options *options = ff_python_is_dataset(dataset) ? ff_python_options(dict) : NULL;
+    ffload_options *options = ff_python_is_dataset(dataset) ? options_of(dict, indices) : NULL;
     ffload_dataset *set = options ? ff_python_enter(dataset, "dataset") : NULL;
     int status;
     PyObject *self = NULL;

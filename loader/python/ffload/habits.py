@@ -16,8 +16,9 @@ Answers = Dict[str, Tuple[Any, str]]
 LOADER: Answers = {
     "dataset": (None, "it is the first argument, a path or an ffload.Dataset"),
     "samples": (False, "it is return_indices="),
-    "sampler": (None, "order=, seed=, rank= and world= decide which samples come, and when"),
-    "batch_sampler": (None, "batch_size=, order=, seed=, rank= and world= decide which samples come, and when"),
+    "sampler": (None, "indices=, where=, split=, fold=, order=, seed=, rank= and world= decide which samples come, and when"),
+    "batch_sampler": (None, "batch_size=, indices=, order=, seed=, rank= and world= decide which samples come, and when"),
+    "subset": (None, "it is indices=, where=, split= or fold="),
     "collate_fn": (None, "batches are made whole; transform= changes one"),
     "pin_memory": (False, "device=\"cuda\" makes batches on the GPU"),
     "pin_memory_device": ("", "device=\"cuda:1\" makes batches on that GPU"),

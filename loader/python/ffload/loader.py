@@ -13,13 +13,14 @@ from .batches import Batch, BatchInfo, Parts, check_last
 from .dataset import Dataset, Path, unescape
 from .errors import UsageError
 from .samplers import AsDataLoader, Place
-from .words import As, LastBatch, Layout, Order, Placement, Size, Targets, Verify
+from .selecting import Selecting, numbers_of
+from .words import As, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
 
 
-class Loader(AsDataLoader):
+class Loader(AsDataLoader, Selecting):
     """Batches of a packed set, in random order and augmented, on the CPU or made on a GPU.
 
         for images, labels in loader:                   # one epoch; the next `for` yields the next epoch
@@ -54,6 +55,15 @@ class Loader(AsDataLoader):
     workers      threads that make batches ahead of their use; 0: the caller's thread makes them; by default one for each
                  processor; num_workers is the same
     prefetch     batches that are ready or being made
+    indices      the samples of an epoch: their numbers in this order (any array, a list, a slice; one that comes several times
+                 is given as often), a mask with a boolean for each, or a text file with a number or a key a line;
+                 `loader.indices = ...` changes them between epochs
+    where        those that an expression means, as of ffpack copy --where: "label in ('cat', 'dog') and width >= 224"
+    split        a part by the hash of keys, that of ffpack --split: "train:0.9", "val:0.1" (from the end), or
+                 "val of train=0.8,val=0.1,test=0.1"; " seed=1", " stratified" (in each class of the label) and
+                 " group-by=REGEX" (keys in which it matches the same text stay together) may follow
+    fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample is given
+                 where all that is asked for means it; none is a UsageError
     rank, world  this loader yields rank's rows of each batch; world: the number of ranks. By default both come from
                  torch.distributed, torchrun, mpirun or SLURM, and are looked up again when an iteration begins. An
                  evaluation on one rank alone needs rank=0, world=1
@@ -88,7 +98,8 @@ class Loader(AsDataLoader):
                  prefetch: Optional[int] = None, rank: Optional[int] = None, world: Optional[int] = None, cuts: int = 1,
                  as_: Optional[As] = None, return_indices: bool = False, return_keys: bool = False, verify: Verify = "first",
                  memory: Union[int, str, None] = None, targets: Targets = "classes",
-                 transform: Optional[Callable[[Any], Any]] = None) -> None:
+                 transform: Optional[Callable[[Any], Any]] = None, indices: Optional[Indices] = None,
+                 where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
                                lambda given: bool(shuffle) == (given != "sequential"))
@@ -106,7 +117,8 @@ class Loader(AsDataLoader):
                    "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
                    "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
-                   "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64"}
+                   "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64",
+                   "where": where, "split": split, "fold": fold}
         self._epochs = habits.whole("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
         if habits.text_of(device).startswith("cuda"):
@@ -116,6 +128,7 @@ class Loader(AsDataLoader):
         self._given = given is not None
         self._ranks = given or ranks.found_early()
         self._source_ranks = (0, 1)  # a copy's: the original loader's
+        self._samples = numbers_of(self.dataset, indices)
         self._label, self._indices, self._keys = label, return_indices, self.dataset.keys if return_keys else None
         if targets not in ("classes", "soft"):
             raise UsageError("targets=%r: it is \"classes\" or \"soft\"" % (targets,))
@@ -145,11 +158,11 @@ class Loader(AsDataLoader):
         rank, world = self._ranks
         more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
         #: The library's; its batches are taken by iterating alone.
-        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more))
+        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more, **self._samples[0]), *self._samples[1])
         self._about: Dict[str, Any] = json.loads(self._own.describe())
         self._on_gpu = self._about["device"] != "cpu"
         last = self._options["last_batch"]
-        check_last(self._about, last, len(self.dataset), int(self._options["cuts"]), world)
+        check_last(self._about, last, int(self._options["cuts"]), world)
         self._parts = Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label, last == "pad",
                             self._indices, self._keys)
         if self._soft:
@@ -190,7 +203,7 @@ class Loader(AsDataLoader):
         iteration. UsageError if this process's rank or world has changed since the first iteration."""
         self._find_ranks()
         if self._ranks[1] > 1 and not self._given:
-            self._watch = ranks.Watch(self.dataset.path, len(self.dataset), *self._ranks)
+            self._watch = ranks.Watch(self.dataset.path, self._about["samples"], *self._ranks)
         return self._iterate(self._take())
 
     def _take(self) -> Callable[[], Batch]:

@@ -22,7 +22,7 @@ class Sampler:
         self._loader = loader
 
     def __len__(self) -> int:
-        return len(self._loader.dataset)
+        return int(self._loader._about["samples"])
 
     def set_epoch(self, epoch: int) -> None:
         self._loader.set_epoch(epoch)

@@ -3,9 +3,8 @@
 #ifndef FF_FFPACK_COPY_CHOICE_H
 #define FF_FFPACK_COPY_CHOICE_H
 
-#include "format/reader.h"
-#include "format/where.h"
-#include "tools/ffpack/copy/keys.h"
+#include "format/keys.h"
+#include "format/meant.h"
 
 /* A place is a position in the copy's storage. */
 typedef struct ff_choice {

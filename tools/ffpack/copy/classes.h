@@ -5,7 +5,7 @@
 #ifndef FF_FFPACK_COPY_CLASSES_H
 #define FF_FFPACK_COPY_CLASSES_H
 
-#include "tools/ffpack/class_map.h"
+#include "tools/ffpack/split/class_map.h"
 
 typedef struct ff_class_edit {
     ff_metadata *copy;

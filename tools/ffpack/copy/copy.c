@@ -7,8 +7,8 @@
 #include "tools/ffpack/copy/classes.h"
 #include "tools/ffpack/copy/describe.h"
 #include "tools/ffpack/copy/labels.h"
-#include "tools/ffpack/run.h"
-#include "tools/ffpack/space.h"
+#include "tools/ffpack/run/run.h"
+#include "tools/ffpack/run/space.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* `ffpack copy SET -o NEW`: a packed set with fewer samples, other classes or labels, or another
+/* Room tools/ffpack/copy, floor 13: edits a set without its source.
+ *
+ * May include format, tools/ffpack/image, tools/ffpack/run, tools/ffpack/source,
+ * tools/ffpack/split.
+ *
+ * `ffpack copy SET -o NEW`: a packed set with fewer samples, other classes or labels, or another
  * dtype, made from the set alone. Samples are copied as they are stored, with their checksums;
  * --dtype alone changes their bytes. NEW is built as a packed set is: in NEW.partial, then renamed.
  *
@@ -13,7 +18,7 @@
 
 #include "format/base/options.h"
 #include "format/history.h"
-#include "tools/ffpack/report.h"
+#include "tools/ffpack/split/report.h"
 
 typedef struct ff_copy_options {
     const char *set, *output;

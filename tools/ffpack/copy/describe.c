@@ -1,7 +1,7 @@
 #include "tools/ffpack/copy/describe.h"
 
 #include "format/checksum.h"
-#include "tools/ffpack/describe.h"
+#include "tools/ffpack/run/describe.h"
 
 #include <stdlib.h>
 #include <string.h>

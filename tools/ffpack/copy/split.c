@@ -2,8 +2,8 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
-#include "tools/ffpack/pack_split.h"
-#include "tools/ffpack/pipeline.h"
+#include "tools/ffpack/split/pack_split.h"
+#include "tools/ffpack/split/pipeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
 #ifndef FF_FFPACK_COPY_SPLIT_H
 #define FF_FFPACK_COPY_SPLIT_H
 
-#include "tools/ffpack/class_map.h"
 #include "tools/ffpack/copy/choice.h"
 #include "tools/ffpack/image/transform.h"
-#include "tools/ffpack/report.h"
+#include "tools/ffpack/split/class_map.h"
+#include "tools/ffpack/split/report.h"
 
 /* No label of this place's sample changes. */
 #define FF_LABEL_STAYS INT64_MIN

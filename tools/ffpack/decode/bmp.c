@@ -315,19 +315,17 @@ static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *
     return whole ? FF_OK : cut_off(length, "the image is complete", error);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     header found;
-    FF_TRY(read_header(bytes, length, options->pillow_12, &found, error));
+    FF_TRY(read_header(bytes, length, job->options->pillow_12, &found, error));
     if (found.compression == RLE8 || found.compression == RLE4)
-        FF_TRY(decode_runs(bytes, length, &found, image, options->pillow_12, error));
+        FF_TRY(decode_runs(bytes, length, &found, image, job->options->pillow_12, error));
     else
-        FF_TRY(read_rows(bytes, length, &found, options->allow_truncated, image, warning, error));
-    return ff_image_to_mode(image, options->mode, error);
+        FF_TRY(read_rows(bytes, length, &found, job->options->allow_truncated, image, job->warning,
+                         error));
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_bmp = {

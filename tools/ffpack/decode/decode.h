@@ -1,4 +1,11 @@
-/* Decodes image files, bit for bit as Pillow's Image.open(f).convert('RGB') or ('L').
+/* Room tools/ffpack/decode, floor 8: from an image file to pixels.
+ *
+ * decode.c detects the kind of a file and calls that kind's decoder. exif.c and png_exif.c find the
+ * orientation, upright.c turns the pixels.
+ *
+ * May include format, tools/ffpack/image.
+ *
+ * Decodes image files, bit for bit as Pillow's Image.open(f).convert('RGB') or ('L').
  *
  * The kind is detected from the content, not the file name. Every kind has a file KIND.c, and an
  * entry (kinds.h) in the table of decode.c. This version reads JPEG (baseline and progressive;
@@ -73,7 +80,7 @@ typedef enum ff_decode_guess {
  * begins with "BM" for a BMP. *unread = "HEIC", "AVIF", ... (static) with FF_DECODE_UNREAD. */
 ff_decode_guess ff_decode_guess_kind(const uint8_t *bytes, size_t length, const char **unread);
 
-/* Per-thread state of the libraries, reused from image to image. */
+/* Memory that is reused from image to image. */
 typedef struct ff_decoder ff_decoder;
 
 /* On failure *decoder = NULL. */

@@ -337,18 +337,15 @@ static void look_up(const header *of, ff_image *image, size_t count) {
         memcpy(image->pixels + 3 * i, of->rgb.color[image->pixels[i]], 3);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     header found;
     lzw *to;
     FF_TRY(read_header(bytes, length, &found, error));
     /* A byte of codes makes less than 3300 pixels: a string has at most 4096, its code 10 bits. */
     uint64_t pixels = (uint64_t)found.frame_width * found.frame_height;
-    if (pixels / (CODES - 1) > length - found.data && !options->allow_truncated)
+    if (pixels / (CODES - 1) > length - found.data && !job->options->allow_truncated)
         return cut_off(length, "the image is complete", error);
     size_t count = (size_t)found.width * found.height;
     FF_TRY(ff_image_reserve(image, (uint64_t)count * 3, error));
@@ -361,17 +358,17 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     to->height = found.frame_height;
     progress got = decode_indexes(to, bytes, length, &found);
     free(to);
-    if (got != DONE && !options->allow_truncated) {
+    if (got != DONE && !job->options->allow_truncated) {
         if (got == BROKEN) return ff_fail(error, FF_BAD_DATA, "broken GIF: an undefined code");
         return cut_off(length, "the image is complete", error);
     }
-    if (got != DONE) ff_decode_warn_filled(warning, "GIF");
-    if (found.native_is_grey && options->mode == FF_MODE_GRAY) {
+    if (got != DONE) ff_decode_warn_filled(job->warning, "GIF");
+    if (found.native_is_grey && job->options->mode == FF_MODE_GRAY) {
         image->channels = 1;
         return FF_OK;
     }
     if (!is_grey(&found)) look_up(&found, image, count);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_gif = {

@@ -195,27 +195,27 @@ static uint32_t reduced(uint32_t side, uint32_t reduction) {
     return (side + reduction - 1) / reduction;
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)state;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     ff_jpeg_frame found = {0};
     FF_TRY(find_frame(bytes, length, &found, error));
     FF_TRY(check_header(bytes, length, error));
-    uint32_t reduction = options->reduction > 1 ? options->reduction : 1;
+    uint32_t reduction = job->options->reduction > 1 ? job->options->reduction : 1;
     uint32_t width = reduced(found.width, reduction), height = reduced(found.height, reduction);
     size_t count = (size_t)width * height;
     FF_TRY(ff_image_reserve(image, (uint64_t)count * found.components, error));
-    FF_TRY(ff_image_reshape(image, width, height, info->channels, error));
-    bool fill = options->allow_truncated;
-    bool part = needed && (needed->width < width || needed->height < height) && reduction == 1 &&
-                !fill && !found.progressive && found.components != 4;
+    FF_TRY(ff_image_reshape(image, width, height, job->info->channels, error));
+    bool fill = job->options->allow_truncated;
+    bool part = job->needed && (job->needed->width < width || job->needed->height < height) &&
+                reduction == 1 && !fill && !found.progressive && found.components != 4;
     /* Rows that are missing are black, in Pillow's CMYK white. */
     if (fill) memset(image->pixels, found.components == 4 ? 0xff : 0, count * found.components);
-    if (!part || !ff_jpeg_read_part(bytes, length, &found, needed, image->pixels))
-        FF_TRY(ff_jpeg_read(bytes, length, &found, reduction, fill, image->pixels, warning, error));
+    if (!part || !ff_jpeg_read_part(bytes, length, &found, job->needed, image->pixels))
+        FF_TRY(ff_jpeg_read(bytes, length, &found, reduction, fill, image->pixels, job->warning,
+                            error));
     if (found.components == 4) rgb_from_cmyk(image->pixels, count);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_jpeg = {

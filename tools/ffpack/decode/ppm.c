@@ -267,22 +267,20 @@ static ff_status read_plain(const uint8_t *bytes, size_t length, const header *o
     return from.out == from.out_end ? FF_OK : cut_off(length, error);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     header found;
     FF_TRY(read_header(bytes, length, &found, error));
-    found.deep = options->deep;
+    found.deep = job->options->deep;
     if (is_plain(&found))
         FF_TRY(read_plain(bytes, length, &found, image, error));
     else
-        FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, warning, error));
+        FF_TRY(read_raw(bytes, length, &found, job->options->allow_truncated, image, job->warning,
+                        error));
     if (found.deep) return FF_OK;
     image->clips = is_deep(&found);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_ppm = {

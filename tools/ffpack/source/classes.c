@@ -1,8 +1,8 @@
 /* Class names and their labels. */
 #include "format/base/path.h"
+#include "format/base/text.h"
 #include "format/set.h"
 #include "tools/ffpack/source/source.h"
-#include "tools/ffpack/source/text.h"
 
 #include "format/layout.h"
 #include "format/reader.h"

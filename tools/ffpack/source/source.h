@@ -1,4 +1,12 @@
-/* Sources: datasets on disk, as lists of items.
+/* Room tools/ffpack/source, floor 9: what a dataset on disk holds.
+ *
+ * source.c detects the kind of a dataset, a folder for each kind; listing.c and sorter.c keep the
+ * items on disk. class_numbers.h and class_set.c number the classes, divide.c and split_rule.c
+ * divide one split into several, read.c and stream.c read an item's bytes.
+ *
+ * May include format, tools/ffpack/decode.
+ *
+ * Sources: datasets on disk, as lists of items.
  *
  * Every kind of source is a file or folder here, and one row of the table in source.c. Listing
  * fixes splits, items, classes and numbers before anything is written. Afterwards every item is a
@@ -9,12 +17,12 @@
 #define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
+#include "format/split_rule.h"
 #include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/class_numbers.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
-#include "tools/ffpack/source/split_rule.h"
 
 #define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* an image file's */
 

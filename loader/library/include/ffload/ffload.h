@@ -116,6 +116,25 @@ FFLOAD_API const char *ffload_version(void);
  *               H, W] in both
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
  *   label_dtype i32 (default) | i64: of class fields' labels; PyTorch's losses take i64
+ *
+ * The samples of an epoch: those that match all of the next four options; default: all of the set.
+ *
+ *   indices     a text file with the number or the key of a sample per line ("numbers:FILE" and
+ *               "keys:FILE" decide if both fit); ffload_options_set_indices takes an array. Order
+ *               sequential keeps the order of listed numbers; otherwise samples are in the order of
+ *               their numbers
+ *   where       an expression over label fields, key, split, height and width, as in ffpack copy
+ *               --where: "label in ('cat', 'dog') and width >= 224"
+ *   split       a part of the set by the hash of keys that ffpack --split uses: "train:0.9",
+ *               "val:0.1" (any name but train: the last tenth), or "val of
+ *               train=0.8,val=0.1,test=0.1". Further words, each after a space: seed=N, stratified
+ *               (each class is divided) and, as the last, group-by=REGEX (keys in which it matches
+ *               the same text stay together)
+ *   fold        "2/5": the second of five equal parts by the same hash, "not 2/5": all others; the
+ *               same further words
+ *
+ * Batches:
+ *
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
  *               keep: the last batch is smaller | pad: it is filled with rows of zeros, with class
  *               -1 and weight 0
@@ -135,9 +154,10 @@ FFLOAD_API const char *ffload_version(void);
  *   cuts        N (1): each batch comes in this number of equal parts, one after another
  *
  *   workers     N (auto): threads that make batches ahead of their use; 0: the caller's thread
- * makes them. auto: one for each processor, at most 8 prefetch    N (auto): batches that are ready
- * or being made memory      BYTES, as in 512M and 8G (default: what the machine and the process's
- * limits leave, at most FFLOAD_MEMORY, an environment variable): for the page cache of the set and
+ *               makes the batches. auto: one for each processor, at most 8
+ *   prefetch    N (auto): batches that are ready or being made
+ *   memory      BYTES, as in 512M and 8G (default: what the machine and the process's limits leave,
+ *               at most FFLOAD_MEMORY, an environment variable): for the page cache of the set and
  *               for reading ahead; a set that is larger is read directly
  *   local_world N (1): the number of ranks on this machine, which share its memory
  *   verify      off | first (default) | always: when a sample's checksum is compared: never, at the
@@ -164,6 +184,12 @@ FFLOAD_API int ffload_options_set(ffload_options *options, const char *name, con
  * Valid until the next call of this function or the end of the options. */
 FFLOAD_API int ffload_options_describe(ffload_options *options, const char **json,
                                        ffload_error *error);
+
+/* The samples of an epoch by their numbers, in this order, as option indices; a number may come
+ * several times. They are copied. NULL: none are given (default); count 0 of another address: no
+ * sample, which ffload_loader_create refuses. */
+FFLOAD_API int ffload_options_set_indices(ffload_options *options, const int64_t *numbers,
+                                          size_t count, ffload_error *error);
 
 /* A loader with these options calls check(context) about every 20 ms while ffload_loader_next
  * waits, and after every 8 MiB while ffload_loader_create uploads a resident set, in the calling

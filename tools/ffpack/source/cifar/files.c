@@ -4,8 +4,8 @@
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
-#include "tools/ffpack/source/text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/imagenet/matlab.h"
-#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/list/fields.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/list/header.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <string.h>
 #include <strings.h>

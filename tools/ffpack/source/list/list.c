@@ -11,10 +11,10 @@
  * paths as written, without ./ in front. A path with two labels is refused. The list is read twice,
  * or three times if labels are names, so memory does not grow with it. */
 #include "format/base/path.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/list/fields.h"
 #include "tools/ffpack/source/list/repeats.h"
-#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/tree/label_list.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

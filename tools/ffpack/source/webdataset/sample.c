@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/webdataset/sample.h"
 
+#include "format/base/text.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/text.h"
 
 #include <ctype.h>
 #include <jansson.h>
