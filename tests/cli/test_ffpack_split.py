@@ -172,7 +172,7 @@ for title, expression in (("its first group", r"/(p[0-9]+)_"), ("the whole match
 refused("a name without a group", *HALVES, "--group-by", "(a/p[0-9]+)_", wanted=["--group-by: '(a/p[0-9]+)_' matches nothing in the name b/p0_0.png"])
 refused("a group of nothing", *HALVES, "--group-by", "(x*)", wanted=["matches nothing in the name a/p0_0.png"])
 refused("no expression", *HALVES, "--group-by", "(a", wanted=["--group-by: '(a' is not a POSIX extended expression"])
-refused("groups and classes", *HALVES, "--group-by", "a", "--stratify", wanted=["wanted one of them"])
+refused("groups and classes", *HALVES, "--group-by", "a", "--stratify", wanted=["wanted only one"])
 
 # ---- wrong values
 
