@@ -269,7 +269,7 @@ else:
                "without its process group a loader is refused in its next iteration", lines)
 
 # ---- a batch without rows ----
-for words, wanted in ((dict(batch_size=4, rank=0, world=8), "batch_size: of 4 samples some of the 8 ranks get none"),
+for words, wanted in ((dict(batch_size=4, rank=0, world=8), "batch_size: with 4 samples some of the 8 ranks get none"),
                       (dict(batch_size=8, rank=0, world=8, augment="mixup"), "mixup and cutmix need two for each"),
                       (dict(batch_size=30, rank=0, world=4, last_batch="keep"), "the last batch of an epoch has 10 samples and leaves rank 3 of 4 without any"),
                       (dict(batch_size=200, rank=0, world=2), 'wanted last_batch="pad", or another'), (dict(batch_size=30, rank=0, world=4, drop_last=False), "leaves rank 3 of 4 without any"),
