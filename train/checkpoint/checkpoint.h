@@ -44,6 +44,7 @@
 #define FF_CHECKPOINT_RECIPE        "ffpack.recipe" /* options by name, one per line */
 #define FF_CHECKPOINT_DATA          "ffpack.data"   /* content ids of both sets; "" = no set */
 #define FF_CHECKPOINT_VAL           "ffpack.val"
+#define FF_CHECKPOINT_SELECTED      "ffpack.selected" /* origin.h, as ranks and the next two */
 #define FF_CHECKPOINT_COMPUTE       "ffpack.compute"
 #define FF_CHECKPOINT_RANKS         "ffpack.ranks" /* this and the next two: origin.h */
 #define FF_CHECKPOINT_THREADS       "ffpack.threads"

@@ -8,7 +8,7 @@
 const ff_habit ff_train_habits[] = {
     {"start-epoch checkpoint load", "here it is --resume DIR, the folder of a run or a checkpoint"},
     {"continue resume-from resume-from-checkpoint auto-resume",
-     "here it is --resume DIR, the folder of a run; without DIR the newest run goes on"},
+     "here it is --resume DIR, the folder of a run; without DIR the newest run continues"},
     {"checkpoint-dir save save-dir output output-dir", "here it is --out DIR, the folder of a run"},
     {"save-every save-freq", "here it is --checkpoint-every N epochs, steps or minutes"},
     {"finetune init-checkpoint",
@@ -56,11 +56,11 @@ const ff_habit ff_train_habits[] = {
     {"log-dir logdir", "here it is --tensorboard DIR"},
     {"print-freq log-interval", "here it is --log-every N, steps of an epoch"},
     {"wandb", "here it is --log-json FILE, a JSON line per epoch"},
-    {"compile channels-last pin-memory", "nothing to set: done automatically where it is faster"},
+    {"compile channels-last pin-memory", "nothing to set: done automatically if it is faster"},
     {NULL, NULL},
 };
 
-/* The value of --model or -m; NULL where it is not given. */
+/* The value of --model or -m; NULL if the option is absent. */
 static const char *model_of(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--model=", 8)) return argv[i] + 8;

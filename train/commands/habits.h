@@ -8,7 +8,8 @@
 /* Ends with an entry of names NULL. */
 extern const ff_habit ff_train_habits[];
 
-/* FF_USAGE where --pretrained is given: names the commands that get the weights of --model. */
+/* FF_USAGE if --pretrained is among the arguments; the error names the commands that get the
+ * weights of --model. */
 FF_MUST_USE ff_status ff_habits_check_pretrained(int argc, char **argv, ff_error *error);
 
 #endif

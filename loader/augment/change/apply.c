@@ -153,8 +153,8 @@ static void sharpen(const ff_change *change, ff_change_image *image) {
 
 enum { SOME = 256 }; /* pixels of a row at a time */
 
-/* Pixels that outputs look at: their indexes in a plane, 0 of those outside, and their weights, or
- * masks of what is inside. */
+/* Source pixels of the outputs: their indexes in a plane, 0 if outside, and their weights, or masks
+ * of the pixels inside. */
 typedef struct lookup {
     int32_t index[4][SOME];
     float weight[4][SOME];

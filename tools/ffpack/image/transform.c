@@ -19,7 +19,7 @@ static ff_status check_spec(const ff_transform_spec *spec, ff_error *error) {
         return ff_fail(error, FF_USAGE, "%u channels; 1 to %u are packed", spec->channels,
                        FF_CHANNELS_LIMIT);
     if (!spec->mean != !spec->std)
-        return ff_fail(error, FF_USAGE, "--mean and --std are given together or not at all");
+        return ff_fail(error, FF_USAGE, "--mean and --std go together: set both or neither");
     bool is_known = spec->dtype == FF_U8 || spec->dtype == FF_U16 || ff_dtype_is_float(spec->dtype);
     if (!is_known)
         return ff_fail(error, FF_USAGE, "dtype %s: images are packed as u8, u16, f16, bf16 or f32",
@@ -126,7 +126,7 @@ static ff_status add_bits(ff_buffer *line, const char *name, const float *values
     return FF_OK;
 }
 
-/* Whole as it is, else in the fewest digits that give it back. */
+/* Writes a whole number as it is, others in the fewest digits that restore the value. */
 static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
     char text[40];
     if (fabs(value) < 1e15 && trunc(value) == value)
