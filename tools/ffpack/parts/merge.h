@@ -3,8 +3,8 @@
  * part_counts.c and part_skips.c keep what a merge needs to know of each part; merge.c and
  * merge_parts.c make one set of the parts.
  *
- * May include format, tools/ffpack/run, tools/ffpack/settings, tools/ffpack/source,
- * tools/ffpack/split.
+ * May include format, tools/ffpack/image, tools/ffpack/run, tools/ffpack/settings,
+ * tools/ffpack/source, tools/ffpack/split.
  *
  * `ffpack merge`: the parts of a set (--part I/N) become the set that one run would have packed. */
 #ifndef FF_FFPACK_MERGE_H
