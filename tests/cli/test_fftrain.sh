@@ -236,7 +236,7 @@ PYTHON
 check "as many steps and samples, another batch norm" "$python" accumulate.py accumulate.1 accumulate.4
 check "micro-batches that are not a whole batch are left out" bash -c "'$fftrain' --data set ${small[*]} --epochs 2 --batch 120 --accumulate 8 --log-json short.jsonl &&
     grep -q '\"samples\":480' short.jsonl"
-refuses "micro-batches of different sizes" 2 "--accumulate 7: batches of 60 samples are not" --data set "${small[@]}" --batch 60 --accumulate 7
+refuses "micro-batches of different sizes" 2 "--accumulate 7: batches of 60 samples cannot be cut" --data set "${small[@]}" --batch 60 --accumulate 7
 refuses "an unknown optimizer" 2 "--optimizer: no optimizer 'adam';did you mean adamw? There are sgd, muon, adamw, lars, lamb" --data set "${small[@]}" --optimizer adam
 refuses "Muon for all" 2 "Muon updates filters of convolutions only" --data set "${small[@]}" --optimizer muon
 refuses "a number that the optimizer has not" 2 "--momentum: AdamW has no momentum; it has lr, weight-decay, beta1, beta2, eps" --data set "${small[@]}" --optimizer adamw --momentum 0.9

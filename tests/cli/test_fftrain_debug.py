@@ -91,7 +91,7 @@ done = fftrain("--data", "not-a-number", *COMMON, "--out", "nan", "--checkpoint-
 assert step_of_bad > 1
 tap.ok(done.returncode == 1 and re.search(r"loss became NaN at step %d \(epoch 1, .*not-a-number holds NaN or infinite values: sample %d \(\S+\) " % (
     step_of_bad, BAD), done.stderr), "a sample that holds NaN is named by its number", done.stderr)
-tap.ok("--resume nan/checkpoints/step-%d goes on" % (step_of_bad - 1) in done.stderr and all_finite("nan") and
+tap.ok("--resume nan/checkpoints/step-%d continues" % (step_of_bad - 1) in done.stderr and all_finite("nan") and
        "fftrain replay nan --step %d shows" % step_of_bad in done.stderr, "and the last good checkpoint", done.stderr)
 for how in ["--dp", "cpu,cpu"], ["--ranks", 2], ["--dp", "cpu,cpu,cpu", "--dp-balance", "2,5,3", "--accumulate", 2]:
     row, part = order().index(BAD) % BATCH, BATCH // (2 if "--accumulate" in how else 1)
