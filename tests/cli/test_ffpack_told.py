@@ -175,7 +175,7 @@ merged("by their own number", 65, "3 of 200 items had to be left out, and --max-
 merged("and by a larger one", 0, "197 items", more=["--max-skip", "3"])
 merged("no number", 2, "--max-skip: 'x' is neither a number of items", more=["--max-skip", "x"])
 in_parts("some", ["--max-skip", "3"], ["--max-skip", "4"])
-merged("parts with different --max-skip", 2, "piece1 and piece2 were packed with --max-skip 3 and 4; merge --max-skip N|P% says")
+merged("parts with different --max-skip", 2, "piece1 and piece2 were packed with --max-skip 3 and 4; merge --max-skip N|P% sets")
 merged("of which --max-skip is none", 65, "3 of 200 items", "--max-skip 1 allows 1", more=["--max-skip", "1"])
 in_parts("some", ["--max-skip", "3"], ["--max-skip", "3"])
 merged("parts with the same", 0, "197 items")
