@@ -3,9 +3,10 @@
  * No program links CUDA: this header opens the module, libff_cuda.so, where a driver (driver.h),
  * its libraries (libraries.h) and a card of a known architecture are found, and reports what is
  * missing otherwise. The module's table (table.h) has the device of CUDA (device_cuda.c) and the
- * launchers of the kernels (kernels.h). params.cu draws the parameters of each row, move.cu makes
- * the batch, augment.cu and resample.cu do what needs neighbours, give.cu writes into a consumer's
- * memory. Every .cu keeps to the dialect of kernel.h, so tests run it on the CPU.
+ * launchers of the kernels (kernels.h). params.cu draws the parameters of each row. move.cu makes
+ * the batch if pixels only move; augment.cu, with change.cu and resample.cu, if values change.
+ * give.cu writes into a consumer's memory. Every .cu keeps to the dialect of kernel.h, so tests run
+ * it on the CPU.
  *
  * May include format, loader/augment, loader/device, loader/sequence.
  *

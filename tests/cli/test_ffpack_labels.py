@@ -274,7 +274,7 @@ write("list.csv", "".join("/mnt/%s.ppm,%s\n" % (c, c) for c in "abcd"))
 refuses("paths of another folder", 65, ["list.csv has no line for a.ppm and others; its lines name other files, such as '/mnt/a.ppm'"], "flat", "--labels", "list.csv")
 numpy.save("x.npy", images[:4])
 numpy.save("y.npy", numpy.arange(4))
-refuses("--labels of an array", 2, ["--labels: does not apply to x.npy, which is read as --format npy and has its labels in y.npy beside x.npy"], "x.npy", "--labels", "y.npy")
+refuses("--labels of an array", 2, ["--labels: does not apply to x.npy, which is read as --format npy and has its labels in y.npy next to x.npy"], "x.npy", "--labels", "y.npy")
 shutil.rmtree("out", ignore_errors=True)
 code, said = ffpack("x.npy", "-o", "out", *RAW)
 tap.ok(code == 0 and "y.npy has the labels of ./x.npy" in said and "label: class, numbers 0 to 3; x:0 is 0" in said, "labels beside an array are named", said)
@@ -296,9 +296,9 @@ def no_list(name, text, code, *pieces, options=()):
     os.remove("flat/list.csv")
 
 
-no_list("one path, two classes", "a.ppm,cat\nb.ppm,dog\na.ppm,dog\n", 65, "flat/list.csv: lines 1 and 3 give a.ppm different labels")
-no_list("written in two ways", "a.ppm,cat\nb.ppm,dog\n./a.ppm,dog\n", 65, "flat/list.csv: lines 1 and 3 give a.ppm different labels")
-no_list("in two splits", "path,label,split\na.ppm,cat,train\na.ppm,dog,val\n", 65, "lines 2 and 3 give a.ppm different labels")
+no_list("one path, two classes", "a.ppm,cat\nb.ppm,dog\na.ppm,dog\n", 65, "flat/list.csv: lines 1 and 3 have different labels for a.ppm")
+no_list("written in two ways", "a.ppm,cat\nb.ppm,dog\n./a.ppm,dog\n", 65, "flat/list.csv: lines 1 and 3 have different labels for a.ppm")
+no_list("in two splits", "path,label,split\na.ppm,cat,train\na.ppm,dog,val\n", 65, "lines 2 and 3 have different labels for a.ppm")
 lists("the same class twice is said", "a.ppm,cat\nb.ppm,dog\nb.ppm,dog\na.ppm,cat\n", {"a.ppm": "cat", "b.ppm": "dog"},
       says=["flat/list.csv: 2 lines name an image once more, which is packed as often (a.ppm, ...)"])
 lists("an image in two splits is said", "path,label,split\na.ppm,cat,train\na.ppm,cat,val\n", {"a.ppm": "cat"}, folder="out/val",

@@ -104,7 +104,7 @@ with open("oblong.png", "wb") as file:
 os.makedirs("oblong/a")
 shutil.move("oblong.png", "oblong/a/1.png")
 refused("images of another size than a set that was not resized", 2,
-        "--like: samples of run-squares have 32x32, and those of oblong would have 40x48; add --resize 32x32 beside it", "oblong", "--like", "run-squares")
+        "--like: samples of run-squares have 32x32, but samples of oblong would have 40x48; add --resize 32x32", "oblong", "--like", "run-squares")
 found, _ = packed("oblong", "again", "--like", "run-squares", "--resize", "32x32")
 tap.ok(found == packed("oblong", "whole", "--resize", "32x32", "--normalize", "cifar10", *PILLOW)[0] and found, "and with --resize")
 numpy.save("five.npy", numpy.zeros((4, 5, 32, 32), numpy.uint8))

@@ -255,7 +255,7 @@ for option, value in (("--seed", 3), ("--batch", 10), ("--order", "sequential"),
     done = fftrain("--resume", "whole", "--epochs", 9, option, value)
     tap.ok(done.returncode == 2 and option + ": cannot change when a run resumes" in done.stderr or
            (option == "--model" and done.returncode == 65), "%s cannot change" % option, done.stderr)
-refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is not one of"], *COMMON, "--checkpoint-every", "often")
+refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is not N epochs"], *COMMON, "--checkpoint-every", "often")
 stopped("busy", *COMMON)
 holder = subprocess.Popen([FFTRAIN, "--resume", "busy", "--epochs", "100000", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 while holder.poll() is None and not any(

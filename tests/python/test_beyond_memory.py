@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A set of half a GB in a memory cgroup of a tenth of it: the same batches in every way of reading, what is read for them, and no more
-memory than there is. Skipped where this process may make no memory cgroups. TAP."""
+memory than there is; and sixty short runs under limits of 40 to 100 MB. Skipped where this process may make no memory cgroups. TAP."""
 # Needs: python-package tests/make_set
 import glob
 import json
@@ -81,4 +81,20 @@ for kind, options, ways in (("raw", (), [(order, workers) for order in ORDERS fo
         if workers:
             tap.ok(size > LIMIT and way == "read directly" and found["read"] <= 1.05 * size,
                    name + ": at most 1.05 bytes are read for each used", (found["read"] / size, size, found["reading"]))
+
+path, runs = make_set("short", "--count", 12000, "--height", SIDE, "--width", SIDE, "--dtype", "u8", "--shard-size", "1G"), 5
+memory_group.sync(path)
+for limit in (40, 49, 64, 100):
+    for order in ORDERS:
+        found, killed, peak = set(), 0, 0
+        for _ in range(runs):
+            with memory_group.MemoryGroup(limit * 10**6) as group:
+                run = epoch(path, dict(ORDERS[order], workers=2), group)
+                killed, peak = killed + group.killed(), max(peak, group.peak)
+            found.add(run and (run["samples"], run["digest"], run["reading"].split(":")[0]))
+        alike = len(found) == 1 and None not in found and found.pop()[::2] == (12000, "read directly")
+        tap.ok(alike and not killed, "%d MB, %s: %d short runs, none is killed" % (limit, order, runs), (found, killed, peak))
+import_last = "import sys, ffload\nffload.Loader(sys.argv[1], 64, as_='numpy')\nprint('numpy' in sys.modules)"
+done = subprocess.run([sys.executable, "-c", import_last, path], stdout=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=FOLDER), timeout=60)
+tap.ok(done.stdout == "True\n", "what batches are made of is imported before the loader takes its memory", done.stdout)
 finish()

@@ -33,6 +33,17 @@ static void byte_order(void **state) {
     assert_int_equal(bytes[3], 0xd4);
 }
 
+/* Memory for a disk has all its pages at once. */
+static void assert_is_resident(uint64_t bytes) {
+    void *memory_at;
+    unsigned char page[4096];
+    assert_ok(ff_alloc_for_disk(&memory_at, bytes, "a test", error));
+    assert_int_equal((uintptr_t)memory_at % 4096, 0);
+    assert_int_equal(mincore(memory_at, bytes, page), 0);
+    for (uint64_t i = 0; i < bytes / 4096; i++) assert_int_equal(page[i] & 1, 1);
+    free(memory_at);
+}
+
 static void memory(void **state) {
     (void)state;
     void *memory_at;
@@ -50,6 +61,8 @@ static void memory(void **state) {
         assert_int_equal((uintptr_t)memory_at % (alignment ? alignment : 64), 0);
         free(memory_at);
     }
+    assert_is_resident(2 * 4096);
+    assert_is_resident((5 << 20) + 4096);
     uint16_t *array = NULL;
     size_t capacity = 0;
     for (size_t count = 1; count < 1000; count++) {

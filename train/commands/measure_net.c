@@ -101,7 +101,7 @@ static ff_status time_size(const bench *b, size_t bytes, double *seconds, ff_err
     rounds = SIZE_NS / (ns[0] + 1);
     if (rounds < ROUNDS_LEAST) rounds = ROUNDS_LEAST;
     if (rounds > ROUNDS) rounds = ROUNDS;
-    FF_TRY(ff_job_take(b->job, &rounds, sizeof rounds, error));
+    FF_TRY(ff_job_broadcast(b->job, &rounds, sizeof rounds, error));
     if (rounds < 1 || rounds > ROUNDS)
         return ff_fail(error, FF_FAILED, "rank 0 has another version of fftrain");
     for (uint64_t i = 0; i < rounds; i++) FF_TRY(take_time(b, bytes, &ns[i], error));

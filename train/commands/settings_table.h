@@ -1,5 +1,7 @@
-/* The table of the options of training: one row defines everything about one option. Private to
- * train/commands/; settings.h has the parsed settings. */
+/* The table of the options of training: one row for each option has its name, value, help, how it
+ * resolves (settings_values.c) and what a run that resumes may change. Defaults other than 0 are in
+ * ff_trainer_default_options and ff_settings_default. Private to train/commands/; settings.h has
+ * the parsed settings. */
 #ifndef FF_TRAIN_SETTINGS_TABLE_H
 #define FF_TRAIN_SETTINGS_TABLE_H
 

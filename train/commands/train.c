@@ -104,9 +104,9 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     }
     if (first.trainer.recipe && !file)
         ff_settings_leave_row(out, ff_recipe_named(first.trainer.recipe));
-    ff_settings given = first;
-    FF_TRY_DONE(read_sets(&first.set, &given, &given_sets, error));
-    ff_settings_name_needy(out, &given);
+    ff_settings settings = first;
+    FF_TRY_DONE(read_sets(&first.set, &settings, &given_sets, error));
+    ff_settings_name_needy(out, &settings);
     status = ff_settings_complete(out, error);
     out->trainer.began_data = ff_session_data(*session);
     out->trainer.began_val = ff_session_val(*session);
@@ -120,26 +120,27 @@ done:
 
 /* The run's folder and log are opened before the model is built: a path that cannot be written
  * fails at once. */
-static ff_status open_reports(const ff_settings *given, ff_session *session, ff_report **report,
+static ff_status open_reports(const ff_settings *settings, ff_session *session, ff_report **report,
                               ff_error *error) {
-    const ff_recipe *recipe = given->trainer.recipe ? ff_recipe_named(given->trainer.recipe) : NULL;
-    const char *model = given->trainer.model ? given->trainer.model
-                        : recipe             ? recipe->model
-                                             : "run";
+    const ff_recipe *recipe =
+        settings->trainer.recipe ? ff_recipe_named(settings->trainer.recipe) : NULL;
+    const char *model = settings->trainer.model ? settings->trainer.model
+                        : recipe                ? recipe->model
+                                                : "run";
     FF_TRY(ff_session_begin(session, model, error));
-    const char *const logs[] = {ff_session_log(session), given->log_json};
-    return ff_report_create(report, logs, given->quiet ? NULL : stdout, stdout, error);
+    const char *const logs[] = {ff_session_log(session), settings->log_json};
+    return ff_report_create(report, logs, settings->quiet ? NULL : stdout, stdout, error);
 }
 
 /* What the user may not expect of this run. */
-static ff_status add_notes(ff_session *session, const ff_settings *given, const ff_trainer *trainer,
-                           ff_error *error) {
+static ff_status add_notes(ff_session *session, const ff_settings *settings,
+                           const ff_trainer *trainer, ff_error *error) {
     ff_buffer dropped = {0};
     ff_status status;
-    if (!ff_settings_looks(given)) FF_TRY(ff_session_compare_ranks(session, trainer, error));
-    FF_TRY_DONE(ff_settings_say_dropped(given, trainer, &dropped, error));
+    if (!ff_settings_looks(settings)) FF_TRY(ff_session_compare_ranks(session, trainer, error));
+    FF_TRY_DONE(ff_settings_say_dropped(settings, trainer, &dropped, error));
     if (dropped.length) FF_TRY_DONE(ff_session_add_note(session, dropped.bytes, error));
-    if (!ff_settings_looks(given)) status = ff_unreached_say(given, trainer, session, error);
+    if (!ff_settings_looks(settings)) status = ff_unreached_say(settings, trainer, session, error);
 done:
     ff_buffer_free(&dropped);
     return status;
@@ -165,7 +166,7 @@ static char *make_absolute(const char **path) {
 
 /* A run of which it is certain that it makes steps. */
 typedef struct beginning {
-    const ff_settings *given;
+    const ff_settings *settings;
     ff_session *session;
     const ff_trainer *trainer;
     ff_report *report;
@@ -177,18 +178,18 @@ static ff_status begin_run(void *context, ff_error *error) {
     const char *before = ff_session_notes(of->session);
     const size_t printed = before ? strlen(before) : 0;
     FF_TRY(ff_session_write(of->session, of->trainer, of->recipe, error));
-    FF_TRY(
-        ff_report_record(of->report, of->given->tensorboard, ff_session_path(of->session), error));
+    FF_TRY(ff_report_record(of->report, of->settings->tensorboard, ff_session_path(of->session),
+                            error));
     print_notes(of->session, printed);
-    if (!of->given->quiet) putchar('\n');
+    if (!of->settings->quiet) putchar('\n');
     return FF_OK;
 }
 
-static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
+static ff_status run(const ff_settings *settings, ff_session *session, ff_trainer *trainer,
                      ff_report *report, ff_error *error) {
-    ff_settings kept = *given;
+    ff_settings kept = *settings;
     ff_buffer recipe = {0};
-    const char *const balanced = given->trainer.class_weights;
+    const char *const balanced = settings->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The same text wherever the run resumes: without options that are not part of the run. */
     char *paths[] = {make_absolute(&kept.trainer.data),
@@ -201,10 +202,10 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe, error));
-    if (!given->quiet && ff_session_path(session))
+    if (!settings->quiet && ff_session_path(session))
         printf("run            %s\n", ff_session_path(session));
     print_notes(session, 0);
-    beginning of = {given, session, trainer, report, &recipe};
+    beginning of = {settings, session, trainer, report, &recipe};
     ff_run_options options = ff_session_run(session);
     options.begins = begin_run;
     options.context = &of;
@@ -224,17 +225,17 @@ static ff_status show_batch(const ff_trainer *trainer, const char *path, ff_erro
 }
 
 /* fftrain lr-find */
-static ff_status find_rate(const ff_settings *given, ff_trainer *trainer, ff_json_log *log,
+static ff_status find_rate(const ff_settings *settings, ff_trainer *trainer, ff_json_log *log,
                            ff_error *error) {
     ff_lr_curve curve;
     ff_canvas canvas = {0};
     ff_status status;
     FF_TRY_DONE(ff_lr_find(trainer, &curve, error));
-    if (!given->quiet) ff_lr_curve_print(stdout, &curve);
+    if (!settings->quiet) ff_lr_curve_print(stdout, &curve);
     if (log) FF_TRY_DONE(ff_lr_curve_log(&curve, log, error));
-    if (given->png) {
+    if (settings->png) {
         FF_TRY_DONE(ff_lr_curve_draw(&curve, &canvas, error));
-        FF_TRY_DONE(ff_canvas_write_png(&canvas, given->png, error));
+        FF_TRY_DONE(ff_canvas_write_png(&canvas, settings->png, error));
     }
     if (curve.suggested > 0)
         printf("suggested: --lr %.2g\n", curve.suggested);
@@ -250,31 +251,32 @@ done:
 
 /* ---- --dry-run ---- */
 
-static ff_status predict_world(ff_world *world, const ff_settings *given, const ff_trainer *trainer,
-                               const ff_planned_device *planned, ff_error *error) {
+static ff_status predict_world(ff_world *world, const ff_settings *settings,
+                               const ff_trainer *trainer, const ff_planned_device *planned,
+                               ff_error *error) {
     const ff_card card = planned ? ff_planned_device_card(planned) : (ff_card){0};
-    return ff_world_predict(world, trainer, given->world, given->net, planned ? &card : NULL,
+    return ff_world_predict(world, trainer, settings->world, settings->net, planned ? &card : NULL,
                             error);
 }
 
-static ff_status print_world(const ff_settings *given, const ff_trainer *trainer,
+static ff_status print_world(const ff_settings *settings, const ff_trainer *trainer,
                              const ff_planned_device *planned, ff_error *error) {
     ff_world world;
-    FF_TRY(predict_world(&world, given, trainer, planned, error));
+    FF_TRY(predict_world(&world, settings, trainer, planned, error));
     ff_world_print(stdout, &world);
     ff_world_free(&world);
     return FF_OK;
 }
 
 /* With --world a rank's memory was checked, not that of the whole batch. */
-static ff_status print_json(const ff_settings *given, const ff_trainer *trainer,
+static ff_status print_json(const ff_settings *settings, const ff_trainer *trainer,
                             const ff_planned_device *planned, ff_error *error) {
     ff_world world;
-    if (!given->world) {
+    if (!settings->world) {
         FF_TRY(ff_summary_write_json(stdout, trainer, NULL, error));
         return ff_needs_check(trainer, error);
     }
-    FF_TRY(predict_world(&world, given, trainer, planned, error));
+    FF_TRY(predict_world(&world, settings, trainer, planned, error));
     const ff_status status = ff_summary_write_json(stdout, trainer, &world, error);
     ff_world_free(&world);
     return status;
@@ -292,85 +294,85 @@ static ff_status open_planned(ff_planned_device **planned, const char *device_js
     return FF_OK;
 }
 
-static void warn(const ff_settings *given, const ff_trainer *trainer, const ff_job *job) {
+static void warn(const ff_settings *settings, const ff_trainer *trainer, const ff_job *job) {
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
-    if (given->lacks_weights && (!job || job->rank == 0))
+    if (settings->lacks_weights && (!job || job->rank == 0))
         fprintf(stderr,
                 "fftrain: --recipe finetune without --weights FILE starts from random values\n");
 }
 
 /* The summary, and what --dry-run and --world print. */
-static ff_status print_summary(const ff_settings *given, ff_trainer *trainer,
+static ff_status print_summary(const ff_settings *settings, ff_trainer *trainer,
                                ff_planned_device *planned, const ff_tuning *tuning,
                                ff_error *error) {
-    const bool prints = given->dry_run || !given->quiet;
+    const bool prints = settings->dry_run || !settings->quiet;
     if (prints) ff_summary_print(stdout, trainer);
-    if (given->dry_run) ff_summary_print_layers(stdout, trainer);
+    if (settings->dry_run) ff_summary_print_layers(stdout, trainer);
     if (planned) {
         const ff_card card = ff_planned_device_card(planned);
         ff_planned_device_print(stdout, planned);
         FF_TRY(ff_trainer_print_costs(stdout, trainer, &card, error));
     }
     if (prints) ff_tuning_print(stdout, tuning);
-    if (given->world) return print_world(given, trainer, planned, error);
-    return given->dry_run ? ff_needs_check(trainer, error) : FF_OK;
+    if (settings->world) return print_world(settings, trainer, planned, error);
+    return settings->dry_run ? ff_needs_check(trainer, error) : FF_OK;
 }
 
 /* --diagnose, --check-gradients and --overfit. */
-static ff_status look(const ff_settings *given, ff_trainer *trainer, ff_error *error) {
-    if (given->diagnose) {
-        if (!given->quiet) putchar('\n');
+static ff_status look(const ff_settings *settings, ff_trainer *trainer, ff_error *error) {
+    if (settings->diagnose) {
+        if (!settings->quiet) putchar('\n');
         FF_TRY(ff_diagnose(trainer, stdout, error));
     }
-    if (given->check_gradients) FF_TRY(ff_check_gradients(trainer, stdout, error));
-    if (given->trainer.overfit && !given->diagnose) return ff_overfit(trainer, stdout, error);
+    if (settings->check_gradients) FF_TRY(ff_check_gradients(trainer, stdout, error));
+    if (settings->trainer.overfit && !settings->diagnose) return ff_overfit(trainer, stdout, error);
     return FF_OK;
 }
 
-static ff_status train(const ff_settings *given, ff_session *session, ff_job *job,
+static ff_status train(const ff_settings *settings, ff_session *session, ff_job *job,
                        const char *device, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
     ff_planned_device *planned = NULL;
-    ff_trainer_options options = given->trainer;
-    ff_tuning tuning = {.quiet = given->quiet};
+    ff_trainer_options options = settings->trainer;
+    ff_tuning tuning = {.quiet = settings->quiet};
     ff_status status = FF_OK;
     ff_json_log *log = NULL;
-    const bool finds = given->finds && !given->dry_run;
+    const bool finds = settings->finds && !settings->dry_run;
     options.tuning = &tuning;
-    options.counts = given->dry_run || given->show_batch;
-    options.checkpoints = !ff_settings_looks(given) && ff_session_keeps(&given->session);
+    options.counts = settings->dry_run || settings->show_batch;
+    options.checkpoints = !ff_settings_looks(settings) && ff_session_keeps(&settings->session);
     options.first_step = ff_session_step(session);
     options.job = job;
     if (device) options.device = device;
-    if (given->device_json)
-        FF_TRY_DONE(open_planned(&planned, given->device_json, &options, error));
+    if (settings->device_json)
+        FF_TRY_DONE(open_planned(&planned, settings->device_json, &options, error));
     options.measures_disk =
-        !planned && !given->json && !given->show_batch && (!job || job->rank == 0);
-    if (ff_settings_trains(given)) FF_TRY_DONE(open_reports(given, session, &report, error));
-    if (finds && given->log_json) FF_TRY_DONE(ff_json_log_open(&log, given->log_json, error));
-    if (report) ff_report_points_every(report, given->log_every);
-    if (report && given->top5) ff_report_show_top5(report);
+        !planned && !settings->json && !settings->show_batch && (!job || job->rank == 0);
+    if (ff_settings_trains(settings)) FF_TRY_DONE(open_reports(settings, session, &report, error));
+    if (finds && settings->log_json) FF_TRY_DONE(ff_json_log_open(&log, settings->log_json, error));
+    if (report) ff_report_points_every(report, settings->log_every);
+    if (report && settings->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
-    FF_TRY_DONE(ff_train_agree(given, trainer, error));
-    warn(given, trainer, job);
-    FF_TRY_DONE(add_notes(session, given, trainer, error));
-    if (!ff_settings_trains(given)) print_notes(session, 0);
-    if (given->show_batch) {
-        status = show_batch(trainer, given->show_batch, error);
+    FF_TRY_DONE(ff_train_agree(settings, trainer, error));
+    warn(settings, trainer, job);
+    FF_TRY_DONE(add_notes(session, settings, trainer, error));
+    if (!ff_settings_trains(settings)) print_notes(session, 0);
+    if (settings->show_batch) {
+        status = show_batch(trainer, settings->show_batch, error);
         goto done;
     }
-    if (given->json) {
-        status = print_json(given, trainer, planned, error);
+    if (settings->json) {
+        status = print_json(settings, trainer, planned, error);
         goto done;
     }
-    FF_TRY_DONE(print_summary(given, trainer, planned, &tuning, error));
-    if (!given->dry_run) FF_TRY_DONE(look(given, trainer, error));
-    if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
-    if (ff_settings_trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
+    FF_TRY_DONE(print_summary(settings, trainer, planned, &tuning, error));
+    if (!settings->dry_run) FF_TRY_DONE(look(settings, trainer, error));
+    if (finds) FF_TRY_DONE(find_rate(settings, trainer, log, error));
+    if (ff_settings_trains(settings)) FF_TRY_DONE(run(settings, session, trainer, report, error));
 done:
     status = ff_job_conclude(job, status, error);
     ff_trainer_destroy(&trainer);
@@ -382,16 +384,16 @@ done:
 }
 
 static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
-    ff_settings given = ff_settings_default();
+    ff_settings settings = ff_settings_default();
     ff_session *session = NULL;
     ff_buffer sets = {0};
     bool done = false;
-    given.finds = finds;
-    ff_status status = parse(argc, argv, &given, &session, &sets, &done, error);
+    settings.finds = finds;
+    ff_status status = parse(argc, argv, &settings, &session, &sets, &done, error);
     if (status != FF_OK)
-        ff_train_tell_ranks(&given, error);
+        ff_train_tell_ranks(&settings, error);
     else if (!done)
-        status = ff_train_ranks(&given, session, argv, train, error);
+        status = ff_train_ranks(&settings, session, argv, train, error);
     ff_session_close(&session);
     ff_buffer_free(&sets);
     return status;

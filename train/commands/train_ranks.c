@@ -31,9 +31,9 @@ done:
     return status;
 }
 
-ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff_error *error) {
+ff_status ff_train_agree(const ff_settings *settings, const ff_trainer *trainer, ff_error *error) {
     ff_job *job = trainer->options->job;
-    ff_settings kept = *given;
+    ff_settings kept = *settings;
     ff_buffer recipe = {0};
     ff_origin origin;
     ff_status status;
@@ -66,7 +66,7 @@ done:
 }
 
 typedef struct team {
-    const ff_settings *given;
+    const ff_settings *settings;
     ff_session *session;
     ff_train_first *first;
 } team;
@@ -82,10 +82,10 @@ static ff_status not_there(const ff_job *job, ff_status status, ff_error *error)
 /* A rank without a folder and reports. */
 static ff_status train_silently(const team *all, ff_job *job, const char *device, ff_error *error) {
     static const char *const no_logs[FF_REPORT_LOGS] = {NULL};
-    ff_trainer_options options = all->given->trainer;
+    ff_trainer_options options = all->settings->trainer;
     ff_trainer *trainer = NULL;
     ff_report *report = NULL;
-    ff_run_options run = {.best_by = (ff_best_by)all->given->session.best_by,
+    ff_run_options run = {.best_by = (ff_best_by)all->settings->session.best_by,
                           .may_be_complete = ff_session_is_automatic(all->session)};
     ff_tuning tuning = {.quiet = true};
     ff_status status;
@@ -97,7 +97,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     FF_TRY_DONE(not_there(job, status, error));
-    FF_TRY_DONE(ff_train_agree(all->given, trainer, error));
+    FF_TRY_DONE(ff_train_agree(all->settings, trainer, error));
     FF_TRY_DONE(ff_report_create(&report, no_logs, NULL, NULL, error));
     FF_TRY_DONE(ff_run(trainer, report, &run, error));
 done:
@@ -109,15 +109,15 @@ done:
 }
 
 /* --dp-balance auto */
-static bool measures(const ff_settings *given) {
-    return given->dp_balance &&
-           (strcmp(given->dp_balance, "auto") == 0 || ff_settings_shares(given));
+static bool measures(const ff_settings *settings) {
+    return settings->dp_balance &&
+           (strcmp(settings->dp_balance, "auto") == 0 || ff_settings_shares(settings));
 }
 
 /* Measures shares[job->size], and writes them. */
-static ff_status choose_shares(const ff_settings *given, ff_job *job, const char *device,
+static ff_status choose_shares(const ff_settings *settings, ff_job *job, const char *device,
                                uint32_t *cuts, ff_buffer *text, ff_error *error) {
-    ff_trainer_options options = given->trainer;
+    ff_trainer_options options = settings->trainer;
     char *why = NULL;
     int64_t *rows;
     ff_status status;
@@ -130,7 +130,7 @@ static ff_status choose_shares(const ff_settings *given, ff_job *job, const char
     FF_TRY_DONE(ff_buffer_printf(text, error, "auto"));
     for (int i = 0; i < job->size; i++)
         FF_TRY_DONE(ff_buffer_printf(text, error, "%c%" PRId64, i ? ',' : '=', rows[i]));
-    if (!job->rank && !given->quiet)
+    if (!job->rank && !settings->quiet)
         printf("balance        %s of %" PRIu32 " samples: %s\n", text->bytes + sizeof "auto",
                cuts[job->size], why);
 done:
@@ -141,21 +141,21 @@ done:
 
 static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
     team all = *(const team *)context;
-    ff_settings given = *all.given;
-    const char *shares = ff_settings_shares(&given);
+    ff_settings settings = *all.settings;
+    const char *shares = ff_settings_shares(&settings);
     ff_buffer text = {0};
     uint32_t *cuts;
     ff_status status;
-    all.given = &given;
+    all.settings = &settings;
     FF_TRY(ff_alloc(&cuts, (uint64_t)job->size + 1, sizeof *cuts, "shares", error));
-    if (measures(&given) && !(shares && ff_shares_parse(shares, job->size, cuts))) {
+    if (measures(&settings) && !(shares && ff_shares_parse(shares, job->size, cuts))) {
         cuts[0] = 0;
-        FF_TRY_DONE(choose_shares(&given, job, device, cuts, &text, error));
-        given.dp_balance = text.bytes;
+        FF_TRY_DONE(choose_shares(&settings, job, device, cuts, &text, error));
+        settings.dp_balance = text.bytes;
     }
-    if (measures(&given)) job->cuts = cuts;
+    if (measures(&settings)) job->cuts = cuts;
     status = job->rank ? train_silently(&all, job, device, error)
-                       : all.first(&given, all.session, job, device, error);
+                       : all.first(&settings, all.session, job, device, error);
 done:
     ff_buffer_free(&text);
     free(cuts);
@@ -164,24 +164,24 @@ done:
 
 /* Alone, as replicas, or as a rank of a job. */
 static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
-    const ff_settings *given = all->given;
+    const ff_settings *settings = all->settings;
     ff_replicas replicas;
-    const ff_rank_work work = {run_rank, all, (uint64_t)given->rank_timeout * 1000000000};
-    FF_TRY(
-        ff_replicas_parse(&replicas, given->dp, measures(given) ? NULL : given->dp_balance, error));
+    const ff_rank_work work = {run_rank, all, (uint64_t)settings->rank_timeout * 1000000000};
+    FF_TRY(ff_replicas_parse(&replicas, settings->dp,
+                             measures(settings) ? NULL : settings->dp_balance, error));
     if (replicas.count && ranks->size > 1)
         return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
                        ranks->family);
-    if (replicas.count && given->trainer.device && strcmp(given->trainer.device, "auto") != 0)
+    if (replicas.count && settings->trainer.device && strcmp(settings->trainer.device, "auto") != 0)
         return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
-    if (given->ranks > 1 && !ff_settings_trains(given)) {
+    if (settings->ranks > 1 && !ff_settings_trains(settings)) {
         if (replicas.count) return ff_fail(error, FF_USAGE, "--dp and --ranks exclude each other");
-        replicas.count = (int)given->ranks;
-        for (uint32_t i = 0; i <= (uint32_t)given->ranks; i++) replicas.cuts[i] = i;
+        replicas.count = (int)settings->ranks;
+        for (uint32_t i = 0; i <= (uint32_t)settings->ranks; i++) replicas.cuts[i] = i;
         *replicas.device[0] = 0;
     }
-    if ((replicas.count || ranks->size > 1) && !ff_settings_trains(given)) {
-        if (!given->dry_run)
+    if ((replicas.count || ranks->size > 1) && !ff_settings_trains(settings)) {
+        if (!settings->dry_run)
             return ff_fail(error, FF_USAGE,
                            "several ranks only train; what looks at a net or at "
                            "its input takes one device");
@@ -189,23 +189,23 @@ static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
         ff_job first = {
             .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
         return ranks->rank ? FF_OK
-                           : all->first(given, all->session, replicas.count ? &first : NULL,
+                           : all->first(settings, all->session, replicas.count ? &first : NULL,
                                         *replicas.device[0] ? replicas.device[0] : NULL, error);
     }
     if (replicas.count) return ff_replicas_run(&replicas, &work, error);
     if (ranks->size > 1) return ff_rank_run(ranks, &work, error);
-    return all->first(given, all->session, NULL, NULL, error);
+    return all->first(settings, all->session, NULL, NULL, error);
 }
 
-ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **argv,
+ff_status ff_train_ranks(const ff_settings *settings, ff_session *session, char **argv,
                          ff_train_first *first, ff_error *error) {
-    team all = {given, session, first};
+    team all = {settings, session, first};
     ff_ranks ranks = {0};
     ff_status status;
     FF_TRY_DONE(ff_ranks_read(&ranks, error));
-    if (given->ranks && ff_settings_trains(given) && !ff_ranks_are_own(&ranks)) {
-        status = ff_ranks_start((int)given->ranks, argv, (uint64_t)given->rank_timeout * 1000000000,
-                                error);
+    if (settings->ranks && ff_settings_trains(settings) && !ff_ranks_are_own(&ranks)) {
+        status = ff_ranks_start((int)settings->ranks, argv,
+                                (uint64_t)settings->rank_timeout * 1000000000, error);
         goto done;
     }
     ff_interrupt_install(SIGUSR1);
@@ -221,9 +221,9 @@ static ff_status fail_again(void *context, ff_job *job, const char *device, ff_e
     return not_there(job, error->status, error);
 }
 
-void ff_train_tell_ranks(const ff_settings *given, ff_error *error) {
+void ff_train_tell_ranks(const ff_settings *settings, ff_error *error) {
     ff_error own = *error, told;
-    const ff_rank_work work = {fail_again, &own, (uint64_t)given->rank_timeout * 1000000000};
+    const ff_rank_work work = {fail_again, &own, (uint64_t)settings->rank_timeout * 1000000000};
     ff_ranks ranks;
     if (ff_ranks_read(&ranks, &told) == FF_OK && ranks.size > 1)
         (void)!ff_rank_run(&ranks, &work, &told);

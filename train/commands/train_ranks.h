@@ -8,21 +8,21 @@
 
 /* The training of a run alone (job NULL), or of rank 0, which has its folder and reports. device:
  * of --dp; NULL = as the options say. */
-typedef ff_status ff_train_first(const ff_settings *given, ff_session *session, ff_job *job,
+typedef ff_status ff_train_first(const ff_settings *settings, ff_session *session, ff_job *job,
                                  const char *device, ff_error *error);
 
 /* Calls `first`, or as another rank trains without it; or starts --ranks, with this process's
  * arguments. */
-FF_MUST_USE ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **argv,
+FF_MUST_USE ff_status ff_train_ranks(const ff_settings *settings, ff_session *session, char **argv,
                                      ff_train_first *first, ff_error *error);
 
 /* Sends the other ranks, which would wait for this one, the error that stopped this rank before it
  * met them. */
-void ff_train_tell_ranks(const ff_settings *given, ff_error *error);
+void ff_train_tell_ranks(const ff_settings *settings, ff_error *error);
 
 /* FF_FAILED if ranks differ in their sets or in options, except the options that may differ among
  * machines. */
-FF_MUST_USE ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer,
+FF_MUST_USE ff_status ff_train_agree(const ff_settings *settings, const ff_trainer *trainer,
                                      ff_error *error);
 
 #endif

@@ -7,11 +7,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static ff_status say_every(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_every(const ff_settings *settings, const ff_trainer *trainer, char **text,
                            ff_error *error) {
     ff_every every;
-    if (!ff_session_keeps(&given->session)) return FF_OK;
-    FF_TRY(ff_every_parse(&every, given->session.every, error));
+    if (!ff_session_keeps(&settings->session)) return FF_OK;
+    FF_TRY(ff_every_parse(&every, settings->session.every, error));
     const uint64_t steps = ff_trainer_total_steps(trainer), epochs = trainer->epochs;
     const bool late = (every.unit == FF_EVERY_STEPS && every.amount > (double)steps) ||
                       (every.unit == FF_EVERY_EPOCHS && every.amount > (double)epochs);
@@ -19,26 +19,26 @@ static ff_status say_every(const ff_settings *given, const ff_trainer *trainer, 
     return ff_format(text, error,
                      "--checkpoint-every %s: the run has %s, so a checkpoint is saved at its end "
                      "alone",
-                     given->session.every,
+                     settings->session.every,
                      every.unit == FF_EVERY_STEPS ? ff_say_count(steps, "step", "steps").text
                                                   : ff_say_count(epochs, "epoch", "epochs").text);
 }
 
-static ff_status say_sizes(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_sizes(const ff_settings *settings, const ff_trainer *trainer, char **text,
                            ff_error *error) {
     if (!trainer->size_late) return FF_OK;
     return ff_format(text, error,
                      "--sizes %s: the run has %s, so the sizes from epoch %" PRIu32
                      " on have no effect",
-                     given->trainer.sizes, ff_say_count(trainer->epochs, "epoch", "epochs").text,
+                     settings->trainer.sizes, ff_say_count(trainer->epochs, "epoch", "epochs").text,
                      trainer->size_late + 1);
 }
 
-static ff_status say_schedule(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_schedule(const ff_settings *settings, const ff_trainer *trainer, char **text,
                               ff_error *error) {
     const ff_schedule *schedule = &trainer->groups[trainer->main_group].schedule;
     const double late = ff_schedule_late(schedule, ff_trainer_total_steps(trainer));
-    (void)given;
+    (void)settings;
     if (late <= 0) return FF_OK;
     return ff_format(
         text, error,
@@ -46,10 +46,10 @@ static ff_status say_schedule(const ff_settings *given, const ff_trainer *traine
         schedule->text, ff_say_count(trainer->epochs, "epoch", "epochs").text, late);
 }
 
-static ff_status say_warm_up(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_warm_up(const ff_settings *settings, const ff_trainer *trainer, char **text,
                              ff_error *error) {
     const ff_schedule *schedule = &trainer->groups[trainer->main_group].schedule;
-    const double warmup = given->trainer.warmup_epochs;
+    const double warmup = settings->trainer.warmup_epochs;
     if (warmup <= 0) return FF_OK;
     if (!schedule->warmup_steps)
         return ff_format(text, error, "--warmup %g: an epoch has %s, so there is no warm-up",
@@ -61,24 +61,24 @@ static ff_status say_warm_up(const ff_settings *given, const ff_trainer *trainer
                      warmup, ff_say_count(trainer->epochs, "epoch", "epochs").text, schedule->text);
 }
 
-static ff_status say_folder(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_folder(const ff_settings *settings, const ff_trainer *trainer, char **text,
                             ff_error *error) {
     (void)trainer;
-    if (!*given->for_folder || ff_session_keeps(&given->session)) return FF_OK;
+    if (!*settings->for_folder || ff_session_keeps(&settings->session)) return FF_OK;
     return ff_format(text, error, "--out none: nothing is kept, so these have no effect: %s",
-                     given->for_folder);
+                     settings->for_folder);
 }
 
-static ff_status say_validation(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_validation(const ff_settings *settings, const ff_trainer *trainer, char **text,
                                 ff_error *error) {
-    if (!*given->for_validation || trainer->splits.val) return FF_OK;
+    if (!*settings->for_validation || trainer->splits.val) return FF_OK;
     return ff_format(text, error, "the run has no validation set, so these have no effect: %s",
-                     given->for_validation);
+                     settings->for_validation);
 }
 
-static ff_status say_patience(const ff_settings *given, const ff_trainer *trainer, char **text,
+static ff_status say_patience(const ff_settings *settings, const ff_trainer *trainer, char **text,
                               ff_error *error) {
-    const int64_t patience = given->trainer.patience;
+    const int64_t patience = settings->trainer.patience;
     const uint32_t every = trainer->val_every ? trainer->val_every : trainer->epochs;
     const uint32_t evaluations = (trainer->epochs + every - 1) / every;
     if (!patience) return FF_OK;
@@ -93,14 +93,14 @@ static ff_status say_patience(const ff_settings *given, const ff_trainer *traine
                      patience, ff_say_count(evaluations, "evaluation", "evaluations").text);
 }
 
-ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer, ff_session *session,
-                           ff_error *error) {
-    static ff_status (*const parts[])(const ff_settings *given, const ff_trainer *trainer,
+ff_status ff_unreached_say(const ff_settings *settings, const ff_trainer *trainer,
+                           ff_session *session, ff_error *error) {
+    static ff_status (*const parts[])(const ff_settings *settings, const ff_trainer *trainer,
                                       char **text, ff_error *error) = {
         say_folder, say_validation, say_patience, say_every, say_sizes, say_schedule, say_warm_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *text = NULL;
-        ff_status status = parts[i](given, trainer, &text, error);
+        ff_status status = parts[i](settings, trainer, &text, error);
         if (text) status = ff_session_add_note(session, text, error);
         free(text);
         FF_TRY(status);

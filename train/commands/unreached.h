@@ -6,7 +6,7 @@
 
 /* Adds a note for each option without effect in this run, with the reason. FF_USAGE for --patience
  * without evaluations: the run would not end where the user expects. */
-FF_MUST_USE ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer,
+FF_MUST_USE ff_status ff_unreached_say(const ff_settings *settings, const ff_trainer *trainer,
                                        ff_session *session, ff_error *error);
 
 #endif

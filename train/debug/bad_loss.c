@@ -108,7 +108,7 @@ static ff_status run_part(void *context, ff_plan *plan, const ff_batch *batch, b
 static ff_status run_again(finding *f, const ff_outcome *outcome, ff_error *error) {
     ff_compute *compute = ff_model_compute(f->trainer->model);
     rerun again = {f, outcome};
-    ff_taken taken = {0};
+    ff_step_input taken = {0};
     FF_TRY(ff_compute_wait(compute, error));
     FF_TRY(ff_trainer_rewind(f->trainer, outcome->step, error));
     FF_TRY(ff_compute_allocate(compute, &f->ring, sizeof *f->ring, "the outcome of a step", error));

@@ -106,7 +106,7 @@ ff_status ff_hashes_part(void *context, ff_plan *plan, const ff_batch *batch, bo
     if (!hashes->began) forget(hashes);
     hashes->began = true;
     if (hashes->whole) ff_probe_begin(&probe, plan, batch->images, see, hashes);
-    const ff_status status = ff_part_train(hashes->trainer->step, plan, batch, last, error);
+    const ff_status status = ff_micro_batch_train(hashes->trainer->step, plan, batch, last, error);
     const ff_status seen =
         hashes->whole ? ff_probe_end(&probe, status == FF_OK ? error : NULL) : FF_OK;
     FF_TRY(status);

@@ -39,8 +39,8 @@ void ff_hashes_close(ff_hashes **hashes); /* NULL is accepted */
 
 /* Whether a line is due after this number of steps. NULL: never. */
 bool ff_hashes_due(const ff_hashes *hashes, uint64_t steps);
-/* Replaces ff_part_train (run_step.h) for a step after which a line is due; the context is the
- * hashes. */
+/* Replaces ff_micro_batch_train (run_step.h) for a step after which a line is due; the context is
+ * the hashes. */
 FF_MUST_USE ff_status ff_hashes_part(void *hashes, ff_plan *plan, const ff_batch *batch, bool last,
                                      ff_error *error);
 /* From now on `visit` also sees what the hashes see (probe.h); only for hashes that are `whole`. */

@@ -88,7 +88,7 @@ static void choose_others(ff_lr_curve *curve, size_t asked) {
 ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error) {
     const uint64_t steps = (uint64_t)trainer->options->sweep.steps;
     double least = INFINITY;
-    ff_taken taken = {0};
+    ff_step_input taken = {0};
     bool ends = false;
     *curve = (ff_lr_curve){0};
     FF_TRY(ff_alloc(&curve->rate, steps, sizeof(double), "the curve", error));
@@ -96,7 +96,7 @@ ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error) {
     FF_TRY(ff_alloc(&curve->mean, steps, sizeof(double), "the curve", error));
     for (uint64_t step = 0; step < steps && !ends; step++) {
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
+        FF_TRY(ff_run_step(trainer, step, ff_micro_batch_train, trainer->step, &taken, error));
         FF_TRY(collect(trainer, step + 1 == steps, curve, &least, &ends, error));
     }
     choose_others(curve, steps);

@@ -101,7 +101,7 @@ static ff_status probe_part(void *context, ff_plan *plan, const ff_batch *batch,
     ff_probe probe;
     if (r->hashes) return ff_hashes_part(r->hashes, plan, batch, last, error);
     ff_probe_begin(&probe, plan, batch->images, see, r);
-    const ff_status status = ff_part_train(r->trainer->step, plan, batch, last, error);
+    const ff_status status = ff_micro_batch_train(r->trainer->step, plan, batch, last, error);
     const ff_status seen = ff_probe_end(&probe, status == FF_OK ? error : NULL);
     return status == FF_OK ? seen : status;
 }
@@ -120,13 +120,13 @@ static ff_status take_outcome(replay *r, ff_error *error) {
 static ff_status run_step(replay *r, uint64_t step, ff_error *error) {
     ff_trainer *trainer = r->trainer;
     const bool shown = step + 1 == r->options->step;
-    ff_taken taken = {0};
+    ff_step_input taken = {0};
     FF_TRY(ff_interrupt_check(error));
     if (shown) FF_TRY(see_values(r, error));
     if (shown && r->hashes) ff_hashes_share(r->hashes, see, r);
     FF_TRY(shown || r->hashes
                ? ff_run_step(trainer, step, probe_part, r, &taken, error)
-               : ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
+               : ff_run_step(trainer, step, ff_micro_batch_train, trainer->step, &taken, error));
     FF_TRY(take_outcome(r, error));
     if (r->hashes && isfinite(r->outcome.loss_sum))
         FF_TRY(ff_hashes_write(r->hashes, &r->outcome, error));

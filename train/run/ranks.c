@@ -12,9 +12,9 @@ ff_status ff_ranks_begin(ff_trainer *trainer, bool *goes_on, ff_run_state *state
     ff_job *job = trainer->options->job;
     ff_reducer *reducer = ff_step_reducer(trainer->step);
     if (!reducer) return FF_OK;
-    FF_TRY(ff_job_take(job, goes_on, sizeof *goes_on, error));
+    FF_TRY(ff_job_broadcast(job, goes_on, sizeof *goes_on, error));
     if (!*goes_on) return FF_OK;
-    FF_TRY(ff_job_take(job, state, sizeof *state, error));
+    FF_TRY(ff_job_broadcast(job, state, sizeof *state, error));
     ff_model_store(trainer->model)->forwards = state->forwards;
     return ff_reducer_share_state(reducer, error);
 }
@@ -77,7 +77,7 @@ ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status s
     ff_job *job = trainer->options->job;
     int first = (int)status;
     if (!job) return status;
-    FF_TRY(ff_job_take(job, &first, sizeof first, error));
+    FF_TRY(ff_job_broadcast(job, &first, sizeof first, error));
     if (error) {
         error->status = (ff_status)first;
         error->signal_number = stop->signal;

@@ -89,9 +89,9 @@ static ff_status train_batch(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     const uint64_t step = run->state.totals.steps;
     const bool hashed = ff_hashes_due(run->hashes, step + 1);
-    ff_taken taken = {0};
+    ff_step_input taken = {0};
     FF_TRY(hashed ? ff_run_step(trainer, step, ff_hashes_part, run->hashes, &taken, error)
-                  : ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
+                  : ff_run_step(trainer, step, ff_micro_batch_train, trainer->step, &taken, error));
     run->state.epoch.samples += ff_trainer_samples(trainer, step);
     run->asked_ns += taken.asked_ns;
     run->state.totals.steps++;
@@ -300,7 +300,7 @@ static ff_status decide_early(running *run, bool *stops, ff_error *error) {
     const bool goes_on = run->state.totals.steps < ff_trainer_total_steps(trainer);
     if (!trainer->options->patience) return FF_OK;
     *stops = goes_on && ff_patience_over(&run->state, trainer->options->patience);
-    FF_TRY(ff_job_take(trainer->options->job, stops, sizeof *stops, error));
+    FF_TRY(ff_job_broadcast(trainer->options->job, stops, sizeof *stops, error));
     if (*stops) ff_patience_say(&run->state.totals, run->result.early);
     return FF_OK;
 }
@@ -398,7 +398,7 @@ static ff_status check_complete(const running *run, bool *complete, ff_error *er
         totals->steps >= ff_trainer_total_steps(trainer) && !run->state.epoch.samples;
     char text[FF_PATIENCE_ENDED_BYTES];
     bool early = ff_patience_over(&run->state, trainer->options->patience);
-    FF_TRY(ff_job_take(trainer->options->job, &early, sizeof early, error));
+    FF_TRY(ff_job_broadcast(trainer->options->job, &early, sizeof early, error));
     if (!early && !all_done) return FF_OK;
     ff_patience_say_ended(totals, all_done, trainer->epochs, text);
     *complete = run->options->may_be_complete;

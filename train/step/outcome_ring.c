@@ -27,7 +27,7 @@ void ff_outcome_ring_destroy(ff_outcome_ring *ring) {
 }
 
 void ff_outcome_ring_restart(ff_outcome_ring *ring, uint64_t first) {
-    ring->given = ring->sent = ring->delivered = first;
+    ring->enqueued = ring->sent = ring->delivered = first;
 }
 
 static ff_event *copied(const ff_outcome_ring *ring, uint64_t number) {
@@ -40,11 +40,11 @@ static ff_status send(ff_outcome_ring *ring, ff_error *error) {
     ff_device *device = ring->compute->device;
     ff_stream *stream = ring->compute->stream;
     const uint64_t at = ring->sent % ff_outcome_ring_size(ring);
-    const uint64_t bytes = (ring->given - ring->sent) * sizeof(ff_outcome);
+    const uint64_t bytes = (ring->enqueued - ring->sent) * sizeof(ff_outcome);
     FF_TRY(
         device->table->copy(device, stream, ring->pinned + at, ring->entries + at, bytes, error));
     FF_TRY(device->table->event_record(device, copied(ring, ring->sent), stream, error));
-    ring->sent = ring->given;
+    ring->sent = ring->enqueued;
     return FF_OK;
 }
 
@@ -55,7 +55,7 @@ ff_status ff_outcome_ring_take(ff_outcome_ring *ring, bool wait, const ff_outcom
     *outcomes = NULL;
     *count = 0;
     FF_TRY(ff_compute_check(ring->compute, error));
-    if (wait && ring->sent < ring->given) FF_TRY(send(ring, error));
+    if (wait && ring->sent < ring->enqueued) FF_TRY(send(ring, error));
     if (ring->delivered == ring->sent) return FF_OK;
     if (!wait && !device->table->event_done(device, arrived)) return FF_OK;
     FF_TRY(device->table->event_synchronize(device, arrived, error));
@@ -70,7 +70,7 @@ ff_status ff_outcome_ring_take(ff_outcome_ring *ring, bool wait, const ff_outcom
 
 ff_status ff_outcome_ring_await(ff_outcome_ring *ring, ff_error *error) {
     ff_device *device = ring->compute->device;
-    const uint64_t ahead = ring->given - ring->delivered;
+    const uint64_t ahead = ring->enqueued - ring->delivered;
     const uint64_t most = (FF_RING_PARTS - 1) * (uint64_t)ring->send_steps;
     assert(ahead <= most);
     if (ahead < most) return FF_OK;
@@ -78,6 +78,6 @@ ff_status ff_outcome_ring_await(ff_outcome_ring *ring, ff_error *error) {
 }
 
 ff_status ff_outcome_ring_advance(ff_outcome_ring *ring, ff_error *error) {
-    ring->given++;
-    return ring->given % ring->send_steps == 0 ? send(ring, error) : FF_OK;
+    ring->enqueued++;
+    return ring->enqueued % ring->send_steps == 0 ? send(ring, error) : FF_OK;
 }

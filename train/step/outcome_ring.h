@@ -16,8 +16,8 @@ typedef struct ff_outcome_ring {
     ff_event *copied[FF_RING_PARTS];
     uint32_t send_steps;
     /* The number of the next step to enqueue, of the next outcome to copy to the host, and of the
-     * next outcome to return to the caller: delivered <= sent <= given. */
-    uint64_t given, sent, delivered;
+     * next outcome to return to the caller: delivered <= sent <= enqueued. */
+    uint64_t enqueued, sent, delivered;
 } ff_outcome_ring;
 
 /* For the steps from `first`. The caller destroys the ring, after a failure too. */
@@ -31,7 +31,7 @@ static inline uint32_t ff_outcome_ring_size(const ff_outcome_ring *ring) {
 }
 /* The entry of the next step. */
 static inline ff_outcome *ff_outcome_ring_next(const ff_outcome_ring *ring) {
-    return ring->entries + ring->given % ff_outcome_ring_size(ring);
+    return ring->entries + ring->enqueued % ff_outcome_ring_size(ring);
 }
 
 /* Before a step: the host waits if the ring has no place for another step. */

@@ -71,7 +71,7 @@ static ff_status capture(ff_segments *segments, const ff_segment *s, bool timed,
     ff_compute *compute = segments->compute;
     FF_TRY(table_of(segments)->capture_begin(compute->device, compute->stream, error));
     segments->capturing = pieces;
-    ff_status status = s->kind->give(segments->context, s->plan, &s->batch, timed, error);
+    ff_status status = s->kind->enqueue(segments->context, s->plan, &s->batch, timed, error);
     /* if the calls failed, the failure of ending the capture is not reported */
     ff_status ended = end_piece(segments, (piece){0}, status == FF_OK ? error : NULL);
     segments->capturing = NULL;
@@ -132,7 +132,7 @@ ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan, const 
     if (has_graphs(segments) && s->recorded)
         return launch(segments, timed ? &s->timed : &s->plain, error);
     s->warm = true;
-    return s->kind->give(segments->context, plan, batch, timed, error);
+    return s->kind->enqueue(segments->context, plan, batch, timed, error);
 }
 
 bool ff_segments_timeable(const ff_segments *segments, int kind, const ff_plan *plan) {

@@ -13,8 +13,8 @@
 typedef struct ff_segment_kind {
     /* Enqueues the segment's calls, also during capture, so it must only enqueue. `timed`: includes
      * the event for timing. */
-    ff_status (*give)(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                      ff_error *error);
+    ff_status (*enqueue)(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                         ff_error *error);
     bool of_plan; /* each plan has a segment of its own; else all plans share one */
     bool timed;   /* it has two graphs: without and with the timing event */
 } ff_segment_kind;
@@ -50,7 +50,7 @@ typedef struct ff_segments {
  * capture is not an error: from then on the calls are made instead. */
 FF_MUST_USE ff_status ff_segments_run(ff_segments *segments, int kind, ff_plan *plan,
                                       const ff_batch *batch, bool timed, ff_error *error);
-/* For `give`: makes the call. If the communicator's calls are not in graphs (ff_comm.in_graphs),
+/* For `enqueue`: makes the call. If the communicator's calls are not in graphs (ff_comm.in_graphs),
  * the graph being captured ends here, the rest of the segment becomes another graph, and from then
  * on the call is made between the two. A failure sticks in the compute. */
 void ff_segments_collective(ff_segments *segments, ff_collective call);

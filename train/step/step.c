@@ -25,7 +25,7 @@ enum { SEND_STEPS = 16, TIMED_STEPS = 8 /* one step in TIMED_STEPS is timed */ }
  *                          its gradients to the sums, and the reducer may begin the all-reduce
  *   ff_update_count        adds the micro-batch's outcome to this rank's
  *   enqueue_reduced        ff_reducer_run: the other all-reduces, the gather of all outcomes;
- *                          ff_update_join: the step's outcome from these; then as UPDATE
+ *                          ff_update_combine: the step's outcome from these; then as UPDATE
  *   enqueue_nothing        instead of all this, if the rank has no sample of the batch
  * Finally ff_step_run ends a timing and moves to the ring's next entry. The outcome arrives some
  * steps later: ff_step_outcomes.
@@ -69,13 +69,13 @@ static ff_status enqueue_gradients(ff_step *step, ff_plan *plan, const ff_batch 
     return ff_compute_check(compute, error);
 }
 
-static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                                ff_error *error) {
+static ff_status gradients_segment(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                                   ff_error *error) {
     return enqueue_gradients(context, plan, batch, timed, NULL, error);
 }
 
-static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                          ff_error *error) {
+static ff_status sum_segment(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                             ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
     ff_update_add(step->update, (ff_batch_part){step->parts - 1, step->ends}, step->ring.entries,
@@ -83,8 +83,8 @@ static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, b
     return ff_compute_check(step->compute, error);
 }
 
-static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                             ff_error *error) {
+static ff_status update_segment(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                                ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
     ff_update_enqueue(step->update, step->ring.entries, ff_outcome_ring_size(&step->ring));
@@ -124,13 +124,13 @@ static ff_status enqueue_reduced(ff_step *step, ff_plan *plan, const ff_batch *b
     ff_segments_collective(
         &step->segments, (ff_collective){.make = reduce, .comm = step->options.comm, .plan = plan});
     ff_reducer_widen(step->reducer);
-    ff_update_join(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
-                   step->ring.entries, ff_outcome_ring_size(&step->ring));
-    return give_update(step, plan, batch, false, error);
+    ff_update_combine(step->update, ff_reducer_outcomes(step->reducer), step->options.ranks,
+                      step->ring.entries, ff_outcome_ring_size(&step->ring));
+    return update_segment(step, plan, batch, false, error);
 }
 
-static ff_status give_last(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                           ff_error *error) {
+static ff_status last_segment(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                              ff_error *error) {
     ff_step *step = context;
     const ff_bucket_watch watch = watch_of(step, add_bucket);
     FF_TRY(enqueue_gradients(step, plan, batch, timed, &watch, error));
@@ -139,7 +139,7 @@ static ff_status give_last(void *context, ff_plan *plan, const ff_batch *batch, 
     return enqueue_reduced(step, plan, batch, error);
 }
 
-/* Replaces give_last if this rank has no sample of the batch. The batch is made all the same,
+/* Replaces last_segment if this rank has no sample of the batch. The batch is made all the same,
  * because the next one follows it. The same collectives are called in the same order. */
 static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, ff_error *error) {
     const ff_bucket_watch watch = watch_of(step, reduce_bucket);
@@ -152,12 +152,12 @@ static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, ff_error *error) 
 }
 
 static const ff_segment_kind kinds[SEGMENTS] = {
-    [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
-    [ADD_FIRST] = {.give = give_sum},
-    [ADD] = {.give = give_sum},
-    [UPDATE] = {.give = give_update},
-    [ONLY] = {.give = give_last, .of_plan = true, .timed = true},
-    [LAST] = {.give = give_last, .of_plan = true, .timed = true},
+    [GRADIENTS] = {.enqueue = gradients_segment, .of_plan = true, .timed = true},
+    [ADD_FIRST] = {.enqueue = sum_segment},
+    [ADD] = {.enqueue = sum_segment},
+    [UPDATE] = {.enqueue = update_segment},
+    [ONLY] = {.enqueue = last_segment, .of_plan = true, .timed = true},
+    [LAST] = {.enqueue = last_segment, .of_plan = true, .timed = true},
 };
 
 /* ---- life ---- */
@@ -353,7 +353,7 @@ ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
     bool timed = false;
     FF_TRY((step->reducer ? run_last : run_alone)(step, plan, batch, &timed, error));
     step->parts = 0;
-    FF_TRY(ff_step_timer_end(&step->timer, step->ring.given, timed, error));
+    FF_TRY(ff_step_timer_end(&step->timer, step->ring.enqueued, timed, error));
     return ff_outcome_ring_advance(&step->ring, error);
 }
 
@@ -364,7 +364,7 @@ ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
     return ff_compute_check(step->compute, error);
 }
 
-void ff_step_whole(ff_step *step, bool whole) {
+void ff_step_set_whole(ff_step *step, bool whole) {
     step->segments.called = !whole && is_in_graphs(step);
 }
 

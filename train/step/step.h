@@ -86,7 +86,7 @@ FF_MUST_USE ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *
 /* In a job: whether the next steps' batches are whole (the default), or an epoch's last, smaller
  * one; the same at all ranks. In a smaller batch the ranks' shares differ in size and may be empty.
  * A collective must be in a graph of every rank or of none (comm.h), so it is then in none. */
-void ff_step_whole(ff_step *step, bool whole);
+void ff_step_set_whole(ff_step *step, bool whole);
 
 /* Runs the segments of the next step without its update, and waits. Leaves the gradients as the
  * update would read them. Running statistics advance; the step's number does not, so the next call

@@ -237,8 +237,8 @@ void ff_update_add(ff_update *update, ff_batch_part part, ff_outcome *ring, uint
     ff_update_count(update, part, ring, ring_size);
 }
 
-void ff_update_join(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
-                    uint32_t ring_size) {
+void ff_update_combine(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
+                       uint32_t ring_size) {
     ff_compute *compute = update->store->compute;
     ff_compute_enter(compute);
     compute->ops->outcome_join(compute, update->prepared, ranks, count, ring, ring_size);

@@ -57,8 +57,8 @@ void ff_update_sum(ff_update *update, ff_batch_part part, const ff_bucket *bucke
                    uint32_t ring_size);
 void ff_update_count(ff_update *update, ff_batch_part part, ff_outcome *ring, uint32_t ring_size);
 /* Enqueues making the step's outcome from the outcomes of all ranks, ranks[count] on the device. */
-void ff_update_join(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
-                    uint32_t ring_size);
+void ff_update_combine(ff_update *update, const ff_outcome *ranks, int count, ff_outcome *ring,
+                       uint32_t ring_size);
 /* Enqueues the end of a step: the check, the update, and advancing the control; writes the step's
  * entry of the ring. ring: [ring_size], on the device. The check covers all gradients: if one is
  * infinite or NaN, parameters and state stay unchanged, whether or not the loss was scaled. The

@@ -370,7 +370,7 @@ static ff_status keep_blocks(ff_trainer *trainer, ff_error *error) {
     ff_job *job = trainer->options->job;
     uint64_t blocks[] = {loader.block, loader.group};
     if (job && job->channel && !trainer->options->counts)
-        FF_TRY(ff_job_take(job, blocks, sizeof blocks, error));
+        FF_TRY(ff_job_broadcast(job, blocks, sizeof blocks, error));
     trainer->block = blocks[0];
     trainer->group = blocks[1];
     return FF_OK;

@@ -4,12 +4,13 @@
 
 #include <assert.h>
 
-ff_status ff_part_train(void *step, ff_plan *plan, const ff_batch *batch, bool last,
-                        ff_error *error) {
+ff_status ff_micro_batch_train(void *step, ff_plan *plan, const ff_batch *batch, bool last,
+                               ff_error *error) {
     return last ? ff_step_run(step, plan, batch, error) : ff_step_add(step, plan, batch, error);
 }
 
-static ff_status take(ff_trainer *trainer, ff_feed_batch *next, ff_taken *taken, ff_error *error) {
+static ff_status take(ff_trainer *trainer, ff_feed_batch *next, ff_step_input *taken,
+                      ff_error *error) {
     const uint64_t asked = ff_now_ns();
     FF_TRY(ff_feed_next(trainer->train_feed, next, error));
     taken->asked_ns += ff_now_ns() - asked;
@@ -17,8 +18,8 @@ static ff_status take(ff_trainer *trainer, ff_feed_batch *next, ff_taken *taken,
     return FF_OK;
 }
 
-static ff_status run_part(ff_trainer *trainer, uint64_t step, int64_t part, ff_part_use use,
-                          void *context, bool *last, ff_taken *taken, ff_error *error) {
+static ff_status run_part(ff_trainer *trainer, uint64_t step, int64_t part, ff_micro_batch_run use,
+                          void *context, bool *last, ff_step_input *taken, ff_error *error) {
     ff_feed_batch next;
     FF_TRY(take(trainer, &next, taken, error));
     ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
@@ -31,11 +32,11 @@ static ff_status run_part(ff_trainer *trainer, uint64_t step, int64_t part, ff_p
     return status == FF_OK ? done : status;
 }
 
-ff_status ff_run_step(ff_trainer *trainer, uint64_t step, ff_part_use use, void *context,
-                      ff_taken *taken, ff_error *error) {
+ff_status ff_run_step(ff_trainer *trainer, uint64_t step, ff_micro_batch_run use, void *context,
+                      ff_step_input *taken, ff_error *error) {
     ff_status status = FF_OK;
     bool last = false;
-    ff_step_whole(trainer->step, !trainer->keeps_last || (step + 1) % trainer->batches != 0);
+    ff_step_set_whole(trainer->step, !trainer->keeps_last || (step + 1) % trainer->batches != 0);
     ff_machine_push(trainer->machine, "step");
     for (int64_t part = 0; status == FF_OK && !last; part++)
         status = run_part(trainer, step, part, use, context, &last, taken, error);

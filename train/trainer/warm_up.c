@@ -81,11 +81,11 @@ static ff_status run(ff_trainer *trainer, ff_error *error) {
     for (int i = 0; i < trainer->size_count; i++) {
         ff_feed_set_size(trainer->train_feed, i);
         for (int k = 0; k < 4; k++) {
-            ff_step_whole(trainer->step, k % 2 == 0);
+            ff_step_set_whole(trainer->step, k % 2 == 0);
             FF_TRY(steps_of(trainer, plan_of(trainer, &trainer->sizes[i], k), error));
         }
     }
-    ff_step_whole(trainer->step, true);
+    ff_step_set_whole(trainer->step, true);
     ff_feed_set_size(trainer->train_feed, -1);
     return evaluate_once(trainer, error);
 }

@@ -2,6 +2,7 @@
 
 #include "format/base/compiler.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F has no
@@ -250,7 +251,9 @@ static void change_pixels(const ff_change *change, ff_change_image *image) {
         if (image->channels == 3) color(r, g, b, pixels, change->value);
         break;
     case FF_CHANGE_SHARPNESS: sharpen(change, image); break;
-    default: transform(change, image);
+    case FF_CHANGE_NEAREST:
+    case FF_CHANGE_BILINEAR: transform(change, image); break;
+    default: assert(!"a change of values by tables");
     }
 }
 

@@ -24,6 +24,8 @@
 #include "loader/augment/arithmetic.h"
 #include "loader/augment/change/policy.h"
 
+#include <assert.h>
+
 /* The changes that have probabilities of their own, in their order: entries of the arrays below. */
 typedef enum ff_chance {
     FF_CHANCE_GRAYSCALE,
@@ -55,6 +57,10 @@ FF_HD int ff_change_any(const ff_change_spec *spec) {
     for (int k = 0; k < FF_CHANCES; k++) any |= spec->probability[k] > 0;
     return any;
 }
+
+/* The most changes of an image: an affine one, a policy's, and each chance's. */
+static_assert(1 + FF_POLICY_OPS_MOST + FF_CHANCES <= FF_CHANGES_MOST,
+              "FF_CHANGES_MOST is too small");
 
 FF_HD ff_change_kind ff_chance_kind(int chance) {
     return chance == FF_CHANCE_GRAYSCALE      ? FF_CHANGE_GRAYSCALE

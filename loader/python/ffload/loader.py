@@ -108,6 +108,7 @@ class Loader(AsDataLoader, Selecting):
         workers = habits.settled("num_workers", num_workers, "workers", workers, int, lambda given: given == num_workers)
         self._as = as_
         kind = kind_of(as_)
+        converter(kind)  # imports it now: the library's loader, made next, takes part of the memory that is left
         given = ranks.checked(rank, world)
         if isinstance(size, (list, tuple)):
             size = "x".join(str(side) for side in size)  # as the library reads it

@@ -163,7 +163,7 @@ static ff_status run_steps(const job *j, int index, ff_step *step, ff_plan *cons
     for (int i = 0; i < STEPS; i++) {
         const bool tail = j->tail && i % 4 == 3;
         if (j->loses && last && i == j->loses) return FF_OK;
-        ff_step_whole(step, !tail);
+        ff_step_set_whole(step, !tail);
         if (j->adds) FF_TRY(ff_step_add(step, plans[0], batch, error));
         FF_TRY(ff_step_run(step, plans[tail && !last], tail && last ? NULL : batch, error));
         FF_TRY(collect(r, step, false, error));

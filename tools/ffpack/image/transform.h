@@ -87,5 +87,8 @@ float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_
 FF_MUST_USE ff_status ff_transform_record(ff_metadata *metadata, ff_image_mode mode,
                                           const ff_geometry *geometry,
                                           const ff_transform_spec *spec, ff_error *error);
+/* Replaces mean and std [statistics_count] of a metadata whose last transform is normalize. */
+FF_MUST_USE ff_status ff_transform_record_again(ff_metadata *metadata, const float *mean,
+                                                const float *std, ff_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "format/base/file.h"
 #include "format/base/path.h"
+#include "format/base/say.h"
 #include "format/base/thread.h"
 #include "format/layout.h"
 #include "format/output.h"
@@ -111,7 +112,12 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     ff_pack_split packing = {
         .split = split, .part = part.count ? &part : NULL, .partial = partial, .report = report};
     FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
-    if (job->run.report->pass != FF_PASS_WHILE_PACKING || split != job->run.counted) {
+    const bool counts = job->run.report->pass == FF_PASS_WHILE_PACKING;
+    if (counts && part.count) {
+        FF_TRY(ff_statistics_pack_part(&job->run, &packing, error));
+        return finish_split(job, &packing, error);
+    }
+    if (!counts || split != job->run.counted) {
         FF_TRY(ff_run_split(&job->run, &packing, error));
         return finish_split(job, &packing, error);
     }
@@ -122,13 +128,25 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     FF_TRY_DONE(ff_statistics_pack(&job->run, &packing, error));
     const uint64_t continued = report->continued; /* by the packing pass */
     FF_TRY_DONE(describe_all(job, error));
-    FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, error));
+    FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, false, error));
     FF_TRY_DONE(ff_run_split(&job->run, &packing, error));
     report->continued = continued;
     FF_TRY_DONE(finish_split(job, &packing, error));
 done:
     ff_buffer_free(&stand_in);
     return status;
+}
+
+/* Of a part that makes the whole pass itself. */
+static void notice_pass(const pack *job) {
+    const ff_report *report = job->run.report;
+    if (!report->part.count || report->shares) return;
+    ff_notice(
+        job->run.options,
+        "mean and std: each part first reads all of %s for them; to avoid that: --stats-from, "
+        "--normalize, --mean with --std, --stats-sample, or parts called OUT.part-I-of-N, "
+        "which share the pass",
+        ff_say_count(report->statistics_items, "item", "items").text);
 }
 
 static ff_status pack_all(pack *job, ff_error *error) {
@@ -140,6 +158,7 @@ static ff_status pack_all(pack *job, ff_error *error) {
     FF_TRY(check_leftovers(job, partial, error));
     if (report->pass == FF_PASS_BEFORE) {
         const ff_metadata *metadata = &report->split[job->run.counted - source->split].metadata;
+        notice_pass(job);
         FF_TRY(ff_statistics_measure(&job->run, partial, metadata, error));
         FF_TRY(describe_all(job, error));
     }

@@ -69,7 +69,8 @@ static ff_status take_known(ff_run *run, ff_error *error) {
     return ff_copy_string(&run->report->statistics_origin, settings->statistics_origin, error);
 }
 
-/* Raw values can be counted while packing, if one run packs all of them. */
+/* Raw values do not need mean and std, and can be counted while they are packed: by one run before
+ * it packs the other splits, by parts before a merge completes all splits. */
 static ff_status plan_pass(ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     ff_report *report = run->report;
@@ -80,11 +81,11 @@ static ff_status plan_pass(ff_run *run, ff_error *error) {
     run->stats_sample = sample < items ? sample : 0;
     report->statistics_items = run->stats_sample ? run->stats_sample : items;
     report->pass = FF_PASS_BEFORE;
-    report->shares = settings->part.count && settings->output &&
-                     ff_part_base_length(settings->output, &settings->part);
-    if (!run->stats_sample && !ff_dtype_is_float(settings->dtype) && !settings->part.count &&
-        run->counted == &run->source->split[0])
+    if (!run->stats_sample && !ff_dtype_is_float(settings->dtype) &&
+        (settings->part.count || run->counted == &run->source->split[0]))
         report->pass = FF_PASS_WHILE_PACKING;
+    report->shares = report->pass == FF_PASS_BEFORE && settings->part.count && settings->output &&
+                     ff_part_base_length(settings->output, &settings->part);
     for (uint32_t i = 0; i < run->plan.channels; i++) run->std[i] = 1;
     if (!run->stats_sample)
         return ff_format(&report->statistics_origin, error, "computed from %s", name);
@@ -197,6 +198,7 @@ ff_status ff_statistics_pack(ff_run *run, ff_pack_split *packing, ff_error *erro
     bool found;
     FF_TRY(take_recorded(run, packing->directory, &found, error));
     if (!found) {
+        packing->pending = true;
         FF_TRY(ff_stats_create(&packing->sums, run->plan.channels, error));
         ff_status status = ff_run_split(run, packing, error);
         if (status == FF_OK) {
@@ -205,10 +207,20 @@ ff_status ff_statistics_pack(ff_run *run, ff_pack_split *packing, ff_error *erro
             /* Without mean and std the pending shards cannot be completed. */
             if (status != FF_OK) (void)!ff_pending_remove(packing->directory, NULL);
         }
+        packing->pending = false;
         ff_stats_destroy(&packing->sums);
         FF_TRY(status);
     }
     run->report->statistics_known = true;
     ff_transform_destroy(&run->transform);
     return FF_OK;
+}
+
+ff_status ff_statistics_pack_part(ff_run *run, ff_pack_split *packing, ff_error *error) {
+    packing->pending = true;
+    if (packing->split == run->counted)
+        FF_TRY(ff_stats_create(&packing->sums, run->plan.channels, error));
+    const ff_status status = ff_run_split(run, packing, error);
+    ff_stats_destroy(&packing->sums);
+    return status;
 }

@@ -18,4 +18,8 @@ FF_MUST_USE ff_status ff_statistics_measure(ff_run *run, const char *partial,
  * interrupted run has already computed them, they are taken from its first shard. */
 FF_MUST_USE ff_status ff_statistics_pack(ff_run *run, ff_pack_split *packing, ff_error *error);
 
+/* Packs a split of a part into `packing->directory`. Its shards stay pending, and the part keeps
+ * its own sums: mean and std are known when the parts are merged. */
+FF_MUST_USE ff_status ff_statistics_pack_part(ff_run *run, ff_pack_split *packing, ff_error *error);
+
 #endif

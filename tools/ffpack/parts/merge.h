@@ -1,10 +1,10 @@
 /* Room tools/ffpack/parts, floor 13: sets that several machines pack in parts.
  *
  * part_counts.c and part_skips.c keep what a merge needs to know of each part; merge.c and
- * merge_parts.c make one set of the parts.
+ * merge_parts.c make one set of the parts, merge_sums.c its mean and standard deviation.
  *
- * May include format, tools/ffpack/run, tools/ffpack/settings, tools/ffpack/source,
- * tools/ffpack/split.
+ * May include format, tools/ffpack/image, tools/ffpack/run, tools/ffpack/settings,
+ * tools/ffpack/source, tools/ffpack/split.
  *
  * `ffpack merge`: the parts of a set (--part I/N) become the set that one run would have packed. */
 #ifndef FF_FFPACK_MERGE_H

@@ -6,8 +6,10 @@
 #include "format/base/thread.h"
 #include "format/checksum.h"
 #include "format/generation.h"
+#include "format/pending.h"
 #include "format/set.h"
 #include "format/shard.h"
+#include "tools/ffpack/parts/merge_sums.h"
 #include "tools/ffpack/source/names.h"
 
 #include <inttypes.h>
@@ -40,11 +42,18 @@ static ff_status check_present(const ff_piece *own, bool *incomplete, ff_error *
     for (uint32_t number = own->first; number < own->end; number++) {
         char name[32];
         ff_shard_name(name, number);
-        *incomplete = !ff_path_exists("%s/%s", own->folder, name);
+        *incomplete =
+            !ff_path_exists("%s/%s", own->folder, name) && !ff_pending_is(own->folder, number);
         if (*incomplete)
             return ff_fail(error, FF_BAD_DATA, "%s/%s: is missing; pack --part %u/%u again",
                            own->folder, name, own->part.number, own->part.count);
     }
+    *incomplete = own->first < own->end && ff_pending_is(own->folder, own->end - 1) &&
+                  !ff_path_exists("%s/" FF_SUMS_NAME, own->folder);
+    if (*incomplete)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s/" FF_SUMS_NAME ": is missing; pack --part %u/%u again", own->folder,
+                       own->part.number, own->part.count);
     return FF_OK;
 }
 
@@ -192,6 +201,7 @@ static ff_status check_parts(ff_merge_parts *parts, ff_error *error) {
         end = ff_merge_parts_split_end(parts, begin);
         FF_TRY(check_split(&parts->piece[begin], end - begin, error));
     }
+    FF_TRY(ff_merge_sums(parts, error));
     for (size_t i = 0; i < parts->count; i++) FF_TRY(check_shards(&parts->piece[i], error));
     return FF_OK;
 }

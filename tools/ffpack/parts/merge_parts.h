@@ -10,8 +10,8 @@ typedef struct ff_piece {
     ff_part part;
     const char *root; /* the PART */
     char *folder;
-    char *split; /* its name */
-    ff_buffer text;
+    char *split;         /* its name */
+    ff_buffer text;      /* its metadata's */
     uint32_t first, end; /* its shards */
     uint64_t left_out;   /* items of its shards that were skipped */
 } ff_piece;

@@ -48,7 +48,7 @@ ff_status ff_run_check_leftovers(const char *partial, const char *const *name, s
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *found = ff_names_at(&names, i);
         bool shard = !strncmp(found, "shard-", 6) || !strncmp(found, "index.", 6) ||
-                     !strncmp(found, "part.", 5) ||
+                     !strncmp(found, "part.", 5) || !strncmp(found, "sums.", 5) ||
                      !strncmp(found, FF_HISTORY_NAME, sizeof FF_HISTORY_NAME - 1);
         if (!strncmp(found, FF_MEASURED_NAME, strlen(FF_MEASURED_NAME)) ||
             !strncmp(found, FF_SOURCE_STATE_NAME, strlen(FF_SOURCE_STATE_NAME)))

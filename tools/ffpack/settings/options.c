@@ -181,8 +181,8 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
          "mean and std of the train split, applied to all splits; the default for values of 8 bits, as in "
          "images, and for --dtype u8 or u16, else nothing is normalized; by a first pass, but --dtype u8 "
-         "is counted while it is packed; parts called OUT.part-I-of-N share the pass, any other "
-         "part makes it alone"},
+         "and u16 are counted while they are packed; parts called OUT.part-I-of-N share the pass, any "
+         "other part makes it alone"},
         {"stats-sample", 0, FF_OPTION_INTEGER, "N", &arguments->stats_sample, NULL, 1, 9e18,
          "compute them from N of its items only: the first N in the order of --shuffle 0"},
         {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,

@@ -5,6 +5,7 @@
 #include "format/checksum.h"
 #include "format/generation.h"
 #include "tools/ffpack/split/item_notes.h"
+#include "tools/ffpack/split/part_sums.h"
 #include "tools/ffpack/split/pipeline.h"
 #include "tools/ffpack/split/shuffle.h"
 
@@ -237,8 +238,9 @@ static ff_status open_writer(pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     ff_status opened =
-        job->sums ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
-                  : ff_writer_open(&packing->writer, job->directory, metadata, job->part, error);
+        job->pending
+            ? ff_writer_open_pending(&packing->writer, job->directory, metadata, job->part, error)
+            : ff_writer_open(&packing->writer, job->directory, metadata, job->part, error);
     ff_pack_hint_start_over(opened, job->partial, error);
     FF_TRY(opened);
     if (!job->sums) return FF_OK;
@@ -292,9 +294,10 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
         ff_progress_begin(&packing->progress, title, "items", last - position, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
     FF_TRY(watch(packing, error));
-    return job->shards_only || job->sums
-               ? FF_OK
-               : ff_writer_commit(packing->writer, &job->report->result, error);
+    if (job->shards_only || (job->pending && !job->part)) return FF_OK;
+    if (job->pending)
+        FF_TRY(ff_part_sums_write(job->plan, job->sums, metadata, job->directory, error));
+    return ff_writer_commit(packing->writer, &job->report->result, error);
 }
 
 ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {

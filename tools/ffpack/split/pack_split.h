@@ -30,17 +30,20 @@ typedef struct ff_pack_split {
     const ff_class_map *classes; /* to the numbers of the set appended to; NULL = they stay */
     const ff_known *known;       /* refused items; NULL = none */
     bool shards_only;            /* leave the index to the caller */
-    /* If not NULL: empty, and filled with the sums of all samples. The metadata is then the
-     * stand-in for one with the mean and std computed from them, and shards are left pending
-     * (format/pending.h). */
-    ff_stats *sums;
+    /* The metadata is the stand-in for one with the mean and std of samples that are being packed,
+     * and shards are left pending (format/pending.h). Of a part that is all; else the caller
+     * completes the shards. */
+    bool pending;
+    ff_stats
+        *sums; /* with `pending`, if not NULL: empty, and filled with the sums of all samples */
     const char *directory; /* to build it in */
     const char *partial;   /* OUT.partial: `directory` or its parent */
     ff_skipped *skipped;
     ff_report_split *report; /* its metadata is filled; the rest is filled here */
 } ff_pack_split;
 
-/* Continues after the whole shards in the folder. Commits shards and index. */
+/* Continues after the whole shards in the folder. Commits shards and index; of a part, also the
+ * sums (part_sums.h). */
 FF_MUST_USE ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error);
 
 /* How many blocks `jobs` workers have in memory: their own, those made ahead, and the one that is

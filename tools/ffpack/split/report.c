@@ -126,9 +126,14 @@ static void print_floats(FILE *out, const char *name, const float *value, uint32
 
 /* Prints what computing the statistics would cost. */
 static void print_pass(const ff_report *report, FILE *out) {
-    fprintf(out, "mean and std would be %s", report->statistics_origin);
+    fprintf(out, "mean and std %s %s", report->dry_run ? "would be" : "are",
+            report->statistics_origin);
     if (report->pass == FF_PASS_WHILE_PACKING)
-        fputs(" while it is packed\n", out);
+        fputs(report->part.count
+                  ? " by ffpack merge, which adds up what the parts count while they "
+                    "pack\n"
+                  : " while it is packed\n",
+              out);
     else
         fprintf(out, ", which takes a pass over %s before packing%s%s\n",
                 ff_say_count(report->statistics_items, "item", "items").text,

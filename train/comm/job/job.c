@@ -87,7 +87,7 @@ ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_buffer *text
     return agree(job, what, text->bytes, text->length, true, error);
 }
 
-ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error) {
+ff_status ff_job_broadcast(ff_job *job, void *bytes, size_t length, ff_error *error) {
     ff_buffer *parts;
     ff_status status = FF_OK;
     if (!job) return FF_OK;

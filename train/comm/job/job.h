@@ -105,6 +105,6 @@ FF_MUST_USE ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_
 /* Replaces weight and text by those of the rank with the largest weight, the first of equals. */
 FF_MUST_USE ff_status ff_job_choose(ff_job *job, int32_t *weight, ff_buffer *text, ff_error *error);
 /* Replaces `bytes` by rank 0's. */
-FF_MUST_USE ff_status ff_job_take(ff_job *job, void *bytes, size_t length, ff_error *error);
+FF_MUST_USE ff_status ff_job_broadcast(ff_job *job, void *bytes, size_t length, ff_error *error);
 
 #endif

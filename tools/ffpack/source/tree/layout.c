@@ -1,5 +1,7 @@
 #include "tools/ffpack/source/tree/layout.h"
 
+#include "format/split_rule.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
