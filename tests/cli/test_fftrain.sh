@@ -321,6 +321,8 @@ check "crop pads small images by 4" augments '^augment *crop=4$' --data set --au
 check "and says so" augments 'crop without a number pads by 4, as is usual for small images' --data set --augment crop
 check "crop pads large images by an eighth of the side" augments '^augment *crop=10,flip$' --data large --augment flip,crop
 check "and says so" augments 'pads by 10, an eighth of the side' --data large --augment flip,crop
+"$fftrain" --data set "${small[@]}" --augment crop=9999 -n >stdout 2>stderr
+judge "a padding larger than the images" 2 "a padding of 9999 is too large for samples of" $?
 check "crop=0 pads by nothing" augments '^augment *crop=0,flip$' --data large --augment crop=0,flip
 check "crop of samples larger than --crop pads by nothing" augments '^augment *crop=0$' --data large --augment crop --crop 64
 check "the default of large images" augments '^augment *crop=10,flip (the model' --data large
