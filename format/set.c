@@ -187,13 +187,14 @@ ff_status ff_set_refuse(const char *path, ff_error *error) {
     for (size_t i = 0; i < set.count; i++)
         FF_TRY_DONE(ff_set_refuse_part(set.split[i].path, error));
     FF_TRY_DONE(ff_set_list(&set, &splits, error));
-    status =
-        set.count && *set.split[0].name
-            ? ff_fail(error, FF_BAD_DATA, "%s: holds %s %s", path,
-                      set.count == 1 ? "one split; name" : "several splits; name one of",
-                      splits.bytes)
-            : ff_fail(error, FF_BAD_DATA, "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s",
-                      path, set.count ? "; ffpack repair makes one from its shards" : "");
+    status = set.count && *set.split[0].name
+                 ? ff_fail(error, FF_BAD_DATA, "%s: holds %s %s", path,
+                           set.count == 1 ? "one split; name" : "several splits; name one of",
+                           splits.bytes)
+                 : ff_fail(error, FF_BAD_DATA,
+                           "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s", path,
+                           set.count ? "; ffpack repair makes one from its shards"
+                                     : "; ffpack SOURCE -o OUT packs images");
 done:
     ff_buffer_free(&splits);
     ff_set_free(&set);

@@ -240,8 +240,8 @@ FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, 
 
 /* Whether the text has a crop without a padding: its own choice is then ff_augment_usual_pad, for
  * samples of height x width, or larger ones, of which out_height x out_width (0: all) are cropped:
- * 4 for small images, an eighth of the side for others, but never more than the samples' short side,
- * and none where the samples are larger than the output. */
+ * 4 for small images, an eighth of the side for others, but never more than the samples' short
+ * side, and none where the samples are larger than the output. */
 bool ff_augment_chooses_pad(const char *text);
 uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_height,
                               uint32_t out_width);

@@ -269,6 +269,10 @@ check "with a line per stage and the message" \
     test "$(grep -cE '^((storage|gather|augment|compute) .* samples/s|Bottleneck: (storage|gather|augment|compute); )' stdout)" -eq 5
 refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
 refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
+refuses "a command by another word" 2 "unexpected argument 'eval': here it is fftrain evaluate RUN" eval runs/a
+refuses "help as a word" 2 "unexpected argument 'help': here it is fftrain --help" help
+refuses "train as a word" 2 "'train': here it is fftrain --data SET" train --data set
+refuses "a command after an option" 2 "'report': a command is the first word" --quiet report runs/a
 refuses "--device tpu" 2 "--device: 'tpu' is none of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
 refuses "an unknown device" 2 "--device: 'tpu' is none of auto|cpu" --data set "${small[@]}" --device tpu
 refuses "Nesterov and not" 2 "exclude each other" --data set "${small[@]}" --nesterov --no-nesterov
@@ -395,7 +399,7 @@ refuses "splits of other names in --val" 2 "named: has no split 'val';named/two"
 check "a set without splits" "$fftrain" --data named/one "${small[@]}" --epochs 1
 refuses "a missing set" 74 "nowhere" --data nowhere "${small[@]}"
 mkdir hollow
-refuses "a folder without a set" 65 "hollow: is no packed dataset" --data hollow "${small[@]}"
+refuses "a folder without a set" 65 "hollow: is no packed dataset;ffpack SOURCE -o OUT packs images" --data hollow "${small[@]}"
 refuses "a missing --val" 74 "nowhere" --data set --val nowhere "${small[@]}"
 make raw --count 20 --dtype u8
 refuses "u8 without statistics" 65 "raw: holds raw u8 values without the statistics;--stats compute" --data raw "${small[@]}"
