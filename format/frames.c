@@ -124,7 +124,9 @@ static ff_status check_frame_sizes(const ff_metadata *metadata, const ff_shard *
                                    const ff_frame *frame, ff_error *error) {
     uint64_t filled = 0, used = 0;
     if (frame->filter == FF_FILTER_TABLE && !metadata->table)
-        return ff_fail(error, FF_BAD_DATA, "%s: a frame's filter is table; the metadata has none",
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: a frame's filter is table; the metadata has no "
+                       "table",
                        shard->path);
     for (uint32_t i = 0; i < frame->slot_count; i++) {
         frame_slot slot;

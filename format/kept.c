@@ -78,7 +78,7 @@ static ff_status decode(ff_kept *kept, const ff_buffer *all, const char *path, f
                 all->length == FIXED_BYTES + text + note;
     }
     if (!whole)
-        return ff_fail(error, FF_BAD_DATA, "%s: is broken: its checksum is not that of its bytes",
+        return ff_fail(error, FF_BAD_DATA, "%s: is broken: its checksum does not fit its bytes",
                        path);
     kept->number[0] = ff_load_u64(head + 8);
     kept->number[1] = ff_load_u64(head + 16);

@@ -132,7 +132,7 @@ void ff_shard_name(char name[32], uint32_t number);
 bool ff_shard_name_parse(const char *name, uint32_t *number);
 #define FF_INDEX_NAME "index.ffx"
 /* These exist only during packing, never in a finished set: the data that completes a pending shard
- * (format/pending.h), and the progress of a statistics pass (tools/ffpack/measure.h). */
+ * (format/pending.h), and the progress of a statistics pass (tools/ffpack/split/measure.h). */
 #define FF_PENDING_SUFFIX    ".pending"
 #define FF_MEASURED_NAME     "measured.ffp"
 #define FF_SOURCE_STATE_NAME "source-state" /* written by ffpack --if-changed, in OUT */

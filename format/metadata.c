@@ -251,7 +251,7 @@ ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error) {
         metadata->items_per_shard > UINT64_C(1) << 40 ||
         metadata->items_per_shard % metadata->items_per_block)
         return ff_fail(error, FF_BAD_DATA,
-                       "shards: %" PRIu64 " items a shard is no multiple of %" PRIu64 " a block",
+                       "shards: %" PRIu64 " items a shard is not a multiple of %" PRIu64 " a block",
                        metadata->items_per_shard, metadata->items_per_block);
     FF_TRY(ff_generations_check(metadata, error));
     bool compressed = metadata->compression == FF_COMPRESSION_ZSTD;

@@ -60,9 +60,9 @@ static bool is_our_file(const char *name) {
     uint32_t number;
     if (ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) name = stem;
     return !strcmp(name, FF_INDEX_NAME) || !strcmp(name, FF_PART_NAME) ||
-           !strcmp(name, FF_HISTORY_NAME) || !strcmp(name, FF_MEASURED_NAME) ||
-           !strcmp(name, FF_SOURCE_STATE_NAME) || ff_shard_name_parse(name, &number) ||
-           ff_pending_name_parse(name, &number);
+           !strcmp(name, FF_SUMS_NAME) || !strcmp(name, FF_HISTORY_NAME) ||
+           !strcmp(name, FF_MEASURED_NAME) || !strcmp(name, FF_SOURCE_STATE_NAME) ||
+           ff_shard_name_parse(name, &number) || ff_pending_name_parse(name, &number);
 }
 
 typedef struct survey {

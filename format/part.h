@@ -6,6 +6,7 @@
 #include "format/metadata.h"
 
 #define FF_PART_NAME   "part.ffp"
+#define FF_SUMS_NAME   "sums.ffp" /* of a part that is merged with others to get mean and std */
 #define FF_PARTS_LIMIT 1000000u
 
 typedef struct ff_part {

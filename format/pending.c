@@ -69,7 +69,7 @@ static bool is_left_over(const char *directory, const char *name) {
     if (!ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) return false;
     if (ff_shard_name_parse(stem, &number)) return !ff_pending_is(directory, number);
     return ff_pending_name_parse(stem, &number) || !strcmp(stem, FF_INDEX_NAME) ||
-           !strcmp(stem, FF_PART_NAME);
+           !strcmp(stem, FF_PART_NAME) || !strcmp(stem, FF_SUMS_NAME);
 }
 
 ff_status ff_pending_tidy(const char *directory, ff_error *error) {
@@ -217,13 +217,13 @@ done:
 }
 
 ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
-                              const ff_metadata *metadata, ff_error *error) {
+                              const ff_metadata *metadata, bool sync, ff_error *error) {
     completion job = {.directory = directory, .stand_in = stand_in, .metadata = metadata};
     ff_status status = ff_metadata_write(metadata, &job.text, error);
     if (status == FF_OK) ff_id_of(job.id, job.text.bytes, job.text.length);
     for (uint32_t i = 0; status == FF_OK && i < ff_metadata_shard_count(metadata); i++)
         if (ff_pending_is(directory, i)) status = complete_one(&job, i, error);
-    /* The last rename becomes durable with the index, which is committed next. */
+    if (status == FF_OK && sync) status = settle(&job, error);
     if (status == FF_OK && job.renamed) status = remove_pending(directory, job.last, error);
     ff_buffer_free(&job.text);
     return status;

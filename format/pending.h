@@ -35,9 +35,10 @@ FF_MUST_USE ff_status ff_pending_read(ff_pending *pending, const char *directory
                                       ff_error *error);
 
 /* Completes all pending shards of the folder, from the lowest up: `metadata` replaces the metadata
- * with the text `stand_in`, which all of them must have. */
+ * with the text `stand_in`, which all of them must have. Without `sync` the last shard's name
+ * becomes durable with the index, which the caller commits next. */
 FF_MUST_USE ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
-                                          const ff_metadata *metadata, ff_error *error);
+                                          const ff_metadata *metadata, bool sync, ff_error *error);
 
 /* Removes all pending shards of the folder, if they cannot be completed. */
 FF_MUST_USE ff_status ff_pending_remove(const char *directory, ff_error *error);

@@ -76,7 +76,7 @@ static const char *read_entry(const json_t *entry, uint64_t data, ff_safetensor 
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     uint64_t begin, end, bytes;
     int t = 0;
-    if (!json_is_object(entry)) return "is no object";
+    if (!json_is_object(entry)) return "is not an object";
     while (type && t < TYPES && strcmp(type, types[t].name) != 0) t++;
     if (!type || t == TYPES) return "has a dtype that the format does not have";
     memcpy(tensor->type, types[t].name, strlen(types[t].name) + 1);
@@ -134,7 +134,8 @@ static ff_status list_tensors(ff_safetensors *file, uint64_t data, uint64_t size
     const char *name;
     json_t *entry;
     if (!check_metadata(json_object_get(file->header, METADATA)))
-        return ff_fail(error, FF_BAD_DATA, "%s: " METADATA " is no object of texts", file->path);
+        return ff_fail(error, FF_BAD_DATA, "%s: " METADATA " is not an object of texts",
+                       file->path);
     FF_TRY(ff_alloc(&file->tensors, json_object_size(file->header) + 1, sizeof *file->tensors,
                     "the list of tensors", error));
     json_object_foreach(file->header, name, entry) {
@@ -162,7 +163,7 @@ static ff_status read_header(ff_safetensors *file, uint64_t size, ff_error *erro
     const uint64_t length = ff_load_u64(prefix);
     if (length > FF_SAFETENSORS_HEADER_LIMIT || length > size - sizeof prefix)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: is no safetensors file, or cut off: its header would have %" PRIu64
+                       "%s: is not a safetensors file, or cut off: its header would have %" PRIu64
                        " bytes",
                        file->path, length);
     char *text;
@@ -173,10 +174,10 @@ static ff_status read_header(ff_safetensors *file, uint64_t size, ff_error *erro
         if (!file->header && json_error_code(&where) == json_error_out_of_memory)
             status = ff_fail(error, FF_NO_MEMORY, "%s: no memory for its header", file->path);
         else if (!json_is_object(file->header))
-            status =
-                ff_fail(error, FF_BAD_DATA,
-                        "%s: is no safetensors file: byte %d of its header is no JSON object's",
-                        file->path, file->header ? 0 : where.position);
+            status = ff_fail(
+                error, FF_BAD_DATA,
+                "%s: is not a safetensors file: byte %d of its header is not a JSON object's",
+                file->path, file->header ? 0 : where.position);
     }
     free(text);
     return status == FF_OK ? list_tensors(file, sizeof prefix + length, size, error) : status;

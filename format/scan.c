@@ -130,7 +130,7 @@ static ff_status allocate(sorter *s, uint64_t bytes, ff_error *error) {
     if (all > left.bytes)
         return ff_fail(error, FF_NO_MEMORY,
                        "%s: the order of its samples in storage takes %s of memory, and %s is %s; "
-                       "of a set packed without --shuffle it takes none",
+                       "a set packed without --shuffle needs none",
                        dataset->path, ff_say_bytes(all).text, ff_say_bytes(left.bytes).text,
                        left.limit);
     FF_TRY(ff_alloc(&s->number, bytes, 1, "the order of storage", error));

@@ -146,7 +146,7 @@ static ff_status refuse_missing(const char *path, ff_error *error) {
         status = ff_fail(error, FF_IO, "%s: no such folder; %s is a set without splits, name that",
                          path, parent);
     else
-        status = ff_fail(error, FF_IO, "%s: no such folder; beside it there %s %s", path,
+        status = ff_fail(error, FF_IO, "%s: no such folder; next to it there %s %s", path,
                          set.count == 1 ? "is" : "are", beside.bytes);
     if (error) error->system_errno = ENOENT;
 done:
@@ -192,7 +192,7 @@ ff_status ff_set_refuse(const char *path, ff_error *error) {
                            set.count == 1 ? "one split; name" : "several splits; name one of",
                            splits.bytes)
                  : ff_fail(error, FF_BAD_DATA,
-                           "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s", path,
+                           "%s: is not a packed dataset: it has no " FF_INDEX_NAME "%s", path,
                            set.count ? "; ffpack repair makes one from its shards"
                                      : "; ffpack SOURCE -o OUT packs images");
 done:

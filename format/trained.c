@@ -44,8 +44,8 @@ static ff_status check_start(const char *file, ff_error *error) {
         bytes < sizeof head ? FF_OK : ff_read_at(fd, file, head, sizeof head, 0, error);
     ff_close_file(&fd);
     if (status != FF_OK || head[8] == '{') return status;
-    return ff_fail(error, FF_USAGE, "%s: is no safetensors file; wanted weights that fftrain wrote",
-                   file);
+    return ff_fail(error, FF_USAGE,
+                   "%s: is not a safetensors file; wanted weights that fftrain wrote", file);
 }
 
 ff_status ff_trained_metadata(ff_metadata *metadata, const char *path, ff_error *error) {

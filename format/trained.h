@@ -19,8 +19,8 @@
 FF_MUST_USE ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error);
 
 /* The metadata of the set that a run, a checkpoint's folder or a safetensors file was trained on.
- * The caller frees it, after a failure too. FF_USAGE if `path` is none of these, or does not record
- * its set, as in files that other programs wrote. FF_IO, FF_BAD_DATA. */
+ * The caller frees it, after a failure too. FF_USAGE if `path` is not one of these, or does not
+ * record its set, as in files that other programs wrote. FF_IO, FF_BAD_DATA. */
 FF_MUST_USE ff_status ff_trained_metadata(ff_metadata *metadata, const char *path, ff_error *error);
 
 #endif

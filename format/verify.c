@@ -117,7 +117,7 @@ static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *s
         else
             high = *slot;
     }
-    return ff_fail(error, FF_BAD_DATA, "%s: no slot begins at %" PRIu64 ", as the index says",
+    return ff_fail(error, FF_BAD_DATA, "%s: no slot begins at %" PRIu64 ", which the index names",
                    shard->path, offset);
 }
 

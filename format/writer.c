@@ -49,17 +49,18 @@ static ff_status refuse_others(const ff_writer *writer, ff_error *error) {
     ff_status status = FF_OK;
     for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
         uint32_t number;
-        const char *other = writer->is_part ? FF_INDEX_NAME : FF_PART_NAME;
-        bool wrong =
-            ff_shard_name_parse(item->d_name, &number)
-                ? number < lowest || number >= writer->end_shard || writer->pending
-            : ff_pending_name_parse(item->d_name, &number)
-                ? !writer->pending || number * blocks_per_shard(writer) >= writer->next_block
-                : !strcmp(item->d_name, other);
+        const char *name = item->d_name;
+        bool wrong = ff_shard_name_parse(name, &number)
+                         ? number < lowest || number >= writer->end_shard || writer->pending
+                     : ff_pending_name_parse(name, &number)
+                         ? !writer->pending || number < lowest ||
+                               number * blocks_per_shard(writer) >= writer->next_block
+                     : writer->is_part ? !strcmp(name, FF_INDEX_NAME)
+                                       : !strcmp(name, FF_PART_NAME) || !strcmp(name, FF_SUMS_NAME);
         if (wrong)
             status = ff_fail(error, FF_USAGE,
                              "an earlier run with other options or another source left %s/%s",
-                             writer->directory, item->d_name);
+                             writer->directory, name);
     }
     closedir(folder);
     return status;
@@ -75,6 +76,17 @@ static ff_status compare_text(const ff_writer *writer, const char *path, const f
                                 writer->directory);
 }
 
+/* Adds the last pending shard found to the totals. */
+static ff_status add_pending(ff_writer *writer, ff_error *error) {
+    const ff_pending *found = &writer->found;
+    ff_shard_footer footer;
+    FF_TRY(
+        ff_shard_footer_decode(&footer, found->footer, found->footer_offset, found->path, error));
+    writer->part_samples += footer.sample_count;
+    writer->part_bytes += found->file_bytes;
+    return FF_OK;
+}
+
 /* Counts pending shards in the same way. If no pending shards are expected, one that exists has
  * other metadata too. */
 static ff_status find_pending_shards(ff_writer *writer, ff_error *error) {
@@ -83,6 +95,7 @@ static ff_status find_pending_shards(ff_writer *writer, ff_error *error) {
         ff_pending_free(&writer->found);
         FF_TRY(ff_pending_read(&writer->found, writer->directory, number, error));
         FF_TRY(compare_text(writer, writer->found.path, &writer->found.text, error));
+        FF_TRY(add_pending(writer, error));
         writer->next_block += blocks_per_shard(writer);
     }
     if (writer->next_block > writer->end_block) writer->next_block = writer->end_block;
@@ -160,8 +173,9 @@ ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_met
 }
 
 ff_status ff_writer_open_pending(ff_writer **writer, const char *directory,
-                                 const ff_metadata *metadata, ff_error *error) {
-    return open_writer(writer, directory, metadata, NULL, true, error);
+                                 const ff_metadata *metadata, const ff_part *part,
+                                 ff_error *error) {
+    return open_writer(writer, directory, metadata, part, true, error);
 }
 
 void ff_writer_set_note(ff_writer *writer, const ff_buffer *note) {
@@ -322,10 +336,9 @@ static ff_status commit_shard(ff_writer *writer, ff_error *error) {
     ff_status status = write_tail(writer, &table, error);
     ff_buffer_free(&table);
     if (status != FF_OK) return status;
-    if (writer->pending) return leave_pending(writer, error);
     writer->part_samples += writer->sample_count;
     writer->part_bytes += ff_file_offset(writer->file);
-    return ff_file_commit(&writer->file, error);
+    return writer->pending ? leave_pending(writer, error) : ff_file_commit(&writer->file, error);
 }
 
 ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *error) {

@@ -27,12 +27,13 @@ FF_MUST_USE ff_status ff_writer_open(ff_writer **writer, const char *directory,
                                      const ff_metadata *metadata, const ff_part *part,
                                      ff_error *error);
 
-/* The same for all shards, which are left pending (format/pending.h): `metadata` is the stand-in
- * for metadata with another mean and std. ff_writer_commit is not called: after the last block the
- * caller closes the writer, ff_pending_complete completes the shards, and a writer opened on them
- * commits. */
+/* The same, but shards are left pending (format/pending.h): `metadata` is the stand-in for metadata
+ * with another mean and std. The shards of a part are completed when the part is merged. Without
+ * `part`, ff_writer_commit is not called: after the last block the caller closes the writer,
+ * ff_pending_complete completes the shards, and a writer opened on them commits. */
 FF_MUST_USE ff_status ff_writer_open_pending(ff_writer **writer, const char *directory,
-                                             const ff_metadata *metadata, ff_error *error);
+                                             const ff_metadata *metadata, const ff_part *part,
+                                             ff_error *error);
 
 /* The first sets the note that is stored with each pending shard finished from now on; the caller
  * owns the note, which is read at that time. The second returns the note of the last pending shard

@@ -131,10 +131,12 @@ static ff_status refuse_choice(const ff_option *option, const char *text, ff_err
     const char *here = ff_habit_value(text, option->choices);
     if (here) nearest.name = here;
     if (nearest.name)
-        return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s; did you mean %s?",
+        return ff_fail(error, FF_USAGE, "%s%s: '%s' is not one of %s; did you mean %s?",
                        dashes(option), option->name, text, option->choices, nearest.name);
-    return ff_fail(error, FF_USAGE, "%s%s: '%s' is none of %s", dashes(option), option->name, text,
-                   option->choices);
+    return ff_fail(error, FF_USAGE,
+                   "%s%s: '%s' is not one of "
+                   "%s",
+                   dashes(option), option->name, text, option->choices);
 }
 
 static ff_status parse_choice(const ff_option *option, const char *text, ff_error *error) {
@@ -155,7 +157,7 @@ static ff_status parse_choice(const ff_option *option, const char *text, ff_erro
 static ff_status add_value(const ff_option *option, const char *value, ff_error *error) {
     ff_option_list *list = option->target;
     if (list->count == FF_OPTION_LIST_LIMIT)
-        return ff_fail(error, FF_USAGE, "--%s: may be given %d times at most", option->name,
+        return ff_fail(error, FF_USAGE, "--%s: may be repeated %d times at most", option->name,
                        FF_OPTION_LIST_LIMIT);
     list->value[list->count++] = value;
     return FF_OK;
@@ -183,6 +185,49 @@ static bool lacks_value(const ff_option *option, const char *next) {
     return !*next || next[strspn(next, "0123456789")];
 }
 
+/* --help, --describe and --version, of which `next` may be the word after it. */
+static bool is_answered(const ff_command *command, const char *text, const char *next,
+                        ff_status *status, ff_error *error) {
+    *status = FF_OK;
+    if (!strcmp(text, "--help") || !strcmp(text, "-h")) {
+        if (next && next[0] != '-')
+            *status = ff_options_help_word(command, next, stdout, error);
+        else
+            ff_options_help(command, stdout);
+    } else if (!strcmp(text, "--describe")) {
+        ff_options_describe(command, stdout);
+    } else if (!strcmp(text, "--version")) {
+        printf("%s %s\n", command->program, ff_version);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The option that `text` names, "--name", "--name=value", "-j" or "-j4"; *value = NULL: not in
+ * `text`. */
+static ff_status find_option(const ff_command *command, const char *text, const ff_option **option,
+                             const char **value, ff_error *error) {
+    *value = NULL;
+    if (text[1] == '-') {
+        const char *name = text + 2, *equal = strchr(name, '=');
+        size_t length = equal ? (size_t)(equal - name) : strlen(name);
+        FF_TRY(ff_options_find(command, name, length, option, error));
+        if (equal) *value = equal + 1;
+        if (equal && (*option)->kind == FF_OPTION_FLAG)
+            return ff_fail(error, FF_USAGE, "--%s takes no value", (*option)->name);
+        return FF_OK;
+    }
+    *option = find_letter(command, text[1]);
+    const char *here = *option ? NULL : ff_habit_find(command->habits, text + 1, 1);
+    if (here) return ff_fail(error, FF_USAGE, "unknown option -%c: %s", text[1], here);
+    if (text[2]) *value = text + 2;
+    if (!*option || (*value && (*option)->kind == FF_OPTION_FLAG))
+        return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options", text,
+                       command->program);
+    return FF_OK;
+}
+
 ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                            const char **positional, int *positional_count,
                            ff_options_result *result, ff_error *error) {
@@ -190,7 +235,7 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
     *result = FF_OPTIONS_RUN;
     bool only_positional = false;
     for (int i = 1; i < argc; i++) {
-        const char *text = argv[i];
+        const char *text = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (only_positional || text[0] != '-' || !text[1]) {
             positional[(*positional_count)++] = text;
             continue;
@@ -199,49 +244,21 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
             only_positional = true;
             continue;
         }
-        if (!strcmp(text, "--help") || !strcmp(text, "-h")) {
+        ff_status status;
+        if (is_answered(command, text, next, &status, error)) {
             *result = FF_OPTIONS_DONE;
-            if (i + 1 < argc && argv[i + 1][0] != '-')
-                return ff_options_help_word(command, argv[i + 1], stdout, error);
-            ff_options_help(command, stdout);
-            return FF_OK;
-        }
-        if (!strcmp(text, "--describe")) {
-            ff_options_describe(command, stdout);
-            *result = FF_OPTIONS_DONE;
-            return FF_OK;
-        }
-        if (!strcmp(text, "--version")) {
-            printf("%s %s\n", command->program, ff_version);
-            *result = FF_OPTIONS_DONE;
-            return FF_OK;
+            return status;
         }
         const ff_option *option;
-        const char *value = NULL;
-        if (text[1] == '-') {
-            const char *name = text + 2, *equal = strchr(name, '=');
-            size_t length = equal ? (size_t)(equal - name) : strlen(name);
-            FF_TRY(ff_options_find(command, name, length, &option, error));
-            if (equal) value = equal + 1;
-            if (equal && option->kind == FF_OPTION_FLAG)
-                return ff_fail(error, FF_USAGE, "--%s takes no value", option->name);
-        } else {
-            /* "-j 4" and "-j4". */
-            option = find_letter(command, text[1]);
-            const char *here = option ? NULL : ff_habit_find(command->habits, text + 1, 1);
-            if (here) return ff_fail(error, FF_USAGE, "unknown option -%c: %s", text[1], here);
-            if (text[2]) value = text + 2;
-            if (!option || (value && option->kind == FF_OPTION_FLAG))
-                return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options",
-                               text, command->program);
-        }
-        if (!value && lacks_value(option, i + 1 < argc ? argv[i + 1] : NULL))
-            value = option->choices;
+        const char *value;
+        FF_TRY(find_option(command, text, &option, &value, error));
+        if (!value && lacks_value(option, next)) value = option->choices;
         if (option->kind != FF_OPTION_FLAG && !value) {
-            if (i + 1 == argc)
+            if (!next)
                 return ff_fail(error, FF_USAGE, "--%s needs a value (%s)", option->name,
                                option->argument ? option->argument : option->choices);
-            value = argv[++i];
+            value = next;
+            i++;
         }
         FF_TRY(ff_option_set(option, value, error));
     }

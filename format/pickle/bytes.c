@@ -201,7 +201,7 @@ ff_status ff_pickle_latin1(ff_pickle *pickle, ff_pickle_place text, ff_pickle_pl
         for (size_t i = 0; i < part; i++) {
             unsigned char byte = chunk[i];
             if (lead ? (byte & 0xc0) != 0x80 : byte >= 0x80 && byte != 0xc2 && byte != 0xc3)
-                return ff_pickle_fail(pickle, error, "text that is no latin-1, wanted bytes");
+                return ff_pickle_fail(pickle, error, "text that is not latin-1, wanted bytes");
             if (!lead && byte >= 0x80) {
                 lead = byte;
                 continue;
@@ -211,6 +211,6 @@ ff_status ff_pickle_latin1(ff_pickle *pickle, ff_pickle_place text, ff_pickle_pl
             FF_TRY(add_byte(pickle, byte, error));
         }
     }
-    if (lead) return ff_pickle_fail(pickle, error, "text that is no latin-1, wanted bytes");
+    if (lead) return ff_pickle_fail(pickle, error, "text that is not latin-1, wanted bytes");
     return end_string(pickle, place, error);
 }

@@ -45,7 +45,7 @@ static ff_status line_number(ff_pickle *pickle, int64_t *value, ff_error *error)
     *value = strtoll(line, &end, 10);
     if (*end == 'L') end++;
     if (end == line || *end || errno)
-        return ff_pickle_fail(pickle, error, "'%s' is no whole number of at most 64 bits", line);
+        return ff_pickle_fail(pickle, error, "'%s' is not a whole number of at most 64 bits", line);
     return FF_OK;
 }
 
@@ -88,7 +88,7 @@ static ff_status push_float(ff_pickle *pickle, bool line, ff_error *error) {
         char text[256], *end;
         FF_TRY(ff_pickle_line(pickle, text, error));
         real = strtod(text, &end);
-        if (end == text || *end) return ff_pickle_fail(pickle, error, "'%s' is no number", text);
+        if (end == text || *end) return ff_pickle_fail(pickle, error, "'%s' is not a number", text);
     } else {
         uint64_t bits;
         FF_TRY(take_number(pickle, 8, &bits, error));
@@ -321,13 +321,13 @@ static ff_status refuse(ff_pickle *pickle, unsigned char opcode, ff_error *error
                  {0x8f, "a set"},
                  {0x90, "a set"},
                  {0x91, "a frozen set"},
-                 {0x97, "a buffer outside of it"},
-                 {0x98, "a buffer outside of it"}};
+                 {0x97, "a buffer outside of the pickle"},
+                 {0x98, "a buffer outside of the pickle"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (opcode == known[i].opcode)
             return ff_pickle_fail(pickle, error, "holds %s; only %s are read", known[i].what,
                                   pickle->reader->holds);
-    return ff_pickle_fail(pickle, error, "0x%02x is no opcode of a pickle", opcode);
+    return ff_pickle_fail(pickle, error, "0x%02x is not an opcode of a pickle", opcode);
 }
 
 static ff_status step(ff_pickle *pickle, bool *stopped, ff_error *error) {

@@ -8,7 +8,7 @@
 #include "loader/augment/host.h"
 
 /* Finds scale and bias, [channels] each, for the table of `host`, made with the statistics of
- * `metadata`; false where there is no table or no such pair. */
+ * `metadata`; false if there is no table or no such pair. */
 bool ff_affine_find(const ff_augment_host *host, const ff_metadata *metadata, float *scale,
                     float *bias);
 

@@ -19,8 +19,7 @@ static bool parse_pixels(const char *text, uint32_t *pixels) {
     return ff_text_count(text, FF_SIDE_LIMIT, pixels);
 }
 
-/* An entry's `parse` reads the text after "NAME=", which it may modify; NULL where there is
- * none. */
+/* An entry's `parse` reads the text after "NAME=", which it may modify; NULL without a value. */
 static bool parse_crop(ff_augment_spec *spec, char *value) {
     spec->crop = 1;
     if (!value) return true;
@@ -178,13 +177,13 @@ static bool print_cutmix(const ff_augment_spec *spec, ff_text text) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* In the order in which they are applied, also that of the canonical text. */
+/* The order in which they are applied and written in the canonical text. */
 static const struct {
     const char *name, *usage;
     const char *note; /* what --help adds, or NULL */
     bool (*parse)(ff_augment_spec *spec, char *value);
     bool (*print)(const ff_augment_spec *spec, ff_text text);
-    /* Of the changes of u8, where those are NULL; where these are, too, by `chance`. */
+    /* For the changes of u8, whose functions above are NULL; if these are NULL too, `chance`. */
     bool (*parse_change)(ff_change_spec *spec, char *value);
     bool (*print_change)(const ff_change_spec *spec, ff_text text);
     ff_chance chance;
@@ -208,7 +207,7 @@ static const struct {
     {"autoaugment", "autoaugment[=imagenet|cifar10|svhn][:bilinear]", NULL, NULL, NULL,
      ff_change_parse_auto, ff_change_print_auto, 0},
     {"grayscale", "grayscale[=PROBABILITY]", "0.1", NULL, NULL, NULL, NULL, FF_CHANCE_GRAYSCALE},
-    {"solarize", "solarize=THRESHOLD[:PROBABILITY]", "0-255; 0.5, as of those below", NULL, NULL,
+    {"solarize", "solarize=THRESHOLD[:PROBABILITY]", "0-255; 0.5, as for those below", NULL, NULL,
      NULL, NULL, FF_CHANCE_SOLARIZE},
     {"posterize", "posterize=BITS[:PROBABILITY]", NULL, NULL, NULL, NULL, NULL,
      FF_CHANCE_POSTERIZE},
@@ -222,7 +221,7 @@ static const struct {
     {"erase", "erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]]", "random erasing", parse_erase,
      print_erase, NULL, NULL, 0},
     {"mixup", "mixup[=ALPHA]", NULL, parse_mixup, print_mixup, NULL, NULL, 0},
-    {"cutmix", "cutmix[=ALPHA]", "ALPHA 1; of mixup and cutmix each pair has one", parse_cutmix,
+    {"cutmix", "cutmix[=ALPHA]", "ALPHA 1; each pair has mixup or cutmix", parse_cutmix,
      print_cutmix, NULL, NULL, 0},
 };
 enum { KNOWN = sizeof known / sizeof *known };
@@ -268,7 +267,7 @@ static ff_status refuse_name(const char *name, const char *whole, ff_error *erro
     return refuse(whole, "is not known", nearest.name, error);
 }
 
-/* given: a bit for each entry of the table seen so far. */
+/* given: one bit for each entry of the table that was seen. */
 static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, ff_error *error) {
     char whole[96];
     snprintf(whole, sizeof whole, "%s", part);
@@ -285,7 +284,7 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, 
                        "augmentation '%s' is one policy more; trivialaugment, randaugment and "
                        "autoaugment exclude each other",
                        whole);
-    if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is given twice", part);
+    if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is there twice", part);
     *given |= 1u << i;
     return FF_OK;
 }

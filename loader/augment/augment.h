@@ -2,14 +2,14 @@
  *
  * This header parses the options of an augmentation and draws each sample's parameters from its
  * number. finish.h applies them in one pass over a sample: crop, flip, cutout, normalization,
- * conversion. resample.h cuts and resizes as torchvision does; jitter.h, erase.h and mix.h have
- * the formulas of their names. host.h chooses plain loops, AVX2 or AVX-512, which give the same
- * bits; loader/cuda has the kernels, from the same headers.
+ * conversion. resample.h cuts and resizes as torchvision does; jitter.h, erase.h and mix.h have the
+ * formulas of their names. host.h chooses plain loops, AVX2 or AVX-512, which give the same bits;
+ * loader/cuda has the kernels, from the same headers.
  *
  * May include format, loader/sequence.
  *
- * What an augmented sample looks like: parameters as a pure function of (seed, epoch, sample), one
- * source for host (C11) and CUDA C, integers only.
+ * How a sample is augmented: parameters as a pure function of (seed, epoch, sample), one source for
+ * host (C11) and CUDA C, integers only.
  *
  * In the order in which they are applied to a sample of height x width:
  *   pad     by `pad` pixels on each side, with the normalized black ((0 - mean) / std) or with the
@@ -53,8 +53,8 @@
  * Output pixel (r, c) of an image flipped or not is, with r' = vflip ? out_height - 1 - r : r and
  *   c' = flip ? out_width - 1 - c : c, pixel (y + r', x + c') of the source (resized, with resize),
  *   or padding outside of it; with rrc pixel (r', c') of the resampled box;
- * and 0 where cut_y <= r < cut_y + cutout and cut_x <= c < cut_x + cutout.
- * Thread rule: everything here is pure. */
+ * and 0 where cut_y <= r < cut_y + cutout and cut_x <= c < cut_x + cutout. Thread rule: everything
+ * here is pure. */
 #ifndef FF_LOADER_AUGMENT_AUGMENT_H
 #define FF_LOADER_AUGMENT_AUGMENT_H
 
@@ -66,7 +66,7 @@
 typedef enum ff_pad_mode { FF_PAD_BLACK, FF_PAD_REFLECT } ff_pad_mode;
 typedef enum ff_flip_mode { FF_FLIP_NONE, FF_FLIP_RANDOM, FF_FLIP_ALTERNATE } ff_flip_mode;
 
-/* The augmentations, applied to every sample. All zero: none. */
+/* The augmentations, applied to every sample. All zero: no augmentation. */
 typedef struct ff_augment_spec {
     uint32_t crop; /* 1 = random crop after padding; 0 = central crop */
     uint32_t pad;  /* pixels on each side, with crop */
@@ -114,7 +114,7 @@ FF_HD int32_t ff_augment_center(uint32_t in, uint32_t out) {
     return (int32_t)(lower + (difference & lower & 1));
 }
 
-/* Whether samples are resampled, so that those of different sizes become one size. */
+/* Whether samples are resampled, so that samples of different sizes become one size. */
 FF_HD int ff_augment_resamples(const ff_augment_spec *spec) {
     return spec->resize != 0 || spec->rrc != 0;
 }
@@ -220,8 +220,8 @@ FF_HD void ff_augment_mix(const ff_augment_spec *spec, ff_augment_params *params
     params->mix_width = mix.width;
 }
 
-/* The source coordinate in [0, size) of a coordinate up to `size` - 1 outside of it, by reflection
- * that does not repeat the edge. */
+/* Reflects a coordinate at most `size` - 1 outside of [0, size) into it, without repeating the
+ * edge. */
 FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
     if (at < 0) at = -at;
     return at < size ? at : 2 * (size - 1) - at;
@@ -238,10 +238,10 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
  * part that is wrong and what is known, or the two that exclude each other. */
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
 
-/* Whether the text has a crop without a padding: its own choice is then ff_augment_usual_pad, for
- * samples of height x width, or larger ones, of which out_height x out_width (0: all) are cropped:
- * 4 for small images, an eighth of the side for others, but never more than the samples' short
- * side, and none where the samples are larger than the output. */
+/* Whether the text has a crop without a padding: the padding is then ff_augment_usual_pad for
+ * samples of height x width or larger, of which out_height x out_width (0: all) are cropped: 4 for
+ * small images, an eighth of the side for others, but at most the samples' short side, and 0 if the
+ * samples are larger than the output. */
 bool ff_augment_chooses_pad(const char *text);
 uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_height,
                               uint32_t out_width);

@@ -17,7 +17,7 @@
 
 #include "loader/augment/resized_crop.h"
 
-/* Of an output of height x width; a box of height or width 0: nothing is erased. */
+/* Draws the box in an output of height x width; a box of height or width 0 erases nothing. */
 FF_HD ff_crop_box ff_erase_at(double probability, const double scale[2], const double ratio[2],
                               uint64_t seed, uint32_t epoch, uint64_t sample, uint32_t height,
                               uint32_t width) {

@@ -9,11 +9,11 @@
  * unchanged.
  *
  * Changes apply to u8: stored u8 as it is, or resampled and rounded to the nearest integer, halves
- * to even; jittered values and those of f16, bf16 and f32, denormalised as for jitter, as value *
- * 255, rounded likewise. Then u8 v becomes ((v / 255) - mean) / std, as loader/augment/host.h has
- * it. Float samples must hold images of u8 exactly: all 256 values of each channel are tried.
- * Thread rule: an ff_finish is read-only after ff_finish_init; its functions may run in any number
- * of threads, on different rows. */
+ * to even; jittered values and values of f16, bf16 and f32, denormalised as for jitter, as value *
+ * 255, rounded in the same way. Then u8 v becomes ((v / 255) - mean) / std, as
+ * loader/augment/host.h has it. Float samples must hold images of u8 exactly: all 256 values of
+ * each channel are tried. Thread rule: an ff_finish is read-only after ff_finish_init; its
+ * functions may run in any number of threads, on different rows. */
 #ifndef FF_LOADER_AUGMENT_FINISH_H
 #define FF_LOADER_AUGMENT_FINISH_H
 
@@ -62,7 +62,7 @@ ff_augment_params ff_finish_params(const ff_augment_params *params);
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
                      uint32_t epoch, void *row, uint8_t *images);
 
-/* Mixes two neighbouring rows, both otherwise complete; `params` is that of either. */
+/* Mixes two neighbouring rows, both otherwise complete; `params` belongs to either row. */
 void ff_finish_mix(const ff_finish *finish, const ff_augment_params *params, void *even, void *odd);
 
 /* Stores a row from the separate buffer in the batch. */

@@ -91,7 +91,7 @@ void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params
 
 /* The columns (or rows) [begin, end) of the output whose source is inside `width` (`height`).
  * `source` is the source of `begin`; the next ones follow it upwards, or downwards where columns
- * are flipped. None: begin = end = the output's size. */
+ * are flipped. Without such a column begin = end = the output's size. */
 typedef struct ff_augment_span {
     uint32_t begin, end;
     uint32_t source;

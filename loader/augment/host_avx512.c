@@ -20,7 +20,7 @@
 /* ---- vectors of output columns -------------------------------------------------------------- */
 
 typedef struct chunk {
-    ptrdiff_t offset; /* of the load's lane 0 from the row's pixel 0; may be negative */
+    ptrdiff_t offset; /* the load's lane 0 relative to the row's pixel 0; may be negative */
     uint32_t load;    /* lanes of the load that hold pixels */
     uint32_t inside;  /* lanes of the output that show pixels */
 } chunk;
@@ -201,7 +201,7 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
 /* ---- three planes to interleaved pixels ----------------------------------------------------- */
 
 /* Output vector k of a chunk takes its lanes of channels 0 and 1 by one permutation of both, and
- * those of channel 2 by another. */
+ * the lanes of channel 2 by another. */
 static const uint16_t interleave_16_ab[3][32] = {
     {0,  32, 0, 1,  33, 0, 2,  34, 0, 3,  35, 0, 4,  36, 0,  5,
      37, 0,  6, 38, 0,  7, 39, 0,  8, 40, 0,  9, 41, 0,  10, 42},

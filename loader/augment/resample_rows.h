@@ -25,7 +25,7 @@ uint32_t ff_resample_weights(uint32_t in, uint32_t out, uint32_t at, float *weig
 typedef struct ff_resample_block {
     uint32_t base; /* first input that they read */
     uint32_t span; /* inputs from there to after the last one they read */
-    uint32_t taps; /* the most inputs that one of them reads */
+    uint32_t taps; /* the most inputs of one output */
     /* [taps][lanes]: weights, and indexes of inputs from base on. After an output's own taps the
      * weights are 0 and its last input is repeated. */
     float *weight;

@@ -1,5 +1,5 @@
 /* The weights of one axis of an antialiased resampling (source and formulas:
- * loader/augment/resample.h), one source for host (C11) and CUDA C. All types are those of ATen's
+ * loader/augment/resample.h), one source for host (C11) and CUDA C. All types are as in ATen's
  * templates for float tensors: the bits are the same. Thread rule: pure. */
 #ifndef FF_LOADER_AUGMENT_RESAMPLE_WEIGHTS_H
 #define FF_LOADER_AUGMENT_RESAMPLE_WEIGHTS_H
@@ -39,7 +39,7 @@ FF_HD float ff_resample_raw(const ff_resample_axis *axis, const ff_resample_wind
     return away < 1.0f ? (float)(1.0 - (double)away) : 0.0f;
 }
 
-/* The inputs of output `at`, all within the axis, including those of weight 0 at the end; without
+/* The inputs of output `at`, all within the axis, including inputs of weight 0 at the end; without
  * the sum. */
 FF_HD ff_resample_window ff_resample_reach(const ff_resample_axis *axis, uint32_t at) {
     ff_resample_window window;

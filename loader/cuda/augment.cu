@@ -61,8 +61,8 @@ static __device__ __forceinline__ void change_pixel(const ff_jitter *jitter, uin
     }
 }
 
-/* grid: rows; two passes over the image: the changes before contrast, to compute the mean that it
- * needs, then all of them. */
+/* grid: rows; two passes over the image: the changes before contrast, to compute the mean that
+ * contrast needs, then all changes. */
 template <int CHANNELS>
 static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_augment job) {
     __shared__ ff_jitter jitter;

@@ -1,6 +1,6 @@
 /* Changes of u8 values of rows of f32, bit for bit as loader/augment/change/apply.c: a block for
  * each row, one change at a time, between two images in global memory. Changes that are tables are
- * joined in shared memory and applied with the next one that is none, or at the end. */
+ * joined in shared memory, and applied with the next change that is not a table, or at the end. */
 #include "loader/augment/jitter.h"
 #include "loader/cuda/augment.cuh"
 

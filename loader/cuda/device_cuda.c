@@ -24,7 +24,7 @@ static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error 
                    cudaGetErrorName(code));
 }
 
-/* Evaluates a CUDA call; where it fails, the enclosing function returns the error. */
+/* Evaluates a CUDA call; if the call fails, the enclosing function returns the error. */
 #define CUDA_TRY(ordinal, function, ...)                                                           \
     do {                                                                                           \
         cudaError_t cuda_try_code = function(__VA_ARGS__);                                         \

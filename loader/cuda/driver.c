@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of CUresult. */
+/* Values of CUresult. */
 enum { STUB_LIBRARY = 34, NO_DEVICE = 100, SYSTEM_DRIVER_MISMATCH = 803 };
 
 /* The oldest driver of a CUDA version (its release notes, "CUDA Driver"). */
@@ -29,7 +29,7 @@ static void *open_driver(char *why, size_t size) {
 }
 
 /* The path of the library that holds `symbol`, and the driver's version, the end of the resolved
- * file name (libcuda.so.580.65.06), or "" where there is none. */
+ * file name (libcuda.so.580.65.06), or "" without a version in the name. */
 static void describe(const void *symbol, char *path, size_t path_size, char *version, size_t size) {
     Dl_info from = {0};
     (void)dladdr(symbol, &from);
@@ -54,8 +54,8 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
     *(void **)&error_string = dlsym(handle, "cuGetErrorString");
     if (!driver_version || !init || !count_devices || !error_string)
         return ff_fail(error, FF_FAILED,
-                       "libcuda.so.1 is no NVIDIA driver: it lacks cuInit or "
-                       "others of the driver's functions");
+                       "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit or other functions "
+                       "of the driver");
     char path[1024], version[64];
     describe(*(void **)&init, path, sizeof path, version, sizeof version);
 
@@ -90,8 +90,7 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
         const char *word = NULL;
         (void)error_string(code, &word);
         return ff_fail(error, FF_FAILED,
-                       "the NVIDIA driver%s%s does not start: %s (CUDA error %d); nvidia-smi may "
-                       "tell more",
+                       "the NVIDIA driver%s%s does not start: %s (CUDA error %d); see nvidia-smi",
                        *version ? " " : "", version, word ? word : "no word for it", code);
     }
     if (ordinal >= count)

@@ -8,7 +8,7 @@
 #include "format/base/status.h"
 
 /* Checks that a driver is installed, is not the stub, supports CUDA version `cuda` (13000), and has
- * a device `ordinal`. FF_FAILED with a separate message for each; FF_USAGE where there are fewer
+ * a device `ordinal`. FF_FAILED with a separate message for each; FF_USAGE if there are fewer
  * devices. Creates no context. */
 FF_MUST_USE ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error);
 

@@ -23,8 +23,8 @@ static __global__ void __launch_bounds__(THREADS) give_kernel(ff_cuda_give job) 
     }
 }
 
-/* grid: (rows, tiles of pixels); a thread per pixel. What threads beside each other read of a
- * pixel's channels lies in the same lines, which the first channel's loads bring. */
+/* grid: (rows, tiles of pixels); a thread per pixel. Neighbouring threads read a pixel's channels
+ * from the same cache lines, which the first channel's loads bring. */
 template <typename T>
 static __global__ void __launch_bounds__(PIXELS) planes_kernel(ff_cuda_planes job) {
     const size_t row = blockIdx.x;

@@ -2,19 +2,20 @@
  * is needed. Structs are passed to the kernels by value; pointers in them are to device memory.
  *
  * One batch is three launches in one stream, which may be captured and replayed, because the first
- * one advances a counter in device memory; or the last two alone, after a first one that is given
- * the batch's number:
+ * one advances a counter in device memory; or the last two alone, after a first one with the
+ * batch's number as its argument:
  *     next    one thread: *batch = the next batch's number, position and slot
  *     params  one thread per row: the augmentation of each row (order, loader/augment/augment.h)
  *     move    one block per sample: gather, pad, crop, flip, cutout, normalize, convert,
  *             channels-last; labels and other columns
  *     augment instead of move, where samples are resampled, jittered, changed or mixed: several
- * kernels, with rows of f32 between them (loader/augment/finish.h) and for a consumer with memory
- * of its own two that copy the batch there: give    one block per row: labels, weights, samples'
- * numbers planes  one thread per pixel: channels-last to planes
+ *             kernels, with rows of f32 between them (loader/augment/finish.h)
+ * Two more launches copy the batch into a consumer's own memory:
+ *     give    one block per row: labels, weights, samples' numbers
+ *     planes  one thread per pixel: channels-last to planes
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
- * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
+ * do. Bits: the same as the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
  * ff_resample_plain and loader/augment/finish.h, except for NaN. */
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
@@ -27,11 +28,11 @@
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
 typedef struct ff_cuda_batch {
-    uint64_t number;      /* of the next batch */
+    uint64_t number;      /* the next batch's */
     ff_sequence_batch at; /* this one */
     uint32_t slot;        /* its number mod slots */
     uint32_t reserved;
-    ff_order order; /* of its epoch */
+    ff_order order; /* its epoch's */
 } ff_cuda_batch;
 
 typedef struct ff_cuda_next {
@@ -58,9 +59,9 @@ typedef struct ff_cuda_params {
     float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
 } ff_cuda_params;
 
-/* Words of 4 bytes per sample: labels, of which those of 8 bytes are two each. */
+/* Words of 4 bytes per sample: labels; a label of 8 bytes is two words. */
 typedef struct ff_cuda_column {
-    const uint32_t *from; /* of sample or row i: from[i * width ..], see ff_cuda_move.gather */
+    const uint32_t *from; /* sample or row i begins at from[i * width]; see ff_cuda_move.gather */
     uint32_t *to;         /* [rows][width] */
     uint32_t width;
     uint32_t padding; /* the value of rows after batch->at.count */
@@ -97,7 +98,7 @@ typedef struct ff_cuda_move {
     const uint32_t *black; /* [channels] elements of `to`, each in the low bytes of its word */
     const void *table;     /* u8 only: [channels][256] elements of `to` */
     /* Where affine is 1: an element of the table, f16 or bf16, is fma(value, scale, bias) rounded,
-     * for each value (loader/augment/affine.h says whether), and channels <= FF_CUDA_AFFINE. */
+     * for each value (loader/augment/affine.h decides whether), and channels <= FF_CUDA_AFFINE. */
     uint32_t affine;
     float scale[FF_CUDA_AFFINE], bias[FF_CUDA_AFFINE];
 

@@ -215,7 +215,7 @@ static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
                             name, *why ? ": " : "", why);
 }
 
-/* Opens one as open_one does; the error says what was searched, or why it did not open. */
+/* Opens a library as open_one does; the error names the places searched, or why it did not open. */
 static ff_status open_named(void **handle, const places *where, size_t *place, const char *name,
                             const char *file, ff_error *error) {
     char why[512], searched[1536];

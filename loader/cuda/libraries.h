@@ -4,16 +4,18 @@
  * has it under the name of the CUDA version:
  *   FFPACK_CUDA_PATH (the environment's: folders, separated by colons)
  *   the program's folder, and its ../lib
- *   nvidia-* wheels beside the package ffload, whose bin or lib it is, before others: PyTorch's in
- *   the same process are these
+ *   nvidia-* wheels next to the package ffload, if the program's folder is its bin or lib; they
+ *   come first, because PyTorch uses these in the same process
  *   the system's libraries, as the dynamic linker finds them
  *   /usr/local/cuda/lib64 and its like
  *   nvidia-* wheels: of VIRTUAL_ENV, of CONDA_PREFIX, of each python3 in PATH, of the user
- *   the folders that the build found them in
- * beginning with the place where the previous one was found, since libraries from one place fit
- * together. Once open, the dynamic linker uses them for libraries that need them by name, so
- * LD_LIBRARY_PATH is neither needed nor changed. They stay open. NVRTC's builtins are opened with
- * it, because it loads them by name alone; cuDNN finds its own parts next to itself. */
+ *   the folders in which the build found the libraries
+ * The search begins with the place where the previous library was found, since libraries from one
+ * place fit together.
+ *
+ * Once a library is open, the dynamic linker uses it for libraries that need it by name, so
+ * LD_LIBRARY_PATH is neither needed nor changed. Libraries stay open. NVRTC's builtins are opened
+ * with NVRTC, which loads them by name alone; cuDNN finds its own parts next to itself. */
 #ifndef FF_LOADER_CUDA_LIBRARIES_H
 #define FF_LOADER_CUDA_LIBRARIES_H
 

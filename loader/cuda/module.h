@@ -1,21 +1,22 @@
 /* Room loader/cuda, floor 4: the CUDA module, and the kernels that make batches.
  *
  * No program links CUDA: this header opens the module, libff_cuda.so, where a driver (driver.h),
- * its libraries (libraries.h) and a card of a known architecture are found, and says what is
+ * its libraries (libraries.h) and a card of a known architecture are found, and reports what is
  * missing otherwise. The module's table (table.h) has the device of CUDA (device_cuda.c) and the
- * launchers of the kernels (kernels.h). params.cu draws the parameters of each row, move.cu makes
- * the batch, augment.cu and resample.cu do what needs neighbours, give.cu writes into a consumer's
- * memory. Every .cu keeps to the dialect of kernel.h, so tests run it on the CPU.
+ * launchers of the kernels (kernels.h). params.cu draws the parameters of each row. move.cu makes
+ * the batch if pixels only move; augment.cu, with change.cu and resample.cu, if values change.
+ * give.cu writes into a consumer's memory. Every .cu keeps to the dialect of kernel.h, so tests run
+ * it on the CPU.
  *
  * May include format, loader/augment, loader/device, loader/sequence.
  *
- * Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
+ * Opens the CUDA module: driver, libraries, libff_cuda.so; reports in one sentence what is missing.
  *
  * In this order, each with its own error message (FF_FAILED):
  *   module     libff_cuda.so is next to the program or library that this is in, in ../lib or
  *              in ..; builds without CUDA have none
  *   driver     libcuda.so.1 is installed, is not the stub, is new enough (CUDA 13: 580, CUDA 12:
- *              525), and finds the device (FF_USAGE where there are fewer); skipped for
+ *              525), and finds the device (FF_USAGE if there are fewer); skipped for
  *              FF_CUDA_NO_DEVICE
  *   libraries  those of libraries.h
  *   module     opens, and is of the same build
@@ -44,9 +45,8 @@ const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module);
  * module. */
 const char *ff_cuda_module_notes(const ff_cuda_module *module);
 
-/* The same as if the program lay in `folder` (NULL: where it lies, or the library does) and had
- * been built with `cuda` (13000; 0: without). For tests, which have modules and drivers of their
- * own. */
+/* The same as if the program lay in `folder` (NULL: its own folder, or the library's) and were
+ * built with `cuda` (13000; 0: without). For tests, which bring their own modules and drivers. */
 FF_MUST_USE ff_status ff_cuda_module_open_as(ff_cuda_module **module, const char *folder, int cuda,
                                              int ordinal, ff_error *error);
 

@@ -40,7 +40,7 @@ element(const ff_cuda_move &job, const ff_move_shared &shared, uint32_t line, ui
     }
 }
 
-/* Word i of elements in the order of memory; of 16-bit ones, two make a word. */
+/* Word i of elements in the order of memory; two 16-bit elements make a word. */
 static __device__ __forceinline__ uint32_t word_of(const ff_cuda_move &, const uint32_t *value,
                                                    int i) {
     return value[i];
@@ -172,7 +172,7 @@ static bool aligned(const void *pointer) {
     return (uintptr_t)pointer % 16 == 0;
 }
 
-/* How a sample is read. False where it exceeds the kernels' arithmetic or memory. */
+/* How a sample is read. False if the sample exceeds the kernels' arithmetic or memory. */
 static bool shape_input(const ff_cuda_move *job, ff_move_shape *shape) {
     uint32_t element_bytes = ff_stored_bytes(job->from);
     uint64_t sample_bytes = (uint64_t)job->height * job->width * job->channels * element_bytes;

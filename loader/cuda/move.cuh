@@ -8,7 +8,7 @@
 /* Row `row` of the batch. */
 typedef struct ff_move_row {
     bool padding;
-    uint64_t from; /* of the samples, and of the columns */
+    uint64_t from; /* its row in the samples and in the columns */
 } ff_move_row;
 
 static __device__ __forceinline__ ff_move_row ff_move_find(const ff_cuda_move &job, uint32_t row) {
@@ -37,7 +37,7 @@ static __device__ __forceinline__ void ff_move_columns(const ff_cuda_move &job, 
     }
 }
 
-/* The part of the cutout inside the output; none: all zero. */
+/* The part of the cutout inside the output; all zero without a cutout. */
 typedef struct ff_move_box {
     int32_t top, bottom, left, right;
 } ff_move_box;

@@ -7,7 +7,7 @@
  * once, 16 aligned ones at a time, into shared memory: the whole sample if it is small (and no byte
  * beyond it), else only the visible part of each visible line, extended to 16 bytes. Bytes are
  * shifted, mirrored and converted in shared memory; then adjacent threads store 16 adjacent bytes
- * each (fewer where the sample's bytes are no multiple of 16).
+ * each (fewer if the sample's bytes are not a multiple of 16).
  *
  * An output element's source is the sum of two table entries made once per block, one for its line,
  * one for its place in the line, so that no element costs a comparison with edges or a division.
@@ -50,10 +50,10 @@ typedef struct ff_move_shape {
     uint32_t line_elements;          /* of the output */
     uint32_t line_magic;             /* for division by line_elements: see ff_move_divide */
     uint32_t stage_bytes;            /* shared memory of samples */
-    uint32_t run_bytes, run_chunks;  /* of a line's run there, where not whole */
+    uint32_t run_bytes, run_chunks;  /* of a line's run in shared memory, if not the whole sample */
     uint32_t run_magic, plane_magic; /* for division by run_chunks and planes */
-    uint32_t table_bytes;            /* of the values' table in shared memory */
-    uint32_t lines, places; /* table entries; all of these are in shared memory in this order */
+    uint32_t table_bytes;            /* of the table of values in shared memory */
+    uint32_t lines, places; /* table entries; all of these lie in shared memory in this order */
     uint32_t bytes;         /* in total, with [channels] black elements after */
 } ff_move_shape;
 
@@ -98,7 +98,7 @@ static __device__ __forceinline__ ff_move_columns_shown ff_move_shown(
     return shape.whole || job.pad_mode == FF_PAD_REFLECT ? all : some;
 }
 
-/* The sample's line that line `y` of the output shows; negative: none. */
+/* The sample's line that line `y` of the output shows; negative: outside. */
 static __device__ __forceinline__ int32_t ff_move_source_line(const ff_cuda_move &job,
                                                               const ff_augment_params &params,
                                                               int32_t y) {

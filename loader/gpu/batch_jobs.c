@@ -38,16 +38,17 @@ static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
     at.size = ff_align_u64(at.map + at.map_bytes, 256);
     if (settings->metadata->variable_size && !augmented)
-        at.size_bytes = settings->count * 2 * sizeof(uint32_t);
+        at.size_bytes = settings->stored * 2 * sizeof(uint32_t);
     at.bytes = at.size + at.size_bytes;
     return at;
 }
 
-/* Reads heights and widths of all samples and checks that the augmentation can use them. */
+/* Reads heights and widths of an epoch's samples and checks that the augmentation can use them. */
 static ff_status read_sizes(const ff_loader_settings *settings, uint32_t *size, ff_error *error) {
-    for (uint64_t number = 0; number < settings->count; number++) {
+    for (uint64_t i = 0; i < settings->count; i++) {
+        const uint64_t number = ff_storage_order_at(&settings->storage, i);
         ff_entry entry;
-        ff_dataset_scan(settings->dataset, number, FF_SCAN_ENTRIES);
+        ff_dataset_scan(settings->dataset, i, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
         ff_status status = ff_augment_check(&settings->augment, entry.height, entry.width,
                                             settings->height, settings->width, error);

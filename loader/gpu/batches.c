@@ -45,15 +45,17 @@ struct ff_batches {
 /* ---- the choice ----------------------------------------------------------------------------- */
 
 /* Bytes on the device for the whole set and the chunks through which it is uploaded. */
-static ff_status set_bytes(const ff_loader_settings *settings, uint64_t *bytes, ff_error *error) {
-    FF_TRY(ff_resident_bytes(settings->dataset, bytes, error));
-    uint64_t row = sizeof(uint32_t), rest; /* row_of */
-    if (settings->metadata->variable_size) row += sizeof(uint64_t) + 2 * sizeof(uint32_t);
+static ff_status set_bytes(const ff_loader_settings *settings, const ff_selection *selection,
+                           uint64_t *bytes, ff_error *error) {
+    FF_TRY(ff_resident_bytes(settings->dataset, selection, bytes, error));
+    uint64_t row = 0, rest, each = sizeof(uint32_t); /* row_of */
+    if (settings->metadata->variable_size) row += sizeof(uint64_t), each += 2 * sizeof(uint32_t);
     for (size_t i = 0; i < settings->label_count; i++) {
         const ff_slot_label label = ff_loader_settings_label(settings, i, NULL);
         row += ff_slot_label_bytes(&label);
     }
     if (!ff_mul_u64(settings->count, row, &rest) || !ff_add_u64(*bytes, rest, bytes) ||
+        !ff_mul_u64(settings->stored, each, &rest) || !ff_add_u64(*bytes, rest, bytes) ||
         !ff_add_u64(*bytes, FF_RESIDENT_EXTRA, bytes))
         *bytes = UINT64_MAX;
     return FF_OK;
@@ -83,7 +85,7 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
         facts.reserve_bytes += ff_batch_augment_bytes(settings);
         if (!facts.unable) facts.unable = ff_batch_jobs_unable(settings, options->kernels);
     }
-    FF_TRY(set_bytes(&batches->settings, &facts.set_bytes, error));
+    FF_TRY(set_bytes(&batches->settings, options->loader.selection, &facts.set_bytes, error));
     FF_TRY(batches->device->table->memory(batches->device, &facts.free_bytes, &total, error));
     return ff_placement_choose(options->placement, &facts, &batches->placement, batches->reason,
                                sizeof batches->reason, error);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Size of a pinned chunk: large enough for the full copy rate, small enough to start early. */
 #define CHUNK_BYTES (8u << 20)
@@ -46,9 +47,14 @@ static ff_status row_bytes(ff_dataset *dataset, uint64_t number, uint64_t *bytes
     return FF_OK;
 }
 
-ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error) {
+static uint64_t row_count(ff_dataset *dataset, const ff_selection *selection) {
+    return selection ? selection->count : ff_dataset_count(dataset);
+}
+
+ff_status ff_resident_bytes(ff_dataset *dataset, const ff_selection *selection, uint64_t *bytes,
+                            ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    uint64_t count = ff_dataset_count(dataset), row;
+    uint64_t count = row_count(dataset, selection), row;
     if (!metadata->variable_size) {
         row = ff_align_u64(ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width),
                            FF_RESIDENT_ALIGN);
@@ -56,9 +62,10 @@ ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *erro
         return FF_OK;
     }
     *bytes = 0;
-    for (uint64_t number = 0; number < count; number++) {
-        ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES);
-        FF_TRY(row_bytes(dataset, number, &row, error));
+    for (uint64_t i = 0; i < count; i++) {
+        ff_dataset_scan(dataset, i, FF_SCAN_ENTRIES);
+        FF_TRY(row_bytes(dataset, selection ? ff_storage_order_at(&selection->numbers, i) : i, &row,
+                         error));
         if (!ff_add_u64(*bytes, row, bytes)) *bytes = UINT64_MAX;
     }
     return FF_OK;
@@ -70,7 +77,7 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     uint64_t tensor = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     chunks.batch = tensor < CHUNK_BYTES ? CHUNK_BYTES / tensor : 1;
-    if (chunks.batch > ff_dataset_count(dataset)) chunks.batch = ff_dataset_count(dataset);
+    if (chunks.batch > job->resident->count) chunks.batch = job->resident->count;
     chunks.last_batch = FF_LAST_BATCH_KEEP;
     chunks.order = FF_ORDER_SEQUENTIAL;
     chunks.epoch = 0, chunks.epochs = 1, chunks.position = 0;
@@ -92,7 +99,7 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     ff_resident *resident = job->resident;
     resident->row_bytes = ff_loader_describe(job->loader).row_bytes;
     uint64_t bytes;
-    FF_TRY(ff_resident_bytes(dataset, &bytes, error));
+    FF_TRY(ff_resident_bytes(dataset, options->selection, &bytes, error));
     FF_TRY(allocate(resident, &resident->samples, bytes, 1, "the dataset on the device", error));
     void *pinned;
     if (metadata->variable_size) {
@@ -102,9 +109,9 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
                                       "where samples lie", error));
         job->offset = pinned;
     }
-    FF_TRY(table->allocate_pinned(job->device, &pinned, resident->count * sizeof *job->row_of,
-                                  "where samples lie", error));
-    job->row_of = pinned;
+    const uint64_t rows_bytes = ff_dataset_count(dataset) * sizeof *job->row_of;
+    FF_TRY(table->allocate_pinned(job->device, &pinned, rows_bytes, "where samples lie", error));
+    job->row_of = memset(pinned, 0, rows_bytes);
     return FF_OK;
 }
 
@@ -177,10 +184,11 @@ static ff_status place_all(upload *job, ff_dataset *dataset, const ff_loader_opt
         FF_TRY(job->device->table->copy(job->device, job->stream, resident->offset, job->offset,
                                         resident->count * sizeof *job->offset, error));
     if (job->mapped) {
-        FF_TRY(allocate(resident, &resident->row_of, resident->count, sizeof *resident->row_of,
+        const uint64_t count = ff_dataset_count(dataset);
+        FF_TRY(allocate(resident, &resident->row_of, count, sizeof *resident->row_of,
                         "where samples lie", error));
         FF_TRY(job->device->table->copy(job->device, job->stream, resident->row_of, job->row_of,
-                                        resident->count * sizeof *resident->row_of, error));
+                                        count * sizeof *resident->row_of, error));
     }
     return job->device->table->stream_synchronize(job->device, job->stream, error);
 }
@@ -189,7 +197,8 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
                              const ff_loader_options *options, bool quiet, ff_error *error) {
     upload job = {.resident = resident, .device = options->device};
     const ff_device_table *table = job.device->table;
-    *resident = (ff_resident){.device = job.device, .count = ff_dataset_count(dataset)};
+    *resident =
+        (ff_resident){.device = job.device, .count = row_count(dataset, options->selection)};
     if (resident->count > UINT32_MAX)
         return ff_fail(error, FF_USAGE, "%s: %" PRIu64 " samples are too many to be resident",
                        ff_dataset_path(dataset), resident->count);

@@ -1,6 +1,6 @@
-/* A whole set in device memory, as stored: uploaded once, by the loader's own ring. Private to
- * loader/. Ownership: device and dataset must outlive the resident set. Thread rule: read-only
- * after creation. */
+/* A whole set, or its selected samples, in device memory, as stored: uploaded once, by the loader's
+ * own ring. Private to loader/. Ownership: device and dataset must outlive the resident set. Thread
+ * rule: read-only after creation. */
 #ifndef FF_LOADER_RESIDENT_H
 #define FF_LOADER_RESIDENT_H
 
@@ -14,18 +14,21 @@
 
 typedef struct ff_resident {
     ff_device *device;
-    uint64_t count, row_bytes; /* row_bytes: if samples have one size */
-    uint8_t *samples;          /* device: [count] rows, in storage order */
+    uint64_t count;     /* rows; a selected sample that comes several times has several */
+    uint64_t row_bytes; /* if samples have one size */
+    uint8_t *samples;   /* device: [count] rows, in storage order */
     uint64_t
         *offset; /* device: [count], where a row begins if sizes differ; NULL = row_bytes apart */
-    uint32_t *row_of; /* device: [count], each sample's row; NULL = its number */
+    uint32_t
+        *row_of; /* device: [the set's samples], the row of each one uploaded; NULL = its number */
     size_t label_count;
     void **label;          /* device: [count][width] as an ff_slot_label's, in storage order */
     uint64_t device_bytes; /* total of these arrays */
 } ff_resident;
 
-/* Bytes of all rows. */
-FF_MUST_USE ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error);
+/* Bytes of all rows: the set's samples, or those of a selection. */
+FF_MUST_USE ff_status ff_resident_bytes(ff_dataset *dataset, const ff_selection *selection,
+                                        uint64_t *bytes, ff_error *error);
 
 /* Uploads the samples and the label fields of `options`; threads, verification and errors are as in
  * the loader. FF_INTERRUPTED after a signal or by `stop`; FF_NO_MEMORY if the device has too little

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 256 }; /* that of a device's memory */
+enum { ALIGNMENT = 256 }; /* the alignment of a device's memory */
 
 struct ff_blocks {
     pthread_mutex_t mutex;

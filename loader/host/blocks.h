@@ -1,7 +1,7 @@
-/* Blocks of host memory of one size, which a consumer may keep: those given back are used again.
+/* Blocks of host memory of one size, which a consumer may keep: returned blocks are used again.
  *
  * Life of a block: ff_blocks_take -> its owner -> ff_blocks_give. The blocks outlive their creator:
- * after ff_blocks_close the last one that is given back frees all. Thread rule: any thread. */
+ * after ff_blocks_close the last block to be returned frees all. Thread rule: any thread. */
 #ifndef FF_LOADER_BLOCKS_H
 #define FF_LOADER_BLOCKS_H
 
@@ -18,9 +18,9 @@ FF_MUST_USE ff_status ff_blocks_create(ff_blocks **blocks, uint64_t bytes, uint3
 /* No more are taken. NULL is accepted; *blocks = NULL. */
 void ff_blocks_close(ff_blocks **blocks);
 
-/* A block, the one given back last where there is one; its content is undefined. FF_NO_MEMORY. */
+/* Returns a block, if possible the one returned last; its content is undefined. FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_blocks_take(ff_blocks *blocks, void **block, ff_error *error);
-/* May end `blocks`, where it is closed. */
+/* Frees `blocks` if it is closed and this was its last block. */
 void ff_blocks_give(ff_blocks *blocks, void *block);
 
 /* How many were allocated since the creation: constant while blocks are only used again. */

@@ -146,9 +146,10 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
     if (alters) uncut = ff_finish_params(params), params = &uncut;
     uint8_t *out = finish->direct ? c->gatherer->images : made_row(c, i);
     if (settings->raw)
-        /* Non-temporal stores were measured, of samples in random order (two Xeon cores, GB/s
-         * against memcpy's): 3 KiB 6.4 of 9.0, 12 KiB 7.5 of 9.5, 64 KiB 15 of 15, 300 KiB 20.7 of
-         * 18.1 with 32-byte stores, none with 16. memcpy decides for itself, and well enough. */
+        /* Non-temporal stores were measured with samples in random order (two Xeon cores, GB/s
+         * against memcpy's): 3 KiB 6.4 against 9.0, 12 KiB 7.5 against 9.5, 64 KiB 15 against 15,
+         * 300 KiB 20.7 against 18.1 with 32-byte stores, no gain with 16. memcpy decides for
+         * itself, and well enough. */
         memcpy(out, tensor, ff_metadata_tensor_bytes(settings->metadata, height, width));
     else if (c->gatherer->resampler)
         ff_resample(c->gatherer->resampler, params, tensor, height, width, out);
@@ -170,7 +171,7 @@ static void finish_rows(const chunk *c) {
         ff_finish_store(finish, made_row(c, i), c->memory + (c->first + i) * settings->row_bytes);
 }
 
-/* Sets a row's parameters, weights, and its partner's number where it is mixed. */
+/* Sets a row's parameters, weights, and its partner's number if the row is mixed. */
 static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
     const ff_loader_settings *settings = c->gatherer->settings;
     const uint32_t row = c->first + i;
@@ -280,7 +281,7 @@ ff_status ff_gather(ff_gatherer *gatherer, uint64_t number, const ff_sequence_ba
                     uint8_t *memory, ff_slot_source *source, ff_augment_params *params,
                     uint32_t begin, uint32_t end, uint32_t *failed_row, ff_error *error) {
     const ff_loader_settings *settings = gatherer->settings;
-    const uint64_t serial = number * settings->rows; /* of row 0 */
+    const uint64_t serial = number * settings->rows; /* row 0's */
     const uint32_t filled = end < batch->count ? end : batch->count;
     ff_status status = FF_OK;
     if (!gatherer->ahead.ahead) ff_guard_check();

@@ -5,7 +5,7 @@
 
 #include "loader/host/ahead/ahead.h"
 
-/* Per-thread state. ahead: where samples are read ahead of it; NULL = they are not. */
+/* Per-thread state. ahead: the thread's place in what is read ahead; NULL = nothing is. */
 typedef struct ff_gatherer ff_gatherer;
 FF_MUST_USE ff_status ff_gatherer_create(ff_gatherer **gatherer, const ff_loader_settings *settings,
                                          ff_ahead *ahead, ff_error *error);

@@ -103,7 +103,7 @@ static size_t gatherer_count(const ff_loader_settings *settings) {
     return (settings->threads ? (size_t)settings->threads : 1) * (settings->later_count + 1);
 }
 
-/* With what is read ahead of them, from the next batch to open on. */
+/* Starts the threads, and reading ahead from the next batch to open on. */
 static ff_status create_gatherers(ff_loader *loader, ff_error *error) {
     const ff_loader_settings *settings = &loader->settings;
     const size_t sizes = settings->later_count + 1, gatherers = gatherer_count(settings);
@@ -183,7 +183,7 @@ ff_status ff_loader_create(ff_loader **out, ff_dataset *dataset, const ff_loader
     pthread_cond_init(&loader->work, NULL);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC); /* that of ff_now_ns */
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC); /* the clock of ff_now_ns */
     pthread_cond_init(&loader->ready, &clock);
     pthread_condattr_destroy(&clock);
     ff_status status = create_all(loader, dataset, options, error);

@@ -1,13 +1,13 @@
 /* Room loader/host, floor 4: batches made by threads of the host.
  *
- * options.h has what is asked of a loader; settings.c checks and resolves it once, and reading.c
- * decides how the files are read. ring.c hands out slots: threads take runs of rows and fill them
- * with gather.c, which finds each sample, augments it and writes its row. Where memory cannot keep
- * the set, ahead/ reads the rows that come next in large requests. A consumer may keep a slot's
- * memory (blocks.h); slot.h has what comes out; this header is the door: create, acquire, release,
+ * options.h has a loader's options; settings.c checks and resolves it once, and reading.c decides
+ * how the files are read. ring.c hands out slots: threads take runs of rows and fill them with
+ * gather.c, which finds each sample, augments it and writes its row. Where memory cannot keep the
+ * set, ahead/ reads the rows that come next in large requests. A consumer may keep a slot's memory
+ * (blocks.h); slot.h has the loader's results; this header is the door: create, acquire, release,
  * destroy.
  *
- * May include format, loader/augment, loader/device, loader/sequence.
+ * May include format, loader/augment, loader/device, loader/selection, loader/sequence.
  *
  * Batches from a packed dataset: the trainer's input.
  *
@@ -20,11 +20,11 @@
  *     }
  *     ff_loader_destroy(&loader);
  *
- * What a sample looks like depends on (seed, epoch, sample) and where it comes depends on (seed,
- * epoch, position), so batches are bit-identical for any number of threads and slots, for any world
- * size (ranks take slices of the same global batch), and after a resume. Threads fill slots ahead
- * of their use, across the end of an epoch. A slot is host memory on a host device; on another
- * device it is device memory, filled from a pinned copy in the loader's own stream.
+ * A sample's augmentation depends on (seed, epoch, sample) and its place on (seed, epoch,
+ * position), so batches are bit-identical for any number of threads and slots, for any world size
+ * (ranks take slices of the same global batch), and after a resume. Threads fill slots ahead of
+ * their use, across the end of an epoch. A slot is host memory on a host device; on another device
+ * it is device memory, filled from a pinned copy in the loader's own stream.
  *
  * Thread rule: one thread at a time calls acquire, release and destroy of a loader; several loaders
  * may share a dataset. Ownership: the dataset and the device must outlive the loader; a slot
@@ -50,22 +50,21 @@ FF_MUST_USE ff_status ff_loader_create(ff_loader **loader, ff_dataset *dataset,
  * stops and joins the threads and frees everything. NULL is accepted. */
 void ff_loader_destroy(ff_loader **loader);
 
-/* The next batch, in order; *slot = NULL after the last one. Waits until it is filled. An error in
- * filling it is returned here, that of its lowest row, and again by every later call; batches
- * before it are still returned. Slots may be held while others are acquired, up to one less than
- * there are (else FF_USAGE: the loader could never fill the next one). */
+/* The next batch, in order; *slot = NULL after the last one. Waits until it is filled. If filling
+ * it failed, returns the error of its lowest row, now and in every later call; batches before it
+ * are still returned. Slots may be held while others are acquired, up to one less than there are
+ * (else FF_USAGE: the loader could never fill the next one). */
 FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_error *error);
 
-/* Waits at most `ns` nanoseconds for what ff_loader_acquire would wait for: true where it would not
+/* Waits at most `ns` nanoseconds for what ff_loader_acquire would wait for: true if it would not
  * wait any more. Without threads the consumer fills the batch here, part by part; a call lasts
  * longer by at most one part of 32 rows. */
 FF_MUST_USE bool ff_loader_await(ff_loader *loader, uint64_t ns);
 
 /* Takes the memory of an acquired slot, data, labels and weights, whose addresses stay, and gives
- * the slot other memory; with kept_bytes, once after each acquire. The slot, whose pointers to them
- * then show the other memory, is released as ever. The caller owns the block, also after the
- * loader was destroyed: ff_blocks_give(*blocks, *block) ends it. FF_NO_MEMORY: nothing has
- * changed. */
+ * the slot other memory; with kept_bytes, once after each acquire. The slot then points to the
+ * other memory, and is released as usual. The caller owns the block, also after the loader was
+ * destroyed: ff_blocks_give(*blocks, *block) returns it. FF_NO_MEMORY: nothing has changed. */
 FF_MUST_USE ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks **blocks,
                                      void **block, ff_error *error);
 
@@ -74,16 +73,16 @@ FF_MUST_USE ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks
  * acquired again or the loader destroyed. Slots may be released in any order. */
 void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
 
-/* Continues with the first batch of `sequence`, which differs from that of the creation in its
+/* Continues with the first batch of `sequence`, which differs from the sequence at creation in its
  * position alone (ff_sequence_init); an error in filling is forgotten. No slot may be held. Threads
- * and memory stay; it waits for the rows that are being filled. */
+ * and memory stay; the call waits for the rows that are being filled. */
 void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence);
 
 /* How samples are read may change in the course of a loader: the rest stays. */
 ff_loader_info ff_loader_describe(ff_loader *loader);
 
-/* Slot 0 as in the given epoch, for its addresses: those of slot i are i * slot_bytes after them.
- * Its content is undefined. */
+/* Slot 0 as in `epoch`, for its addresses: slot i's are i * slot_bytes after them. Its content is
+ * undefined. */
 ff_slot ff_loader_first_slot(const ff_loader *loader, uint32_t epoch);
 
 /* Since creation. */

@@ -10,7 +10,7 @@ uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pai
     return pairs ? row & ~UINT64_C(1) : row;
 }
 
-/* Of a last, smaller global batch there are those with samples, but at least one. */
+/* From a last, smaller global batch come the cuts with samples, but at least one. */
 static uint64_t batches_of(const ff_sequence *sequence, uint64_t samples, bool drop) {
     const uint64_t whole = samples / sequence->batch * sequence->cuts;
     const uint64_t rest = samples % sequence->batch, rows = sequence->rows ? sequence->rows : 1;
@@ -28,8 +28,9 @@ static ff_status check(const ff_sequence *sequence, ff_dataset *dataset,
                        BATCH_LIMIT, options->batch);
     if (options->position > sequence->count)
         return ff_fail(error, FF_USAGE,
-                       "position %" PRIu64 " is after the end of %s with its %" PRIu64 " samples",
-                       options->position, ff_dataset_path(dataset), sequence->count);
+                       "position %" PRIu64 " is after the end of %s with its %" PRIu64 " samples%s",
+                       options->position, ff_dataset_path(dataset), sequence->count,
+                       options->selection ? " of the selection" : "");
     return FF_OK;
 }
 
@@ -56,8 +57,8 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
     uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
     if (total == 0) begin = 0, end = 1, total = 1;
     if (begin > end || end > total)
-        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
-                       total);
+        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are not a share of a batch", begin,
+                       end, total);
     const bool pairs = ff_augment_mixes(&options->augment);
     sequence->share_begin = ff_loader_share(sequence->batch, begin, total, pairs);
     const uint64_t rows =
@@ -74,7 +75,9 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
 
 ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
                            const ff_loader_options *options, ff_error *error) {
-    *sequence = (ff_sequence){.count = ff_dataset_count(dataset), .batch = options->batch};
+    const ff_selection *selection = options->selection;
+    *sequence = (ff_sequence){.count = selection ? selection->count : ff_dataset_count(dataset),
+                              .batch = options->batch};
     FF_TRY(check(sequence, dataset, options, error));
     FF_TRY(take_share(sequence, options, error));
     count_batches(sequence, options);

@@ -8,6 +8,7 @@
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
+#include "loader/selection/selection.h"
 #include "loader/sequence/order.h"
 #include "loader/sequence/sequence.h"
 
@@ -48,11 +49,13 @@ typedef struct ff_loader_size {
 
 typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
+    /* The samples of an epoch; NULL = all of the set. Must outlive the loader's creation. */
+    const ff_selection *selection;
     ff_last_batch last_batch;
 
-    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; of a set
-     * beyond memory the group depends on the memory that there is, so a run records it. Other
-     * orders have neither. */
+    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; for a set
+     * beyond memory the group depends on the available memory, so a run records it. Other orders
+     * have neither. */
     ff_order_kind order;
     uint64_t block, group;
     uint64_t seed;
@@ -72,13 +75,13 @@ typedef struct ff_loader_options {
     ff_dtype dtype;
     ff_layout layout;
     uint32_t height, width;
-    /* Other outputs, in the order of their epochs: each replaces height, width and augment (but for
+    /* Other outputs, in the order of their epochs: each replaces height, width and augment (except
      * mixup and cutmix, which stay) from its epoch on, which is at least 1. Copied. Slots have room
      * for the largest. */
     const ff_loader_size *sizes;
     size_t size_count;
 
-    /* Label fields by name; label_count 0 = the dataset's first field (none where it has none). */
+    /* Label fields by name; label_count 0 = the dataset's first field, if there is one. */
     const char *const *label;
     size_t label_count;
     bool classes_i64; /* class fields come as i64, not i32 */
@@ -92,19 +95,19 @@ typedef struct ff_loader_options {
      * cutmix cuts are at even positions, so that partners stay together. A share may be empty: its
      * slots have rows 0 but still come. share_total 0 = everything. */
     uint32_t share_begin, share_end, share_total;
-    /* The share comes in so many batches of equal size, one after another: micro-batches of a step.
-     * Of a last, smaller global batch those without samples do not come, but for the first. 0 = 1.
-     */
+    /* The share comes in this number of batches of equal size, one after another: micro-batches of
+     * a step. Cuts of a last, smaller global batch without samples are left out, except the first.
+     * 0 = 1. */
     uint32_t cuts;
 
-    /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
-     * most 8. Slots: how many batches may be ready, being filled or acquired at once; 0 = 4,
-     * or 2 without threads. */
+    /* Threads that fill slots; 0 = acquire fills them itself. -1 = one for each CPU, at most 8.
+     * Slots: the most batches that are ready, being filled or acquired at once; 0 = 4, or 2 without
+     * threads. */
     int threads;
     uint32_t slots;
 
     ff_loader_access access;
-    /* The memory for files, as of ff_host_memory_for_files, beside the slots; 0 = no limit of the
+    /* The memory for files, as in ff_host_memory_for_files, without the slots; 0 = no limit of the
      * caller's own. Ranks of one job on this machine: they share the page cache, and each reads
      * ahead in its part of the memory; 0 = 1. */
     uint64_t memory_bytes;

@@ -10,10 +10,10 @@
 enum { AHEAD_PART = 2 };
 /* With other orders than block, whose group is in memory, more has no use. */
 #define AHEAD_MOST (UINT64_C(128) << 20)
-/* What a loader's threads read beside the set: their program. */
+/* What a loader's threads read in addition to the set: their program. */
 #define OTHER_BYTES (UINT64_C(16) << 20)
 
-/* The files that a loader would map beside those that are mapped already. */
+/* The files that a loader would map in addition to those already mapped. */
 typedef struct files {
     uint64_t bytes, count;
 } files;
@@ -91,7 +91,7 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
     ff_order_spec *order = &settings->order;
     const bool both = !order->block && !order->group;
     if (!order->block) order->block = whole_frames(metadata, ff_order_default_block(sample));
-    /* The smaller the blocks, the more is read beside their samples. */
+    /* The smaller the blocks, the more is read around their samples. */
     for (int i = 0; both && !fits && i < 2; i++) {
         uint64_t group;
         ff_order_fit(sample, ff_ahead_group_samples(settings, order->block, given), &order->block,
@@ -111,7 +111,7 @@ static bool may_choose(const ff_loader_settings *settings) {
            (settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL);
 }
 
-/* Sets larger than what memory can keep of them are read: each fault of a mapping would read the
+/* Sets larger than their part of the memory are read: each fault of a mapping would read the
  * device's whole read-ahead, and its pages are gone before they are used. */
 void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options) {
     const bool chosen = settings->beyond_memory_bytes && may_choose(settings);
@@ -124,7 +124,7 @@ bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *se
     const uint64_t others = OTHER_BYTES + ff_dataset_index_bytes(settings->dataset);
     watch->read += read;
     watch->used +=
-        (uint64_t)((double)rows * (double)settings->shard_bytes / (double)settings->count);
+        (uint64_t)((double)rows * (double)settings->shard_bytes / (double)settings->stored);
     const uint64_t once = watch->used / 4 * 5 + others;
     if (watch->read > once + 2 * settings->shard_bytes) return true;
     if (watch->used < settings->shard_bytes) return false;
@@ -174,7 +174,7 @@ ff_loader_reading ff_loader_say_reading(const ff_loader_info *info) {
     const size_t used = strlen(said.text);
     if (info->ahead_blocks)
         snprintf(said.text + used, sizeof said.text - used,
-                 "; of a group's blocks %" PRIu64 " fit into the %s for reading ahead, so blocks "
+                 "; from a group's blocks %" PRIu64 " fit into the %s for reading ahead, so blocks "
                  "are read in parts: smaller groups or blocks are read whole",
                  info->ahead_blocks, ff_say_bytes(info->ahead_bytes).text);
     return said;

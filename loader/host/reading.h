@@ -14,24 +14,24 @@ FF_MUST_USE ff_status ff_reading_measure(ff_loader_settings *settings,
 uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
                                 const ff_loader_options *options);
 
-/* The block and the group that are not given; after ff_reading_measure. */
+/* Chooses the block and the group, unless they are set; after ff_reading_measure. */
 void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_options *options);
 
 /* Sets settings->direct; after the order is resolved. */
 void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_options *options);
 
-/* What a loader's threads had the disk read of a mapped set, and what they used of it. While memory
- * keeps the set, each page is read once. Where something else takes the memory, pages are read
- * again, each time with all that the device reads ahead. */
+/* The bytes of a mapped set that a loader's threads made the disk read, and the bytes that they
+ * used. While memory keeps the set, each page is read once. If something else takes the memory,
+ * pages are read again, each time with the device's whole read-ahead. */
 typedef struct ff_reading_watch {
     uint64_t read, used; /* bytes, until the whole set's are used */
     bool again;          /* and before, more was read than used */
 } ff_reading_watch;
 
-/* Adds `rows` rows, for which a thread had the disk read `read` bytes. True where more than 1.25
- * bytes were read for each one used, twice in turn for a set's bytes, or for fewer in which the
- * whole set was read twice: reading past the page cache reads about 1. A set that leaves memory
- * once and comes back is no such case. */
+/* Adds `rows` rows, for which a thread made the disk read `read` bytes. True if more than 1.25
+ * bytes were read for each byte used, twice in turn for a set's bytes, or for fewer bytes in which
+ * the whole set was read twice: reading past the page cache reads about 1. A set that leaves memory
+ * once and comes back does not count. */
 bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
                            uint64_t rows, uint64_t read);
 

@@ -121,7 +121,7 @@ static ff_ring_slot *take_run(ff_loader *loader, uint32_t *run) {
     return slot;
 }
 
-/* Does what there is to do; false where there is nothing. */
+/* Does the next work; false if there is nothing to do. */
 static bool work_once(ff_loader *loader, int index) {
     uint32_t run = 0;
     ff_ring_slot *slot = take_run(loader, &run), *next = NULL;

@@ -27,7 +27,7 @@ typedef enum ff_ring_state {
 typedef struct ff_ring_slot {
     ff_slot slot; /* first: the consumer's pointer points to it */
     ff_ring_state state;
-    uint64_t sequence; /* of the batch in it */
+    uint64_t sequence; /* its batch's number */
     ff_sequence_batch batch;
     uint32_t runs_left; /* tickets not yet done */
     ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
@@ -36,7 +36,7 @@ typedef struct ff_ring_slot {
     ff_slot_source *source;
     ff_augment_params *params;
     ff_slot_label *label;
-    ff_status status; /* of the lowest row that failed */
+    ff_status status; /* the lowest failed row's */
     uint32_t failed_row;
     ff_error error;
 } ff_ring_slot;
@@ -44,19 +44,19 @@ typedef struct ff_ring_slot {
 struct ff_loader {
     ff_loader_settings settings;
     ff_device *device, *own_device;
-    ff_stream *stream; /* of copies */
+    ff_stream *stream; /* for copies */
     pthread_mutex_t stream_mutex;
 
     pthread_mutex_t mutex;
     pthread_cond_t work, ready; /* for threads; for the consumer */
     ff_ring_slot *ring;         /* [settings.slots] */
     uint8_t *memory, *pinned;   /* of all slots; the same on a unified device */
-    ff_blocks *blocks;          /* in place of these: what the slots' memory is of; else NULL */
-    uint32_t run_rows, runs;    /* of a ticket; tickets a batch */
+    ff_blocks *blocks;          /* the source of the slots' memory, in place of these; else NULL */
+    uint32_t run_rows, runs;    /* rows of a ticket; tickets of a batch */
 
     uint64_t next_open; /* the batch to open next */
-    ff_ring_slot *open; /* whose tickets are being handed out; NULL = none */
-    uint32_t next_run;  /* of it */
+    ff_ring_slot *open; /* the slot whose tickets are handed out; NULL = none */
+    uint32_t next_run;  /* its next ticket */
     uint64_t next_acquire;
     uint32_t held;
     uint32_t busy; /* threads that are at a slot, without the lock */
@@ -78,7 +78,7 @@ struct ff_loader {
 };
 
 /* From the next batch to open on, samples are read: memory does not keep the mapped set. Batches
- * are the same. Where there is no memory for it, the set stays mapped. Called with the lock held,
+ * are the same. If memory for reading is missing, the set stays mapped. Called with the lock held,
  * while no thread is at a slot. */
 void ff_loader_turn(ff_loader *loader);
 

@@ -31,9 +31,15 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
                                       .kind = options->order};
     if (options->order == FF_ORDER_BLOCK) ff_reading_choose_blocks(settings, options);
     FF_TRY(ff_order_check(&settings->order, error));
-    /* Block order needs neighbours on disk. */
-    if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
-    return ff_dataset_storage_order(settings->dataset, &settings->storage, error);
+    return FF_OK;
+}
+
+/* Block order needs neighbours on disk. */
+static ff_status find_places(ff_loader_settings *settings, const ff_loader_options *options,
+                             ff_error *error) {
+    return ff_selection_places(options->selection, settings->dataset,
+                               options->order == FF_ORDER_BLOCK || options->feed.storage_order,
+                               &settings->storage, error);
 }
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */
@@ -75,10 +81,11 @@ static ff_status largest_sample(const ff_loader_settings *settings, uint64_t *by
     *bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     if (!metadata->variable_size) return FF_OK;
     uint64_t largest = 1;
-    for (uint64_t number = 0; number < settings->count; number++) {
+    for (uint64_t i = 0; i < settings->count; i++) {
         ff_entry entry;
-        ff_dataset_scan(settings->dataset, number, FF_SCAN_ENTRIES);
-        FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
+        ff_dataset_scan(settings->dataset, i, FF_SCAN_ENTRIES);
+        FF_TRY(ff_dataset_entry(settings->dataset, ff_storage_order_at(&settings->storage, i),
+                                &entry, error));
         uint64_t here = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
         if (here > largest) largest = here;
     }
@@ -181,7 +188,7 @@ static ff_status resolve_threads(ff_loader_settings *settings, const ff_loader_o
     return FF_OK;
 }
 
-/* The settings from later epochs on, and room for the largest rows in all of them. */
+/* The settings from later epochs on, and room for the largest rows of all epochs. */
 static ff_status resolve_later(ff_loader_settings *settings, const ff_loader_options *options,
                                ff_error *error) {
     uint64_t row_bytes = settings->row_bytes;
@@ -218,7 +225,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                   const ff_loader_options *options, ff_error *error) {
     *settings = (ff_loader_settings){.dataset = dataset,
                                      .metadata = ff_dataset_metadata(dataset),
-                                     .count = ff_dataset_count(dataset),
+                                     .stored = ff_dataset_count(dataset),
                                      .seed = options->seed,
                                      .classes_i64 = options->classes_i64,
                                      .class_numbers = options->class_numbers,
@@ -226,11 +233,14 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                      .kept_bytes = options->kept_bytes,
                                      .given = *options};
     ff_status status;
+    settings->given.selection = NULL;
     settings->given.label = NULL;
     settings->given.class_numbers = NULL;
     settings->given.sizes = NULL;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
+    settings->count = settings->sequence.count;
     settings->rows = settings->sequence.rows;
+    FF_TRY_DONE(find_places(settings, options, error));
     FF_TRY_DONE(resolve_shape(settings, options, error));
     FF_TRY_DONE(resolve_labels(settings, options, error));
     FF_TRY_DONE(resolve_memory(settings, settings->row_bytes, error));

@@ -1,5 +1,5 @@
 /* A loader's options, checked and resolved once, before anything is started. Private to loader/.
- * Thread rule: read-only after ff_loader_settings_init, but for ff_reading_turn. */
+ * Thread rule: read-only after ff_loader_settings_init, except for ff_reading_turn. */
 #ifndef FF_LOADER_SETTINGS_H
 #define FF_LOADER_SETTINGS_H
 
@@ -14,17 +14,18 @@ typedef struct ff_loader_settings ff_loader_settings;
 struct ff_loader_settings {
     ff_dataset *dataset;
     const ff_metadata *metadata;
-    uint64_t count; /* samples of the dataset */
+    uint64_t count;  /* samples of an epoch: all, or those selected */
+    uint64_t stored; /* samples of the dataset */
 
     ff_order_spec order;
-    ff_storage_order storage; /* the samples of the places that block order has */
+    ff_storage_order storage; /* the samples of the order's places (ff_selection_places) */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
     ff_finish finish; /* used where samples are jittered, changed or mixed */
 
     ff_sequence sequence; /* of batches */
-    uint32_t rows;        /* of this share: sequence.rows */
+    uint32_t rows;        /* this share's: sequence.rows */
     uint32_t height, width;
     uint64_t row_bytes; /* stride of the rows */
     bool raw, cyclic;   /* as in ff_loader_feed */
@@ -54,8 +55,8 @@ struct ff_loader_settings {
     ff_ahead_budget ahead;   /* what is read ahead */
     ff_loader_options given; /* without what they point to */
 
-    /* Those from later epochs on: all as here but for augment, host, finish, height, width and
-     * row_bytes; slots are the same. */
+    /* The settings from later epochs on: the same as here, except augment, host, finish, height,
+     * width and row_bytes; slots are the same. */
     ff_loader_settings *later; /* [later_count] */
     size_t later_count;
     uint32_t from_epoch; /* of one of them */
@@ -65,7 +66,7 @@ FF_MUST_USE ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_d
                                               const ff_loader_options *options, ff_error *error);
 void ff_loader_settings_free(ff_loader_settings *settings);
 
-/* Which of them an epoch has: 0, or 1 + an index of `later`; and the settings themselves. */
+/* Which settings an epoch has: 0, or 1 + an index of `later`; and the settings themselves. */
 size_t ff_loader_settings_in(const ff_loader_settings *settings, uint32_t epoch);
 static inline const ff_loader_settings *ff_loader_settings_of(const ff_loader_settings *settings,
                                                               size_t which) {

@@ -1,4 +1,4 @@
-/* What a loader gives: batches in slots, and what it says of itself. options.h has what is asked.
+/* A loader's results: batches in slots, and its description of itself. options.h has its options.
  *
  * Thread rule: plain data and pure functions. */
 #ifndef FF_LOADER_SLOT_H
@@ -14,7 +14,7 @@
 typedef struct ff_loader_position {
     uint64_t seed;
     uint64_t batch;    /* samples a global batch */
-    uint64_t position; /* of the next batch's first sample in its epoch */
+    uint64_t position; /* the next batch's first sample in its epoch */
     uint32_t epoch;
 } ff_loader_position;
 
@@ -69,32 +69,33 @@ typedef struct ff_slot {
      * event_synchronize; on a unified device they are valid when acquire returns. */
     ff_event *ready;
 
-    uint32_t index; /* of the slot, 0..slots-1 */
+    uint32_t index; /* the slot's, 0..slots-1 */
 } ff_slot;
 
 /* The dtype of a label field's values in a batch. */
 ff_dtype ff_loader_label_dtype(const ff_field *field, bool classes_i64);
 
 typedef struct ff_loader_info {
-    uint64_t samples;                       /* of the dataset */
+    uint64_t samples;                       /* of an epoch: of the dataset, or selected */
     uint64_t batches_per_epoch;             /* of an epoch from its start */
     uint64_t slot_bytes;                    /* stride of the slots, in the order of their indexes */
     uint64_t row_bytes;                     /* of the first size, as the next ones */
     uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
     uint32_t slots;
     int threads;
-    uint64_t block, group;        /* of block order */
-    uint64_t order_bytes;         /* of memory for it, where storage order is not that of numbers */
-    bool direct;                  /* samples are read, not mapped */
-    uint64_t shard_bytes;         /* of all files */
+    uint64_t block, group; /* with block order */
+    uint64_t order_bytes;  /* memory for the order, if samples are not stored in the order of their
+                              numbers */
+    bool direct;           /* samples are read, not mapped */
+    uint64_t shard_bytes;  /* of all files */
     uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
-    ff_host_memory memory;        /* that there was for them */
+    ff_host_memory memory;        /* the memory available for them */
     bool unmappable;              /* the process may not map all of them, so they are read */
     /* The set was mapped at first, and memory did not keep it: the bytes read for each one used
      * when that was noticed. 0 = the set is read as at first. */
     double read_again;
     uint64_t ahead_bytes; /* of memory, for what is read ahead; 0 = nothing is */
-    /* Blocks of a group that could be read whole, where the memory is too little for all of them:
+    /* The number of a group's blocks that can be read whole, if the memory is too small for all:
      * each block is then read in parts. 0 = groups fit. */
     uint64_t ahead_blocks;
 } ff_loader_info;
@@ -106,11 +107,11 @@ typedef struct ff_loader_reading {
 } ff_loader_reading;
 ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
 
-/* Of a loader, since its creation. */
+/* Counted since the loader's creation. */
 typedef struct ff_loader_stats {
     uint64_t wait_ns;       /* spent in acquire: the consumer's wait for data */
     uint64_t fill_ns;       /* spent filling, summed over threads */
-    uint64_t busy_ns;       /* of fill_ns, the processors' time; the threads waited for the rest */
+    uint64_t busy_ns;       /* the processors' time in fill_ns; threads waited for the rest */
     uint64_t pages_awaited; /* while filling: the storage's, read into memory */
     uint64_t samples;       /* acquired */
     uint64_t batches;

@@ -38,7 +38,8 @@ static void fill_samples(int64_t *samples, const ff_slot *slot) {
         samples[row] = slot->source[row].padding ? -1 : (int64_t)slot->source[row].sample[0];
 }
 
-/* The values of each row's neighbour; the last row of an odd number has none, and its own. */
+/* The values of each row's neighbour; the last row of an odd number of rows has no neighbour, and
+ * keeps its own. */
 static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t count) {
     for (size_t i = 0; i < plan->count; i++) {
         const ff_library_plan_tensor *tensor = &plan->tensor[i];
@@ -93,8 +94,9 @@ ffload_batch *ff_library_batch_on_gpu(ff_library_block *block, ff_library_plan *
     return batch;
 }
 
-/* By any thread. In a child of the process the blocks' lock may be held by a thread that it does
- * not have: its copy of the block is freed instead; it has none of a GPU's memory. */
+/* May be called by any thread. In a child process the blocks' lock may be held by a thread that
+ * does not exist there: the child's copy of the block is freed instead; a GPU's memory has no copy.
+ */
 static void release(void *context) {
     ffload_batch *batch = context;
     if (atomic_fetch_sub(&batch->users, 1) != 1) return;

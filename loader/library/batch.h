@@ -5,7 +5,7 @@
 #include "loader/library/plan.h"
 #include "loader/library/pool.h"
 
-/* Bytes of a batch with so many tensors: a part of its block (plan.h). */
+/* Bytes of a batch with `tensors` tensors: a part of its block (plan.h). */
 uint64_t ff_library_batch_bytes(size_t tensors);
 
 /* Takes the memory of an acquired slot and makes a batch of it; the slot is still to be released.

@@ -13,7 +13,7 @@ struct ffload_dataset {
     int process;
     ff_dataset *inner;
     pthread_mutex_t mutex; /* the rest */
-    ff_reader *reader;     /* that nobody uses; NULL = none */
+    ff_reader *reader;     /* unused ones; NULL = none */
     char *json;            /* NULL: not asked for yet */
 };
 

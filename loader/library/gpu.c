@@ -99,15 +99,15 @@ static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *
         return ff_fail(error, FF_USAGE, "the tensor for %s is not aligned to its elements", name);
     bool same = to->ndim == own.dl.ndim && to->shape;
     for (int k = 0; k < own.dl.ndim && same; k++)
-        /* The stride of a side of one element is no matter. */
+        /* The stride of a side of one element does not matter. */
         same = to->shape[k] == own.shape[k] &&
                (own.shape[k] == 1 || !to->strides || to->strides[k] == own.strides[k]);
     if (!to->strides && plan->tensor[i].kind == FF_LIBRARY_IMAGES && plan->layout == FF_HWC)
         same = same && (own.shape[1] == 1 || own.shape[2] * own.shape[3] == 1);
     if (same) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "the tensor for %s has not the shape and strides of a batch's (as "
-                   "ffload_loader_describe says them)",
+                   "the tensor for %s does not have the shape and strides of a batch's (see "
+                   "ffload_loader_describe)",
                    name);
 }
 
@@ -125,7 +125,7 @@ static ff_batch_output output_of(const ff_library_gpu *gpu, const ff_library_pla
     };
 }
 
-/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which as many are set. */
+/* Checks all of the caller's tensors. output: [OUTPUTS_MOST], of which `count` are set. */
 static ff_status list_outputs(const ff_library_gpu *gpu, const ff_library_plan *plan,
                               const ff_library_tensors *tensors, ff_batch_output *output,
                               ff_error *error) {

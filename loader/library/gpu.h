@@ -6,9 +6,9 @@
 #include "loader/library/batch.h"
 #include "loader/sequence/sequence.h"
 
-/* Zeroed: none. A stream is CUDA's own, as the device table's is. */
+/* Zeroed: no GPU. A stream is CUDA's own, as in the device table. */
 typedef struct ff_library_gpu {
-    ff_library_pool *pool; /* of blocks for batches; it owns the module and the device */
+    ff_library_pool *pool; /* blocks for batches; owns the module and the device */
     const struct ff_loader_kernels *kernels;
     ff_device *device;
     ff_event *done; /* after the last batch in its consumer's stream */
@@ -53,7 +53,8 @@ FF_MUST_USE ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_libra
                                              const ff_library_tensors *tensors, ff_stream *stream,
                                              const ff_batch_info **info, ff_error *error);
 
-/* The same into a block of the pool's, which the caller gives back. NULL after the last batch. */
+/* The same into a block of the pool, which the caller returns to the pool. NULL after the last
+ * batch. */
 FF_MUST_USE ff_status ff_library_gpu_next(ff_library_gpu *gpu, const ff_library_plan *plan,
                                           ff_stream *stream, ff_library_block **block,
                                           const ff_batch_info **info, ff_error *error);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { LOOK_NS = 20000000 }; /* how long a wait goes on unasked */
+enum { LOOK_NS = 20000000 }; /* the longest wait without a check */
 
 /* ---- whose turn it is ----------------------------------------------------------------------- */
 
@@ -33,7 +33,8 @@ ff_status ff_library_look_away(ffload_loader *loader, ff_status status) {
     return status;
 }
 
-/* The batch after the last one given begins at `next`; with `fresh` none was given yet. */
+/* The batch after the last returned one begins at `next`; with `fresh` no batch was returned yet.
+ */
 static void set_place(ffload_loader *loader, ff_loader_position next, bool fresh) {
     pthread_mutex_lock(&loader->place);
     loader->next = next;
@@ -59,7 +60,7 @@ static ff_status start_host(ffload_loader *loader, ff_error *error) {
     return ff_loader_create(&loader->inner, dataset, &options, error);
 }
 
-/* Nothing was given yet from `epoch` and `position` on. */
+/* No batch was returned yet from `epoch` and `position` on. */
 static void stand_at(ffload_loader *loader, uint32_t epoch, uint64_t position) {
     const ff_loader_position next = {.seed = loader->settings.loader.seed,
                                      .batch = loader->settings.loader.batch,
@@ -98,7 +99,7 @@ static ff_status check_place(const ff_library_settings *settings, ff_error *erro
 static ff_status check_rows(const ff_loader_options *options, ff_error *error) {
     const bool pairs = ff_augment_mixes(&options->augment);
     if (options->batch / (pairs ? 2 : 1) >= options->share_total) return FF_OK;
-    return ff_fail(error, FF_USAGE, "batch_size: of %llu samples some of the %u ranks get none%s",
+    return ff_fail(error, FF_USAGE, "batch_size: with %llu samples some of the %u ranks get none%s",
                    (unsigned long long)options->batch, options->share_total,
                    pairs ? "; mixup and cutmix need two for each" : "");
 }
@@ -106,7 +107,7 @@ static ff_status check_rows(const ff_loader_options *options, ff_error *error) {
 static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
                             const ffload_options *options, ff_error *error) {
     ff_library_settings *settings = &loader->settings;
-    FF_TRY(ff_library_settings_init(settings, options, ff_dataset_metadata(dataset->inner), error));
+    FF_TRY(ff_library_settings_init(settings, options, dataset->inner, error));
     FF_TRY(check_place(settings, error));
     FF_TRY(check_rows(&settings->loader, error));
     loader->dataset = dataset;
@@ -192,12 +193,12 @@ static ff_status await_batch(ffload_loader *loader, ff_error *error) {
     }
 }
 
-/* A slot whose batch was not given for want of memory comes again. */
+/* Returns a slot again if memory for its batch was missing. */
 static ff_status next_batch(ffload_loader *loader, ffload_batch **batch, ff_error *error) {
     if (is_on_gpu(loader))
         return ff_fail(error, FF_USAGE,
-                       "this loader makes its batches on a GPU: ffload_loader_next_on and "
-                       "ffload_loader_enqueue_into give them");
+                       "this loader makes its batches on a GPU: use ffload_loader_next_on or "
+                       "ffload_loader_enqueue_into");
     FF_TRY(await_batch(loader, error));
     if (!loader->slot) FF_TRY(ff_loader_acquire(loader->inner, &loader->slot, error));
     if (!loader->slot) return FF_OK;
@@ -221,10 +222,10 @@ int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error
 static ff_status check_gpu(const ffload_loader *loader, ff_error *error) {
     if (is_on_gpu(loader)) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "this loader makes its batches on the CPU: ffload_loader_next gives them");
+                   "this loader makes its batches on the CPU: use ffload_loader_next");
 }
 
-/* What is told of a batch on a GPU. NULL after the last one. */
+/* The numbers of a batch on a GPU. NULL after the last one. */
 static const ffload_batch_info *tell(ffload_loader *loader, const ff_batch_info *info) {
     if (!info) return NULL;
     loader->told = ff_library_batch_info(loader->plan->rows, info->count, info->epoch, info->last,

@@ -1,9 +1,9 @@
-/* Room loader/library, floor 7: libffload, the loader for programs of others in C and C++.
+/* Room loader/library, floor 7: libffload, the loader for other programs in C and C++.
  *
- * include/ffload/ffload.h is all that a user sees, and documents it. dataset.c opens sets,
- * options.c reads options by name, loader.c makes batches from the host's ring or on a GPU
- * (gpu.c), and batch.c gives a slot's memory away. tensor.c describes memory as DLPack does;
- * plan.c reports which samples come when; pool.c holds device memory. status.c turns our errors
+ * include/ffload/ffload.h is the public header, and documents the library. dataset.c opens sets,
+ * options.c reads options by name, loader.c makes batches from the host's ring or on a GPU (gpu.c),
+ * and batch.c passes a slot's memory to the caller. tensor.c describes memory as DLPack does;
+ * plan.c lays out a batch's tensors; pool.c holds device memory. status.c turns internal errors
  * into the library's.
  *
  * May include format, loader/cuda, loader/device, loader/gpu, loader/sequence.
@@ -26,20 +26,20 @@ struct ffload_loader {
     ff_library_settings settings;
     ff_library_plan *plan;
     ff_loader *inner;       /* on the CPU */
-    ff_library_gpu gpu;     /* on a GPU: in place of it */
-    ffload_batch_info told; /* of the last batch on a GPU */
-    ff_slot *slot;          /* acquired, but not given yet: there was no memory; else NULL */
+    ff_library_gpu gpu;     /* on a GPU, in place of `loader` */
+    ffload_batch_info told; /* the last batch's on a GPU */
+    ff_slot *slot;          /* acquired, but not returned yet for lack of memory; else NULL */
     uint64_t length;        /* batches per epoch: known without a lock, also in a forked process */
-    pthread_mutex_t place;  /* of what is read while another thread is in a call: */
-    bool fresh;             /* no batch was given since it started at `next` */
+    pthread_mutex_t place;  /* for what is read while another thread is in a call: */
+    bool fresh;             /* no batch was returned since the loader started at `next` */
     ff_loader_position next;
-    char *json, *state; /* texts given; NULL = none */
+    char *json, *state; /* returned texts; NULL = none */
     ffload_loader *abandoned;
 };
 
-/* The begin and the end of every public function but destroy, interrupt, and those that only look.
- * `given`: of FF_LIBRARY_GIVEN, which it returns on failure. FF_USAGE in another process, and where
- * another thread is in a call. The end returns `status`. */
+/* The begin and the end of every public function except destroy, interrupt, and those that only
+ * read. `given`: of FF_LIBRARY_GIVEN, which it returns on failure. FF_USAGE in another process, and
+ * while another thread is in a call. The end returns `status`. */
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_status given, ff_error *error);
 ff_status ff_library_leave(ffload_loader *loader, ff_status status);
 

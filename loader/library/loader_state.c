@@ -1,4 +1,4 @@
-/* What a loader gives, and where it is. */
+/* A loader's description of itself, and its position. */
 #include "loader/library/loader.h"
 #include "loader/library/status.h"
 #include "loader/library/text.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what it gives -------------------------------------------------------------------------- */
+/* ---- description ---------------------------------------------------------------------------- */
 
 static json_t *numbers(const int64_t *value, int count) {
     json_t *array = json_array();
@@ -67,9 +67,9 @@ uint64_t ffload_loader_length(const ffload_loader *loader) {
     return loader ? loader->length : 0;
 }
 
-/* ---- where it is ---------------------------------------------------------------------------- */
+/* ---- position ------------------------------------------------------------------------------- */
 
-/* Where nothing was given yet, or there is no end, what comes next is the same anyway. */
+/* If nothing was returned yet, or epochs have no end, the next batch is the same anyway. */
 static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, ff_error *error) {
     const bool counts = loader->settings.loader.epochs != 0 && !loader->fresh;
     if (!counts && epoch == loader->next.epoch && position == loader->next.position) return FF_OK;
@@ -106,9 +106,10 @@ static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
 static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
     fact facts[FACTS];
     list_facts(loader, facts);
-    json_t *json = json_pack("{s:I, s:I, s:s}", "epoch", (json_int_t)loader->next.epoch, "position",
-                             (json_int_t)loader->next.position, "order",
-                             ff_order_name(loader->settings.loader.order));
+    json_t *json = json_pack("{s:I, s:I, s:s, s:s}", "epoch", (json_int_t)loader->next.epoch,
+                             "position", (json_int_t)loader->next.position, "order",
+                             ff_order_name(loader->settings.loader.order), "selection",
+                             ff_selection_say(loader->settings.loader.selection).text);
     for (int i = 0; json && i < FACTS; i++)
         if (json_object_set_new(json, facts[i].name, json_integer((json_int_t)facts[i].value))) {
             json_decref(json);
@@ -146,6 +147,12 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     if (!order || strcmp(order, own) != 0)
         return ff_fail(error, FF_USAGE, "the state is of order %s, this loader's is %s",
                        order ? order : "unknown", own);
+    const ff_selection_text selected = ff_selection_say(loader->settings.loader.selection);
+    const char *selection = json_string_value(json_object_get(json, "selection"));
+    if (!selection) selection = ff_selection_say(NULL).text; /* of a version without selections */
+    if (strcmp(selection, selected.text) != 0)
+        return ff_fail(error, FF_USAGE, "the state is of %s, this loader's is of %s", selection,
+                       selected.text);
     for (int i = 0; i < FACTS; i++) {
         uint64_t value;
         FF_TRY(read_number(json, facts[i].name, INT64_MAX, &value, error));
@@ -161,7 +168,7 @@ static ff_status restore(ffload_loader *loader, const char *text, ff_error *erro
     uint64_t epoch = 0, position = 0;
     ff_status status;
     json_t *json = json_loads(text, 0, NULL);
-    if (!json) return ff_fail(error, FF_USAGE, "the state of a loader is no JSON text");
+    if (!json) return ff_fail(error, FF_USAGE, "the state of a loader is not JSON text");
     FF_TRY_DONE(compare_facts(loader, json, error));
     FF_TRY_DONE(read_number(json, "epoch", UINT32_MAX, &epoch, error));
     FF_TRY_DONE(read_number(json, "position", INT64_MAX, &position, error));

@@ -8,7 +8,7 @@
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Whole numbers up to `most`, as many as there are, with `mark` between them. */
+/* Any number of whole numbers up to `most`, with `mark` between them. */
 static bool parse_numbers(const char *text, char mark, unsigned long most, unsigned long *number,
                           int count) {
     for (int i = 0; i < count; i++) {
@@ -26,7 +26,7 @@ static ff_status parse_size(const char *text, uint32_t *height, uint32_t *width,
     *height = *width = 0;
     if (!text) return FF_OK;
     if (!parse_numbers(text, 'x', FF_SIDE_LIMIT, side, 2) || !side[0] || !side[1])
-        return ff_fail(error, FF_USAGE, "size: '%s' is no HEIGHTxWIDTH, as in 224x224", text);
+        return ff_fail(error, FF_USAGE, "size: '%s' is not HEIGHTxWIDTH, as in 224x224", text);
     *height = (uint32_t)side[0];
     *width = (uint32_t)side[1];
     return FF_OK;
@@ -38,7 +38,7 @@ static ff_status parse_device(const char *text, int *ordinal, ff_error *error) {
     if (!text || strcmp(text, "cpu") == 0) return FF_OK;
     if (strcmp(text, "cuda") != 0 &&
         (strncmp(text, "cuda:", 5) != 0 || !parse_numbers(text + 5, 0, 1023, &number, 1)))
-        return ff_fail(error, FF_USAGE, "device: '%s' is none of cpu|cuda|cuda:NUMBER", text);
+        return ff_fail(error, FF_USAGE, "device: '%s' is not one of cpu|cuda|cuda:NUMBER", text);
     *ordinal = (int)number;
     return FF_OK;
 }
@@ -97,10 +97,11 @@ int ffload_options_create(ffload_options **options, ffload_error *error) {
 void ffload_options_destroy(ffload_options **out) {
     ffload_options *options = out ? *out : NULL;
     if (!options) return;
-    free((char *)(uintptr_t)options->augment);
-    free((char *)(uintptr_t)options->size);
-    free((char *)(uintptr_t)options->label);
-    free((char *)(uintptr_t)options->device);
+    ff_option table[FF_LIBRARY_OPTIONS_MOST];
+    ff_library_list_options(options, table);
+    for (const ff_option *option = table; option->name; option++)
+        if (option->kind == FF_OPTION_STRING) free(*(char **)option->target);
+    free(options->index);
     free(options->json);
     free(options);
     *out = NULL;
@@ -132,6 +133,22 @@ int ffload_options_set_check(ffload_options *options, ffload_check *check, void 
     if (status == FF_OK) {
         options->check = check;
         options->context = context;
+    }
+    return ff_library_end(status, &inner, error);
+}
+
+int ffload_options_set_indices(ffload_options *options, const int64_t *numbers, size_t count,
+                               ffload_error *error) {
+    ff_error inner;
+    int64_t *copy = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, options);
+    if (status == FF_OK && numbers)
+        status = ff_alloc(&copy, count ? count : 1, sizeof *copy, "indices", &inner);
+    if (status == FF_OK) {
+        if (count && numbers) memcpy(copy, numbers, count * sizeof *copy);
+        free(options->index);
+        options->index = copy;
+        options->index_count = count;
     }
     return ff_library_end(status, &inner, error);
 }
@@ -190,16 +207,32 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     return FF_OK;
 }
 
+static ff_status select_samples(ff_library_settings *settings, const ffload_options *given,
+                                ff_dataset *dataset, ff_error *error) {
+    const ff_selection_rule rule = {.index = given->index,
+                                    .index_count = given->index_count,
+                                    .list = given->indices,
+                                    .where = given->where,
+                                    .split = given->split,
+                                    .fold = given->fold,
+                                    .label = settings->label[0]};
+    if (!ff_selection_asked(&rule)) return FF_OK;
+    settings->loader.selection = &settings->selection;
+    return ff_selection_make(&settings->selection, dataset, &rule, error);
+}
+
 ff_status ff_library_settings_init(ff_library_settings *settings, const ffload_options *options,
-                                   const ff_metadata *metadata, ff_error *error) {
+                                   ff_dataset *dataset, ff_error *error) {
+    const ffload_options *given = options ? options : &ff_library_default_options;
     *settings = (ff_library_settings){0};
-    const ff_status status =
-        resolve(settings, options ? options : &ff_library_default_options, metadata, error);
+    ff_status status = resolve(settings, given, ff_dataset_metadata(dataset), error);
+    if (status == FF_OK) status = select_samples(settings, given, dataset, error);
     if (status != FF_OK) ff_library_settings_free(settings);
     return status;
 }
 
 void ff_library_settings_free(ff_library_settings *settings) {
     free(settings->names);
+    ff_selection_free(&settings->selection);
     *settings = (ff_library_settings){0};
 }

@@ -15,19 +15,20 @@ enum { FF_LIBRARY_LABELS_MOST = 64, FF_LIBRARY_CPU = -1 };
 typedef struct ff_library_settings {
     ff_loader_options loader; /* label points into this struct, which therefore stays in place */
     ff_library_last last;
-    int ordinal; /* of a GPU, or FF_LIBRARY_CPU */
+    int ordinal; /* a GPU's number, or FF_LIBRARY_CPU */
     ff_placement placement;
     uint64_t reserve_bytes;
     ffload_check *check; /* NULL = none */
     void *context;
-    char *names; /* what label points to */
+    char *names;            /* what label points to */
+    ff_selection selection; /* loader.selection points to it; zeroed = all samples */
     const char *label[FF_LIBRARY_LABELS_MOST];
 } ff_library_settings;
 
-/* For samples of `metadata`. NULL options: the defaults. On failure there is nothing to free. */
+/* For samples of `dataset`. NULL options: the defaults. On failure there is nothing to free. */
 FF_MUST_USE ff_status ff_library_settings_init(ff_library_settings *settings,
-                                               const ffload_options *options,
-                                               const ff_metadata *metadata, ff_error *error);
+                                               const ffload_options *options, ff_dataset *dataset,
+                                               ff_error *error);
 void ff_library_settings_free(ff_library_settings *settings);
 
 ff_verify ff_library_options_verify(const ffload_options *options);

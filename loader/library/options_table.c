@@ -26,6 +26,10 @@ void ff_library_list_options(ffload_options *to, ff_option table[FF_LIBRARY_OPTI
          .target = &to->layout,
          .choices = "contiguous|channels_last"},
         {.name = "label", .kind = FF_OPTION_STRING, .target = &to->label},
+        {.name = "indices", .kind = FF_OPTION_STRING, .target = &to->indices},
+        {.name = "where", .kind = FF_OPTION_STRING, .target = &to->where},
+        {.name = "split", .kind = FF_OPTION_STRING, .target = &to->split},
+        {.name = "fold", .kind = FF_OPTION_STRING, .target = &to->fold},
         {.name = "label_dtype",
          .kind = FF_OPTION_CHOICE,
          .target = &to->label_dtype,
@@ -116,7 +120,7 @@ const ffload_options ff_library_default_options = {.batch_size = 256,
 
 /* ---- described ------------------------------------------------------------------------------ */
 
-/* The words of a choice, or the one word that a number may be; NULL = none. */
+/* A choice's words, or the word that a number may be; NULL = none. */
 static json_t *words_of(const char *choices) {
     json_t *words = choices ? json_array() : NULL;
     for (const char *word = choices; words && word; word = strchr(word, '|')) {

@@ -6,13 +6,16 @@
 
 #include <ffload/ffload.h>
 
-/* Values as given; texts are owned, NULL = the default. */
+/* Values as set by the caller; texts are owned, NULL = the default. */
 struct ffload_options {
     int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
     int64_t workers, prefetch, reserve, local_world;
     uint64_t memory;
     int dtype, layout, label_dtype, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
+    const char *indices, *where, *split, *fold;
+    int64_t *index; /* owned, [index_count]; NULL = none were given */
+    size_t index_count;
     ffload_check *check;
     void *context;
     char *json; /* as described last; NULL = not yet */

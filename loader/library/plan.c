@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tensors beside the labels: images, weight, samples, mix. */
+/* Tensors in addition to the labels: images, weight, samples, mix. */
 enum { OTHERS = 4 };
 
 static size_t label_count(const ff_metadata *metadata, const ff_library_settings *settings) {
@@ -15,7 +15,8 @@ static size_t label_count(const ff_metadata *metadata, const ff_library_settings
     return metadata->field_count && metadata->field[0].kind != FF_FIELD_NONE;
 }
 
-/* Each label has two names, `labels` only the first; so have those of the other sample. */
+/* Each label has the name labels/NAME, the first also `labels`; the other sample's labels are named
+ * in the same way. */
 static size_t most_tensors(size_t labels, bool mixes) {
     return OTHERS + (labels + 1) * (mixes ? 2 : 1);
 }
@@ -59,7 +60,7 @@ static uint64_t offset_of(const ff_slot *slot, const void *part) {
     return (uint64_t)((const uint8_t *)part - (const uint8_t *)slot->data);
 }
 
-/* A tensor under two names: `prefix` alone where it is the first of its kind, and with `name`. */
+/* A tensor under two names: `prefix` alone for the first of its kind, and `prefix` with `name`. */
 static ff_status add_named(ff_library_plan *plan, const char *prefix, const char *name, bool first,
                            ff_library_plan_tensor tensor, ff_error *error) {
     if (first) FF_TRY(add(plan, prefix, "", tensor, error));
@@ -69,7 +70,7 @@ static ff_status add_named(ff_library_plan *plan, const char *prefix, const char
     return add(plan, with, name, tensor, error);
 }
 
-/* A label, and where rows are mixed that of the other sample. */
+/* A label and, if rows are mixed, the other sample's label. */
 static ff_status add_label(ff_library_plan *plan, const ff_slot *slot, size_t i,
                            const ff_field *field, ff_error *error) {
     const ff_slot_label *label = &slot->label[i];

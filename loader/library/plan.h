@@ -25,7 +25,7 @@ typedef struct ff_library_plan_tensor {
     uint32_t width;
     uint64_t offset; /* in the block */
     ff_batch_content content;
-    uint64_t from; /* of FF_BATCH_OTHER: where the own values are, in the block */
+    uint64_t from; /* for FF_BATCH_OTHER: the place of the own values in the block */
     bool again;    /* another name of the one before */
 } ff_library_plan_tensor;
 
@@ -34,11 +34,11 @@ typedef struct ff_library_plan {
     atomic_size_t users;
     uint32_t rows, channels, height, width;
     ff_layout layout;
-    int ordinal;           /* of the GPU where batches are, or FF_LIBRARY_CPU */
+    int ordinal;           /* the GPU of the batches, or FF_LIBRARY_CPU */
     bool pads;             /* tensors have all rows, with padding */
     uint64_t batch_offset; /* in the block: the ring's bytes before it */
     uint64_t samples_offset;
-    uint64_t bytes; /* of the block */
+    uint64_t bytes; /* the block's */
     size_t count;
     ff_library_plan_tensor *tensor; /* [count] */
 } ff_library_plan;
@@ -48,8 +48,8 @@ FF_MUST_USE ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *d
                                                   const ff_library_settings *settings,
                                                   ff_error *error);
 
-/* The plan of a loader that was created with them. Has one user. On a device `slot` has the
- * addresses of the buffers, of so many bytes, from which batches are copied. */
+/* The plan of a loader created with these settings. Has one user. On a device `slot` has the
+ * addresses of the buffers, of `bytes` bytes, from which batches are copied. */
 FF_MUST_USE ff_status ff_library_plan_create(ff_library_plan **plan, ff_loader *loader,
                                              ff_dataset *dataset,
                                              const ff_library_settings *settings, ff_error *error);

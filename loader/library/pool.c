@@ -14,7 +14,7 @@ struct ff_library_pool {
     ff_device *device;
     uint64_t bytes, record_bytes, allocated;
     uint64_t taken;                       /* blocks and calls that the pool outlives */
-    ff_library_block *first, **last_next; /* that have none, in the order in which they came back */
+    ff_library_block *first, **last_next; /* without an owner, in the order of their return */
     uint32_t unused;
     bool closed;
 };
@@ -130,7 +130,7 @@ static bool can_wait(const ff_library_block *block, const ff_stream *stream) {
     return true;
 }
 
-/* The first of those that nobody owns, which was given back the longest time ago. */
+/* The first block without an owner: it was returned the longest time ago. */
 static ff_library_block *pick(ff_library_pool *pool, const ff_stream *stream) {
     ff_library_block **at = &pool->first, *block;
     while (*at && !can_wait(*at, stream)) at = &(*at)->next;

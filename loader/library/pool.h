@@ -1,11 +1,11 @@
-/* Blocks of a GPU's memory, which batches are given in. Private to loader/library/.
+/* Blocks of a GPU's memory for batches. Private to loader/library/.
  *
- * Life of a block: ff_library_pool_take -> its owner -> ff_library_pool_give. A block that is given
- * back is used again, although work that reads it may still be enqueued: it remembers the streams
- * in which it is used, and the stream for which it is taken next waits for what is in these by
- * then; the host never does. The blocks outlive their creator, with the module and the device:
- * after ff_library_pool_close the last one that is given back ends all. Thread rule: any thread, in
- * the process that created it. */
+ * Life of a block: ff_library_pool_take -> its owner -> ff_library_pool_give. A returned block is
+ * used again, although enqueued work may still read it: the block remembers the streams in which it
+ * was used, and the stream for which it is taken next waits for the work in these streams; the host
+ * never waits. The blocks outlive their creator, with the module and the device: after
+ * ff_library_pool_close the last block to be returned ends all. Thread rule: any thread, in the
+ * process that created it. */
 #ifndef FF_LOADER_LIBRARY_POOL_H
 #define FF_LOADER_LIBRARY_POOL_H
 
@@ -25,7 +25,7 @@ typedef struct ff_library_block {
     void *memory; /* the device's */
     void *record; /* host memory for the owner's use, zeroed once */
     ff_library_pool *pool;
-    struct ff_library_block *next; /* of those that nobody owns */
+    struct ff_library_block *next; /* of blocks without an owner */
     ff_library_user *user;         /* [users], the owner first; [room] */
     size_t users, room;
 } ff_library_block;
@@ -33,7 +33,8 @@ typedef struct ff_library_block {
 /* Takes over both, also on failure. */
 FF_MUST_USE ff_status ff_library_pool_create(ff_library_pool **pool, ff_cuda_module *module,
                                              ff_device *device, ff_error *error);
-/* Of blocks to come: bytes of the device's memory, and of the record. Once, before the first. */
+/* Sets the sizes of future blocks: bytes of the device's memory, and of the record. Called once,
+ * before the first block. */
 void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_bytes);
 /* No more are taken. NULL is accepted; *pool = NULL. */
 void ff_library_pool_close(ff_library_pool **pool);
@@ -47,7 +48,7 @@ FF_MUST_USE ff_status ff_library_block_written(ff_library_block *block, ff_error
 /* `stream` waits for that, and whoever takes the block next for `stream`. FF_USAGE in a capture. */
 FF_MUST_USE ff_status ff_library_block_use(ff_library_block *block, ff_stream *stream,
                                            ff_error *error);
-/* May end the pool, where it is closed. */
+/* Ends the pool if it is closed and this was its last block. */
 void ff_library_pool_give(ff_library_block *block);
 
 /* How many were allocated since the creation. */

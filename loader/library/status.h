@@ -12,14 +12,14 @@
 int ff_library_end(ff_status status, const ff_error *from, ffload_error *error);
 
 /* The begin of every public function: FF_USAGE, naming the function and the argument, where one of
- * these pointers is NULL. `names`: those of the arguments, with commas between. */
+ * these pointers is NULL. `names`: the arguments' names, with commas between. */
 FF_MUST_USE ff_status ff_library_given(const char *function, const char *names,
                                        const void *const *argument, size_t count, ff_error *error);
 #define FF_LIBRARY_GIVEN(error, ...)                                                               \
     ff_library_given(__func__, #__VA_ARGS__, (const void *const[]){__VA_ARGS__},                   \
                      sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *), error)
 
-/* Marks what is created in this process, to be compared in a child of it. */
+/* Marks objects created in this process; a child process compares the mark. */
 int ff_library_process(void);
 
 /* FF_USAGE where `process` is another one than this: `what` was inherited through a fork. */

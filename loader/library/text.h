@@ -1,4 +1,4 @@
-/* Texts that the library gives. Private to loader/library/. */
+/* Texts that the library returns. Private to loader/library/. */
 #ifndef FF_LOADER_LIBRARY_TEXT_H
 #define FF_LOADER_LIBRARY_TEXT_H
 

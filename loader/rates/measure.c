@@ -62,7 +62,7 @@ static double used_bytes(const measurement *m) {
     double used = 0;
     if (settings->metadata->compression != FF_COMPRESSION_NONE)
         return (double)(m->stage.end - m->stage.first) * (double)settings->shard_bytes /
-               (double)settings->count;
+               (double)settings->stored;
     for (size_t i = 0; i < m->plan.extent_count; i++) used += (double)m->plan.extent[i].bytes;
     return used;
 }

@@ -248,14 +248,14 @@ with gzip.open("bomb.tar.gz", "wb", compresslevel=1) as packed:
     for _ in range(64):
         packed.write(bytes(1 << 20))
 code, said = run("bomb.tar.gz", "-o", "bomb", *OPTIONS)
-ok(code == 65 and "compression bomb" in said, "a compression bomb is refused by what its header says", said)
+ok(code == 65 and "compression bomb" in said, "a compression bomb is refused by what its header declares", said)
 entry.name = "a/readme"
 entry.size = 1200 << 20
 open("head", "wb").write(entry.tobuf())
 open("tail", "wb").write(tarfile.TarInfo("b").tobuf())
 subprocess.run("(cat head; head -c 1200M /dev/zero; cat tail) | zstd -q -1 -o bomb.tar.zst", shell=True, check=True)
 code, said = run("bomb.tar.zst", "-o", "bomb", *OPTIONS)
-ok(code == 65 and "compression bomb" in said, "also one whose zeros are no image", said)
+ok(code == 65 and "compression bomb" in said, "also one whose zeros are not an image", said)
 
 for name, cut in [("a.tar.gz", 0.5), ("a.tar", 0.6), ("a.tar.zst", 0.5), ("a.zip", 0.7)]:
     data = open(name, "rb").read()

@@ -163,7 +163,7 @@ open("longer.txt", "w").write("".join("%s %s\n" % (name[:-5] + "x" * (i == 0) + 
 for labels, sentence in [("short.txt", "has 3 lines"), ("other.txt", "line 2 is 'hello'"), ("missing.txt", "no line for the image"),
                          ("last.txt", "has %d lines, but there are more images" % (len(lines) - 1)),
                          ("longer.txt", "no line for the image " + lines[0][0]),
-                         ("empty.txt", "has no line"), ("headed.txt", "line 1 is no wnid"), ("alone.tar", "wanted ImageNet's devkit")]:
+                         ("empty.txt", "has no line"), ("headed.txt", "line 1 is not a wnid"), ("alone.tar", "wanted ImageNet's devkit")]:
     code, said = run("alone.tar", "-o", "out", "--val-labels", labels, *OPTIONS)
     ok(code == 65 and sentence in said and len(said.splitlines()) == 1, "labels: %s" % sentence, said)
 # A synset with children is not a class, and compressed elements follow one another without padding.
@@ -178,7 +178,7 @@ for name, number, packed in [("inner", 3, plain), ("unpadded", 0, None)]:
     open(name + "/data/ILSVRC2012_validation_ground_truth.txt", "w").write(
         "".join("%d\n" % (number if number and not i else wanted_id) for i, wanted_id in enumerate(truth)))
 code, said = run("alone.tar", "-o", "out", "--val-labels", "inner", *OPTIONS)
-ok(code == 65 and "line 1: '3' is no class of meta.mat" in said, "a synset with children in the ground truth", said)
+ok(code == 65 and "line 1: '3' is not a class of meta.mat" in said, "a synset with children in the ground truth", said)
 code, said = run("alone.tar", "-o", "out", "--val-labels", "unpadded", *OPTIONS)
 ok(code == 0 and ids("out") == wanted["val"], "compressed elements of any length", said)
 shutil.rmtree("out")

@@ -85,7 +85,7 @@ bad_npy("--range of floats", npy(images.astype("f4")), "--range:", "holds f32 va
         options=("--range", "0,1"))
 bad_npy("--range of truth values", npy(images > 3), "--range:", "holds bool values", code=2, options=("--range", "0,1"))
 for text in ("1,0", "0", "0,", ",1", "a,b", "0,inf", "0,1,2", "nan,1", "3,3"):
-    refuses("--range %s" % text, 2, ("--range: '%s' is no range of values" % text,), "good.npy", "--range", text)
+    refuses("--range %s" % text, 2, ("--range: '%s' is not a range of values" % text,), "good.npy", "--range", text)
 bad_npy("--dtype u8 of floats", npy(images.astype("f4")), "--dtype u8: stores raw u8 values", "holds f32", code=2, options=("--dtype", "u8"))
 bad_npy("--dtype u16 of u8", npy(images), "--dtype u16: stores raw u16 values", code=2, options=("--dtype", "u16"))
 bad_npy("--dtype u16 of i16", npy(images.astype("i2")), "--dtype u16: stores raw u16 values", "holds i16", code=2,
@@ -104,7 +104,7 @@ bad_npz("names that say nothing", ("holds no arrays with names of images and lab
 bad_npz("labels without images", ("y_test.npy holds labels, but their images are missing",), x_train=images, y_test=labels)
 bad_npz("images twice", ("images.npy and x.npy both hold images, wanted one",), images=images, x=images)
 bad_npz("images of a split twice", ("both hold images of split test",), x_test=images, test_images=images)
-bad_npz("images with and without a split", ("x.npy is of no split, but x_test.npy is of split test",), x=images, x_test=images)
+bad_npz("images with and without a split", ("x.npy has no split in its name, but x_test.npy is of split test",), x=images, x_test=images)
 os.makedirs("none", exist_ok=True)
 write("none/a.txt", b"")
 refuses("a folder without arrays", 65, ("none: holds no arrays with names of images and labels, only none",), "none", "--format", "npy")

@@ -152,7 +152,7 @@ evil("os.system", pickle.dumps(Evil(os.system, "touch owned"), protocol=2), "imp
 evil("builtins.eval", pickle.dumps({**good, "labels": Evil(eval, "1")}, protocol=4), "imports builtins.eval")
 evil("eval of Python 2", b"\x80\x02c__builtin__\neval\nU\x011\x85R.", "byte 2: imports __builtin__.eval")
 evil("an instance of protocol 0", b"(dp0\n(ios\nsystem\n.", "imports os.system")
-evil("a name that is no text", b"\x80\x02cos\nsys\xfftem\x1b[2J\n.", "imports os.sys?tem?[2J")
+evil("a name that is not a text", b"\x80\x02cos\nsys\xfftem\x1b[2J\n.", "imports os.sys?tem?[2J")
 evil("an object of a whitelisted class", b"\x80\x02cnumpy\nndarray\n)\x81.", "holds an object of a class")
 evil("a call of a class", b"\x80\x02cnumpy\nndarray\n)R.", "a call that NumPy does not write")
 evil("a call of a number", b"\x80\x02K\x01)R.", "calls a whole number")
@@ -179,10 +179,10 @@ evil("an array of another size", whole.replace(b"K\x07J\x00\x0c\x00\x00", b"K\x0
 evil("a shape that overflows", whole.replace(b"K\x07J\x00\x0c\x00\x00", b"J\xff\xff\xff\x7fJ\xff\xff\xff\x7f", 1),
      "an array of 2147483647 x 2147483647")
 evil("a shape below 0", whole.replace(b"K\x07J\x00\x0c\x00\x00", b"J\xf9\xff\xff\xffJ\x00\xf4\xff\xff", 1), "a shape that NumPy")
-evil("an unknown opcode", b"\x80\x02\xff.", "0xff is no opcode of a pickle")
+evil("an unknown opcode", b"\x80\x02\xff.", "0xff is not an opcode of a pickle")
 evil("a later protocol", b"\x80\x05\x80\x06.", "protocol 6, wanted at most 5")
 evil("an empty stack", b"\x80\x02.", "stops with 0 values")
-evil("a broken number", b"(dp0\nI12x\n.", "'12x' is no whole number")
+evil("a broken number", b"(dp0\nI12x\n.", "'12x' is not a whole number")
 evil("no dict", pickle.dumps([1], protocol=2), "the pickle has neither 'labels'")
 evil("no data", pickle.dumps({"labels": [1]}, protocol=2), "the pickle has no 'data'")
 evil("data of another shape", pickle.dumps({**good, "data": numpy.zeros((7, 3, 1024), "u1")}, protocol=2),

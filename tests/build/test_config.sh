@@ -135,7 +135,7 @@ makes 2 BUILD=/proc/none programs && grep -q 'cannot be written; make BUILD=dir'
 result $? "a folder that cannot be written is named"
 makes 2 'BUILD=a b' programs && grep -q 'without blanks' "$said" && [ ! -e a ]
 result $? "a name with a blank is refused"
-makes 0 BUILD=out DNNL=0 CPPFLAGS=-DKEPT out/flags/c && make -n wheel BUILD=out 2>&1 | grep -q "CPPFLAGS='-DKEPT'.* DNNL='0'.* BUILD=out/wheel-all"
+makes 0 BUILD=out DNNL=0 CPPFLAGS=-DKEPT out/flags/c && make -n wheel BUILD=out 2>&1 | tr '\n' ' ' | grep -q "CPPFLAGS='-DKEPT'.* DNNL='0'.* BUILD=out/wheel-all"
 result $? "a wheel is built with the settings that are kept"
 rm -rf out
 mv build moved && recompiles moved

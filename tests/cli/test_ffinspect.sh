@@ -158,7 +158,7 @@ assert (numpy.load("some_label.npy") == numpy.load("plain1_label.npy")[5:9]).all
 PYTHON
     make labelled --fields all --unlabeled --count 50 --compress 2 --shuffle 5
     expect "--npy says where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
-    expect "--npy without labels says so" 0 '^noext: 50 samples as stored; no labels: they are written beside a name that ends in .npy$' labelled --npy noext
+    expect "--npy without labels says so" 0 '^noext: 50 samples as stored; no labels: they are written only next to a name that ends in .npy$' labelled --npy noext
     ls noext?* >/dev/null 2>&1; [ $? -ne 0 ]; result $? "... and there are none"
     make nolabels --fields none --count 5
     expect "--npy of a set without labels" 0 '^none.npy: 5 samples as stored; there are no labels$' nolabels --npy none.npy
@@ -441,7 +441,7 @@ result $? "a failed --npy leaves the old file, and no temporary one"
 refused "no folder named" 2 'name a packed folder'
 refused "two folders" 2 'one too many' both many
 refused "no such folder" 74 'nowhere: no such folder$' nowhere
-refused "a split that the set lacks" 74 'both/val: no such folder; beside it there are both/test, both/train$' both/val
+refused "a split that the set lacks" 74 'both/val: no such folder; next to it there are both/test, both/train$' both/val
 mkdir whole single && cp both/test/* whole && cp -r both/test single/test
 refused "a split of a set without splits" 74 'whole/train: no such folder; whole is a set without splits, name that$' whole/train/
 for one in whole single; do

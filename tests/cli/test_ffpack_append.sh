@@ -59,7 +59,7 @@ appends "gray, exact size" first more --resize 20x30 --interpolation bicubic --m
 appends "Pillow 12's values" first more "${fixed[@]}" --pillow 12
 check "  the order of the passes is not that of 13" bash -c "! '$inspect' set | grep -q passes="
 check "  the Pillow is recorded" bash -c "'$inspect' set | grep -q 'pillow: 12'"
-refuses "Pillow 13's after them" 2 "appended samples must be like those of the set;interpolation=bilinear;interpolation=bilinear%20passes=cheaper_first" append set more --pillow 13
+refuses "Pillow 13's after them" 2 "appended samples must be like the set's;interpolation=bilinear;interpolation=bilinear%20passes=cheaper_first" append set more --pillow 13
 mkdir -p plain/a plain/b && "$python" - <<'E2'
 from PIL import Image
 for c in "ab":
@@ -121,7 +121,7 @@ check "are right" "$inspect" both --verify
 "$ffpack" first -o keep "${fixed[@]}" >/dev/null 2>&1; cp -r keep keep.old
 mkdir -p new/d && cp first/b/img0.png new/d
 refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field;--new-classes adds it" append keep new
-refuses "another dtype" 2 "appended samples must be like those of the set: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
+refuses "another dtype" 2 "appended samples must be like the set's: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
 refuses "another size" 2 "keep: has;height=28;wanted;height=24" append keep more --center-crop 24
 refuses "another resize" 2 "size=32;size=33" append keep more --resize 33
 refuses "other statistics" 2 "keep: has 'mean;wanted 'mean" append keep more --mean 0.5,0.5,0.5 --std 0.25,0.25,0.25
@@ -130,7 +130,7 @@ refuses "compression" 2 "keep: has;wanted" append keep more --compress zstd
 refuses "another kind of source" 2 'field label has no class names, and keep has some; wanted the same ones: --classes-from keep' append keep in_idx/train-images-idx3-ubyte --mode rgb
 refuses "a source of two splits" 2 'in_idx: has the split train, which keep lacks' append keep in_idx --mode rgb
 refuses "no source" 2 'wanted ffpack append OUT SOURCE' append keep
-refuses "no set" 65 'first: is no packed dataset' append first more
+refuses "no set" 65 'first: is not a packed dataset' append first more
 refuses "nothing there" 74 'nowhere' append nowhere more
 check "nothing of these changed the set" diff -r keep keep.old
 "$ffpack" first -o level "${fixed[@]}" --compress zstd:1 >/dev/null 2>&1

@@ -91,25 +91,25 @@ mkdir -p bad2/train/x bad2/test/y; cp good_same/a/img0.png bad2/train/x; cp good
 refuses "splits of different classes" 65 "bad2/test: class 0 is folder y, but bad2/train has folder x" bad2 -o $out
 mkdir -p bad3/test/x bad3/val/x; cp good_same/a/img0.png bad3/test/x; cp good_same/a/img0.png bad3/val/x
 refuses "no train split to compute statistics from" 2 "bad3: has no split train;--stats-from" bad3 -o $out
-refuses "--classes that miss a folder" 65 "good_same: folder C is no class that two.classes names" good_same -o $out --classes two.classes
+refuses "--classes that miss a folder" 65 "good_same: folder C is not a class that two.classes names" good_same -o $out --classes two.classes
 refuses "an output in the source folder" 2 "-o: the output would lie in the source folder" good_same -o good_same/new
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --dtpye; did you mean --dtype?" good_idx -o $out --dtpye f16
-refuses "an unknown dtype" 2 "--dtype: 'f8' is none of f16|f32|bf16|u8|u16" good_idx -o $out --dtype f8
-refuses "an unknown format" 2 "--format: 'zip' is none of auto, idx, cifar" good_idx -o $out --format zip
+refuses "an unknown dtype" 2 "--dtype: 'f8' is not one of f16|f32|bf16|u8|u16" good_idx -o $out --dtype f8
+refuses "an unknown format" 2 "--format: 'zip' is not one of auto, idx, cifar" good_idx -o $out --format zip
 refuses "no source" 2 "no SOURCE" -o $out
 refuses "two sources" 2 "more than one SOURCE" good_idx good_same -o $out
 refuses "no output" 2 "wanted -o OUT" good_idx
 refuses "jobs out of range" 2 "--jobs: 0 is out of range; it must be from 1 to 1024" good_idx -o $out --jobs 0
-refuses "jobs that are no number" 2 "--jobs: 'many' is not a whole number" good_idx -o $out --jobs many
+refuses "jobs that are not a number" 2 "--jobs: 'many' is not a whole number" good_idx -o $out --jobs many
 refuses "a resize out of range" 2 "--resize" good_same -o $out --resize 0
 refuses "a resize above the limit" 2 "from 1 to 1048576" good_same -o $out --resize 1048577x1
 check "the largest resize is none" "$ffpack" good_same -o $out --resize 1048576x1 --dry-run
-refuses "a resize that is no size" 2 "--resize" good_same -o $out --resize 12by12
+refuses "a resize that is not a size" 2 "--resize" good_same -o $out --resize 12by12
 refuses "a crop out of range" 2 "--center-crop" good_same -o $out --center-crop 99999999
-refuses "mean without std" 2 "--mean is given without --std" good_idx -o $out --mean 0.5
-refuses "means that are no numbers" 2 "--mean: '0.5,x'" good_idx -o $out --mean 0.5,x --std 1,1
+refuses "mean without std" 2 "--mean is set without --std" good_idx -o $out --mean 0.5
+refuses "means that are not numbers" 2 "--mean: '0.5,x'" good_idx -o $out --mean 0.5,x --std 1,1
 refuses "a mean too many" 2 "--mean has 2 values;good_idx has 1 channel" good_idx -o $out --mean 0.5,0.5 --std 1,1
 refuses "means and stds of different counts" 2 "--mean has 2 numbers and --std 1" good_idx -o $out --mean 0.5,0.5 --std 1
 refuses "a std of 0" 2 "--std: 0 is not above 0" good_idx -o $out --mean 0.5 --std 0
@@ -125,7 +125,7 @@ refuses "an unknown compression" 2 "--compress: 'gzip' is unknown" good_idx -o $
 refuses "a compression level out of range" 2 "--compress: 'zstd:99'" good_idx -o $out --compress zstd:99
 refuses "a shard size out of range" 2 "--shard-size: 1 is out of range" good_idx -o $out --shard-size 1
 refuses "a negative seed" 2 "--shuffle: -1 is out of range" good_idx -o $out --shuffle -1
-refuses "an alignment out of range" 2 "--align: '63' is none of 64|4096" good_idx -o $out --align 63
+refuses "an alignment out of range" 2 "--align: '63' is not one of 64|4096" good_idx -o $out --align 63
 refuses "--resume with nothing there" 2 "place/out.partial: does not exist" good_idx -o $out --resume
 make_input flat one_value 4
 refuses "images all of one value" 65 "--stats compute: one_value" one_value -o $out

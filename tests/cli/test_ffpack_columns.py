@@ -127,7 +127,7 @@ tap.ok(b"from column" not in ffpack("flat/table.csv", "-o", "out", *RAW, "--labe
 # ---- --columns
 shutil.copy("flat/" + rows[0][0], "flat/image")
 write("flat/table.csv", [["cat", "image"], ["dog", rows[1][0]]])
-packs("a first line with an image called image is no header, where no title of labels is beside it", {"image": "cat", rows[1][0]: "dog"}, "flat/table.csv",
+packs("a first line with an image called image is not a header, where no title of labels is beside it", {"image": "cat", rows[1][0]: "dog"}, "flat/table.csv",
       "--columns", "path=2,label=1", "--label-kind", "names")
 os.remove("flat/image")
 odd = [["id_code", "size, in pixels", "diagnosis", "fold"]] + [[a, 7, b, "train" if i % 2 else "val"] for i, (a, b) in enumerate(rows)]
@@ -159,7 +159,7 @@ for columns, said in (("path=picture,label=better", "flat/table.csv has no colum
 picture = [["picture", "breed"]] + rows
 write("flat/titles.csv", picture)
 for skip in ((), ("--on-error", "skip", "--max-skip", "100%")):
-    refuses("a line of titles is no image, %s" % " ".join(skip), 65, ["flat/titles.csv: line 1: picture is missing, and the line may hold titles; wanted --columns path=picture,label=NAME"],
+    refuses("a line of titles is not an image, %s" % " ".join(skip), 65, ["flat/titles.csv: line 1: picture is missing, and the line may hold titles; wanted --columns path=picture,label=NAME"],
             "flat/titles.csv", "--columns", "path=1,label=2", "--label-kind", "class", *skip)
 packs("by its titles", wanted_flat, "flat/titles.csv", "--columns", "path=picture,label=breed", "--label-kind", "class", field="breed")
 write("flat/titles.csv", [["gone.ppm", "breed"]] + rows)
@@ -184,7 +184,7 @@ write("flat.csv", [["class", "image_id"]] + [[b, a[:-4] if a.endswith(".ppm") el
 refuses("class,image_id as SOURCE", 65, ["flat.csv: line 2: plain is missing", "for names in a folder of images wanted ffpack FOLDER --labels flat.csv"], "flat.csv", "--label-kind", "class")
 packs("and for --labels", wanted_flat, "flat", "--labels", "flat.csv", "--label-kind", "class", says=["names from column image_id, classes from column class\n"])
 
-# ---- what is no header
+# ---- what is not a header
 write("flat/table.csv", [["plain.ppm", "image"], ["z.ppm", "label"], ["y.ppm", "path"]])
 packs("words of titles as classes", {"plain.ppm": "image", "z.ppm": "label", "y.ppm": "path"}, "flat/table.csv")
 open("flat/table.csv", "w").write('"first.ppm"\tcat\n"z.ppm\tdog\n')
@@ -193,7 +193,7 @@ packs("a quote that does not end, between tabs, is a part of the name", {'"first
 
 # ---- unknown kinds
 open("x.npz2", "wb").write(b"\1\2\3\4")
-refuses("the nearest kinds", 65, ["x.npz2: starts with bytes 01 02 03 04, which is no source that ffpack knows; the nearest are arrays of NumPy", "; ffpack --help lists all"], "x.npz2")
+refuses("the nearest kinds", 65, ["x.npz2: starts with bytes 01 02 03 04, which is not a source that ffpack knows; the nearest are arrays of NumPy", "; ffpack --help lists all"], "x.npz2")
 open("x.parquet", "wb").write(b"PAR1")
 shown = ffpack("x.parquet", "-o", "out").stderr.decode()
 tap.ok(shown.count(";") == 4 and len(shown) < 400, "are three, in a sentence that can be read", shown)

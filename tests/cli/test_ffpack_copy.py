@@ -206,7 +206,7 @@ def unknown():
             "both", "-o", "new", "--not-keys", write("bad", "p/same.png"))
     refuses("a split of which nothing is left", 2, ["--keys: nothing of both/val would be left"],
             "both", "-o", "new", "--keys", write("bad", "p/train1.png"))
-    refuses("no set", 65, ["all: is no packed dataset"], "all", "-o", "new")
+    refuses("no set", 65, ["all: is not a packed dataset"], "all", "-o", "new")
     refuses("nothing there", 74, ["nowhere"], "nowhere", "-o", "new")
     refuses("no NEW", 2, ["wanted ffpack copy SET -o NEW"], "set")
     refuses("no SET", 2, ["wanted ffpack copy SET -o NEW"], "-o", "new")

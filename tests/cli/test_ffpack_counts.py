@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Parts called OUT.part-I-of-N share the statistics pass: the bytes of one run, with each item read for them once by all parts
+"""Mean and std of parts. Parts of u8 and u16 values count their own items while they pack, and a merge adds up. Parts of floats called
+OUT.part-I-of-N share the statistics pass: the bytes of one run, with each item read for them once by all parts
 together, whether parts run one after another, at the same time, or are killed; counts of another source or of other options, and
 broken ones, mean nothing. Prints TAP."""
 # Needs: ffpack
@@ -41,7 +42,7 @@ def end(process):
     if process.returncode:
         return "exit %d: %s" % (process.returncode, said), None
     report = json.loads(out)
-    return report["statistics_items"], report["mean"]
+    return report.get("statistics_items", 0), report.get("mean")
 
 
 def part(number, count, *arguments, name="set"):
@@ -64,6 +65,12 @@ def merged(name="set"):
     return "other bytes: %s" % other if other else "left: %s" % left if left else ""
 
 
+def merged_code():
+    code = ffpack("merge", "set").returncode
+    shutil.rmtree("set", ignore_errors=True)
+    return code
+
+
 def position(path):
     try:
         with open(path, "rb") as file:
@@ -81,7 +88,6 @@ def make_sources():
 def shared():
     """One after another the first reads all; at the same time each item is read once, too."""
     for name, items, source in (("a folder", 40, ["photos", *SMALL]),
-                                ("u8", 40, ["photos", *SMALL, "--dtype", "u8"]),
                                 ("shuffled, zstd", 40, ["photos", *SMALL, "--shuffle", "4", "--compress", "zstd"]),
                                 ("sizes of their own", 40, ["photos", "--max-side", "12", *SMALL[2:], "--dtype", "f32"]),
                                 ("a .tar.gz", 40, ["photos.tar.gz", *SMALL]),
@@ -114,7 +120,11 @@ def shared():
     why = merged()
     tap.ok(read == [40, 0, 0] and not why, "--part auto", (read, why))
     remove("set")
-    read = [part(1, 2, "photos", *SMALL, name="set")[0], json.loads(ffpack("photos", "-o", "other", *SMALL, "--part", "2/2", "--json").stdout)["statistics_items"]]
+    shares = start(1, 2, "photos", *SMALL, name="set").communicate(timeout=300)
+    alone = ffpack("photos", "-o", "other", *SMALL, "--part", "2/2", "--json")
+    read = [json.loads(out)["statistics_items"] for out in (shares[0], alone.stdout)]
+    words = "mean and std: each part first reads all of 40 items for them; to avoid that: --stats-from, --normalize, "
+    tap.ok(words in alone.stderr and "each part" not in shares[1], "which it says at the start, with what avoids it", (alone.stderr, shares[1]))
     done = ffpack("merge", "set", "set.part-1-of-2", "other")
     tap.ok(read == [40, 40] and done.returncode == 0 and packing.same_files("whole", "set") == [], "a part of another name makes the pass alone", (read, done.stderr))
     remove("set", "other")
@@ -124,6 +134,131 @@ def shared():
                              (["-o", "x.part-0-of-0"], "a pass over 40 items before packing\n")):
         done = ffpack("photos", *SMALL, *arguments, "--dry-run")
         tap.ok(words in done.stdout and not os.path.exists("x.part-counts"), "a dry run says it: %s" % words.strip(), done.stdout + done.stderr)
+
+
+COUNTED = (("u8", ["photos", *SMALL, "--dtype", "u8"]),
+           ("hwc and zstd", ["photos", *SMALL, "--dtype", "u8", "--layout", "hwc", "--compress", "zstd"]),
+           ("shuffled", ["photos", *SMALL, "--dtype", "u8", "--shuffle", "4", "--align", "4096"]),
+           ("sizes of their own", ["photos", "--max-side", "12", *SMALL[2:], "--dtype", "u8"]),
+           ("a .tar.gz", ["photos.tar.gz", *SMALL, "--dtype", "u8"]),
+           ("u16", ["grey.npy", "--range", "3,65000", "--dtype", "u16", "--shard-size", "4K"]),
+           ("five channels, fewer items than parts", ["wide.npy", "--array-layout", "chw", "--dtype", "u8"]))
+
+
+def counted():
+    """Parts of raw values: the bytes of one run, by one reading of the source."""
+    for name, source in COUNTED:
+        ffpack(*source, "-o", "whole")
+        wrong = []
+        for count in (1, 2, 3, 7):
+            processes = [start(number, count, *source, name="p") for number in rng.sample(range(1, count + 1), count)]
+            ends = [process.communicate(timeout=300) for process in processes]
+            reports = [json.loads(out) if not process.returncode else {"failed": said} for process, (out, said) in zip(processes, ends)]
+            if any("failed" in report or "mean" in report or "statistics_items" in report for report in reports):
+                wrong.append(reports)
+            shards = [sum(split["bytes"] for split in report.get("splits", [])) for report in reports]
+            for again in ("the first merge", "of parts that are complete"):
+                wrong += ["%d parts, %s: %s" % (count, again, why) for why in [merged("p")] if why]
+                shutil.rmtree("p", ignore_errors=True)
+            there = sum(os.path.getsize(os.path.join(at, file)) for each in os.listdir(".") if each.startswith("p.part-")
+                        for at, _, files in os.walk(each) for file in files if file.endswith(".ffs"))
+            wrong += ["%s bytes of shards are reported, %d are there" % (shards, there)] if sum(shards) != there else []
+            wrong += ["left: p.part-counts"] if os.path.exists("p.part-counts") else []
+            remove("p")
+        remove("whole")
+        tap.ok(not wrong, "%s: 1, 2, 3 and 7 parts, merged twice: the bytes of one run" % name, wrong)
+
+    # A part reads its own items alone: of the other's, none is an image.
+    os.makedirs("pure/a")
+    for i in range(24):
+        with open("pure/a/%02d.png" % i, "wb") as file:
+            file.write(image(rng) if i < 12 else b"broken")
+    own, other = (ffpack("pure", "-o", "part%d" % number, "--part", "%d/2" % number, "--dtype", "u8", "--resize", "16x16", "--shard-size", "4K")
+                  for number in (1, 2))
+    tap.ok(own.returncode == 0 and other.returncode == 65, "a part reads its own items alone", (own.stderr, other.stderr))
+    remove("part1", "part2")
+    shutil.rmtree("pure")
+
+
+def counted_badly():
+    """Sums that do not belong to the parts, parts that are lost, and values that are all the same."""
+    source = ["photos", *SMALL, "--dtype", "u8"]
+    ffpack(*source, "-o", "whole")
+    for number in (1, 2):
+        part(number, 2, *source)
+    kept = {number: os.path.join("set.part-%d-of-2" % number, "train", "sums.ffp") for number in (1, 2)}
+    with open(kept[1], "rb") as file:
+        data = file.read()
+    with open(kept[2], "rb") as file:
+        second = file.read()
+    part(1, 2, "photos", *OTHER, "--dtype", "u8", name="other")
+    with open("other.part-1-of-2/train/sums.ffp", "rb") as file:
+        other = file.read()
+    for name, changed, words in (("a flipped bit", data[:-30] + bytes([data[-30] ^ 1]) + data[-29:], "sums.ffp: is broken"),
+                                 ("cut short", data[:-1], "sums.ffp: "), ("of another set", other, "sums.ffp: is of another set"), ("lost", None, "sums.ffp: is missing; pack --part 1/2 again")):
+        os.remove(kept[1])
+        if changed is not None:
+            with open(kept[1], "wb") as file:
+                file.write(changed)
+        done = ffpack("merge", "set", *["set.part-%d-of-2" % number for number in (1, 2)])
+        tap.ok(done.returncode == 65 and words in done.stderr and not os.path.exists("set"), "sums: %s" % name, done.stderr)
+        with open(kept[1], "wb") as file:
+            file.write(data)
+    # A merge waits for sums, which are copied last.
+    os.remove(kept[2])
+    waits = subprocess.Popen([FFPACK, "merge", "set", "--wait"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    running = waits.poll() is None
+    with open("sums", "wb") as file:
+        file.write(second)
+    os.rename("sums", kept[2])
+    said = waits.communicate(timeout=60)[1]
+    tap.ok(running and waits.returncode == 0 and not packing.same_files("whole", "set"), "a merge waits for the sums", (running, said))
+    shutil.rmtree("set")
+
+    remove("set", "whole", "other")
+
+    # One part is packed again after an image changed, in a way that the listing does not show: the shards of the other part are complete.
+    os.makedirs("alike/a")
+    for i in range(200):
+        with open("alike/a/%03d.ppm" % i, "wb") as file:
+            file.write(b"P6 8 8 255\n" + rng.randbytes(192))
+    for number in (1, 2):
+        part(number, 2, "alike", "--dtype", "u8", "--shard-size", "4K")
+    first = merged_code()
+    with open("alike/a/198.ppm", "r+b") as file:
+        file.write(b"P6 8 8 255\n" + bytes(192))
+    part(2, 2, "alike", "--dtype", "u8", "--shard-size", "4K", "--force")
+    then = merged_code()
+    tap.ok(first == 0 and then == 65, "a part packed again of an image that changed is not merged with one that was completed before", (first, then))
+    remove("set")
+    shutil.rmtree("alike")
+
+    numpy.save("flat.npy", numpy.full((40, 9, 9), 7, numpy.uint8))
+    said = [part(number, 2, "flat.npy", "--dtype", "u8", "--shard-size", "4K")[0] for number in (1, 2)]
+    done = ffpack("merge", "set")
+    tap.ok(said == [0, 0] and done.returncode == 65 and "has the value 7 in every pixel" in done.stderr and not os.path.exists("set"),
+           "values that are all the same: the merge finds out", (said, done.stderr))
+    remove("set", "set.partial")
+
+    # Continued after kill -9 between shards, and as another part.
+    numpy.save("many.npy", numpy.random.RandomState(5).randint(0, 256, (6000, 16, 16), dtype=numpy.uint8))
+    source = ["many.npy", "--dtype", "u8", "--shard-size", "32K", "--jobs", 1]
+    ffpack(*source, "-o", "whole")
+    process = start(2, 2, *source)
+    while process.poll() is None and not os.path.exists("set.part-2-of-2.partial/shard-000027.ffs.pending"):
+        time.sleep(0.0005)
+    process.kill()
+    process.communicate()
+    there = os.path.exists("set.part-2-of-2.partial")
+    shutil.copytree("set.part-2-of-2.partial", "set.part-1-of-2.partial")
+    refused = part(1, 2, *source)[0]
+    shutil.rmtree("set.part-1-of-2.partial")
+    ends = [part(number, 2, *source)[0] for number in (2, 1)]
+    why = merged()
+    tap.ok(there and "exit 2" in str(refused) and "an earlier run with other options" in refused and ends == [0, 0] and not why,
+           "a part killed with -9 continues, and not as another part", (there, refused, ends, why))
+    remove("set", "whole")
 
 
 def changed():
@@ -245,6 +380,8 @@ def stalled():
 
 make_sources()
 if tap.SHORT:
+    counted()
+    counted_badly()
     shared()
     changed()
 if tap.LONG:

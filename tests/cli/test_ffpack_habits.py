@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What people type by habit: options and values of other programs are answered with ours, --normalize has the usual numbers,
---help WORD finds options, OUT's parents are made, and what is no command is called so. Prints TAP."""
+--help WORD finds options, OUT's parents are made, and what is not a command is called so. Prints TAP."""
 # Needs: ffpack ffinspect fftrain
 import os
 import random
@@ -37,7 +37,7 @@ for option, wanted in (("--workers", "--jobs N"), ("--num-workers=2", "--jobs N"
     refused("%s: %s" % (option, wanted), "unknown option %s: here it is " % name, "flat", "-o", "no", option, "1")
     tap.ok(wanted in ffpack("flat", "-o", "no", option, "1").stderr.decode(), "and names %s" % wanted)
 for value, ours in (("uint8", "u8"), ("float16", "f16"), ("half", "f16"), ("float32", "f32"), ("bfloat16", "bf16"), ("uint16", "u16")):
-    refused("--dtype " + value, "'%s' is none of f16|f32|bf16|u8|u16; did you mean %s?" % (value, ours), "flat", "-o", "no", "--dtype", value)
+    refused("--dtype " + value, "'%s' is not one of f16|f32|bf16|u8|u16; did you mean %s?" % (value, ours), "flat", "-o", "no", "--dtype", value)
 
 # ---- --normalize
 
@@ -58,11 +58,11 @@ for source, name, wanted in (("five.npy", "imagenet", "--normalize imagenet has 
     refused("%s for %s" % (name, source), wanted, source, "-o", "no", "--normalize", name, *(["--array-layout", "hwc"] if source == "five.npy" else []))
 for other in (["--mean", "0,0,0", "--std", "1,1,1"], ["--stats", "compute"], ["--stats-sample", "3"], ["--stats-from", "one"]):
     refused("--normalize and " + other[0], "wanted one of --mean with --std, --normalize, --stats compute", "flat", "-o", "no", "--normalize", "half", *other)
-refused("an unknown one", "'imagenette' is none of imagenet|cifar10|cifar100|mnist|fashion-mnist|half; did you mean imagenet?", "flat", "-o", "no", "--normalize", "imagenette")
+refused("an unknown one", "'imagenette' is not one of imagenet|cifar10|cifar100|mnist|fashion-mnist|half; did you mean imagenet?", "flat", "-o", "no", "--normalize", "imagenette")
 ffpack("flat", "-o", "half", "--normalize", "half", "--force")
 done = ffpack("append", "half", "flat", "--normalize", "half", "--allow-duplicates")
 tap.ok(done.returncode == 0, "an append with what the set has", done.stderr.decode())
-refused("and with other numbers", "appended samples must be like those of the set", "append", "half", "flat", "--normalize", "imagenet", "--allow-duplicates")
+refused("and with other numbers", "appended samples must be like the set's", "append", "half", "flat", "--normalize", "imagenet", "--allow-duplicates")
 
 # ---- --help WORD
 
@@ -94,7 +94,7 @@ ffpack("flat", "-o", "grown")
 for option, wanted in (("-o", "OUT comes first: ffpack append OUT SOURCE"), ("--output-dir", "OUT comes first"), ("--workers", "--jobs N"), ("--add-classes", "--new-classes")):
     refused("append %s: %s" % (option, wanted), wanted, "append", "flat", option, "grown")
 
-# ---- what is no command
+# ---- what is not a command
 
 for arguments in (["remove", "half", "x"], ["relabel"], ["help"], ["photo", "out"]):
     refused("ffpack " + " ".join(arguments), "%s: is neither a command nor a file or folder; the commands are merge, append, check, copy and repair" % arguments[0], *arguments)

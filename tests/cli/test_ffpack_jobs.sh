@@ -40,7 +40,7 @@ check "--dry-run needs no OUT" bash -c 'SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTA
 check "and writes nothing" test -z "$(ls -d m* 2>/dev/null)"
 refuses "no launcher" 2 '--part auto: no launcher numbers this process; looked for;SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT;SLURM_PROCID and SLURM_NTASKS;OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE;PMI_RANK and PMI_SIZE;JOB_COMPLETION_INDEX and FFPACK_PARTS;--part I/N' in -o place/out --part auto
 export SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=3 SLURM_ARRAY_TASK_STEP=1
-refuses "an array and tasks in it" 2 'SLURM_PROCID and SLURM_NTASKS say part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part 1/3' in -o place/out --part auto
+refuses "an array and tasks in it" 2 'SLURM_PROCID and SLURM_NTASKS mean part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part 1/3' in -o place/out --part auto
 unset SLURM_STEP_ID SLURM_PROCID SLURM_NTASKS SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT SLURM_ARRAY_TASK_MIN SLURM_ARRAY_TASK_MAX SLURM_ARRAY_TASK_STEP
 JOB_COMPLETION_INDEX=1 refuses "Kubernetes without the number of parts" 2 "wanted FFPACK_PARTS in the job's env, the same as its completions" in -o place/out --part auto
 
@@ -56,7 +56,7 @@ refuses "there is none" 2 'n: no part n.part-I-of-N is there; wanted ffpack merg
 mkdir sub; (cd sub && cp -r ../in . && for i in 1 2; do FFPACK_PARTS=2 JOB_COMPLETION_INDEX=$((i - 1)) "${pack[@]}" -o m --part auto; done >/dev/null 2>&1)
 check "in another folder" merges sub/m
 task 0 2 m >/dev/null 2>&1
-refuses "parts of two runs" 2 './m.part-2-of-3: is one of 3 parts, but there is also one of 2; remove those of the other run' merge m
+refuses "parts of two runs" 2 './m.part-2-of-3: is one of 3 parts, but there is also one of 2; remove the parts of the other run' merge m
 
 # ---- waiting ----
 clear
@@ -74,7 +74,7 @@ refuses "the limit" 1 'm: after 1 s 2 of 3 parts are missing: m.part-2-of-3 (unf
 check "  leaves nothing" test ! -e m -a ! -e m.partial
 refuses "a limit of 0" 1 'after 0 s 2 of 3 parts are missing' merge m --wait 0
 refuses "the limit, without any part" 1 'n: after 1 s no part n.part-I-of-N is there' merge n --wait 1
-refuses "a limit that is no number" 2 "--wait: 'soon' is not a whole number or forever" merge m --wait=soon
+refuses "a limit that is not a number" 2 "--wait: 'soon' is not a whole number or forever" merge m --wait=soon
 refuses "a negative limit" 2 "--wait: -1 is out of range" merge m --wait=-1
 refuses "parts that are given" 1 'm: after 0 s 1 of 2 parts are missing: x (absent)' merge m m.part-1-of-3 x --wait=0
 for ((i = 1; i <= 20; i++)); do echo "y$i"; done >names
@@ -103,7 +103,7 @@ pack=("$ffpack" photos --shard-size 20K --resize 32x32 --mean 0.5,0.5,0.5 --std 
 task 0 2 m >out 2>&1; check "the image that cannot be read ends a task" test $? = 65
 refuses "which ends the wait" 1 'm.part-1-of-2: packing it failed: ;img1.JPG' merge m --wait 20
 mv kept photos/a/img1.JPG; rm -rf m.part-1-of-2.partial
-task 0 2 m >out 2>&1; check "packed again it is no failure any more" test -e m.part-1-of-2 -a ! -e m.part-1-of-2.failed
+task 0 2 m >out 2>&1; check "packed again it is not a failure any more" test -e m.part-1-of-2 -a ! -e m.part-1-of-2.failed
 pack=("$ffpack" nowhere)
 task 1 2 m >out 2>&1; check "a source that is not there" test -s m.part-2-of-2.failed
 refuses "  ends the wait, too" 1 'm.part-2-of-2: packing it failed: nowhere' merge m --wait 20

@@ -109,7 +109,7 @@ refuses("folders 1 to 5, a list from 0: both readings are named", 2, ["from0.csv
         "five", "--labels", "test=from0.csv")
 packs("--label-kind numbers counts", {"t%d.ppm" % i: str(i + 1) for i in range(5)}, "five", "--labels", "test=from0.csv", "--label-kind", "numbers", folder="out/test",
       says=["from0.csv: labels are numbers of classes, from 0 (0 is 1)"])
-refuses("--label-kind names", 65, ["line 1: '0' is no class of train/"], "five", "--labels", "test=from0.csv", "--label-kind", "names")
+refuses("--label-kind names", 65, ["line 1: '0' is not a class of train/"], "five", "--labels", "test=from0.csv", "--label-kind", "names")
 packs("all are names", {"t%d.ppm" % i: str(i or 1) for i in range(5)}, "five", "--labels", "test=from1.csv", folder="out/test", says=["labels are names of classes"])
 packs("unless they count", {"t%d.ppm" % i: str((i or 1) + 1) for i in range(5)}, "five", "--labels", "test=from1.csv", "--label-kind", "numbers", folder="out/test")
 
@@ -120,7 +120,7 @@ make("flowers", ["train/%03d/0.ppm" % c for c in range(1, 13)] + ["test/t%02d.pp
 write("list.csv", "".join("t%02d.ppm,%d\n" % (i, i % 11 + 1) for i in range(12)))
 packs("1 is the folder 001", {"t%02d.ppm" % i: "%03d" % (i % 11 + 1) for i in range(12)}, "flowers", "--labels", "test=list.csv", folder="out/test")
 
-# Names that are no numbers: numbers count them, as ImageFolder's.
+# Names that are not numbers: numbers count them, as ImageFolder's.
 make("pets", ["train/%s/0.ppm" % c for c in ("cat", "dog")] + ["test/%s.ppm" % c for c in "xyz"])
 write("list.csv", "x,1\ny,0\nz,-1\n")
 packs("numbers of cat and dog count", {"x.ppm": "dog", "y.ppm": "cat", "z.ppm": None}, "pets", "--labels", "test=list.csv", folder="out/test",
@@ -149,7 +149,7 @@ for text in ("list.csv", "header.csv"):
     packs("--classes-from with %s as SOURCE" % text, true, text, "--classes-from", "setA", says=["labels are names of classes"])
 counted = dict(zip(true, sorted(digits)))
 packs("--label-kind numbers for SOURCE", counted, "list.csv", "--classes-from", "setA", "--label-kind", "numbers")
-packs("a header says numbers", counted, (write("numbers.csv", "path,label:numbers\n" + clean), "numbers.csv")[1], "--classes-from", "setA")
+packs("a header declares numbers", counted, (write("numbers.csv", "path,label:numbers\n" + clean), "numbers.csv")[1], "--classes-from", "setA")
 code, said = ffpack("append", "setA", "list.csv", "--classes-from", "setA")
 found = read("setA")
 tap.ok(code == 0 and {k: found[k] for k in true} == true, "append --classes-from", said + repr(found))
@@ -186,7 +186,7 @@ refuses("an .npz from 0, classes from 1", 2, ["x.npz: item 1 has 0", "0 would be
 packs("counts when told so", {"images:%d" % i: str(i + 1) for i in range(5)}, "x.npz", "--classes", "one-based", "--label-kind", "numbers")
 refuses("--label-kind numbers without names", 2, ["--label-kind: x.npz has numbers and no names of classes"], "x.npz", "--label-kind", "numbers")
 
-# ---- -1 is no class (P29), and names beside numbers (P22) -------------------------------------------
+# ---- -1 is not a class (P29), and names beside numbers (P22) -------------------------------------------
 
 make("flat", ["%s.ppm" % c for c in "abcd"])
 write("list.csv", "a,cat\nb,dog\nc,-1\nd, -1.0\n")
@@ -243,7 +243,7 @@ wanted = {"%s.ppm" % c: v for c, v in zip("abcd", ("cat", "dog", "cat", "emu"))}
 for name, text in [("first", "zzz.png,aardvark\na,cat\nb,dog\nc,cat\nd,emu\n"), ("second", "a,cat\nzzz.png,aardvark\nb,dog\nc,cat\nd,emu\n")]:
     write("list.csv", text)
     if packs("a line without an image, %s" % name, wanted, "flat", "--labels", "list.csv", says=["list.csv: 1 line names no image (zzz.png)"]):
-        tap.ok(fields("out")[0][3] == ["cat", "dog", "emu"], "is no class", fields("out"))
+        tap.ok(fields("out")[0][3] == ["cat", "dog", "emu"], "is not a class", fields("out"))
 write("list.csv", "filename,a,b,c\na.ppm,1,0,1\nb.ppm,0,0,1\nc.ppm,0,1,0\nd.ppm,0,0,0\n")
 refuses("several label columns", 2, ["list.csv: has besides the images' names the columns a and b, c", "--label TITLE"], "flat", "--labels", "list.csv")
 packs("--label chooses one", {"%s.ppm" % c: int(c == "c") for c in "abcd"}, "flat", "--labels", "list.csv", "--label", "b", says=["list.csv: names from column filename, classes from column b; not used: column a, c"])
@@ -330,7 +330,7 @@ write("list.csv", "a,p;q\nb,p;r\nc,s\nd,s\n")
 refuses("tags in --labels, each beside another", 2, ["line 1 has 'p;q', which looks like several classes"], "flat", "--labels", "list.csv")
 packs("a class of --labels with a ;", {"a.ppm": "p;q", "b.ppm": "p;r", "c.ppm": "s", "d.ppm": "s"}, "flat", "--labels", "list.csv", "--label-kind", "class")
 write("list.csv", "a,AT&amp;T\nb,cat\nc,cat\nd,AT&amp;T\n")
-packs("one that is no list of names", {"a.ppm": "AT&amp;T", "b.ppm": "cat", "c.ppm": "cat", "d.ppm": "AT&amp;T"}, "flat", "--labels", "list.csv")
+packs("one that is not a list of names", {"a.ppm": "AT&amp;T", "b.ppm": "cat", "c.ppm": "cat", "d.ppm": "AT&amp;T"}, "flat", "--labels", "list.csv")
 no_list("nan among names", "a.ppm,cat\nb.ppm,NaN\n", 65, "column 2: line 2 has nan or inf among names; wanted -1", "--label-kind names")
 no_list("inf alone", "a.ppm,inf\nb.ppm,-inf\n", 65, "column 2: line 1 has nan or inf among names")
 lists("a class that is called nan", "a.ppm,cat\nb.ppm,nan\n", {"a.ppm": "cat", "b.ppm": "nan"}, options=("--label-kind", "names"))

@@ -98,13 +98,13 @@ for given, whole in ((["--center-crop", 24], ["--resize", 40, "--center-crop", 2
     wanted, _ = packed("photos", "whole", *whole)
     tap.ok(wanted and packed("photos", "again", "--like", "run-crop", *given)[0] == wanted, "--like, and %s" % " ".join(map(str, given)))
 refused("what contradicts it", 2, "--like run-sides (--dtype=u8 --layout=chw --align=64 --resize=33 --max-side=60", "photos", "--like", "run-sides", "--center-crop", 20)
-refused("a wrong option is not blamed on it", 2, "ffpack: --mean is given without --std", "photos", "--like", "run-sides", "--mean", "0,0,0")
+refused("a wrong option is not blamed on it", 2, "ffpack: --mean is set without --std", "photos", "--like", "run-sides", "--mean", "0,0,0")
 with open("oblong.png", "wb") as file:
     file.write(packing.image(rng, size=(48, 40)))
 os.makedirs("oblong/a")
 shutil.move("oblong.png", "oblong/a/1.png")
 refused("images of another size than a set that was not resized", 2,
-        "--like: samples of run-squares have 32x32, and those of oblong would have 40x48; give --resize 32x32 beside it", "oblong", "--like", "run-squares")
+        "--like: samples of run-squares have 32x32, and those of oblong would have 40x48; add --resize 32x32 beside it", "oblong", "--like", "run-squares")
 found, _ = packed("oblong", "again", "--like", "run-squares", "--resize", "32x32")
 tap.ok(found == packed("oblong", "whole", "--resize", "32x32", "--normalize", "cifar10", *PILLOW)[0] and found, "and with --resize")
 numpy.save("five.npy", numpy.zeros((4, 5, 32, 32), numpy.uint8))
@@ -122,7 +122,7 @@ with open("weights.pth", "wb") as file:
 for option in ("--stats-from", "--like"):
     refused(option + " nothing", 74, option + ": nowhere: no such folder", "tiles", option, "nowhere")
     refused(option + " an empty folder", 2, "empty: is neither a packed set with an index, nor a run or checkpoint of fftrain", "tiles", option, "empty")
-    refused(option + " a file of PyTorch's", 2, "weights.pth: is no safetensors file; wanted weights that fftrain wrote", "tiles", option, "weights.pth")
+    refused(option + " a file of PyTorch's", 2, "weights.pth: is not a safetensors file; wanted weights that fftrain wrote", "tiles", option, "weights.pth")
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

@@ -103,7 +103,7 @@ commas(["|".join(row) for row in many], header=["image", "tags"])
 check("a wide multi-hot label", {"tags": multi(sorted({t for row in many for t in row}), many)})
 forced = ["1", "2", "10", "1", "2;3", "2"]
 tabs(forced, forced, words, ["3"] * 6, header=["filepath", "a:multi", "b:class", "c:multi", "d:vector"])
-check("kinds that the header says", {
+check("kinds that the header declares", {
     "a": multi(["1", "10", "2", "3"], [c.split(";") for c in forced]),
     "b": klass([["1", "10", "2", "2;3"].index(c) for c in forced], ["1", "10", "2", "2;3"]),
     "c": multi(names, [[w] for w in words]), "d": vector([[3]] * 6)})
@@ -178,7 +178,7 @@ one = "a.png\t1\n"
 bad("a missing image", one + "none.png\t2\n", "set/list: line 2: none.png is missing, wanted an image file")
 bad("an image that is a folder", one + "sub dir\t2\n", "set/list: line 2: sub dir is a folder")
 bad("an image below a file", one + "a.png/x\t2\n", "line 2: a.png/x is missing")
-bad("a file that is no image", one + "bad.png\t2\n", "set/bad.png: ")
+bad("a file that is not an image", one + "bad.png\t2\n", "set/bad.png: ")
 bad("no path", one + "\t2\n", "line 2 has no path")
 bad("a path of 64 KiB", one + "x/" * 32768 + "\t2\n", "line 2 has a path of 65536 bytes, at most 4096 are allowed")
 bad("other cells", one + "a.png\t1\t2\n", "set/list: line 2 has 3 cells, the first one has 2")
@@ -199,10 +199,10 @@ bad("an empty class", one + "a.png\t\n", "column 2: line 2 is empty, wanted a cl
 bad("an empty name", "a.png\tx\na.png\t\n", "column 2: line 2 is empty, wanted a class\n")
 bad("an empty vector", "a.png\t0.5\na.png\t \n", "line 2 is empty, wanted numbers")
 bad("vectors of two lengths", "a.png\t1 2\na.png\t1 2 3\n", "line 2 has 3 numbers, others have 2")
-bad("a name in a vector", "path\tv:vector\na.png\t1\na.png\tx\n", "column v: line 3 is no number")
-bad("an infinite number", "path\tv:vector\na.png\t1e39\n", "column v: line 2 is no number")
+bad("a name in a vector", "path\tv:vector\na.png\t1\na.png\tx\n", "column v: line 3 is not a number")
+bad("an infinite number", "path\tv:vector\na.png\t1e39\n", "column v: line 2 is not a number")
 bad("no names at all", "path\tv:multi\na.png\t\n", "column v: has 0 names")
-bad("an unknown kind", "path\tv:mutli\na.png\t1\n", "column 2: the header says 'v:mutli', wanted class, names, numbers, multi-hot or value after ':'")
+bad("an unknown kind", "path\tv:mutli\na.png\t1\n", "column 2: the header has 'v:mutli', wanted class, names, numbers, multi-hot or value after ':'")
 bad("two columns of a name", "path\tv\tv:multi\na.png\t1\t1\n", "columns 2 and 3 are both called v")
 bad("a column without a name", "path\t\na.png\t1\n", "column 2: the header has no name")
 bad("a header alone", "path\tv\n", "has no items")
@@ -214,14 +214,14 @@ bad("--label of no field", one, "--label: set/list has no label field 'w', only 
 bad("--classes of several columns", "a.png\t1\t2\n", "--classes: set/list has several columns of classes", options=["--classes", "classes"], code=2)
 bad("--classes of none", "a.png\t.5\n", "--classes: set/list has no column of classes", options=["--classes", "classes"], code=2)
 bad("a class beyond --classes", "a.png\t6\n", "line 1 has the class 6, wanted -1 to 5 as in classes", options=["--classes", "classes"])
-bad("a name beyond --classes", "a.png\tcow\n", "line 1: 'cow' is no class of classes", options=["--classes", "classes"])
+bad("a name beyond --classes", "a.png\tcow\n", "line 1: 'cow' is not a class of classes", options=["--classes", "classes"])
 for name, text in [("another header", "picture,kind\na.png,1\n"), ("pandas' index and another header", ",picture,kind\n0,a.png,1\n"), ("a first image that is missing", "none.png\tcat\n")]:
     write(text, "set/table.csv")
     refuses(name, 65, ["set/table.csv: its first line '%s' neither begins" % text.split("\n")[0].replace("\t", "?")], "set/table.csv", out=out)
 write("\1\2, binary\n", "set/binary")
-refuses("what is no text", 65, ["set/binary: starts with bytes 01 02 2c 20", "the nearest are a folder with one folder of images per class; a list of image files", "; ffpack --help lists all"], "set/binary", out=out)
+refuses("what is not a text", 65, ["set/binary: starts with bytes 01 02 2c 20", "the nearest are a folder with one folder of images per class; a list of image files", "; ffpack --help lists all"], "set/binary", out=out)
 write("some text\tof no file\n", "set/text")
-refuses("text that is no list", 65, ["set/text: its first line 'some text?of no file' neither begins with the path", "path, file, filename or image"], "set/text", out=out)
+refuses("text that is not a list", 65, ["set/text: its first line 'some text?of no file' neither begins with the path", "path, file, filename or image"], "set/text", out=out)
 
 # ---- --label of other sources --------------------------------------------------------------------
 here = os.path.dirname(os.path.abspath(__file__))

@@ -56,9 +56,9 @@ fi
 parts q 3 in_idx --shard-size 4K; cp -r q.2 p.copy2
 check "a part is continued" bash -c "cp -r q.3 r.3.partial && rm r.3.partial/test/part.ffp r.3.partial/train/part.ffp r.3.partial/train/shard-000003.ffs && '$ffpack' in_idx -o r.3 --shard-size 4K --part 3/3 --resume && diff -rx history.jsonl q.3 r.3"
 merge_refuses() { local name=$1; shift; refuses "$name" "$@"; check "  and makes nothing" test ! -e out -a ! -e out.partial; }
-merge_refuses "a part too few" 2 'train/shard-000001.ffs is in none of the parts: --part 2/3 would have it' merge out q.1 q.3
+merge_refuses "a part too few" 2 'train/shard-000001.ffs is not in any of the parts: --part 2/3 would have it' merge out q.1 q.3
 parts w 4 in_idx --shard-size 4K
-merge_refuses "the last shard alone is missing" 2 'train/shard-000003.ffs is in none of the parts: --part 4/4 would have it' merge out w.1 w.2 w.3
+merge_refuses "the last shard alone is missing" 2 'train/shard-000003.ffs is not in any of the parts: --part 4/4 would have it' merge out w.1 w.2 w.3
 merge_refuses "a part twice" 2 'q.2 and p.copy2 both hold shard 1 of train' merge out q.1 q.2 p.copy2 q.3
 merge_refuses "a whole set" 2 'm: is not a part of a set: it is whole' merge out m
 merge_refuses "something else" 2 'in_idx: is not a part of a set' merge out q.1 in_idx

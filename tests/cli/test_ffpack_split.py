@@ -171,21 +171,21 @@ for title, expression in (("its first group", r"/(p[0-9]+)_"), ("the whole match
     tap.ok(all(len(splits) == 1 for splits in groups.values()) and len(groups) > 5, "groups are whole")
 refused("a name without a group", *HALVES, "--group-by", "(a/p[0-9]+)_", wanted=["--group-by: '(a/p[0-9]+)_' matches nothing in the name b/p0_0.png"])
 refused("a group of nothing", *HALVES, "--group-by", "(x*)", wanted=["matches nothing in the name a/p0_0.png"])
-refused("no expression", *HALVES, "--group-by", "(a", wanted=["--group-by: '(a' is no POSIX extended expression"])
+refused("no expression", *HALVES, "--group-by", "(a", wanted=["--group-by: '(a' is not a POSIX extended expression"])
 refused("groups and classes", *HALVES, "--group-by", "a", "--stratify", wanted=["wanted one of them"])
 
 # ---- wrong values
 
-for shares, piece in (("train=0.8,val=0.21", "add up to 1.01, wanted 1"), ("train=0.8", "add up to 0.8"), ("train=1.5,val=-0.5", "'val=-0.5' is no split with its share"),
-                      ("train=0.9,val", "'val' is no split with its share"), ("train=0.9,val=0.1,", "'' is no split"), ("train=0.9,val=x", "'val=x'"),
+for shares, piece in (("train=0.8,val=0.21", "add up to 1.01, wanted 1"), ("train=0.8", "add up to 0.8"), ("train=1.5,val=-0.5", "'val=-0.5' is not a split with its share"),
+                      ("train=0.9,val", "'val' is not a split with its share"), ("train=0.9,val=0.1,", "'' is not a split"), ("train=0.9,val=x", "'val=x'"),
                       ("train=1,val=0", "'val=0'"), ("train=nan,val=0.1", "'train=nan'"), ("train= 0.9,val=0.1", "'train= 0.9'"), ("train=90,val=10", "add up to 100"),
-                      ("a/b=0.9,val=0.1", "'a/b' is no name of a split"), ("=0.9,val=0.1", "'' is no name of a split"), ("..=0.9,val=0.1", "'..' is no name"),
-                      ("val=0.9,val=0.1", "'val' is there twice"), ("n%s=0.5,val=0.5" % ("n" * 64), "is no name of a split"),
+                      ("a/b=0.9,val=0.1", "'a/b' is not the name of a split"), ("=0.9,val=0.1", "'' is not the name of a split"), ("..=0.9,val=0.1", "'..' is not the name"),
+                      ("val=0.9,val=0.1", "'val' is there twice"), ("n%s=0.5,val=0.5" % ("n" * 64), "is not the name of a split"),
                       (",".join("s%d=0.05" % i for i in range(20)), "more than 16 splits"), ("train=0.9,val=0.0999", "add up to 0.9999")):
     refused("--split " + shares[:40], "--split", shares, wanted=["--split: ", piece])
 for option in (["--split-seed", "1"], ["--split-seed", "0"], ["--stratify"], ["--group-by", "a"]):
     refused("%s alone" % option[0], *option, wanted=["%s: is for --split" % option[0]])
-refused("an empty split", "--split", "train=0.9999,val=0.0001", wanted=["--split: val would have none of the 100 items of flat"])
+refused("an empty split", "--split", "train=0.9999,val=0.0001", wanted=["--split: val would have 0 of the 100 items of flat"])
 packing.photos(rng)
 refused("a folder with splits", *HALVES, wanted=["--split: photos has splits of its own (train, ...); wanted a source without splits, like its folder photos/train"], source="photos")
 refused("an archive with splits", *HALVES, wanted=["--split: photos.tar.gz has splits of its own"], source="photos.tar.gz")

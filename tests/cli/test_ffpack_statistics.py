@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Mean and std: computed while a u8 set is packed and by a pass before it, with the same bytes; the pass
+"""Mean and std: computed while a u8 set is packed, in one piece and in parts, and by a pass before it, with the same values; the pass
 survives a kill, a signal and another run; --stats-sample; what a dry run reports."""
 import json
 import os
@@ -58,7 +58,7 @@ def position():
 
 
 def counted():
-    # ---- while packing, and before it: a part of a set takes a pass --------------------------------
+    # ---- while packing: by one run, and by parts whose sums a merge adds up; and before it ----------
 
     packing.photos(rng)
     numpy.save("grey.npy", numpy.random.RandomState(3).randint(0, 60000, (50, 9, 7), dtype=numpy.uint16))
@@ -71,12 +71,15 @@ def counted():
                          ("a .tar.gz", ["photos.tar.gz", "--dtype", "u8", *SMALL]),
                          ("u16", ["grey.npy", "--dtype", "u16", "--range", "0,65535", "--shard-size", "4K"]),
                          ("five channels", ["wide.npy", "--array-layout", "chw", "--dtype", "u8", "--shard-size", "4K"])):
-        ffpack(*source, "-o", "before.1", "--part", "1/1")
-        ffpack("merge", "before", "before.1")
-        done = ffpack(*source, "-o", "while")
-        tap.ok(done.returncode == 0 and "while it was packed)" in done.stdout and tap.files_of("before") == tap.files_of("while") != {},
-               "%s: counted while it is packed, the same bytes as in two passes" % name, done.stderr)
-        for path in ("while", "before", "before.1"):
+        floats = ["bf16" if word in ("u8", "u16") else word for word in source]
+        if "--stats" not in floats:
+            floats += ["--stats", "compute"]
+        before = run(*floats, "-o", "before")
+        done, report = ffpack(*source, "-o", "while"), run(*source, "-o", "json")
+        tap.ok(done.returncode == 0 and "while it was packed)" in done.stdout and before.get("statistics_items") and
+               before["mean"] == report["mean"] and before["std"] == report["std"],
+               "%s: counted while it is packed, the same mean and std as by a pass before" % name, done.stderr)
+        for path in ("before", "while", "json"):
             shutil.rmtree(path, ignore_errors=True)
 
     done = ffpack("photos", "-o", "dry", "--dtype", "u8", *SMALL, "--dry-run")
@@ -85,7 +88,10 @@ def counted():
     tap.ok("computed from train, which takes a pass over 40 items before packing\n" in done.stdout,
            "a dry run says what the first pass is", done.stdout)
     done = ffpack("photos", "-o", "dry", "--dtype", "u8", *SMALL, "--part", "1/2", "--dry-run")
-    tap.ok("a pass over 40 items before packing, in every part; " in done.stdout, "and that each part has one", done.stdout + done.stderr)
+    tap.ok("computed from train by ffpack merge, which adds up what the parts count while they pack\n" in done.stdout and "a pass" not in done.stdout,
+           "nor in a part", done.stdout + done.stderr)
+    done = ffpack("photos", "-o", "dry", *SMALL, "--part", "1/2", "--dry-run")
+    tap.ok("a pass over 40 items before packing, in every part; " in done.stdout, "and that each part of floats has one", done.stdout + done.stderr)
     report = run("photos", "-o", "dry", *SMALL, "--dry-run")
     free = os.statvfs(".")
     tap.ok(report.get("statistics_items") == 40 and report["needed_bytes"] > 49 * 16 * 16 * 6 and

@@ -107,7 +107,7 @@ for given, wanted in ((None, 2), ("2", 2), ("1.5%", 3), ("0", 0), ("3", 3), ("10
             Image.fromarray(values[2, :8, :8, 0]).save(names[0])
             said("  and %d are not" % wanted, ffpack("some", "-o", "few", *SKIP, *option, "--force"), 0, "%d items" % (200 - wanted))
 for wrong in ("", "-1", "x", "101%", "1.5", "1%%", "nan", "1e3%"):
-    said("--max-skip %r" % wrong, ffpack("broken", "-o", "wrong", *SKIP, "--max-skip", wrong), 2, "--max-skip: '%s' is no number of items" % wrong)
+    said("--max-skip %r" % wrong, ffpack("broken", "-o", "wrong", *SKIP, "--max-skip", wrong), 2, "--max-skip: '%s' is neither a number of items" % wrong)
 said("--max-skip alone", ffpack("broken", "-o", "wrong", "--max-skip", "3"), 2, "--max-skip: is for --on-error skip")
 
 # ---- the list of what was left out is for a shell
@@ -173,7 +173,7 @@ in_parts("some")  # 2 of 100 are more than 1 % of a part, and no more than that 
 merged("parts that together leave out too much", 65, "3 of 200 items had to be left out, and --max-skip 1% allows 2" + CURE)
 merged("by their own number", 65, "3 of 200 items had to be left out, and --max-skip 1.0% allows 2", more=["--max-skip", "1.0%"])
 merged("and by a larger one", 0, "197 items", more=["--max-skip", "3"])
-merged("no number", 2, "--max-skip: 'x' is no number of items", more=["--max-skip", "x"])
+merged("no number", 2, "--max-skip: 'x' is neither a number of items", more=["--max-skip", "x"])
 in_parts("some", ["--max-skip", "3"], ["--max-skip", "4"])
 merged("parts with different --max-skip", 2, "piece1 and piece2 were packed with --max-skip 3 and 4; merge --max-skip N|P% says")
 merged("of which --max-skip is none", 65, "3 of 200 items", "--max-skip 1 allows 1", more=["--max-skip", "1"])
@@ -262,7 +262,7 @@ words = ("0000.png has 8 x 8 pixels", "0600.png 8 x 7", "need --resize HxW")
 said("packing refuses another size", ffpack("mixed", "-o", "mix"), 2, *words)
 said("  and so does the dry run", ffpack("mixed", "--dry-run"), 2, *words)
 open("mixed/c/0600.png", "wb").write(b"<html>")
-said("packing refuses what is no image", ffpack("mixed", "-o", "mix"), 65, "0600.png: not an image")
+said("packing refuses what is not an image", ffpack("mixed", "-o", "mix"), 65, "0600.png: not an image")
 said("  and so does the dry run", ffpack("mixed", "--dry-run"), 65, "0600.png: not an image")
 said("  which counts it with --on-error skip", ffpack("mixed", "--dry-run", "--on-error", "skip"), 0, "1 would be left out")
 

@@ -139,7 +139,7 @@ if pack("--classes", "third", "set.tar", "--classes", "classes"):
 write_tar("numbers.tar", [m for i in range(4) for m in (("k%d.cls" % i, b" %+d " % (i - 1)), ("k%d.json" % i, b"[]"),
                                                         ("k%d.png" % i, pictures[i]))])
 if pack("--classes", "fourth", "numbers.tar", "--classes", "classes"):
-    compare("a .cls comes before a .json; --classes names its numbers; -1 is no label", "fourth", items,
+    compare("a .cls comes before a .json; --classes names its numbers; -1 is not a label", "fourth", items,
             named(["zebra", "ant", "bee", "Ärmel"], [-1, 0, 1, 2]))
 write_tar("none.tar", [m for i in range(4) for m in (("k%d.png" % i, pictures[i]), ("k%d.json" % i, b'{"caption": "x"}'))])
 if pack("no labels", "fifth", "none.tar"):
@@ -215,7 +215,7 @@ with open("classes", "w") as file:
 bad("a label beyond --classes", [("a.png", png), ("a.cls", b"2")], "has label 2, wanted -1 to 1 as in classes", options=["--classes", "classes"])
 bad("a name beyond --classes", [("a.png", png), ("a.json", b'{"label": "six"}')], "has label 'six', which is not in classes", options=["--classes", "classes"])
 bad("broken .json", [("a.png", png), ("a.json", b'{"label": 1')], "bad.tar: sample a: its .json is broken at byte 11")
-bad("a .json that is no object", [("a.png", png), ("a.json", b"[1]")], "its .json is no object")
+bad("a .json that is not an object", [("a.png", png), ("a.json", b"[1]")], "its .json is not an object")
 bad("a .json without end", [("a.png", png), ("a.json", b"[" * 100000)], "its .json is broken")
 bad("a .json too long", [("a.png", png), ("a.json", b" " * ((1 << 20) + 1))], "its .json has 1048577 bytes")
 for value in (b"1.5", b"[1]", b"true", b"NaN", b"1e300"):

@@ -78,7 +78,7 @@ tar("w/latest-0.tar", 1), tar("w/contraining-1.tar", 1)
 packs("words within words say no split", {"": 2}, [], "w")
 fresh()
 tar("w/trainval-0.tar"), tar("w/test-0.tar")
-asks("trainval and test", ["w: the name of test-0.tar says the split test, and that of trainval-0.tar no split", "--splits none"], "w")
+asks("trainval and test", ["w: the name of test-0.tar has the split test, and the name of trainval-0.tar has no split", "--splits none"], "w")
 packs("are one set with --splits none", {"": 4}, [], "w", "--splits", "none")
 asks("--splits of other words", ["wanted none"], "w", "--splits", "val=test-0.tar")
 fresh()
@@ -92,13 +92,13 @@ fresh()
 tar("w/00000.tar"), tar("w/train/0.tar"), tar("w/val/0.tar")
 asks("tars beside folders of tars", ["w: holds tars next to the folder train"], "w")
 os.remove("w/00000.tar"), tar("w/extra/0.tar")
-asks("a folder of tars that is no split", ["holds the folder extra of tars"], "w")
+asks("a folder of tars that is not a split", ["holds the folder extra of tars"], "w")
 shutil.rmtree("w/extra"), os.remove("w/train/0.tar"), tar("w/train/sub/0.tar")
 asks("a split without tars", ["w: the folder train holds no tars, and val does"], "w")
 fresh()
 tar("w/train-0.tar"), tar("w/train-1.tar"), tar("w/train-4.tar"), tar("w/.val-0.tar"), tar("w/._train-0.tar")
 write("w/README.md", b"x"), write("w/index.json", b"{}"), write("w/docs/a.txt", b"x")
-packs("what is no tar is counted, a missing number is noted", {"": 6},
+packs("what is not a tar is counted, a missing number is noted", {"": 6},
       ["left out: 2 hidden files (w/._train-0.tar, ...)", "left out: 1 file in .md (w/README.md)", "left out: 1 file in .json",
        "left out: 1 folder without tars (w/docs)", "2 tars are missing in the sequence of numbers, first after train-1.tar"], "w")
 fresh()
@@ -154,7 +154,7 @@ for title, names, wanted in (
         ("other letters before the numbers, more", ["a1.tar", "ab3.tar"], [ONE + "a1.tar", ONE + "ab3.tar"]),
         ("other letters after the numbers", ["a1x.tar", "a3y.tar"], [ONE + "a1x.tar", ONE + "a3y.tar"]),
         ("numbers of other lengths", ["a9.tar", "a10.tar", "a11.tar"], ["tars: 3 of a sequence of numbers, a9.tar to a11.tar"]),
-        ("digits that are no number of 64 bits", ["a1000000000000000000.tar", "a9000000000000000000.tar"], []),
+        ("digits that are not a number of 64 bits", ["a1000000000000000000.tar", "a9000000000000000000.tar"], []),
         ("a number written twice", ["a-0-of-2.tar", "a-00-of-2.tar"],
          "ffpack: w: 1 tar is there of the 2 that their names count, a-0-of-2.tar to a-00-of-2.tar; wanted all, or a brace pattern that names those that are "
          "meant\n"),

@@ -133,7 +133,7 @@ def check_drawn():
 def check_by_hand():
     done = ffpack("copy", "set", "-o", "one", "--where", "split = 'val' and colour = 'red'", "--json")
     notes = json.loads(done.stdout)
-    tap.ok(os.listdir("one") == ["val"] and "train is not copied: --where means none of its samples" in str(notes),
+    tap.ok(os.listdir("one") == ["val"] and "train is not copied: --where matches none of its samples" in str(notes),
            "a split of which nothing is left is not copied, which is said", done.stdout)
     keys = [row["key"] for row in rows("set/train")]
     with open("some", "w") as file:

@@ -215,7 +215,7 @@ assert groups == [("norm,bias", "fc.*", "lamb", 0.01, 0), ("fc.*", None, "lamb",
 assert start["groups"][0]["beta2"] == 0.999 and "beta2" not in start["groups"][2], start["groups"]
 PYTHON
 check "and logged" "$python" groups.py groups.jsonl
-check "the largest norm is no clipping" bash -c "'$fftrain' --data set ${small[*]} --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --clip-norm 1e30 --log-json large.jsonl &&
+check "the largest norm is not a clipping" bash -c "'$fftrain' --data set ${small[*]} --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --clip-norm 1e30 --log-json large.jsonl &&
     cmp <(grep -o '\"train_loss\":[0-9.]*' adamw.jsonl) <(grep -o '\"train_loss\":[0-9.]*' large.jsonl)"
 "$fftrain" --data set "${small[@]}" --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --ema 0 --log-json ema.jsonl >stdout 2>stderr
 check "an average of the last values alone is these" \
@@ -234,7 +234,7 @@ assert one[-1]["steps"] == four[-1]["steps"] == 15 and one[-1]["samples"] == fou
 assert one[1]["train_loss"] != four[1]["train_loss"] and abs(one[1]["train_loss"] - four[1]["train_loss"]) < 0.3, four[1]
 PYTHON
 check "as many steps and samples, another batch norm" "$python" accumulate.py accumulate.1 accumulate.4
-check "micro-batches that are no whole batch are left out" bash -c "'$fftrain' --data set ${small[*]} --epochs 2 --batch 120 --accumulate 8 --log-json short.jsonl &&
+check "micro-batches that are not a whole batch are left out" bash -c "'$fftrain' --data set ${small[*]} --epochs 2 --batch 120 --accumulate 8 --log-json short.jsonl &&
     grep -q '\"samples\":480' short.jsonl"
 refuses "micro-batches of different sizes" 2 "--accumulate 7: batches of 60 samples are not" --data set "${small[@]}" --batch 60 --accumulate 7
 refuses "an unknown optimizer" 2 "--optimizer: no optimizer 'adam';did you mean adamw? There are sgd, muon, adamw, lars, lamb" --data set "${small[@]}" --optimizer adam
@@ -244,7 +244,7 @@ refuses "Nesterov without any momentum" 2 "--nesterov: LAMB has no momentum" --d
 refuses "a group without numbers" 2 "--groups: 'fc.*' is not as in NAMES:KEY=VALUE" --data set "${small[@]}" --groups 'fc.*'
 refuses "a group of no parameter" 2 "--groups: no trained parameter of smallnet that is in no group before is called head.*" --data set "${small[@]}" --groups 'head.*:lr=1'
 refuses "an unknown number of a group" 2 "'rate' of fc.* is unknown; there are optimizer, lr" --data set "${small[@]}" --groups 'fc.*:rate=1'
-refuses "no number in a group" 2 "the lr of fc.* is no number from 0 on" --data set "${small[@]}" --groups 'fc.*:lr=x'
+refuses "no number in a group" 2 "the lr of fc.* is not a number from 0 on" --data set "${small[@]}" --groups 'fc.*:lr=x'
 refuses "an unknown optimizer of a group" 2 "--groups: no optimizer 'adamW';did you mean adamw?" --data set "${small[@]}" --groups 'fc.*:optimizer=adamW'
 refuses "an unknown schedule" 2 "--schedule: 'cosin' is unknown; did you mean cosine?;multi-step=EPOCH" --data set "${small[@]}" --schedule cosin
 refuses "arguments of a schedule" 2 "--schedule: 'multi-step=3,2' is not as in multi-step=EPOCH,...[:FACTOR], with increasing epochs" --data set "${small[@]}" --schedule multi-step=3,2
@@ -273,8 +273,8 @@ refuses "a command by another word" 2 "unexpected argument 'eval': here it is ff
 refuses "help as a word" 2 "unexpected argument 'help': here it is fftrain --help" help
 refuses "train as a word" 2 "'train': here it is fftrain --data SET" train --data set
 refuses "a command after an option" 2 "'report': a command is the first word" --quiet report runs/a
-refuses "--device tpu" 2 "--device: 'tpu' is none of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
-refuses "an unknown device" 2 "--device: 'tpu' is none of auto|cpu" --data set "${small[@]}" --device tpu
+refuses "--device tpu" 2 "--device: 'tpu' is not one of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
+refuses "an unknown device" 2 "--device: 'tpu' is not one of auto|cpu" --data set "${small[@]}" --device tpu
 refuses "Nesterov and not" 2 "exclude each other" --data set "${small[@]}" --nesterov --no-nesterov
 refuses "Nesterov without momentum" 2 "--nesterov needs a --momentum above 0" --data set "${small[@]}" --nesterov --momentum 0
 refuses "a warm-up longer than the run" 2 "--warmup: 3 epochs are more than the 2" --data set "${small[@]}" --epochs 2 --warmup 3
@@ -288,10 +288,10 @@ refuses "a log on a full disk" 74 "--log-json: /dev/full: cannot write: No space
 refuses "a model's name with a slip" 2 "'resnet81' is unknown; did you mean resnet18?" --data set --model resnet81
 refuses "a recipe's name with a slip" 2 "'cifar-sped' is unknown; did you mean cifar-speed?" --data set --recipe cifar-sped
 refuses "an augmentation's name with a slip" 2 "'filp' is not known (did you mean flip?)" --data set "${small[@]}" --augment crop,filp
-refuses "a choice with a slip" 2 "--compute: 'onednm' is none of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
-refuses "a choice unlike any" 2 "--verify-data: 'on' is none of off|first|always" --data set "${small[@]}" --verify-data on
+refuses "a choice with a slip" 2 "--compute: 'onednm' is not one of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
+refuses "a choice unlike any" 2 "--verify-data: 'on' is not one of off|first|always" --data set "${small[@]}" --verify-data on
 check "no other is named" bash -c "! grep -q 'did you mean' stderr"
-refuses "a precision as others call it" 2 "'fp16' is none of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
+refuses "a precision as others call it" 2 "'fp16' is not one of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
 while IFS=: read -r habit here; do
     refuses "--$habit" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit" x
     refuses "--$habit=" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit=x"
@@ -312,7 +312,7 @@ gpu:--device cuda
 world-size:--ranks N
 HABITS
 "$fftrain" --data set "${small[@]}" -n -- --opt >stdout 2>stderr
-judge "what follows -- is no habit" 2 "unexpected argument '--opt'" $?
+judge "what follows -- is not a habit" 2 "unexpected argument '--opt'" $?
 
 # ---- crop without a number
 make large --count 20 --height 80 --width 72 --statistics
@@ -399,7 +399,7 @@ refuses "splits of other names in --val" 2 "named: has no split 'val';named/two"
 check "a set without splits" "$fftrain" --data named/one "${small[@]}" --epochs 1
 refuses "a missing set" 74 "nowhere" --data nowhere "${small[@]}"
 mkdir hollow
-refuses "a folder without a set" 65 "hollow: is no packed dataset;ffpack SOURCE -o OUT packs images" --data hollow "${small[@]}"
+refuses "a folder without a set" 65 "hollow: is not a packed dataset;ffpack SOURCE -o OUT packs images" --data hollow "${small[@]}"
 refuses "a missing --val" 74 "nowhere" --data set --val nowhere "${small[@]}"
 make raw --count 20 --dtype u8
 refuses "u8 without statistics" 65 "raw: holds raw u8 values without the statistics;--stats compute" --data raw "${small[@]}"
@@ -415,7 +415,7 @@ done
 make variable --count 20 --variable --statistics
 refuses "samples of several sizes" 65 "variable: its samples have different sizes (up to 32x32);--augment rrc=224,flip;--resize" --data variable "${small[@]}"
 make boxes --count 20 --fields box,label
-refuses "a label that is no class" 2 "boxes: label field 'box' is of kind vector;kind class;--label" --data boxes "${small[@]}"
+refuses "a label that is not a class" 2 "boxes: label field 'box' is of kind vector;kind class;--label" --data boxes "${small[@]}"
 check "--label names the right one" "$fftrain" --data boxes "${small[@]}" --epochs 1 --label label
 refuses "no such label" 2 "--label: boxes: has no label field colour; it has box, label" --data boxes "${small[@]}" --label colour
 make unnamed --count 20 --fields id
@@ -548,7 +548,7 @@ for how in INT:none:130 TERM:none:143 USR1:none:138 INT:stop-int:130 TERM:stop-t
     check "$name: the log says so" grep -q "\"event\":\"end\",\"status\":\"$status\"" run.jsonl
     check "$name: what was reached is printed" grep -q '^Accuracy' stdout
     [ "$folder" = none ] && continue
-    check "$name: the checkpoint is named" grep -q -- "; --resume goes on from $folder/checkpoints/step-" stderr
+    check "$name: the checkpoint is named" grep -q -- "; --resume continues from $folder/checkpoints/step-" stderr
     check "$name: and is that of the last step" test "$(readlink "$folder/checkpoints/last")" = \
         "step-$(sed -n 's/.*stopped by SIG[A-Z0-9]* after step \([0-9]*\) .*/\1/p' stderr)"
 done

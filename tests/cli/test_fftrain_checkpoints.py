@@ -179,7 +179,7 @@ at, told = 250, []
 for i in range(3):
     told.append(requeued("queue", at))
     now = link("queue", "last") or 0
-    good = at < now < 500 and ("goes on from step-%d" % at in told[-1] or "step-%d, after" % at in told[-1] or "going on from step-%d" % at in told[-1])
+    good = at < now < 500 and ("resumes from step-%d" % at in told[-1] or "step-%d, after" % at in told[-1] or "resuming from step-%d" % at in told[-1])
     tap.ok(good, "requeued with --keep 1 beside a damaged checkpoint: it gets on (%d)" % i, (at, now, steps("queue"), told[-1]))
     at = now
 

@@ -166,7 +166,7 @@ again = [fftrain("--resume", "short", "--epochs", count, "--quiet") for count in
 tap.ok("epoch 3" in done.stderr and not any(one.returncode or "--sizes" in one.stderr for one in again), "a resumed run of more epochs comes to the sizes",
        [one.stderr for one in (done, *again)])
 done = fftrain("lr-find", *COMMON[:-1], "--sizes", "99:6", "--schedule", "step", "--checkpoint-every", "99 epochs", "--steps", 20)
-tap.ok("--" not in done.stderr, "a search for a rate is no run", done.stderr)
+tap.ok("--" not in done.stderr, "a search for a rate is not a run", done.stderr)
 
 # ---- what a run without a folder or without a validation set does not heed
 

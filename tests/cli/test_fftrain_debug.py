@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What finds out what is wrong with a run: a loss that is no number, fftrain diff, fftrain replay; with the
+"""What finds out what is wrong with a run: a loss that is not a number, fftrain diff, fftrain replay; with the
 faults planted. Prints TAP."""
 import json
 import os
@@ -85,7 +85,7 @@ COMMON = ["--model", "smallnet", "--batch", BATCH, "--epochs", 4, "--augment", "
 SET = ["--data", "set", *COMMON]
 step_of_bad = order().index(BAD) // BATCH + 1
 
-# ---- a loss that is no number
+# ---- a loss that is not a number
 
 done = fftrain("--data", "not-a-number", *COMMON, "--out", "nan", "--checkpoint-every", "1 step")
 assert step_of_bad > 1
@@ -141,10 +141,10 @@ again = fftrain("replay", "explodes", "--step", step)
 tap.ok(done.returncode == 1 and step > 24 and epoch == (step - 1) // 6 + 1 and named_first(done.stderr, again.stdout) and
        "learning rate 1e+06)" in done.stderr and "lower --lr (it is 1e+06)" in done.stderr,
        "a learning rate that explodes in the middle of a run", done.stderr + again.stdout + again.stderr)
-last = re.search(r"--resume (\S+) goes on from the last good checkpoint", done.stderr)
+last = re.search(r"--resume (\S+) continues from the last good checkpoint", done.stderr)
 tap.ok(last and os.path.isdir(last[1]) and all_finite("explodes"), "no checkpoint has values that are not finite", done.stderr)
 done = fftrain("--resume", good, "--epochs", 5, "--lr", 0.01, "--schedule", "constant", "--weight-decay", 0, "--quiet")
-tap.ok(done.returncode == 0, "and it goes on from a good one with a lower rate", done.stderr)
+tap.ok(done.returncode == 0, "and it resumes from a good one with a lower rate", done.stderr)
 
 if os.path.exists(SIMULATED):
     gpu = ["--device", "cuda", "--placement"]
@@ -265,7 +265,7 @@ make_other = ["--data", "set", "--model", "resnet18", "--batch", BATCH, "--epoch
 fftrain(*make_other)
 code, text, said = diff("one", "resnet")
 tap.ok(code == 1 and "train other nets" in said, "another net", text + said)
-for name, words, arguments in (("no hashes", ["without: keeps no hashes"], ("one", "without")), ("no run", ["set: is no run"], ("one", "set")),
+for name, words, arguments in (("no hashes", ["without: keeps no hashes"], ("one", "without")), ("no run", ["set: is not a run"], ("one", "set")),
                                ("nothing there", ["nothing"], ("nothing", "one")), ("one run", ["wanted fftrain diff RUN RUN"], ("one",))):
     done = fftrain("diff", *arguments)
     tap.ok(done.returncode in (2, 65, 74) and all(word in done.stderr for word in words), "diff: " + name, done.stderr)

@@ -251,7 +251,7 @@ check "with an NVML that does not know the GPU" train nvml.1 "${f16[@]}" --devic
 check "no readings" bash -c "'$python' nvml.py nvml.1 absent && ! grep -q '^GPU in' nvml.1.out"
 unset LD_LIBRARY_PATH
 : >nvml/libnvidia-ml.so.1
-check "with an NVML that is no library" env LD_LIBRARY_PATH=nvml bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train nvml.2 ${f16[*]}"
+check "with an NVML that is not a library" env LD_LIBRARY_PATH=nvml bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train nvml.2 ${f16[*]}"
 check "no readings of it" "$python" nvml.py nvml.2 absent
 check "NVML or not: the same bits" same 0 nvml.0 nvml.2
 
@@ -259,12 +259,12 @@ check "NVML or not: the same bits" same 0 nvml.0 nvml.2
 check "every range that is pushed is popped" grep -qx 'ranges: 12 pushed, 12 popped, 0 of them without a push' nvml.0.err
 unset FF_SIM_RANGES
 
-refuses "a device of another kind" 2 "'tpu' is none of auto|cpu|cuda" "$sim" "${common[@]}" --device tpu
+refuses "a device of another kind" 2 "'tpu' is not one of auto|cpu|cuda" "$sim" "${common[@]}" --device tpu
 refuses "a device that is not there" 1 "cuda:7" "$sim" "${common[@]}" --device cuda:7
-refuses "a precision of another kind" 2 "'f64' is none of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
+refuses "a precision of another kind" 2 "'f64' is not one of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
 refuses "f16 on the CPU" 2 "the CPU computes in f32" "$sim" "${common[@]}" --device cpu --precision f16
 refuses "a placement on the CPU" 2 "placements are for GPUs; the CPU maps the set" "$sim" "${common[@]}" --device cpu --placement stream
-refuses "a placement of another kind" 2 "'moon' is none of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon
+refuses "a placement of another kind" 2 "'moon' is not one of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon
 refuses "a CPU implementation on a GPU" 2 "excludes --device cuda" "$sim" "${common[@]}" --device cuda --compute reference
 refuses "a loss scale where none is needed" 2 "f32 needs no scale" "$sim" "${common[@]}" --device cuda --precision f32 --loss-scale 8
 finish

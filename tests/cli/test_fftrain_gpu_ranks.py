@@ -101,7 +101,7 @@ done, took = memory([1000000, most[0]], "--ranks", 2)
 tap.ok(done.returncode == 1 and "; --dp-balance auto would fit" in done.stderr, "where they do not, auto would", done.stderr)
 both = memory([1000000], "--dp", "2x0")[1][0]
 done, took = memory([both - 1], "--dp", "2x0")
-tap.ok(done.returncode == 1 and took == [0] and "rank 0 and those beside it need about" in done.stderr,
+tap.ok(done.returncode == 1 and took == [0] and "rank 0 and the ranks next to it need about" in done.stderr,
        "replicas that share a GPU: the memory of both is counted", (both, took, done.stderr))
 done, took = memory([both], "--dp", "2x0")
 tap.ok(done.returncode == 0 and took == [both], "to the last KiB", (both, took, done.stderr))

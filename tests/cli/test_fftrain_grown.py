@@ -69,8 +69,8 @@ for kind, options in reversed(PACKED.items()):
     # From the middle of the second epoch.
     done = fftrain("--resume", "run-%s/checkpoints/step-6" % kind)
     said = done.stderr
-    tap.ok(done.returncode == 0 and said.count("set/train was appended to: the run goes on with the 90 of its 137 samples with which it began") == 1 and
-           said.count("set/test was appended to: the run goes on with the 30 of its 115 samples with which it began") == 1,
+    tap.ok(done.returncode == 0 and said.count("set/train was appended to: the run continues with the 90 of its 137 samples with which it began") == 1 and
+           said.count("set/test was appended to: the run continues with the 30 of its 115 samples with which it began") == 1,
            "%s: resumed after two appends, and says so" % kind, done.stdout + said)
     tap.ok(done.returncode == 0 and weights("run-" + kind) == weights("other-" + kind) and log("run-" + kind) == log("other-" + kind),
            "%s: ends in the bits of the run on the sets as they were" % kind, (log("run-" + kind), log("other-" + kind)))
@@ -162,7 +162,7 @@ shutil.copytree("apart", "apart-before", symlinks=True)
 resumed("val-other/checkpoints/step-9")
 ffpack("append", "apart", "again")
 done = fftrain("--resume", "val/checkpoints/step-9")
-tap.ok(done.returncode == 0 and "apart/test was appended to: the run goes on with the 55 of its 115" in done.stderr and "before/train was" not in done.stderr and
+tap.ok(done.returncode == 0 and "apart/test was appended to: the run continues with the 55 of its 115" in done.stderr and "before/train was" not in done.stderr and
        weights("val") == weights("val-other") and log("val") == log("val-other"), "a validation set alone", done.stderr)
 for name, count, most in (("small", 40, 16), ("large", 20, 24)):
     for i in range(count):

@@ -103,7 +103,7 @@ for name, more in (("two ranks", ["--ranks", 2]), ("what only evaluation reads",
 make("pictures", "--count", 60, "--splits", "train,test", "--height", 32, "--width", 32, "--statistics")
 done = fftrain("--data", "pictures", "--recipe", "cifar-speed", "--batch", 20, "--epochs", 1, "--val", "none", "--out", "none")
 tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout, "--val none with cifar-speed, which evaluates once", done.stdout + done.stderr)
-# A test set that does not fit is no obstacle, also where a step is made again.
+# A test set that does not fit is not an obstacle, also where a step is made again.
 make("other", "--count", 40, "--height", 14, "--width", 14, "--statistics")
 os.makedirs("unlike")
 os.rename("other", "unlike/test")
@@ -158,14 +158,14 @@ done = fftrain(*SMALL, "--class-weights", "fives.csv", "--out", "weighted")
 recipe = open("weighted/recipe.txt").read() if os.path.exists("weighted/recipe.txt") else done.stderr
 tap.ok("class-weights = %s/fives.csv" % os.path.realpath(place) in recipe, "a run's recipe has the file from the root", recipe)
 for name, words, text in (
-        ("an unknown class", ["bad.csv: line 2: 'rings' is none of the 3 classes of 'label'; did you mean ring?"], "disk,1\nrings,1\n"),
-        ("a number that is no class", ["line 1: '3' is none of the 3 classes"], "3,1\n"),
-        ("a number with a 0 before it, which may be a name", ["line 2: '01' is none of the 3 classes"], "0,1\n01,3\n2,2\n"),
+        ("an unknown class", ["bad.csv: line 2: 'rings' is not one of the 3 classes of 'label'; did you mean ring?"], "disk,1\nrings,1\n"),
+        ("a number that is not a class", ["line 1: '3' is not one of the 3 classes"], "3,1\n"),
+        ("a number with a 0 before it, which may be a name", ["line 2: '01' is not one of the 3 classes"], "0,1\n01,3\n2,2\n"),
         ("a class twice", ["line 3: class '0' has a weight already"], "disk,1\nring,1\n0,1\n"),
         ("a class without", ["class 'square' has no weight"], "disk,1\nring,1\n"),
-        ("a line without a comma", ["line 1: 'disk 1' is no CLASS,WEIGHT"], "disk 1\n"),
-        ("a weight below 0", ["line 1: 'disk,-1' is no CLASS,WEIGHT"], "disk,-1\n"),
-        ("a weight that is no number", ["line 1: 'disk,nan' is no CLASS,WEIGHT"], "disk,nan\n"),
+        ("a line without a comma", ["line 1: 'disk 1' is not CLASS,WEIGHT"], "disk 1\n"),
+        ("a weight below 0", ["line 1: 'disk,-1' is not CLASS,WEIGHT"], "disk,-1\n"),
+        ("a weight that is not a number", ["line 1: 'disk,nan' is not CLASS,WEIGHT"], "disk,nan\n"),
         ("all 0", ["every class has weight 0"], "0,0\n1,0\n2,0\n")):
     refused("--class-weights: " + name, 2, ["--class-weights", *words], *SMALL, "--class-weights", weigh("bad.csv", text))
 refused("--class-weights: no such file", 74, ["--class-weights: missing.csv"], *SMALL, "--class-weights", "missing.csv")
@@ -187,7 +187,7 @@ fftrain("--data", "grown", "--model", "smallnet", "--batch", 20, "--epochs", 1, 
 shutil.rmtree("grown")
 make("grown", "--count", 40, "--append", 20, "--height", 12, "--width", 12, "--statistics")
 done = fftrain("--resume", "before", "--epochs", 2)
-tap.ok(done.returncode == 0 and "grown was appended to: the run goes on with the 40 of its 60 samples with which it began" in done.stderr,
+tap.ok(done.returncode == 0 and "grown was appended to: the run continues with the 40 of its 60 samples with which it began" in done.stderr,
        "a run whose set was appended to goes on with what it began with", done.stdout + done.stderr)
 done = fftrain("--data", "grown", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "before", "--out", "after")
 tap.ok(done.returncode == 0 and "60 samples" in done.stdout, "which works", done.stdout + done.stderr)
@@ -230,7 +230,7 @@ tap.ok(len(losses) == 16 and losses[:8] == losses[8:], "quickstart is smallnet's
 refused("an unknown recipe", 2, ["--recipe: 'quikstart' is unknown; did you mean quickstart? The recipes are cifar10-resnet18, ", ", cifar-speed"],
         "--recipe", "quikstart", "--data", "uneven")
 refused("a recipe's model is another's name", 2, ["--recipe: 'nothing/quickstart' is unknown"], "--recipe", "nothing/quickstart", "--data", "uneven")
-refused("--recipe and --resume", 2, ["--resume goes on with its own recipe; leave out --recipe"], "--recipe", "quickstart", "--resume", "of-quickstart")
+refused("--recipe and --resume", 2, ["--resume continues with the run's recipe; leave out --recipe"], "--recipe", "quickstart", "--resume", "of-quickstart")
 os.mkdir("quickstart")
 done = fftrain("--recipe", "quickstart", "--data", "uneven", "-n")
 tap.ok(done.returncode == 0, "a folder of a recipe's name is not taken for it", done.stderr)
@@ -290,7 +290,7 @@ tap.ok(sim.returncode == 0 and len(both) == 2 and len(both[0]["loss"]) == 40 and
 done = fftrain("lr-find", *FIND, "--steps", 40, "--from", 20, "--to", 1e4)
 tap.ok(done.returncode == 1 and "the loss never falls for long between the rates 20 and 10000" in done.stderr, "rates that are too large", done.stderr)
 refused("--from above --to", 2, ["--from 1: is not below --to 0.5"], "lr-find", *FIND, "--from", 1, "--to", 0.5)
-refused("lr-find --resume", 2, ["lr-find begins anew; leave out --resume"], "lr-find", "--resume", "weighted")
+refused("lr-find --resume", 2, ["lr-find starts from the beginning; leave out --resume"], "lr-find", "--resume", "weighted")
 refused("--steps without lr-find", 2, ["unknown option --steps"], *FIND, "--steps", 40)
 groups = fftrain("lr-find", *FIND, "--groups", "fc.*:lr=0.8", "--steps", 40, "--quiet")
 tap.ok(groups.returncode == 0, "with groups of other rates", groups.stderr)
@@ -323,7 +323,7 @@ tap.ok(done.returncode == 1 and "--overfit: the loss is still %.4g (accuracy " %
        "a net that does not learn is told with its loss", done.stderr)
 tap.ok(set(os.listdir(".")) == before, "nothing of it is kept", set(os.listdir(".")) - before)
 refused("--overfit with too many batches", 2, ["--overfit 101: the training set has only 100 batches"], *LEARN, "--overfit", 101)
-refused("--overfit and --resume", 2, ["--overfit begins anew; leave out --resume"], "--overfit", 1, "--resume", "weighted")
+refused("--overfit and --resume", 2, ["--overfit starts from the beginning; leave out --resume"], "--overfit", 1, "--resume", "weighted")
 
 # ---- gradients against differences of the loss; wrong ones: unit/test_check_gradients
 

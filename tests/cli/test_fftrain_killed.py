@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A run that is killed at any time, by SIGKILL or by the kernel as its cgroup has no memory left, has a checkpoint of an epoch that was
-finished, and goes on from there to the bits of a run that was not killed. Prints TAP. Environment: BUILD."""
+finished, and resumes from there to the bits of a run that was not killed. Prints TAP. Environment: BUILD."""
 # Needs: fftrain tests/make_set
 import os
 import shutil
@@ -55,7 +55,7 @@ def goes_on(name, run, process):
            (process.returncode, newest, finished, said))
     done = fftrain("--resume", run, "--quiet")
     tap.ok(done.returncode == 0 and "step-%d, after" % newest in done.stderr and len(epochs(run)) == finished + EPOCHS - newest // STEPS and
-           last(run) == EPOCHS * STEPS and weights(run) == weights("whole"), "%s: the run goes on from there, to the bits of one that was not killed" % name, done.stderr)
+           last(run) == EPOCHS * STEPS and weights(run) == weights("whole"), "%s: the run resumes from there, to the bits of one that was not killed" % name, done.stderr)
     return finished, newest
 
 

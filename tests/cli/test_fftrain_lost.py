@@ -86,7 +86,7 @@ def names_of(run):
 
 
 def goes_on(run, count):
-    """What is wrong with a run that goes on from what was left of it; "" where nothing is."""
+    """What is wrong with a run that resumes from what was left of it; "" where nothing is."""
     if not os.path.exists(run + "/recipe.txt"):
         return ""  # it was lost before it began
     job = start("--resume", run, "--ranks", count).end()
@@ -280,10 +280,10 @@ def test_evaluation():
         while job.process.poll() is None and not (os.path.exists(run + "/hashes.jsonl") and '"step":2' in open(run + "/hashes.jsonl").read()):
             time.sleep(0.01)
         os.kill(process, signal.SIGTERM)
-        check(job, "%s: SIGTERM while ranks evaluate" % how[0], 75, 60 * SLOW, "fftrain: stopped by SIGTERM after step 2 of 2 .*--resume goes on from")
+        check(job, "%s: SIGTERM while ranks evaluate" % how[0], 75, 60 * SLOW, "fftrain: stopped by SIGTERM after step 2 of 2 .*--resume continues from")
         tap.ok('"event":"epoch"' not in open(run + "/log.jsonl").read(), "%s: it is not finished before" % how[0], job)
         job = start("--resume", run, "--views", 1, *how)
-        check(job, "%s: and evaluate again" % how[0], 0, 60 * SLOW, "goes on from .* after step 2 of 2")
+        check(job, "%s: and evaluate again" % how[0], 0, 60 * SLOW, "resumes from .* after step 2 of 2")
         tap.ok(open(run + "/log.jsonl").read().count('"event":"epoch"') == 1, "%s: once" % how[0])
 
 
@@ -324,7 +324,7 @@ def test_comings():
 
     check(alone(1, 2, port, *run, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_LOCAL_RANK="0",
                 OMPI_COMM_WORLD_LOCAL_SIZE="4"), "variables of two launchers", 2, BOUND,
-          "torchrun says rank 1 of 2 .* Open MPI says rank 0 of 4 .*: unset the variables of one of the two launchers")
+          "torchrun has rank 1 of 2 .* Open MPI has rank 0 of 4 .*: unset the variables of one launcher")
 
 
 def test_gpus():
@@ -354,7 +354,7 @@ def test_restarts():
         os.kill(dice.choice(ranks), signal.SIGKILL)
         while any(os.path.exists("/proc/%d/maps" % process) and open("/proc/%d/maps" % process).read() for process in ranks):
             time.sleep(0.1)
-    check(job, "torchrun starts a job again, which goes on", 0, 60, "fftrain: goes on from .*, after step")
+    check(job, "torchrun starts a job again, which goes on", 0, 60, "fftrain: resumes from .*, after step")
     tap.ok(straight.code == job.code == 0 and bits("again") == bits("straight"), "to the same bits", job)
 
 

@@ -95,7 +95,7 @@ tap.ok(os.path.isdir(first), "there is a checkpoint in the first epoch", os.list
 want = weights("small")
 shutil.copytree("small", "again", symlinks=True)
 done = fftrain("--resume", first.replace("small", "again"), "--group", 32)
-tap.ok(done.returncode == 2 and "--group: cannot change when a run goes on; it was 64, not 32" in done.stderr, "another group is refused", done.stderr)
+tap.ok(done.returncode == 2 and "--group: cannot change when a run resumes; it was 64, not 32" in done.stderr, "another group is refused", done.stderr)
 done = fftrain("--resume", first.replace("small", "again"))
 tap.ok(done.returncode == 0 and weights("again") == want and events("again", "start")[-1]["first_step"] == 10, "a run that goes on with other memory has the same weights", done.stderr)
 done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--ranks", 2, "--out", "ranks")

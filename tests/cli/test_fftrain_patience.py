@@ -98,7 +98,7 @@ def tree(folder):
 
 shutil.copytree("accuracy-1", "again", symlinks=True)
 before = tree("again")
-refused("a resumed run says that it stopped early", 2, ["stopped early after epoch %d of 30" % STOP, "--patience", "it goes on"], "--resume", "again")
+refused("a resumed run says that it stopped early", 2, ["stopped early after epoch %d of 30" % STOP, "--patience", "it continues"], "--resume", "again")
 refused("also with more epochs", 2, ["stopped early after epoch %d of 40" % STOP], "--resume", "again", "--epochs", 40)
 done = fftrain("--resume", "auto", "--out", "again")
 tap.ok(done.returncode == 0 and "stopped early" in done.stdout and len(epochs("again")) == STOP, "--resume auto says it, and is done", (done.returncode, done.stdout, done.stderr))

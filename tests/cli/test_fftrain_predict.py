@@ -387,7 +387,7 @@ refused("no set to evaluate on", 2, ["no packed set is named to evaluate on"], "
 os.mkdir("lone")
 shutil.copy(FFTRAIN, "lone/fftrain")
 lone = os.path.join(place, "lone/fftrain")
-refused("no ffpack", 2, ["needs ffpack, which is neither beside fftrain nor in PATH"], "predict", "-c", "net-f16", "photos/test", program=lone,
+refused("no ffpack", 2, ["needs ffpack, which is neither next to fftrain nor in PATH"], "predict", "-c", "net-f16", "photos/test", program=lone,
         env=dict(environment, PATH="/nowhere"))
 done = run("predict", "-c", "net-f16", "photos/test", program=lone, env=dict(environment, PATH="/nowhere:" + tap.BUILD))
 tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one in PATH", done.stderr)

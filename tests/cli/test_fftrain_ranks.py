@@ -72,7 +72,7 @@ if not tap.SANITIZE:
         time.sleep(0.01)
     stopped.send_signal(signal.SIGTERM)
     told = stopped.communicate(timeout=60)[1]
-    tap.ok(stopped.returncode == 75 and "--resume goes on from" in told, "SIGTERM: all ranks stop after the same step, with a checkpoint", told)
+    tap.ok(stopped.returncode == 75 and "--resume continues from" in told, "SIGTERM: all ranks stop after the same step, with a checkpoint", told)
     shutil.copytree("stopped", "three", symlinks=True)
     done = fftrain("--resume", "stopped", "--dp", "cpu,cpu")
     tap.ok(done.returncode == 0 and same("whole", "stopped") and len(epochs("stopped")) == EPOCHS,
@@ -85,14 +85,14 @@ if not tap.SANITIZE:
 
 for name, how, says, code in [
         ("more ranks than samples", ["--batch", 2, "--dp", "cpu,cpu,cpu"], "3 ranks share batches of 2 samples, and rank 0 has none", 2),
-        ("too few parts", ["--dp", "cpu,cpu", "--dp-balance", "1"], "--dp-balance 1: 2 replicas need as many numbers", 2),
-        ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need as many numbers", 2),
-        ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need as many numbers", 2),
-        ("parts of another word", ["--dp", "cpu,cpu", "--dp-balance", "automatic"], "--dp-balance automatic: 2 replicas need as many numbers", 2),
+        ("too few parts", ["--dp", "cpu,cpu", "--dp-balance", "1"], "--dp-balance 1: 2 replicas need one number each", 2),
+        ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need one number each", 2),
+        ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need one number each", 2),
+        ("parts of another word", ["--dp", "cpu,cpu", "--dp-balance", "automatic"], "--dp-balance automatic: 2 replicas need one number each", 2),
         ("parts without devices", ["--dp-balance", "1,2"], "--dp-balance needs --dp", 2),
         ("a GPU twice", ["--dp", "0,1,0"], "--dp: device 0 is named twice; 2x0 puts two replicas on it", 2),
         ("no replica", ["--dp", "0xcpu"], "--dp: 0 replicas on a device; 1 to 64 are possible", 2),
-        ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is no device", 2),
+        ("an unknown device", ["--dp", "0,gpu1"], "--dp: 'gpu1' is not a device", 2),
         ("a GPU and the CPU", ["--dp", "cpu,0"], "--dp: replicas are on GPUs or on the CPU", 2),
         ("--scale-lr without --lr", ["--dp", "cpu,cpu", "--scale-lr"], "--scale-lr multiplies --lr, which is missing", 2),
         ("what looks at a net", ["--dp", "cpu,cpu", "--overfit", 1], "several ranks only train", 2),

@@ -77,7 +77,7 @@ for net, how, splits in SPLITS:
             check(whole, "split", done, "%s, goes on on 4 ranks from the third step of 2" % net)
         shutil.rmtree("split", ignore_errors=True)
 
-# ranks that are no power of two, and a step that is one part on each
+# ranks that are not a power of two, and a step that is one part on each
 
 TWELVE = ["--data", "set", "--model", "smallnet", "--batch", 24, "--epochs", 1, "--lr", 0.01, "--last-batch", "keep",
          "--hash-every", 1, "--reproducible", "--parts", 12]
@@ -101,7 +101,7 @@ if tap.ok([done.returncode for done in runs] == [0, 0], "a step, and one of 4 pa
 for name, how, says in [
         ("parts that are not equal", ["--accumulate", 3], "a batch of 16 samples is not 3 equal parts (ranks times micro-batches)"),
         ("parts that break pairs", ["--accumulate", 16, "--augment", "mixup"], "is not 16 equal parts, in pairs"),
-        ("a tree that ranks cut", ["--dp", cpus(2), "--accumulate", 6, "--batch", 24], "6 micro-batches on each of several ranks are no power"),
+        ("a tree that ranks cut", ["--dp", cpus(2), "--accumulate", 6, "--batch", 24], "6 micro-batches on each of several ranks are not a power"),
         ("parts and ranks", ["--dp", cpus(3), "--parts", 8], "8 parts (--parts), which are not 3 ranks times 2 micro-batches"),
         ("parts and micro-batches", ["--accumulate", 4, "--parts", 8], "8 parts (--parts), which are not 1 ranks times 4 micro-batches"),
         ("uneven shares", ["--dp", cpus(2), "--dp-balance", "1,3"], "all ranks have equal shares of a batch; leave out --dp-balance"),

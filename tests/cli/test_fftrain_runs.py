@@ -135,7 +135,7 @@ def stopped(run, *arguments, program=FFTRAIN, after=3):
 
 
 code, said = stopped("stopped", *COMMON)
-tap.ok(code == 75 and "; --resume goes on from stopped/checkpoints/step-" in said, "SIGTERM saves a checkpoint and exits with 75", said)
+tap.ok(code == 75 and "; --resume continues from stopped/checkpoints/step-" in said, "SIGTERM saves a checkpoint and exits with 75", said)
 shutil.copytree("stopped", "copy", symlinks=True)
 # Every kind of state: two blocks of an optimizer, an average, gradients added up, clipping.
 MORE = ["--optimizer", "lamb", "--ema", 0.9, "--accumulate", 2, "--clip-norm", 1, "--groups", "*.bias:optimizer=sgd,lr=0.01"]
@@ -171,7 +171,7 @@ tap.ok(done.returncode == 0 and "goes on" not in done.stderr, "--resume auto beg
 done = fftrain(*automatic)
 tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and goes on with one", done.stderr)
 done = fftrain(*automatic)
-tap.ok(done.returncode == 0 and "note: the run is complete" in done.stderr, "one that is complete is no error", done.stdout + done.stderr)
+tap.ok(done.returncode == 0 and "note: the run is complete" in done.stderr, "one that is complete is not an error", done.stdout + done.stderr)
 refused("--resume auto without a folder", 2, ["--resume auto needs --out or --name, the folder of the run"], *COMMON, "--resume", "auto")
 # The newest run is the one whose last checkpoint was written last, whatever else changed since.
 os.makedirs("here/runs/no run")
@@ -187,12 +187,12 @@ os.utime("runs/smallnet-1/recipe.txt")
 os.utime("runs/smallnet-3/checkpoints")
 done = fftrain("--resume", "--epochs", 2, "--quiet")
 tap.ok(done.returncode == 0 and done.stderr.startswith("fftrain: the newest run is runs/smallnet-2\n") and
-       "goes on from %s/runs/smallnet-2/checkpoints/step-10, after step 10 of 20" % os.getcwd() in done.stderr,
+       "resumes from %s/runs/smallnet-2/checkpoints/step-10, after step 10 of 20" % os.getcwd() in done.stderr,
        "--resume alone goes on with the newest run, and says which", done.stderr)
 done = fftrain("--dry-run", "--resume")
 tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run says it, too", done.stderr)
 done = fftrain("--resume=")
-tap.ok(done.returncode == 2 and done.stderr == "fftrain: --resume= names no run; --resume alone takes the newest one in runs\n", "--resume= is no name", done.stderr)
+tap.ok(done.returncode == 2 and done.stderr == "fftrain: --resume= names no run; --resume alone takes the newest one in runs\n", "--resume= is not a name", done.stderr)
 done = fftrain("--quiet", "--resume")
 tap.ok(done.returncode == 2 and "runs/smallnet-2" in done.stderr and "the run is complete" in done.stderr, "one that is complete is refused", done.stderr)
 shutil.rmtree("runs/smallnet-1/checkpoints")
@@ -245,7 +245,7 @@ else:
 
 refused("--resume of nothing", 74, ["--resume nothing: No such file"], "--resume", "nothing")
 refused("--resume of another folder", 2, ["--resume set: there is no run"], "--resume", "set")
-refused("--out of another run", 2, ["--out whole: holds another run; --resume whole goes on with it"], *COMMON, "--out", "whole")
+refused("--out of another run", 2, ["--out whole: holds another run; --resume whole continues it"], *COMMON, "--out", "whole")
 refused("--out of another folder", 2, ["--out set: is not empty"], *COMMON, "--out", "set")
 refused("--out below a file", 74, ["--out whole/log.jsonl/x: cannot create"], *COMMON, "--out", "whole/log.jsonl/x")
 refused("--resume with --out", 2, ["leave out --out"], "--resume", "whole", "--out", "x")
@@ -253,9 +253,9 @@ refused("other data", 65, ["other data: its --data has content id", "other/train
 refused("other validation data", 65, ["other data: its --val has"], "--resume", "whole", "--epochs", 9, "--val", "other/test")
 for option, value in (("--seed", 3), ("--batch", 10), ("--order", "sequential"), ("--model", "resnet18"), ("--last-batch", "keep")):
     done = fftrain("--resume", "whole", "--epochs", 9, option, value)
-    tap.ok(done.returncode == 2 and option + ": cannot change when a run goes on" in done.stderr or
+    tap.ok(done.returncode == 2 and option + ": cannot change when a run resumes" in done.stderr or
            (option == "--model" and done.returncode == 65), "%s cannot change" % option, done.stderr)
-refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is none of"], *COMMON, "--checkpoint-every", "often")
+refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is not one of"], *COMMON, "--checkpoint-every", "often")
 stopped("busy", *COMMON)
 holder = subprocess.Popen([FFTRAIN, "--resume", "busy", "--epochs", "100000", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 while holder.poll() is None and not any(
@@ -276,7 +276,7 @@ with open("damaged-2/checkpoints/%s/model.safetensors" % newest, "r+b") as file:
 before = "step-%d" % (int(newest[5:]) - 1)
 done = fftrain("--resume", "damaged-2", "--quiet")
 tap.ok(done.returncode == 0 and same("damaged-2") and "%s: is damaged" % newest in done.stderr and
-       "; going on from" in done.stderr and before in done.stderr, "a damaged newest checkpoint: the one before, and it is said", done.stderr)
+       "; resuming from" in done.stderr and before in done.stderr, "a damaged newest checkpoint: the one before, and it is said", done.stderr)
 for name in os.listdir("damaged/checkpoints"):
     if name.startswith("step-"):
         os.truncate("damaged/checkpoints/%s/state.safetensors" % name, 3000)
@@ -311,9 +311,9 @@ tap.ok(done.returncode == 0 and all(start[name] == after[name] for name in train
 make("classes", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--classes", 3)
 done = fftrain("--data", "classes", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "whole/checkpoints/best", "--any-normalization", "-n")
 tap.ok(done.returncode == 0 and "the head keeps its initial values: " in done.stdout, "other classes: a new head", done.stdout + done.stderr)
-refused("weights of another model", 65, ["these are no weights of this model but of smallnet"], *COMMON, "--model", "resnet18", "--weights", "whole/checkpoints/best")
+refused("weights of another model", 65, ["these are not weights of this model but of smallnet"], *COMMON, "--model", "resnet18", "--weights", "whole/checkpoints/best")
 refused("weights that are not there", 74, ["--weights: nothing: "], *COMMON, "--weights", "nothing")
-refused("weights that are no safetensors file", 65, ["is neither a safetensors file nor one that torch.save writes"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
+refused("weights that are not a safetensors file", 65, ["is neither a safetensors file nor one that torch.save writes"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
 make("plain", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12)
 done = fftrain("--data", "plain", "--model", "smallnet", "--batch", 20, "--weights", "whole/checkpoints/best", "-n")
 tap.ok(done.returncode == 65 and "images normalized with mean" in done.stderr, "images normalized otherwise", done.stderr)

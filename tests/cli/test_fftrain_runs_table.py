@@ -170,7 +170,7 @@ for name in ("a/b", "", "..", "."):
 refused("--name and --out", 2, ["--name and --out"], *COMMON, "--name", "x", "--out", "y", "--epochs", 1)
 refused("--name and --resume", 2, ["leave out --name"], "--resume", "runs/one", "--name", "x")
 
-# ---- what is no run, and what cannot be read
+# ---- what is not a run, and what cannot be read
 
 os.makedirs("runs/broken")
 open("runs/broken/recipe.txt", "w").close()

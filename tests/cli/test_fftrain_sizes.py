@@ -126,7 +126,7 @@ def by_epoch(sides):
 
 
 def by_hand(name, sides, run, augment):
-    """A run of sides[0], that goes on from the end of each epoch with the next size; its epochs, one of each part."""
+    """A run of sides[0], that resumes from the end of each epoch with the next size; its epochs, one of each part."""
     fftrain(*run, "--augment", augment % sides[0], "--out", name)
     found = [lines(name)[0]]
     for epoch in range(1, len(sides)):

@@ -261,7 +261,7 @@ file_is("a changed byte of the pickle", whole[:spot] + b"X" + whole[spot + 1:], 
 with open("old.pt", "rb") as file:
     whole_old = file.read()
 file_is("the old form that is cut", whole_old[:-3], "ends after the file's", "is it cut off?")
-file_is("a pickle of something else", pickle.dumps({"a": 1}, 2), "is a pickle, but none that torch.save writes")
+file_is("a pickle of something else", pickle.dumps({"a": 1}, 2), "is a pickle, but not as torch.save writes it")
 file_is("a tar", b"x" * 257 + b"ustar" + bytes(300), "is a tar, as PyTorch before 0.2 wrote")
 file_is("a page of an error", b"<html><head><title>404 Not Found</title></head></html>", "odd.pth: is neither", "torch.save")
 file_is("an empty file", b"", "odd.pth")
@@ -298,7 +298,7 @@ refused("of another model the one that fits is named", 65, ["of its tensors are 
         "--weights", "large.pth", "--dry-run")
 fftrain(*NET, "--model", "resnet18", "--weights", "large.pth", "--epochs", 1, "--out", "tuned")
 tap.ok(runs.recipe("tuned").get("stem") == "imagenet", "the run's recipe has the stem")
-says("and a resumed run keeps it", ["goes on from"], "--resume", "tuned", "--epochs", 2)
+says("and a resumed run keeps it", ["resumes from"], "--resume", "tuned", "--epochs", 2)
 
 
 def evaluated(*arguments):
@@ -366,7 +366,7 @@ tap.ok(fftrain("evaluate", "three/checkpoints/" + first, "--json").stderr == "",
 refused("weights without a run have no set", 2, ["no packed set is named to evaluate on"], "evaluate", "three.safetensors")
 refused("nothing is named", 2, ["--checkpoint is missing, or a run first"], "evaluate")
 fftrain(*COMMON, "--epochs", 1, "--val", "none", "--out", "alone")
-refused("a run without validation has no set", 2, ["the run of alone/checkpoints/last had none for validation"], "evaluate", "alone")
+refused("a run without validation has no set", 2, ["the run of alone/checkpoints/last had no validation set"], "evaluate", "alone")
 shutil.rmtree("set")
 make("set", "--count", 60, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--seed", 5)
 says("a set that was packed again", ["set/test: holds other samples than when the run evaluated on it", "do not compare the accuracies"], "evaluate", "three", "--any-normalization")
@@ -390,7 +390,7 @@ refused("two ONNX files", 2, ["one ONNX file is written"], "export", "three", "-
 make("numbers", "--count", 40, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--fields", "id")
 done = fftrain("evaluate", "w.pth", "--model", "smallnet", "numbers", "--json")
 tap.ok(done.returncode == 0 or "label" in done.stderr, "a set without class names takes the head's number", done.stdout + done.stderr)
-refused("no head, no number", 2, ["has no head of smallnet that would say their number"], "evaluate", "headless.pth", "--model", "smallnet", "numbers")
+refused("no head, no number", 2, ["has no head of smallnet that would show their number"], "evaluate", "headless.pth", "--model", "smallnet", "numbers")
 
 os.chdir("/")
 shutil.rmtree(place)

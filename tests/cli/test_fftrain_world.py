@@ -150,14 +150,14 @@ tap.ok(world["net"] == measured and len(world["buckets"]) == 3 and  # weights, p
 
 code, out, _ = fftrain("--dry-run", "--world", "2", "--net", "NVLink", *small)
 tap.ok(code == 0 and "world          2 ranks on NVLink" in out and "not the bottleneck" in out,
-       "a fast network is no bottleneck", out[-600:])
+       "a fast network is not a bottleneck", out[-600:])
 tap.ok("world" not in json.loads(fftrain("--dry-run", "--json", *small)[1]), "without --world nothing is new in --json")
 refuses("--world needs --dry-run", 2, "--world only predicts; it needs --dry-run and --net", "--world", "2", "--net", "1GbE")
 refuses("--world needs --net", 2, "it needs --dry-run and --net", "--dry-run", "--world", "2")
 refuses("--net needs --world", 2, "--net is the network of --world N, which is missing", "--dry-run", "--net", "1GbE")
 refuses("more ranks than samples", 2, "--world 65: there are only 64 samples in a batch", "--dry-run", "--world", "65",
         "--net", "1GbE")
-refuses("an unknown network", 74, "--net 3GbE: is none of 1GbE, 10GbE, 25GbE, 100GbE, NVLink", "--dry-run", "--world", "2",
+refuses("an unknown network", 74, "--net 3GbE: is not one of 1GbE, 10GbE, 25GbE, 100GbE, NVLink", "--dry-run", "--world", "2",
         "--net", "3GbE")
 
 

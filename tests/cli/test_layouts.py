@@ -143,7 +143,7 @@ for source in ["mixed"] + archives("mixed"):
 packs("--splits by their own names", "mixed", "--splits", "train,val")
 for wanted, sentence in [("train=no", "mixed has no folder no"), ("train=train,train=val", "'train' is there twice"),
                          ("a=train,b=train/a", "is the folder of two splits, or is inside one"), ("more", "'more' names no split, wanted NAME=FOLDER"),
-                         ("a b=train", "is no name of a split"), ("train=", "has no folder"), ("", "names no split")]:
+                         ("a b=train", "is not the name of a split"), ("train=", "has no folder"), ("", "names no split")]:
     not_packed("--splits '%s'" % wanted, 2, ["--splits: ", sentence], "mixed", "--splits", wanted)
 
 # ---- unwanted files, and files without a known extension ------------------------------------------
@@ -239,7 +239,7 @@ packs("--labels chooses", "tiny", "--labels", "val=val/val_annotations.txt")
 is_("the right one", items(out + "/val"), val)
 os.remove("tiny/val/other.csv")
 write("tiny/val/val_annotations.txt", files["val/val_annotations.txt"].replace("n03444034", "n0000", 1))
-not_packed("a class that train has not", 65, ["val/val_annotations.txt: line 1: 'n0000' is no class of train"], "tiny")
+not_packed("a class that train has not", 65, ["val/val_annotations.txt: line 1: 'n0000' is not a class of train"], "tiny")
 write("tiny/val/val_annotations.txt", files["val/val_annotations.txt"].split("\n", 1)[1])
 not_packed("an image without a line", 65, ["tiny/val: tiny/val/val_annotations.txt has no line for images/val_0.JPEG"], "tiny")
 says("--on-error skip leaves it out", packs("skips", "tiny", "--on-error", "skip"), "left out: 1 image without a line in tiny/val/val_annotations.txt (images/val_0.JPEG)")
@@ -291,7 +291,7 @@ for text, wanted in [
         if packs("--labels %r of %s" % (text[:20], source), source, "--labels", "given.list"):
             is_("are the labels", (classes(), items()), (wanted[0], list(zip(["1.png", "2.png", "d/3.jpg", "e/4.png"], wanted[1]))))
 write("given.list", "1.png,x\n2.png,x\n3.jpg,x\n4.png,y\nno.png,x\nnone.png,y\n")
-says("lines without an image", packs("are no failure", "bare", "--labels", "given.list"), "given.list: 2 lines name no image (no.png, ...)")
+says("lines without an image", packs("are not a failure", "bare", "--labels", "given.list"), "given.list: 2 lines name no image (no.png, ...)")
 write("order", "y\nx\n")
 packs("with --classes", "bare", "--labels", "given.list", "--classes", "order")
 is_("in that order", (classes(), [label for _, label in items()]), (["y", "x"], [1, 1, 1, 0]))
@@ -334,9 +334,9 @@ write("list.csv", "one/0.jpg,n01629819\n")
 packs("--classes-from for a list", "list.csv", "--classes-from", "tiny.out")
 is_("gives it, too", items(), [("one/0.jpg", 1)])
 make("some", ["n0/0.jpg"])
-not_packed("a class that is not there", 65, ["folder n0 is no class that tiny.out names"], "some", "--classes-from", "tiny.out")
+not_packed("a class that is not there", 65, ["folder n0 is not a class that tiny.out names"], "some", "--classes-from", "tiny.out")
 not_packed("--classes-from of no folder", 74, ["nowhere"], "some", "--classes-from", "nowhere")
-not_packed("--classes-from of an empty one", 65, ["--classes-from: one is no packed set and holds no class folders"], "some", "--classes-from", "one")
+not_packed("--classes-from of an empty one", 65, ["--classes-from: one is not a packed set and holds no class folders"], "some", "--classes-from", "one")
 not_packed("both", 2, ["--classes and --classes-from exclude each other"], "some", "--classes-from", "tiny.out", "--classes", "order")
 
 # ---- every option, every kind -----------------------------------------------------------------------
@@ -375,7 +375,7 @@ make("huge", {"a/wide.ppm": b"P6\n1100000 1\n255\n" + bytes(3300000)})
 done = ffpack("huge", "-o", out)
 says("an image that is too wide is named", done.stderr.decode(), "ffpack: huge/a/wide.ppm: an image of 1100000 x 1 pixels would be packed as")
 make("single", ["a/0.jpg"])
-says("one is no plural", packs("one item of one class", "single"), "\n1 item, 1 class (label),", "\n1 item in ")
+says("one is not a plural", packs("one item of one class", "single"), "\n1 item, 1 class (label),", "\n1 item in ")
 write("single/a/1.jpg", b"broken")
 says("one left out, too", packs("skips one", "single", "--on-error", "skip"), "  1 item was left out: ")
 os.remove("out.skipped.tsv")

@@ -138,7 +138,7 @@ def message(kind, body=b""):
 
 
 def test_strangers():
-    """What connects to rank 0 and is no rank."""
+    """What connects to rank 0 and is not a rank."""
     port = free_port()
     jobs = [alone(0, 2, port, "--timeout", 5 * SLOW)]
     strangers = []

@@ -46,7 +46,7 @@ code=$?
 [ $code -ne 0 ] && [ $code -ne 124 ] && ! says ": well"
 result $? "a killed rank ends the job"
 job 2 single
-[ $? = 1 ] && says "MPI says rank 1 of 2, the launcher's variables say rank 1 of 3"
+[ $? = 1 ] && says "MPI has rank 1 of 2, the launcher's variables have rank 1 of 3"
 result $? "a launcher of another MPI is named"
 LD_PRELOAD=$build/tests/mpi_funneled.so "$build/tests/comm_mpi" check >"$said" 2>&1
 [ $? = 1 ] && says "the MPI library grants MPI_THREAD_FUNNELED; MPI_THREAD_SERIALIZED is needed"

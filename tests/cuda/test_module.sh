@@ -117,7 +117,7 @@ opens "a driver unlike the kernel's" 1 "mismatch/libcuda.so.1 and the NVIDIA dri
 driver broken 599.10 $cuda 999 0
 opens "a driver that does not start" 1 "the NVIDIA driver 599.10 does not start: a word for it (CUDA error 999)" LD_LIBRARY_PATH=broken prog $cuda 0
 library other/libcuda.so.1 other
-opens "a libcuda.so.1 that is none" 1 "libcuda.so.1 is no NVIDIA driver: it lacks cuInit" LD_LIBRARY_PATH=other prog $cuda 0
+opens "a libcuda.so.1 that is none" 1 "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit" LD_LIBRARY_PATH=other prog $cuda 0
 opens "an ordinal past the last" 2 "cuda:2: there are 2 CUDA devices here, counted from 0" LD_LIBRARY_PATH=good prog $cuda 2
 
 where="$scratch/prog/../lib, $scratch/prog/../../nvidia/{*,}/lib, the system's libraries, /usr/local/cuda*/{lib64,lib}"
@@ -148,7 +148,7 @@ opens "a module of another CUDA" 1 "another/libff_cuda.so is of another build: f
 library nothing/libff_cuda.so nothing
 opens "a library that is no module" 1 "nothing/libff_cuda.so is not the CUDA module: it has no ff_cuda_module" FFPACK_CUDA_PATH=libs nothing $cuda -1
 mkdir noise; echo noise >noise/libff_cuda.so
-opens "a module that is no library" 1 "the CUDA module does not open: noise/libff_cuda.so" FFPACK_CUDA_PATH=libs noise $cuda -1
+opens "a module that is not a library" 1 "the CUDA module does not open: noise/libff_cuda.so" FFPACK_CUDA_PATH=libs noise $cuda -1
 
 # ---- where libraries are found
 opens "a list of folders, the first without them" 0 "$order" FFPACK_CUDA_PATH=empty::libs prog $cuda -1

@@ -115,7 +115,7 @@ static ff_status fuzz_verify(void) {
     return status;
 }
 
-/* Corrects an index's checksums, as far as its header says where they are. */
+/* Corrects an index's checksums, as far as its header declares where they are. */
 __attribute__((unused)) static void fuzz_repair_index(uint8_t *bytes, size_t length) {
     if (length < FF_HEADER_BYTES) return;
     ff_store_u64(bytes + 16, length);

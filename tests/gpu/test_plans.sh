@@ -37,7 +37,7 @@ broken() { # NAME TEXT SENTENCE
     [ $? = 1 ] && grep -q "$3" "$scratch/out"
     result $? "a description of a device that $1 is refused"
 }
-broken 'is no JSON' 'sm_90' 'is not JSON'
+broken 'is not a JSON' 'sm_90' 'is not JSON'
 broken 'names no capability' '{"deviceName":"x"}' 'deviceVer'
 broken 'has strange properties' '{"deviceName":"x","deviceVer":900,"warpSize":"many"}' 'cudnnBackendFinalize'
 

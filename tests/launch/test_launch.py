@@ -81,16 +81,16 @@ def faults_of(job, kind="Job"):
     for where, given in (("", job), ("spec", spec), ("pod", pod), ("container", container)):
         found += ["unknown: %s" % key for key in set(given) - known[where]]
     if (job["apiVersion"], job["kind"]) != ("batch/v1", kind):
-        found.append("it is no Job of batch/v1")
+        found.append("it is not a Job of batch/v1")
     if pod["restartPolicy"] not in ("Never", "OnFailure"):
         found.append("a Job's restartPolicy is Never or OnFailure")
     if "podFailurePolicy" in spec and pod["restartPolicy"] != "Never":
         found.append("podFailurePolicy needs restartPolicy Never")
     if not all(isinstance(word, str) for word in container["command"]):
-        found.append("a word of the command is no string")
+        found.append("a word of the command is not a string")
     for each in container.get("env", []):
         if not isinstance(each.get("value", ""), str):
-            found.append("%s is no string" % each["name"])
+            found.append("%s is not a string" % each["name"])
     volumes = {each["name"] for each in pod["volumes"]}
     found += ["no volume %s" % each["name"] for each in container["volumeMounts"] if each["name"] not in volumes]
     return found
@@ -158,7 +158,7 @@ def kubernetes_trains():
            and values["MASTER_ADDR"] == "%s-0.%s" % (job["metadata"]["name"], template["subdomain"])
            and template["subdomain"] == service["metadata"]["name"], "the service gives rank 0 its name")
     tap.ok(job["spec"]["podFailurePolicy"]["rules"] == [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [75]}}],
-           "75 is no failure")
+           "75 is not a failure")
     ranks = 2 if distributed else 1
     shutil.copytree(os.path.join(folder, "set"), os.path.join(folder, "packed"), dirs_exist_ok=True)
     port = str(free_port())
@@ -184,7 +184,7 @@ def kubernetes_trains():
     tap.ok(codes == [75] * ranks, "its command trains (%d of %d pods), and ends with 75 where one is evicted" % (ranks, count),
            failure or said)
     said, codes, failure = run()
-    tap.ok(not failure and "goes on from" in said[0] and "after epoch 100" in said[0], "started again, it goes on to the end",
+    tap.ok(not failure and "resumes from" in said[0] and "after epoch 100" in said[0], "started again, it goes on to the end",
            failure or said)
 
 

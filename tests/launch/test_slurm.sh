@@ -108,8 +108,8 @@ refused() { # NAME SENTENCE OPTION...: a batch script with these options
     sbatch --wait --output=refused.log "$@" --wrap="ffpack '$source' -o refused --part auto" >/dev/null 2>&1
     check "$name" grep -qF -- "$sentence" refused.log
 }
-refused "a batch script is none of its tasks" 'SLURM_NTASKS is 2, but by SLURM_STEP_ID this is not one of the tasks; wanted srun ffpack' --ntasks=2
-refused "an array and tasks in it" 'SLURM_PROCID and SLURM_NTASKS say part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part' --ntasks=2 --array=5,6
+refused "a batch script is not one of its tasks" 'SLURM_NTASKS is 2, but by SLURM_STEP_ID this is not one of the tasks; wanted srun ffpack' --ntasks=2
+refused "an array and tasks in it" 'SLURM_PROCID and SLURM_NTASKS mean part 1/2, but SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT part' --ntasks=2 --array=5,6
 refused "a list of tasks" 'wanted --array=1-3' --array=1,3,7
 refused "one task alone" 'no launcher numbers this process' --ntasks=1
 salloc --ntasks=2 srun --interactive --ntasks=1 ffpack "$source" -o refused --part auto >salloc.log 2>&1
@@ -130,7 +130,7 @@ again() {
     if [ -z "$hurried" ] && [ -n "$(squeue -h -j "$job" -t PENDING)" ]; then
         sleep 3; scontrol update jobid="$job" StartTime=now && hurried=1
     fi
-    grep -q '^fftrain: goes on from' "$log"
+    grep -q '^fftrain: resumes from' "$log"
 }
 check "told of its time limit it is queued again and goes on" until_ 120 again
 check "to the end" until_ 240 no_jobs

@@ -136,7 +136,7 @@ for name, stem in (("resnet18", "imagenet"), ("mobilenet_v2", "imagenet")):
         same = evaluated(name + ".pth", "--model", name, "--stem", stem, "set")
         tap.ok(same["loss"] == ours["loss"], "%s: and from a checkpoint of torch.save%s, the same bits" % (name, title), (same, ours))
 done = subprocess.run([FFTRAIN, "evaluate", "-c", "resnet18-torch.safetensors", "set"], capture_output=True, text=True)
-tap.ok(done.returncode == 2 and "--model does" in done.stderr, "weights that do not say their model need --model", done.stderr)
+tap.ok(done.returncode == 2 and "name it with --model" in done.stderr, "weights that do not say their model need --model", done.stderr)
 state = {key: value.half() if value.dtype == torch.float32 else value for key, value in net_of("resnet18").state_dict().items()}
 save_file(state, "half.safetensors")
 net = net_of("resnet18")

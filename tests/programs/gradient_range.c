@@ -116,8 +116,9 @@ static double share(uint64_t part, uint64_t of) {
 
 static ff_status measure(ff_trainer *trainer, int64_t steps, bool *held, ff_error *error) {
     range all = {0};
-    FF_TRY(ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
-                     ff_model_threads(trainer->model), error));
+    FF_TRY(ff_whiten(trainer->model, trainer->splits.train,
+                     ff_splits_selection(&trainer->splits.train_selected),
+                     trainer->splits.val_resize, ff_model_threads(trainer->model), error));
     for (int64_t step = 0; step < steps; step++) {
         double mean_loss = 0;
         FF_TRY(take_step(trainer, &mean_loss, error));

@@ -250,7 +250,7 @@ static void refusals(void) {
     one.loader = load("batch_size 16 device cpu");
     result(begin(&one) == FFLOAD_USAGE && tells("on the CPU") &&
                write_to(&one, &one.to) == FFLOAD_USAGE && end(&one) == FFLOAD_USAGE,
-           "on the CPU there is none of these");
+           "on the CPU there is not one of these");
     ffload_loader_destroy(&one.loader);
 }
 

@@ -44,7 +44,9 @@ def open_loader():
     words = {"augment": dice.choice([None, "flip", "crop=2,flip", "mixup", "cutmix", "rrc=6", "erase=0.5", "nothing"]), "workers": dice.choice([None, 0, 1, 3]),
              "dtype": dice.choice(["f32", "f16", "bf16", "u8"]), "last_batch": dice.choice(["drop", "keep", "pad"]), "epochs": dice.choice([0, 1, 3]),
              "order": dice.choice(["random", "block", "sequential"]), "return_indices": dice.random() < 0.5, "return_keys": dice.random() < 0.3, "layout": dice.choice([None, "contiguous"]),
-             "as_": dice.choice(["numpy", "dlpack"]), "label": dice.choice([None, None, "label", "soft,label", "no"]), "prefetch": dice.choice([None, 1, 5])}
+             "as_": dice.choice(["numpy", "dlpack"]), "label": dice.choice([None, None, "label", "soft,label", "no"]), "prefetch": dice.choice([None, 1, 5]),
+             "indices": dice.choice([None, None, None, range(9), [0, 0, 7, -1], slice(3, None, 4), [999]]), "where": dice.choice([None, None, None, "label < 3", "no"]),
+             "fold": dice.choice([None, None, None, "2/5", "not 2/5 stratified", "2"])}
     add(loaders, ffload.Loader(one(sets) or dice.choice(SETS), dice.choice([1, 3, 8, 64]), **words), 4)
 
 

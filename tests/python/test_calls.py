@@ -30,7 +30,7 @@ made = subprocess.run(["make", "-s", "-C", tap.ROOT, "BUILD=" + build, "SANITIZE
                       stderr=subprocess.STDOUT, text=True, env=flags)
 library = subprocess.run(["gcc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True).stdout.strip()
 if tap.ok(made.returncode == 0 and os.path.isabs(library), "a build under the sanitizers", made.stdout[-2000:]):
-    # Python's own allocator would hide what is used after its end; what Python leaves at its end is no leak of ours.
+    # Python's own allocator would hide what is used after its end; what Python leaves at its end is not a leak of ours.
     calls("random calls under AddressSanitizer", os.path.join(build, "python"), LD_PRELOAD=library, PYTHONMALLOC="malloc",
           ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1", UBSAN_OPTIONS="print_stacktrace=1")
 finish()

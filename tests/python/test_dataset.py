@@ -57,7 +57,7 @@ lines = [json.loads(line) for line in dump.splitlines()]
 samples = [line for line in lines if "key" in line]
 keys = [os.fsdecode(bytes.fromhex(line["key"])) for line in samples]
 tap.ok(len(keys) == 30 and list(every.keys) == keys and every.keys[3] == keys[3] and every.keys[-2:] == keys[-2:], "keys of odd bytes", dump[:2000])
-tap.ok(any("\udc80" <= letter <= "\udcff" for key in keys for letter in key), "among them some that are no UTF-8")
+tap.ok(any("\udc80" <= letter <= "\udcff" for key in keys for letter in key), "among them some that are not UTF-8")
 
 # ---- labels ----
 good = True
@@ -108,7 +108,7 @@ for wrong, kind in ((1.5, TypeError), ("3", TypeError), ([1.5], TypeError), ([Tr
     tap.ok(raises(kind, lambda: numbered[wrong]), "dataset[%s] is refused" % repr(wrong)[:30].replace("\n", " "))
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(os.path.dirname(plain.path)), "holds one split; name ", "train"), "a folder of splits names them")
 tap.ok(raises(FileNotFoundError, lambda: ffload.Dataset(os.path.join(plain.path, "train")), "is a set without splits, name that"), "a split of a set without splits")
-tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(PLACE)) and raises(FileNotFoundError, lambda: ffload.Dataset("/nowhere/at/all"), "no such folder: '/nowhere/at/all'"), "a path that is no set")
+tap.ok(raises(ffload.BadData, lambda: ffload.Dataset(PLACE)) and raises(FileNotFoundError, lambda: ffload.Dataset("/nowhere/at/all"), "no such folder: '/nowhere/at/all'"), "a path that is not a set")
 colon = os.path.join(PLACE, "a: b", "set: 1")
 shutil.copytree(plain.path, colon)
 os.mkdir(os.path.join(PLACE, "a: b", "later.partial"))

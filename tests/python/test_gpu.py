@@ -93,7 +93,9 @@ def on_cpu(path, batch, **words):
 
 # ---- batches in the consumer's memory ----
 CASES = [dict(augment="crop=2,flip"), dict(augment="crop=2,flip", layout="contiguous"), dict(augment="mixup=0.4", return_indices=True), dict(last_batch="keep", return_indices=True),
-         dict(last_batch="pad", label="soft,label"), dict(dtype="f16", augment="rrc=6,flip"), dict(rank=1, world=2, augment="cutmix", label="soft,label")]
+         dict(last_batch="pad", label="soft,label"), dict(dtype="f16", augment="rrc=6,flip"), dict(rank=1, world=2, augment="cutmix", label="soft,label"),
+         dict(indices=[7 * i % 150 for i in range(70)] + [3, 3, 3], augment="crop=2,flip", last_batch="keep", return_indices=True),
+         dict(where="label in (1, 3)", fold="not 2/5", order="block", block=4, group=2, return_indices=True)]
 for placement in ("resident", "stream", "host"):
     for words in CASES:
         loader = on_gpu(SET, 16, placement=placement, epochs=2, **{"drop_last": "last_batch" not in words or None, **words})
@@ -122,6 +124,15 @@ rest = list(going)
 done()
 tap.ok(same([flat(batch) for batch in rest], want[0][2:]) and state["position"] == 32, "resumed in an epoch, in another placement")
 tap.ok(loader.stats()["batches"] >= 20, "stats", loader.stats())
+
+loader = on_gpu(SET, 16, indices=range(20), placement="resident", last_batch="keep")
+list(loader)
+loader.indices = range(100, 150)
+later = ffload.Loader(SET, 16, as_="numpy", indices=range(100, 150))
+later.set_epoch(1)
+found, wanted = list(loader), [flat(batch) for batch in later]
+done()
+tap.ok(same([flat(batch) for batch in found], wanted), "other samples in the second epoch")
 
 # ---- a captured graph ----
 for placement in ("resident", "stream", "host"):

@@ -416,7 +416,7 @@ for name, call, parts in (
         ("workers", lambda: Loader(SET, workers=-2), ["-2"]),
         ("sizes without an augmentation", lambda: Loader(os.path.join(PLACE, "sizes", "train"), 4), ["size"])):
     tap.ok(raises(ffload.UsageError, call, *parts), "refused: " + name)
-tap.ok(raises(ffload.BadData, lambda: Loader(PLACE, 16)) and raises(FileNotFoundError, lambda: Loader("/nowhere", 16), "/nowhere"), "refused: a path that is no set")
+tap.ok(raises(ffload.BadData, lambda: Loader(PLACE, 16)) and raises(FileNotFoundError, lambda: Loader("/nowhere", 16), "/nowhere"), "refused: a path that is not a set")
 tap.ok(any(raises(kind, lambda: Loader(SET, 16, device="cuda")) for kind in (ffload.Error, ffload.UsageError)), "refused: CUDA without a card")
 
 # ---- ends, threads, processes ----

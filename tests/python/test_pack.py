@@ -111,7 +111,7 @@ for name, kind, pieces, options in [
         ("an unknown option", ffload.UsageError, ["unknown option resiz; did you mean resize?"], {"resiz": 32}),
         ("a wrong value", ffload.UsageError, ["jobs: 'many'"], {"jobs": "many"}),
         ("an option that is ffload's own", ffload.UsageError, ["output"], {"output": "x"}),
-        ("a value that is no option's", ffload.UsageError, ["resize"], {"resize": object()}),
+        ("a value that is not an option's", ffload.UsageError, ["resize"], {"resize": object()}),
         ("a progress that is none", ffload.UsageError, ["progress", "'yes'"], {"progress": "yes"})]:
     wrong = raised(kind, lambda: ffload.pack("in_folder", "bad", **{"progress": False, **options}), *pieces)
     tap.ok(not wrong and not os.path.exists("bad"), name, wrong)
@@ -134,7 +134,7 @@ for name, kind, number, path, call in [
         wrong = (type(error), error.errno, error.filename) != (kind, number, path) and repr((error, error.filename))
     tap.ok(not wrong, "%s is a %s with errno and filename" % (name, kind.__name__), wrong)
 for name, pieces, options in [
-        ("an option's word", ["on_error: 'stop' is none of"], {"on_error": "stop"}), ("two that belong together", ["mean is given without std"], {"std": None}),
+        ("an option's word", ["on_error: 'stop' is not one of"], {"on_error": "stop"}), ("two that belong together", ["mean is set without std"], {"std": None}),
         ("options that are missing", ["need resize=HxW, resize=N with center_crop=M, or max_side=N"], {"resize": None, "center_crop": None}),
         ("another program's option", ["unknown option num_workers: here it is jobs=N"], {"num_workers": 3})]:
     wrong = raised(ffload.UsageError, lambda: ffload.pack("in_folder", "bad", progress=False, **{**SIZED, **options}), *pieces)
@@ -323,7 +323,7 @@ for name in programs.NAMES:
 done = module("ffpack", "--resiz", "3")
 tap.ok(done.returncode == 2 and "did you mean --resize" in done.stderr, "its exit code and its words", done)
 done = module("ffpak")
-tap.ok(done.returncode == 2 and "'ffpak' is no program" in done.stderr and done.stderr.count("\n") == 1, "a name that is no program", done)
+tap.ok(done.returncode == 2 and "'ffpak' is not a program" in done.stderr and done.stderr.count("\n") == 1, "a name that is not a program", done)
 done = module()
 tap.ok(done.returncode == 2 and "no program is named" in done.stderr, "no name", done)
 tap.ok(module("--help").returncode == 0, "--help")

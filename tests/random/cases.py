@@ -91,7 +91,7 @@ def refused(done, program):
     """Raises Wrong unless the command that failed said why in one sentence."""
     lines = [line for line in done.err.splitlines() if line]
     if done.code not in (2, 65, 74) or not lines or not lines[-1].startswith(program + ": ") or len(lines[-1]) < 20:
-        raise Wrong("a refusal that is no sentence", done)
+        raise Wrong("a refusal that is not a sentence", done)
 
 
 def draw(kind, seed):

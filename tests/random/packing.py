@@ -114,7 +114,7 @@ def inspect(source, counts, answer):
     for split in splits:
         for field in split["fields"]:
             if source.case["matrix"] and field["kind"] != "multi-hot":
-                raise Wrong("several classes are no multi-hot", field)
+                raise Wrong("several classes are not multi-hot", field)
             if field["kind"] == "class" and (not isinstance(field["counts"], list) or sum(field["counts"]) + field["unlabeled"] != split["samples"]):
                 raise Wrong("the classes' counts", field, split["samples"])
             if source.case["parts"] == 1 and not answer.says(field["name"]):

@@ -346,7 +346,7 @@ def appended(case):
 
 
 def nan(case):
-    """An evaluation that is no number is said, and the run can go on."""
+    """An evaluation that is not a number is said, and the run can go on."""
     write_set("nan", nan=True)
     done = train("run", *EVERY, "--best-by", case["best"], "--val-every", 1, data="nan")
     if fine(done):

@@ -140,7 +140,7 @@ tap.ok(odd.is_sound() and "<script>" not in odd.source and "<script>alert(1)</sc
        "1 line of its log could not be read" in odd.text and "failed, epoch 4 of 9: the loss & all" in odd.text and
        "\u732b%07" in odd.text and '[1,{"a":null}]' in odd.text, "odd texts and a line that is cut", odd.problems)
 lines = re.findall(r'class="line c0 dashed" d="([^"]*)"', odd.source)
-tap.ok(any(line.count("M") == 2 and "L" not in line for line in lines), "a loss that is no number interrupts its line", lines)
+tap.ok(any(line.count("M") == 2 and "L" not in line for line in lines), "a loss that is not a number interrupts its line", lines)
 resumed = page_of(START, epoch(1), epoch(2), epoch(3, learning_rate=7.25), START, epoch(3), epoch(4))
 tap.ok("epoch 4 of 9" in resumed.text and "7.25" not in resumed.text and len(re.findall("odd.jsonl, epoch 3: ", resumed.text)) == 4,
        "epochs of a resumed run replace the old ones", resumed.text)

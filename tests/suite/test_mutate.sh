@@ -42,7 +42,7 @@ caught='sum.c test_sum
 equivalent='sum.c test_sum
 - int i = 0
 + int i = 1
-= adding nothing is no loss'
+= adding nothing is not a loss'
 # try NAME EXIT TEXT LIST: a run over the list has this exit code and prints the text
 try() {
     printf '%s\n' "$4" >"$work"/tests/mutations/list.txt

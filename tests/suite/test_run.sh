@@ -154,7 +154,7 @@ grep -lE '\btap\.(SHORT|LONG)\b|(^|if |[;&|!] *)(short|long)( *[;&|]|$)' tests/*
 [ ! -s "$said" ]
 result $? "and no other test does"
 # Programs as scripts name them: tap.program("NAME"), $build/tests/NAME, $build/ffpack, os.path.join(tap.BUILD, "ffpack");
-# test_$name is no name.
+# test_$name is not a name.
 for script in $(grep -l '^# Needs: ' tests/*/test_*.{sh,py}); do
     needs=" $(sed -n 's/^# Needs: //p' "$script") "
     for program in $(grep -oiE '\bprogram\("[a-z_.]+|build\}?"?/tests/[a-z_.]+|build(\}?"?/|[},]* "?/?)ff(pack|inspect|train)\b' "$script" |

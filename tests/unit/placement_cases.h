@@ -19,6 +19,7 @@ typedef struct placement_case {
     ff_placement placement;
     uint32_t channels;
     uint64_t batches; /* to compare, at most */
+    bool selects;     /* some of the samples, some of them twice */
     bool recorded;
     ff_host_streams streams;
     uint64_t seed;
@@ -167,8 +168,22 @@ static inline void placement_check_rows(const placement_case *c, const ff_slot *
                             4ul * slot->rows * slot->label[i].width);
 }
 
+static inline void placement_select(placement_case *c, ff_dataset *dataset,
+                                    ff_selection *selection) {
+    dice d = {.seed = c->seed + 77};
+    int64_t index[256];
+    ff_selection_rule rule = {.index = index};
+    rule.index_count = 1 + roll(&d, (uint32_t)c->set.items + 9);
+    for (size_t i = 0; i < rule.index_count; i++) index[i] = roll(&d, (uint32_t)c->set.items);
+    assert_ok(ff_selection_make(selection, dataset, &rule, error));
+    c->options.selection = selection;
+    c->options.position %= selection->count;
+}
+
 static inline void placement_check(placement_case *c, const ff_loader_kernels *kernels) {
     ff_dataset *dataset = open_new_set(&c->set);
+    ff_selection selection = {0};
+    if (c->selects) placement_select(c, dataset, &selection);
     placement_copy *copies = calloc(c->batches, sizeof *copies);
     uint64_t batches = placement_run(c, dataset, kernels, copies);
     ff_loader *loader;
@@ -194,6 +209,7 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     }
     ff_loader_destroy(&loader);
     free(copies);
+    ff_selection_free(&selection);
     ff_dataset_close(&dataset);
     set_remove(&c->set);
 }
@@ -234,6 +250,7 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     c.options.access = (ff_loader_access)roll(&d, 3);
     c.placement = (ff_placement)(FF_PLACEMENT_RESIDENT + trial % 3);
     c.seed = trial;
+    c.selects = trial % 5 < 2;
     c.streams = roll(&d, 3) ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER;
     c.recorded = roll(&d, 2);
     uint32_t pad = roll(&d, 3);

@@ -272,9 +272,9 @@ static void options_refused(void **state) {
     assert_fails(PARSE("--flag=1"), FF_USAGE, "--flag takes no value");
     assert_fails(PARSE("--string"), FF_USAGE, "--string needs a value (TEXT)");
     assert_fails(PARSE("--choice"), FF_USAGE, "needs a value (one|two|three)");
-    assert_fails(PARSE("--choice", "four"), FF_USAGE, "'four' is none of one|two|three");
-    assert_fails(PARSE("--choice", "tw"), FF_USAGE, "'tw' is none of");
-    assert_fails(PARSE("--choice", ""), FF_USAGE, "'' is none of");
+    assert_fails(PARSE("--choice", "four"), FF_USAGE, "'four' is not one of one|two|three");
+    assert_fails(PARSE("--choice", "tw"), FF_USAGE, "'tw' is not one of");
+    assert_fails(PARSE("--choice", ""), FF_USAGE, "'' is not one of");
     assert_fails(PARSE("--patient=soon"), FF_USAGE, "'soon' is not a whole number or ever");
     assert_fails(PARSE("--patient", "100"), FF_USAGE, "out of range; it must be from 0 to 99");
     assert_fails(PARSE("--integer", "-6"), FF_USAGE, "must be from -5 to 1000000");

@@ -96,13 +96,12 @@ static void a_promise_is_kept(void **state) {
     promise->rate[FF_ORDER_RANDOM] = (ff_disk_rate){.samples = 10, .read = 1.5};
     promise->rate[FF_ORDER_BLOCK] = (ff_disk_rate){.samples = 50, .read = 1};
     says(trainer, 0.5, 0.9, "the storage, which had 1000000 samples/s of 10 expected: use --order");
-    says(trainer, 0.5, 0.9,
-         "use --order block, with 5.0 times as many samples/s, or keep the data");
-    rates_say(trainer, slow, 50, "use --order block, with 5.0 times as many samples/s");
+    says(trainer, 0.5, 0.9, "use --order block, with 5.0 times the samples/s, or keep the data");
+    rates_say(trainer, slow, 50, "use --order block, with 5.0 times the samples/s");
     recommends(trainer,
                "disk           order random: 10.0 samples/s, 1.50 bytes read for each used, "
                "an epoch in 10 hours\n               order block: 50.0 ");
-    recommends(trainer, "recommended: --order block, with 5.0 times as many samples/s\n");
+    recommends(trainer, "recommended: --order block, with 5.0 times the samples/s\n");
     warns(trainer, 12, NULL);
     warns(trainer, 12.6,
           "the steps will spend 21 % of their time waiting for data: the disk reads "
@@ -112,8 +111,7 @@ static void a_promise_is_kept(void **state) {
     says(trainer, 0.5, 0.9, "expected: keep the data in memory or on a faster disk.");
     recommends(trainer, "recommended: --order random, as it is\n");
     promise->order = FF_ORDER_BLOCK;
-    recommends(trainer,
-               "recommended: --order random, with 0.91 times as many samples/s, and better");
+    recommends(trainer, "recommended: --order random, with 0.91 times the samples/s, and better");
     promise->rate[FF_ORDER_BLOCK].samples = 50;
     recommends(trainer, "recommended: --order block, as it is\n");
     rates_say(trainer, slow, 50, "as much; keep the data in memory or on a faster disk.");

@@ -85,8 +85,8 @@ static void states_are_read_as_written(void **state) {
     char *cut = strstr(text.bytes, "totals.best.loss");
     cut[0] = 'T';
     assert_fails(ff_run_state_read(&read, text.bytes, error), FF_BAD_DATA, "'totals.best.loss'");
-    assert_fails(ff_run_state_read(&read, "[1]", error), FF_BAD_DATA, "no JSON object");
-    assert_fails(ff_run_state_read(&read, "{", error), FF_BAD_DATA, "no JSON object");
+    assert_fails(ff_run_state_read(&read, "[1]", error), FF_BAD_DATA, "not a JSON object");
+    assert_fails(ff_run_state_read(&read, "{", error), FF_BAD_DATA, "not a JSON object");
     assert_fails(ff_run_state_read(&read, "{\"control.step\": -1}", error), FF_BAD_DATA,
                  "'control.step'");
     ff_buffer_free(&text);
@@ -345,7 +345,7 @@ static void the_newest_and_the_best_stay(void **state) {
     assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_int_equal(ff_checkpoint_state(checkpoint)->totals.steps, 14);
     assert_non_null(strstr(note, "step-15: is damaged"));
-    assert_non_null(strstr(note, "; going on from "));
+    assert_non_null(strstr(note, "; resuming from "));
     free(note);
     ff_checkpoint_close(&checkpoint);
     snprintf(path, sizeof path, "%s/step-14/" FF_CHECKPOINT_SUMS_FILE, folder);
@@ -495,11 +495,11 @@ static void lies_are_refused(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "belong to no tensor"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}",
          "begins at byte 8"},
-        {"{\"a\":7}", "is no object"},
-        {"{\"a\":{},\"a\":{}}", "no JSON object's"},
-        {"[1]", "no JSON object's"},
+        {"{\"a\":7}", "is not an object"},
+        {"{\"a\":{},\"a\":{}}", "not a JSON object's"},
+        {"[1]", "not a JSON object's"},
         {"{\"a\\u0007\":{}}", "control characters"},
-        {"{\"__metadata__\":{\"a\":1}}", "is no object of texts"},
+        {"{\"__metadata__\":{\"a\":1}}", "is not an object of texts"},
     };
     const char data[16] = {0};
     char path[96];

@@ -292,7 +292,7 @@ static void whitens_the_first_convolution(void **state) {
         assert_ok(ff_trainer_create(&trainer, &options, error));
         const int index = ff_model_whitening(trainer->model);
         assert_true(index >= 0);
-        assert_ok(ff_whiten(trainer->model, trainer->splits.train, 0, run + 1, error));
+        assert_ok(ff_whiten(trainer->model, trainer->splits.train, NULL, 0, run + 1, error));
         ff_model_get(trainer->model, index, FF_PART_VALUE, filters[run]);
         double off, low, high;
         covariance_of(trainer->splits.train, filters[run], &off, &low, &high);

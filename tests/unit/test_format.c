@@ -347,7 +347,7 @@ static void reader_refusals(void **state) {
                  "/nonexistent: no such folder");
     assert_null(dataset);
     assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_BAD_DATA,
-                 "is no packed dataset");
+                 "is not a packed dataset");
     char *split = join(folder, "train");
     assert_int_equal(mkdir(split, 0777), 0);
     assert_ok(set_write(&small_set, split, NULL, error));

@@ -2,10 +2,10 @@
  * and what happens when a shard shrinks while it is read. */
 #include "format/base/readable.h"
 #include "tests/unit/format_set.h"
-#include "tools/ffinspect/label.h"
+#include "tools/ffinspect/checks/stats.h"
+#include "tools/ffinspect/facts/label.h"
+#include "tools/ffinspect/facts/text.h"
 #include "tools/ffinspect/npy.h"
-#include "tools/ffinspect/stats.h"
-#include "tools/ffinspect/text.h"
 
 #include <math.h>
 #include <sys/resource.h>
@@ -217,7 +217,7 @@ static int order_in_little_memory(ff_dataset *dataset) {
     const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) + 8 * ff_dataset_count(dataset);
     if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes})) return 2;
     if (ff_dataset_storage_order(dataset, &order, &failure) != FF_NO_MEMORY) return 3;
-    return !strstr(failure.message, "left of its address space (ulimit -v); of a set packed");
+    return !strstr(failure.message, "left of its address space (ulimit -v); a set packed");
 }
 
 static void storage_order_without_memory_is_refused(void **state) {

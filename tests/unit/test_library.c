@@ -50,16 +50,16 @@ static void options_by_name(void **state) {
         {"batch_size", "64k", "batch_size: '64k' is not a whole number"},
         {"workers", "many", "workers: 'many' is not a whole number or auto"},
         {"order", "randon",
-         "order: 'randon' is none of random|block|sequential; did you mean random?"},
+         "order: 'randon' is not one of random|block|sequential; did you mean random?"},
         {"augment", "crop=4,flop", "augmentation 'flop' is not known (did you mean flip?)"},
         {"augment", "rrc=8,crop", "exclude each other"},
-        {"size", "32", "size: '32' is no HEIGHTxWIDTH"},
-        {"size", "0x4", "size: '0x4' is no HEIGHTxWIDTH"},
-        {"size", "4x4x4", "size: '4x4x4' is no HEIGHTxWIDTH"},
-        {"size", "", "size: '' is no HEIGHTxWIDTH"},
-        {"device", "gpu", "device: 'gpu' is none of cpu|cuda|cuda:NUMBER"},
-        {"device", "cuda:", "is none of"},
-        {"device", "cuda:1x", "is none of"}};
+        {"size", "32", "size: '32' is not HEIGHTxWIDTH"},
+        {"size", "0x4", "size: '0x4' is not HEIGHTxWIDTH"},
+        {"size", "4x4x4", "size: '4x4x4' is not HEIGHTxWIDTH"},
+        {"size", "", "size: '' is not HEIGHTxWIDTH"},
+        {"device", "gpu", "device: 'gpu' is not one of cpu|cuda|cuda:NUMBER"},
+        {"device", "cuda:", "is not one of"},
+        {"device", "cuda:1x", "is not one of"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(ffload_options_set(options, bad[i][0], bad[i][1], error), FFLOAD_USAGE,
                        bad[i][2]);

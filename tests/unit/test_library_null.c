@@ -1,6 +1,6 @@
 /* Every function of the public library with each of its pointers NULL: FFLOAD_USAGE with the names
  * of the function and the argument, results that are NULL, and what goes on as if nothing was. The
- * header says which may be NULL. tests/build/test_library.sh checks that none is left out. */
+ * header declares which may be NULL. tests/build/test_library.sh checks that none is left out. */
 #include "tests/unit/library_case.h"
 
 static set_spec set;
@@ -38,6 +38,8 @@ static void of_options(void **state) {
     refused(ffload_options_describe, "json is NULL", options, NULL);
     refused(ffload_options_set_check, "options is NULL", NULL, NULL, NULL);
     assert_did(ffload_options_set_check(options, NULL, NULL, error));
+    refused(ffload_options_set_indices, "options is NULL", NULL, NULL, 0);
+    assert_did(ffload_options_set_indices(options, NULL, 3, error));
     assert_non_null(ffload_version());
 }
 

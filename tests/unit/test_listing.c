@@ -1,10 +1,10 @@
 /* The listing on disk and the byte stream under the sources. */
 #include "format/base/path.h"
+#include "format/base/text.h"
 #include "tests/unit/check.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/source.h"
-#include "tools/ffpack/source/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -223,7 +223,7 @@ static void a_group_that_is_too_large(void **state) {
     assert_true(info.ahead_bytes <= options.ahead_bytes);
     assert_in_range(info.ahead_blocks, 10, 17);
     char said[64];
-    snprintf(said, sizeof said, "; of a group's blocks %d fit into the ", (int)info.ahead_blocks);
+    snprintf(said, sizeof said, "; from a group's blocks %d fit into the ", (int)info.ahead_blocks);
     assert_non_null(strstr(ff_loader_say_reading(&info).text, said));
     ff_loader_destroy(&loader);
     compare(dataset, &options);

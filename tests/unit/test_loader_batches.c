@@ -360,7 +360,7 @@ static void last_batch(void **state) {
     options.batch = 25; /* no zero-size batch */
     options.last_batch = FF_LAST_BATCH_KEEP;
     assert_int_equal(run(dataset, &options, 200).batches, 4);
-    /* As many as a batch: the rest of a resumed epoch is no whole batch. */
+    /* As many as a batch: the rest of a resumed epoch is not a whole batch. */
     options.batch = 100, options.position = 40;
     assert_int_equal(run(dataset, &options, 200).batches, 1);
     options.last_batch = FF_LAST_BATCH_DROP;

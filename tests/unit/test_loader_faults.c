@@ -44,7 +44,7 @@ static void bad_options(void **state) {
     options = options_of(8), options.dtype = FF_I64;
     refused(dataset, &options, "i64");
     options = options_of(8), options.share_end = 3, options.share_total = 2;
-    refused(dataset, &options, "no share");
+    refused(dataset, &options, "not a share");
     const char *label = "colour";
     options = options_of(8), options.label = &label, options.label_count = 1;
     refused(dataset, &options, "colour");

@@ -137,7 +137,7 @@ static void bytes_of_sizes(void **state) {
     options.loader.device = device;
     assert_ok(ff_augment_parse(&options.loader.augment, "rrc=8", error));
     uint64_t samples;
-    assert_ok(ff_resident_bytes(dataset, &samples, error));
+    assert_ok(ff_resident_bytes(dataset, NULL, &samples, error));
     /* Per sample: its row, offset, height, width and label. */
     free_bytes = samples + set.items * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
     assert_ok(ff_batches_create(&batches, dataset, &options, error));

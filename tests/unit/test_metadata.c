@@ -129,9 +129,9 @@ static void refusals(void **state) {
     refuse("alignment=64", "alignment=64 x=1", "unexpected text");
     refuse("shards items=10", "shards items=0", "0 items");
     refuse("shards items=10", "shards items=1099511627777", "not a number from 0 to 1099511627776");
-    refuse("per_shard=4", "per_shard=0", "no multiple");
-    refuse("per_shard=4", "per_shard=3", "no multiple of 2");
-    refuse("per_block=2", "per_block=0", "no multiple");
+    refuse("per_shard=4", "per_shard=0", "not a multiple");
+    refuse("per_shard=4", "per_shard=3", "not a multiple of 2");
+    refuse("per_block=2", "per_block=0", "not a multiple");
     refuse("items=10 per_shard=4", "items=4000001 per_shard=4", "more than a million");
     refuse("shards items=10 per_shard=4 per_block=2\n", "", "0 items");
     refuse("sample ", "x-sample ", "line 'sample'");

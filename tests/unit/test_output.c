@@ -297,7 +297,8 @@ static void folders_of_sets(void **state) {
     ff_set_free(&set);
     assert_ok(ff_set_choose(&found, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error));
     assert_null(found);
-    assert_fails(ff_set_refuse(path, error), FF_BAD_DATA, "is no packed dataset: it has no index");
+    assert_fails(ff_set_refuse(path, error), FF_BAD_DATA,
+                 "is not a packed dataset: it has no index");
     assert_false(ff_set_is_whole(path));
     for (size_t i = 0; i < 6; i++) {
         char *folder = join(path, names[i]), *file = join(folder, inside[i]);

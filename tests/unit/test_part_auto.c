@@ -1,7 +1,7 @@
 /* --part auto: the part by the variables of each launcher, of two, and of broken ones; names of
  * parts; failures noted beside them. */
 #include "tests/unit/check.h"
-#include "tools/ffpack/part_auto.h"
+#include "tools/ffpack/settings/part_auto.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -76,17 +76,20 @@ static const struct {
     {ARRAY("5", "4", "1", "4", "1"), "SLURM_ARRAY_TASK_ID is '5', wanted a number from 1 to 4"},
     {ARRAY("1", "4", "1", "4", "0"), "SLURM_ARRAY_TASK_STEP is '0'"},
     {ARRAY("1", "4", "5", "4", "1"), "SLURM_ARRAY_TASK_MAX is '4', wanted a number from 5"},
-    {ARRAY("3", "3", "1", "7", "1"), "SLURM_ARRAY_TASK_COUNT is 3;are no such range;--array=1-3"},
-    {ARRAY("2", "3", "1", "7", "3"), "are no such range with SLURM_ARRAY_TASK_ID 2"},
+    {ARRAY("3", "3", "1", "7", "1"),
+     "SLURM_ARRAY_TASK_COUNT is 3;are not such a range;--array=1-3"},
+    {ARRAY("2", "3", "1", "7", "3"), "are not such a range with SLURM_ARRAY_TASK_ID 2"},
     /* Two that disagree; an array and tasks in it, also where both say the same. */
     {ARRAY("2", "4", "1", "4", "1") TASK("0", "2"),
-     "SLURM_PROCID and SLURM_NTASKS say part 1/2, but SLURM_ARRAY_TASK_ID and "
+     "SLURM_PROCID and SLURM_NTASKS mean part 1/2, but SLURM_ARRAY_TASK_ID and "
      "SLURM_ARRAY_TASK_COUNT part 2/4;wanted one launcher"},
     {ARRAY("2", "2", "1", "2", "1") TASK("1", "2"), "SLURM_ARRAY_TASK_COUNT part 2/2"},
-    {ARRAY("2", "2", "1", "2", "1") "SLURM_NTASKS=2", "SLURM_NTASKS say part 1/2;ARRAY_TASK_COUNT"},
-    {OMPI("1", "2") PMI("1", "3"), "OMPI_COMM_WORLD_SIZE say part 2/2, but PMI_RANK"},
+    {ARRAY("2", "2", "1", "2", "1") "SLURM_NTASKS=2",
+     "SLURM_NTASKS mean part 1/2;ARRAY_TASK_COUNT"},
+    {OMPI("1", "2") PMI("1", "3"), "OMPI_COMM_WORLD_SIZE mean part 2/2, but PMI_RANK"},
     {POD("1", "2") OMPI("1", "2"), "but JOB_COMPLETION_INDEX and FFPACK_PARTS part 2/2"},
-    {OMPI("0", "1") PMI("1", "2") POD("0", "3"), "PMI_SIZE say part 2/2, but JOB_COMPLETION_INDEX"},
+    {OMPI("0", "1") PMI("1", "2") POD("0", "3"),
+     "PMI_SIZE mean part 2/2, but JOB_COMPLETION_INDEX"},
 };
 
 static void set_variables(const char *list) {

@@ -1,6 +1,6 @@
 /* The ordered pipeline: every unit once, in order, within its slots; the failure of the lowest unit
  * is reported. */
-#include "tools/ffpack/pipeline.h"
+#include "tools/ffpack/split/pipeline.h"
 
 #include "format/base/thread.h"
 #include "tests/unit/check.h"

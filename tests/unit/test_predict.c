@@ -85,7 +85,9 @@ static void test_nets(void **state) {
     assert_ok(ff_net_open(&net, "25gbe", false, error));
     assert_string_equal(net.name, "25GbE");
     assert_near(net.bytes_per_s, 0.94 * 25e9 / 8);
-    assert_fails(ff_net_open(&net, "30GbE", false, error), FF_IO, "--net 30GbE: is none of 1GbE, ");
+    assert_fails(ff_net_open(&net, "30GbE", false, error), FF_IO,
+                 "--net 30GbE: is not one of "
+                 "1GbE, ");
     /* Among 4 ranks, exactly by the formula of direct exchange: 100 us a message, 1 GB/s. */
     put(path, "{\"communicator\": \"processes\", \"ranks\": 4, \"all_reduce\": ["
               "{\"bytes\": 4000, \"seconds\": 206e-6}, {\"bytes\": 4e6, \"seconds\": 6.2e-3},"
@@ -107,7 +109,7 @@ static void test_nets(void **state) {
     const double between = ff_net_all_reduce_s(&net, 2, 1e6);
     assert_true(between > 1e-4 && between < 9e-3);
     put(path, "{\"communicator\": \"nccl\", \"ranks\": 1, \"all_reduce\": []}");
-    assert_fails(ff_net_open(&net, path, false, error), FF_BAD_DATA, "is no file of fftrain");
+    assert_fails(ff_net_open(&net, path, false, error), FF_BAD_DATA, "is not a file of fftrain");
     put(path, "{\"communicator\": \"nccl\", \"ranks\": 2, \"all_reduce\": []}");
     assert_fails(ff_net_open(&net, path, false, error), FF_BAD_DATA, "not a list of 1 to 64 sizes");
     put(path, "{\"communicator\": \"nccl\", \"ranks\": 2, \"all_reduce\": ["

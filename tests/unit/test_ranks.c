@@ -112,8 +112,8 @@ static void test_families(void **state) {
         {OPEN_MPI MPICH "PMI_RANK=2 PMI_SIZE=4",
          {2, 4, 2, 4, "Open MPI", "127.0.0.1", 0, NULL, -1}},
         {TORCHRUN MPICH "PMI_SIZE=2", {5, 8, 1, 4, "torchrun", "node-a", 29501, NULL, -1}},
-        /* Shells that are no task of SLURM's: srun --pty bash, salloc, a step for salloc's shell, a
-         * batch's script; and tasks that srun started in them. */
+        /* Shells that are not a task of SLURM's: srun --pty bash, salloc, a step for salloc's
+         * shell, a batch's script; and tasks that srun started in them. */
         {SLURM "SLURM_JOB_NAME=bash", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
         {SLURM "-SLURM_STEP_ID SLURM_JOB_NAME=interactive", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
         {SLURM "-SLURM_STEP_ID -SLURM_PROCID", {0, 1, 0, 1, NULL, NULL, 0, NULL, -1}},
@@ -167,14 +167,14 @@ static void test_refusals(void **state) {
         {TORCHRUN "LOCAL_WORLD_SIZE=9", "LOCAL_WORLD_SIZE is '9': not a number from 1 to 8"},
         {TORCHRUN "MASTER_PORT=65535", "MASTER_PORT is '65535': not a number from 1 to 65534"},
         {TORCHRUN "MASTER_PORT=tcp", "MASTER_PORT is 'tcp'"},
-        {OPEN_MPI_2, "MASTER_ADDR is not set: on several machines give that of rank 0: mpirun -x"},
-        {MPICH_2, "MASTER_ADDR is not set: on several machines give that of rank 0: mpirun -genv"},
+        {OPEN_MPI_2, "MASTER_ADDR is not set: on several machines set rank 0's: mpirun -x"},
+        {MPICH_2, "MASTER_ADDR is not set: on several machines set rank 0's: mpirun -genv"},
         {MPICH "MPI_LOCALNRANKS=", "MPI_LOCALNRANKS is not set, but PMI_RANK is, as by MPICH"},
         {OPEN_MPI "MASTER_PORT=0", "MASTER_PORT is '0'"},
         {SLURM "SLURM_LOCALID=2", "SLURM_LOCALID is '2': not a number from 0 to 1"},
-        {SLURM "SLURM_NODEID=4", "SLURM_STEP_TASKS_PER_NODE is '2(x2),1,2': it does not tell"},
+        {SLURM "SLURM_NODEID=4", "SLURM_STEP_TASKS_PER_NODE is '2(x2),1,2': it has no tasks"},
         {SLURM "SLURM_STEP_TASKS_PER_NODE=8(x4)", "'8(x4)', but SLURM_NTASKS is 7"},
-        {SLURM "SLURM_STEP_TASKS_PER_NODE=2(x", "it does not tell the tasks of node 3"},
+        {SLURM "SLURM_STEP_TASKS_PER_NODE=2(x", "it has no tasks for node 3"},
         {SLURM "-SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE is not set"},
         {SLURM "SLURM_STEP_NODELIST=a[1-", "SLURM_STEP_NODELIST is 'a[1-': no list of nodes"},
         {SLURM "-SLURM_STEP_NODELIST -SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST is not set"},
@@ -182,11 +182,10 @@ static void test_refusals(void **state) {
         {SLURM "SLURM_JOB_ID=x", "SLURM_JOB_ID is 'x'"},
         {FFTRAIN "FFTRAIN_RANK=0", "FFTRAIN_LISTENER is not set"},
         {FFTRAIN "FFTRAIN_PORT=", "FFTRAIN_PORT is not set, but FFTRAIN_RANK is"},
-        {TORCHRUN OPEN_MPI,
-         "torchrun says rank 5 of 8 (RANK, WORLD_SIZE), Open MPI says rank 2 of 4 "
-         "(OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE): unset"},
-        {OPEN_MPI MPICH, "Open MPI says rank 2 of 4"},
-        {TORCHRUN MPICH, "MPICH says rank 1 of 3 (PMI_RANK, PMI_SIZE)"},
+        {TORCHRUN OPEN_MPI, "torchrun has rank 5 of 8 (RANK, WORLD_SIZE), Open MPI has rank 2 of 4 "
+                            "(OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE): unset"},
+        {OPEN_MPI MPICH, "Open MPI has rank 2 of 4"},
+        {TORCHRUN MPICH, "MPICH has rank 1 of 3 (PMI_RANK, PMI_SIZE)"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

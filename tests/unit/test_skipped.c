@@ -1,6 +1,6 @@
 /* The list of items left out: what a continued run keeps of it, and what a kill may leave. */
 #include "tests/unit/check.h"
-#include "tools/ffpack/skipped.h"
+#include "tools/ffpack/split/skipped.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -40,7 +40,7 @@ static void test_arrivals(void **state) {
     assert_false(ff_step_points_rest(&points, 10, &point));
 }
 
-/* A run that is resumed after 5 steps, which took 50 seconds: they are no part of its points. */
+/* A run that is resumed after 5 steps, which took 50 seconds: they are not part of its points. */
 static void test_resumed(void **state) {
     (void)state;
     ff_step_points points;

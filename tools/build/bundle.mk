@@ -19,9 +19,12 @@ endif
 .PHONY: bundle bundle-folder
 bundle: ## a folder of programs and libraries for other machines (BUNDLE=gpu ARCH=sm_90: small, for one card)
 	@tools/build/deps.sh build bundle
-	@$(MAKE) --no-print-directory -s -j$$(nproc) BUILD=$(BUILD)/bundle/$(BUNDLE) BUNDLE=$(BUNDLE) ARCH=$(ARCH) $(SAME_SETTINGS) $(BUNDLE_FLAGS) bundle-folder
+	@$(MAKE) --no-print-directory -s -j$$(nproc) BUILD=$(BUILD)/bundle/$(BUNDLE) BUNDLE=$(BUNDLE) ARCH=$(ARCH) \
+	    $(SAME_SETTINGS) $(BUNDLE_FLAGS) bundle-folder
 bundle-folder: $(MODULES) $(MPI_MODULE) $(BUNDLE_PROGRAMS) $(BUILD)/tests/dump_order shared
-	@LIBARCHIVE=$$(tools/build/libarchive.sh build/libarchive || true) BUNDLE_CUDA="$(BUNDLE_CUDA)" CUDA_FOLDERS="$(CUDA_FOLDERS)" tools/build/bundle.sh $(BUILD) $(BUILD)/$(BUNDLE_NAME) $(patsubst $(BUILD)/%,%,$(BUNDLE_PROGRAMS))
+	@LIBARCHIVE=$$(tools/build/libarchive.sh build/libarchive || true) BUNDLE_CUDA="$(BUNDLE_CUDA)" \
+	    CUDA_FOLDERS="$(CUDA_FOLDERS)" \
+	    tools/build/bundle.sh $(BUILD) $(BUILD)/$(BUNDLE_NAME) $(patsubst $(BUILD)/%,%,$(BUNDLE_PROGRAMS))
 	@$(BUNDLE_MORE)
 	@tar -C $(BUILD) -czf $(BUILD)/$(BUNDLE_NAME).tar.gz $(BUNDLE_NAME)
 	@echo "bundle: $(BUILD)/$(BUNDLE_NAME).tar.gz"

@@ -1,6 +1,6 @@
-# Which objects are compiled with which flags, kind by kind. The text of each kind stands in a file of BUILD/flags that is
-# rewritten only where the text changed: so a library that was installed since, or another option, recompiles and links
-# again what uses it, and nothing else.
+# Which objects are compiled with which flags, kind by kind. The text of each kind stands in a file of BUILD/flags that
+# is rewritten only where the text changed: so a library that was installed since, or another option, recompiles and
+# links again what uses it, and nothing else.
 #
 # Beside ALL_CFLAGS, for some objects:
 FLAGS_train  := $(LIBS_OPENMP)
@@ -9,19 +9,23 @@ FLAGS_python := $(FLAGS_PYTHON)
 FLAGS_mpi    := $(filter -I%,$(FLAGS_MPI))
 # Tests compile in a third of the time with these; what they test is compiled as it ships.
 FLAGS_tests  := -O1 -g1 $(CPPFLAGS_CMOCKA)
-FLAGS_cuda   := $(if $(HAVE_CUDA),$(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) -DFF_CUDA_RELEASE='"$(CUDA_RELEASE)"' -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"')
+FLAGS_cuda   := $(if $(HAVE_CUDA),$(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) \
+    -DFF_CUDA_RELEASE='"$(CUDA_RELEASE)"' -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"')
 # Program and module contain the checksum of the headers that they share.
 FLAGS_headers := -DFF_HEADERS=$(HEADERS_CHECKSUM)
-objects_of = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-OBJECTS_train  := $(call objects_of,$(shell find train -name '*.c') $(wildcard tests/programs/*_sim.c) tests/programs/gradient_range.c)
-OBJECTS_dnnl   := $(call objects_of,train/compute/cpu/cpu.c $(wildcard train/compute/cpu/onednn*.c))
+OBJECTS_train  := $(call objects,$(shell find train -name '*.c') $(wildcard tests/programs/*_sim.c) \
+    tests/programs/gradient_range.c)
+OBJECTS_dnnl   := $(call objects,train/compute/cpu/cpu.c $(wildcard train/compute/cpu/onednn*.c))
 OBJECTS_python := $(PYTHON_OBJECTS)
-OBJECTS_mpi    := $(call objects_of,$(MPI_SOURCES))
-OBJECTS_tests  := $(call objects_of,$(UNIT_SOURCES) $(wildcard tests/cuda/unit/*.c))
-OBJECTS_cuda   := $(call objects_of,$(CUDA_SOURCES) loader/cuda/module.c loader/cuda/libraries.c tests/cuda/unit/test_nccl_library.c $(wildcard tests/cuda/*.c))
-OBJECTS_headers := $(call objects_of,loader/cuda/module.c train/compute/cuda/exports.c train/comm/collective/mpi.c train/comm/collective/mpi_module.c)
+OBJECTS_mpi    := $(call objects,$(MPI_SOURCES))
+OBJECTS_tests  := $(call objects,$(UNIT_SOURCES) $(wildcard tests/cuda/unit/*.c))
+OBJECTS_cuda   := $(call objects,$(CUDA_SOURCES) loader/cuda/module.c loader/cuda/libraries.c \
+    tests/cuda/unit/test_nccl_library.c $(wildcard tests/cuda/*.c))
+OBJECTS_headers := $(call objects,loader/cuda/module.c train/compute/cuda/exports.c train/comm/collective/mpi.c \
+    train/comm/collective/mpi_module.c)
 KINDS := train dnnl python mpi tests cuda headers
-$(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): ALL_CFLAGS += $$(FLAGS_$(kind)))$(eval $(OBJECTS_$(kind)): $(BUILD)/flags/$(kind)))
+$(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): ALL_CFLAGS += $$(FLAGS_$(kind))))
+$(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): $(BUILD)/flags/$(kind)))
 
 # With the whole of these: plain objects, simulated kernels, kernels, and what is linked.
 # The libraries' names: a library of another one has other headers, too.
@@ -31,11 +35,13 @@ FLAGS_nvcc := $(NVCC) $(NVCC_FLAGS) $(NVCC_EXACT)
 # Tests on a card have a few lines in place of cmocka, found before any cmocka.
 FLAGS_gpu  := -Itests/gpu/tiny -DFF_TESTS_ON_CARD
 FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) $(SONAMES)
-LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) \
-    $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
+LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) \
+    $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) \
+    $(SIM_OTHERS)
 $(LINKED): $(BUILD)/flags/link
 # What the archives consist of: without it a source that was removed would stay in its archive.
-FLAGS_archives := $(FORMAT_OBJECTS) $(LOADER_OBJECTS) $(TRAIN_OBJECTS) $(FFPACK_OBJECTS) $(FFINSPECT_OBJECTS) $(TESTING_OBJECTS) $(CUDASIM_OBJECTS)
+FLAGS_archives := $(FORMAT_OBJECTS) $(LOADER_OBJECTS) $(TRAIN_OBJECTS) $(FFPACK_OBJECTS) $(FFINSPECT_OBJECTS) \
+    $(TESTING_OBJECTS) $(CUDASIM_OBJECTS)
 $(ARCHIVES) $(BUILD)/libff_cudasim.a: $(BUILD)/flags/archives
 # Libraries that programs of some kinds are linked with, too.
 LINK_tests := $(LIBS_CMOCKA)
@@ -44,7 +50,9 @@ LINK_cuda  := $(LIBS_CUDA) $(LIBS_CUDART)
 
 # A dry run records nothing: what differs is as new.
 same   = $(and $(findstring x$(1)x,x$(2)x),$(findstring x$(2)x,x$(1)x))
-record = $(if $(call same,$(strip $(file <$(BUILD)/flags/$(1))),$(strip $(1): $(2))),,$(if $(DRY),$(eval .PHONY: $(BUILD)/flags/$(1)),$(file >$(BUILD)/flags/$(1),$(strip $(1): $(2)))))
+anew   = $(if $(DRY),$(eval .PHONY: $(BUILD)/flags/$(1)),$(file >$(BUILD)/flags/$(1),$(2)))
+record = $(if $(call same,$(strip $(file <$(BUILD)/flags/$(1))),$(2)),,$(call anew,$(1),$(2)))
 ifneq ($(filter-out $(BARE),$(GOALS)),)
-$(foreach kind,$(KINDS) c cxx nvcc gpu link archives,$(call record,$(kind),$(FLAGS_$(kind)) $(LINK_$(kind))))
+$(foreach kind,$(KINDS) c cxx nvcc gpu link archives,\
+    $(call record,$(kind),$(strip $(kind): $(FLAGS_$(kind)) $(LINK_$(kind)))))
 endif

@@ -1,8 +1,9 @@
 # make install, make uninstall: programs, the modules where fftrain looks for it (../lib), manuals and
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
-DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffpack/PARTS.md tools/ffinspect/sheet.png \
-             train/TRAINING.md train/RUNS.md train/GPU.md train/comm/RANKS.md train/report/page/page.png \
+DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffpack/PARTS.md \
+             tools/ffinspect/sheet.png train/TRAINING.md train/RUNS.md train/GPU.md train/comm/RANKS.md \
+             train/report/page/page.png \
              loader/python/README.md tests/exact/README.md
 RECIPES   := $(patsubst train/%,share/ffpack/%,$(wildcard train/recipes/*.txt))
 LAUNCH    := $(patsubst tools/%,share/ffpack/%,$(wildcard tools/launch/*))
@@ -17,7 +18,8 @@ EXAMPLES  := $(wildcard loader/library/examples/*)
 VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
 # What the library itself links, for static programs.
 LIBRARY_LIBS  = $(LIBS_JANSSON) $(LDLIBS_FORMAT) -ldl -lm -pthread
-LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
+LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) \
+                 $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
 FOLDERS = $(sort $(patsubst %/,%,$(dir $(NAMES:%=bin/%) $(LIBRARY_FILES) $(SHARED))))
 
 $(BUILD)/share/%.table: $(BUILD)/%
@@ -44,8 +46,10 @@ $(BUILD)/share/doc/ffpack/%: %
 	@mkdir -p $(@D)
 	@cp $< $@
 # A page links to what is installed.
-PLACES = $(DOCUMENTS) tools/launch=../../ffpack/launch train/recipes=../../ffpack/recipes $(foreach file,$(LAUNCH),$(file:share/ffpack/%=tools/%)=$(file:share/%=../../%)) \
-         $(foreach file,$(EXAMPLES),$(file)=$(file:loader/library/%=%)) $(foreach file,$(HEADERS),loader/library/$(file)=../../../$(file))
+PLACES = $(DOCUMENTS) tools/launch=../../ffpack/launch train/recipes=../../ffpack/recipes \
+         $(foreach file,$(LAUNCH),$(file:share/ffpack/%=tools/%)=$(file:share/%=../../%)) \
+         $(foreach file,$(EXAMPLES),$(file)=$(file:loader/library/%=%)) \
+         $(foreach file,$(HEADERS),loader/library/$(file)=../../../$(file))
 $(BUILD)/share/doc/ffpack/%.md: %.md tools/build/pages.awk
 	@mkdir -p $(@D)
 	@awk -v page=$< -v there="$(PLACES)" -f tools/build/pages.awk $< >$@
@@ -63,16 +67,23 @@ install: programs shared ## programs, library, CUDA module, man pages, completio
 	@install -D -m 644 $(LIBRARY).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY)).$(LIBRARY_NUMBER)"
 	@ln -sf $(notdir $(LIBRARY)).$(LIBRARY_NUMBER) "$(TO)/lib/$(notdir $(LIBRARY))"
 	@for file in $(HEADERS); do install -D -m 644 loader/library/$$file "$(TO)/$$file" || exit 1; done
-	@for file in $(EXAMPLES:loader/library/%=%); do install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; done
-	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBS_PRIVATE@|$(LIBRARY_LIBS)|' loader/library/ffload.pc.in >"$(TO)/lib/pkgconfig/ffload.pc"
+	@for file in $(EXAMPLES:loader/library/%=%); do \
+	    install -D -m 644 loader/library/$$file "$(TO)/share/doc/ffpack/$$file" || exit 1; \
+	done
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBS_PRIVATE@|$(LIBRARY_LIBS)|' loader/library/ffload.pc.in \
+	    >"$(TO)/lib/pkgconfig/ffload.pc"
 	@chmod 644 "$(TO)/lib/pkgconfig/ffload.pc"
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
 	@$(if $(MPI_MODULE),install -D -m 644 $(MPI_MODULE) "$(TO)/lib/libff_mpi.so",rm -f "$(TO)/lib/libff_mpi.so")
-	@echo "installed in $(TO): bin, lib/libffload.so, include/ffload, $(if $(MODULES),lib/libff_cuda.so$(comma) )$(if $(MPI_MODULE),lib/libff_mpi.so$(comma) )share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
+	@echo "installed in $(TO): bin, lib/libffload.so, include/ffload," \
+	    $(if $(MODULES),"lib/libff_cuda.so$(comma)") $(if $(MPI_MODULE),"lib/libff_mpi.so$(comma)") \
+	    "share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
 	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
 	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
 
 uninstall: ## remove what make install put into PREFIX, and the folders that it made
-	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so lib/$(notdir $(LIBRARY)) $(LIBRARY_FILES) $(SHARED),"$(TO)/$(file)")
+	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so lib/libff_mpi.so lib/$(notdir $(LIBRARY)) \
+	    $(LIBRARY_FILES) $(SHARED),"$(TO)/$(file)")
 	@tools/build/folders.sh remove "$(TO)"
-	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" "$(TO)/include/ffload" -depth -type d -empty -delete 2>/dev/null || true
+	@find $(foreach folder,share/doc/ffpack share/ffpack include/ffload,"$(TO)/$(folder)") \
+	    -depth -type d -empty -delete 2>/dev/null || true

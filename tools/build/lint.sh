@@ -49,6 +49,10 @@ while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
 grep -nE '[^_a-zA-Z>](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'abort(.*comm, why)' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
 
+# ... and lines of the build's rules that fit a screen.
+while read -r line; do finding "$line"; done < <(awk 'length > 120 { print FILENAME ":" FNR ": a line of " length " columns, at most 120" }' \
+    Makefile $(find tools tests train -name '*.mk'))
+
 # 6. Cleanup: functions of several steps use FF_TRY_DONE (format/base/status.h).
 while read -r line; do finding "$line"; done < <(find format loader train tools -name '*.c' -exec awk '
     /^}/ { if (steps > 1) print FILENAME ":" FNR ": ends a function of " steps " steps without FF_TRY_DONE"; steps = 0 }

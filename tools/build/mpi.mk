@@ -6,5 +6,7 @@ HAVE_MPI :=
 endif
 MPI_MODULE := $(if $(HAVE_MPI),$(BUILD)/libff_mpi.so)
 
+$(BUILD)/libff_mpi.so: private LINK_AS = $(call module_as,libff_mpi.so)
+$(BUILD)/libff_mpi.so: private WITH = $(FLAGS_MPI)
 $(BUILD)/libff_mpi.so: $(BUILD)/obj/train/comm/collective/mpi_module.o $(BUILD)/libff_train.a $(BUILD)/libff_format.a
-	$(CC) -shared $(ALL_LDFLAGS) $(inputs) -o $@ -Wl,-soname,libff_mpi.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(FLAGS_MPI)
+	$(LINK)

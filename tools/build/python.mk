@@ -1,15 +1,16 @@
 # The Python package ffload, importable from $(BUILD)/python: its modules and the extension, which is linked with
 # Python's stable ABI as of 3.9, so that one build serves every later version. Needs Python.h alone.
 PYTHON_SOURCES := $(sort $(wildcard loader/python/extension/*.c))
-PYTHON_MODULES := $(sort $(wildcard loader/python/ffload/*.py loader/python/ffload/*.pyi loader/python/ffload/py.typed))
+PYTHON_MODULES := $(sort $(wildcard $(addprefix loader/python/ffload/,*.py *.pyi py.typed)))
 PYTHON_OBJECTS := $(PYTHON_SOURCES:%.c=$(BUILD)/obj/%.o)
 EXTENSION      := $(if $(FLAGS_PYTHON),$(BUILD)/python/ffload/_ffload.abi3.so)
 PYTHON_PACKAGE := $(if $(EXTENSION),$(EXTENSION) $(PYTHON_MODULES:loader/python/%=$(BUILD)/python/%))
 
 # Beside it, or in the build folder; Python itself has what else it uses.
+$(EXTENSION): private LINK_AS = -Wl,--as-needed -Wl,-rpath,'$$ORIGIN:$$ORIGIN/lib:$$ORIGIN/../..'
+$(EXTENSION): private WITH = $(LIBRARY).$(LIBRARY_NUMBER)
 $(EXTENSION): $(PYTHON_OBJECTS) $(LIBRARY)
-	@mkdir -p $(@D)
-	$(CC) -shared $(ALL_LDFLAGS) $(PYTHON_OBJECTS) $(LIBRARY).$(LIBRARY_NUMBER) -o $@ -Wl,-rpath,'$$ORIGIN:$$ORIGIN/lib:$$ORIGIN/../..'
+	$(LINK)
 $(BUILD)/python/ffload/%: loader/python/ffload/%
 	@mkdir -p $(@D)
 	@cp $< $@

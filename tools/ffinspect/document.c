@@ -4,11 +4,11 @@
 #include "format/base/options.h"
 #include "format/base/say.h"
 #include "format/set.h"
+#include "tools/ffinspect/facts/text.h"
 #include "tools/ffinspect/find.h"
 #include "tools/ffinspect/grid.h"
 #include "tools/ffinspect/json.h"
 #include "tools/ffinspect/npy.h"
-#include "tools/ffinspect/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

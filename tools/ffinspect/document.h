@@ -3,8 +3,8 @@
 #define FF_FFINSPECT_DOCUMENT_H
 
 #include "format/set.h"
-#include "tools/ffinspect/inspect.h"
-#include "tools/ffinspect/splits.h"
+#include "tools/ffinspect/facts/inspect.h"
+#include "tools/ffinspect/facts/splits.h"
 
 /* Prints {"ffinspect": version, "path", "splits": [{"path", ...}]} to standard output. If --verify
  * finds problems in a split, the split is listed with them, and FF_BAD_DATA or FF_IO is

@@ -3,8 +3,8 @@
 #include "format/base/json.h"
 #include "format/base/nearest.h"
 #include "format/base/readable.h"
+#include "tools/ffinspect/facts/label.h"
 #include "tools/ffinspect/json.h"
-#include "tools/ffinspect/label.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/say.h"
 #include "loader/draw/contact.h"
-#include "tools/ffinspect/label.h"
+#include "tools/ffinspect/facts/label.h"
 #include "tools/ffinspect/sheet.h"
 
 #include <inttypes.h>

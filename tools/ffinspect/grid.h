@@ -3,8 +3,8 @@
 #define FF_FFINSPECT_GRID_H
 
 #include "format/set.h"
-#include "tools/ffinspect/inspect.h"
-#include "tools/ffinspect/splits.h"
+#include "tools/ffinspect/facts/inspect.h"
+#include "tools/ffinspect/facts/splits.h"
 
 /* Draws the sheet of all splits of the list and writes it to options->png. `*sentence` describes
  * what was drawn; freed by the caller. */

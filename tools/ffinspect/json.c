@@ -2,8 +2,8 @@
 
 #include "format/base/json.h"
 #include "format/dataset_json.h"
-#include "tools/ffinspect/facts.h"
-#include "tools/ffinspect/history.h"
+#include "tools/ffinspect/facts/facts.h"
+#include "tools/ffinspect/facts/history.h"
 
 #include <stdio.h>
 

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 
 static const char summary[] =
-    "Shows and proves what a packed dataset holds: a summary in words where nothing else is asked.\n"
-    "DIR is the folder of a split, or one with several (OUT with OUT/train, OUT/test); then the\n"
-    "summary, --json, --verify, --stats, --bench, --keys, --find and --png take all of them; --sample\n"
-    "and --npy want a single one.";
+    "Shows and proves what a packed dataset holds: without an option, a summary in words.\n"
+    "DIR is the folder of a split, or a folder with several (OUT with OUT/train, OUT/test); then the\n"
+    "summary, --json, --verify, --stats, --bench, --keys, --find and --png take all splits; --sample\n"
+    "and --npy need a single one.";
 
 static const char epilogue[] =
-    "Names of classes and fields in --json are as the source had them; one that is not UTF-8 is\n"
-    "percent-escaped. In keys '%' and bytes that are not UTF-8 are %XX, in words control characters,\n"
-    "too. --find takes a key as it is or as it is shown.\n"
+    "Names of classes and fields in --json are as the source had them; a name that is not UTF-8 is\n"
+    "percent-escaped. In keys '%' and bytes that are not UTF-8 are %XX; in words control characters\n"
+    "are, too. --find takes a key as it is or as it is shown.\n"
     "\n"
     "Examples:\n"
     "  ffinspect cifar10\n"
@@ -30,13 +30,13 @@ static const char epilogue[] =
     "  ffinspect photos224 --keys | grep -v ^train/cat/ | shuf -n 100\n"
     "  ffinspect cifar10 --json --stats | jq '.splits[].stats'\n"
     "\n"
-    "Names on --png are drawn by Pango in any script, where libpangocairo-1.0.so.0 and fonts are\n"
-    "found; else, and with FFPACK_PANGO=0 in the environment, what is not ASCII is transliterated\n"
-    "and marked: class 3, ~name.\n"
+    "Pango draws names on --png in any script, if libpangocairo-1.0.so.0 and fonts are found;\n"
+    "otherwise, and with FFPACK_PANGO=0 in the environment, other letters than ASCII are\n"
+    "transliterated and marked: class 3, ~name.\n"
     "\n"
     "Exit codes: 0 done, and with --verify all is well; 1 failure, and with --find no sample\n"
-    "has the key; 2 wrong usage; 65 DIR is no packed dataset, or it is broken; 74 the system refused\n"
-    "to read or write; 128 + n stopped by signal n.";
+    "has the key; 2 wrong usage; 65 DIR is not a packed dataset, or it is broken; 74 the system\n"
+    "refused to read or write; 128 + n stopped by signal n.";
 
 /* Checks that the output was written: a full disk is an error. A closed pipe, as in `ffinspect ...
  * | head`, is an error without a message. */
@@ -59,7 +59,7 @@ static ff_status inspect(ff_inspect_options *chosen, const char **folders, int c
                          ff_error *error) {
     if (count == 0)
         return ff_fail(error, FF_USAGE,
-                       "name a packed folder: ffinspect DIR; 'ffinspect --help' tells more");
+                       "name a packed folder: ffinspect DIR; see 'ffinspect --help'");
     if (count > 1)
         return ff_fail(error, FF_USAGE, "one folder at a time: '%s' is one too many", folders[1]);
     chosen->path = folders[0];
@@ -87,28 +87,28 @@ int main(int argc, char **argv) {
          "place, key, labels, checksum and first values of sample I, or of A up to but not B; with "
          "--npy, the samples to write"},
         {"keys", 0, FF_OPTION_FLAG, NULL, &chosen.keys, NULL, 0, 0,
-         "the keys of all samples, a line each, as ffpack copy --keys reads them; of several splits "
-         "as SPLIT/KEY"},
+         "the keys of all samples, a line each, as ffpack copy --keys reads them; for several "
+         "splits as SPLIT/KEY"},
         {"null", '0', FF_OPTION_FLAG, NULL, &chosen.null, NULL, 0, 0,
          "with --keys: the bytes of each key as they are, and a zero byte after it, for xargs -0"},
         {"find", 0, FF_OPTION_STRING, "KEY", &chosen.find, NULL, 0, 0,
          "number, split, shard, labels and size of each sample that has this key"},
         {"bench", 0, FF_OPTION_FLAG, NULL, &chosen.bench, NULL, 0, 0,
-         "samples a second, read in sequence and at random, beside a plain memcpy of the same "
-         "bytes"},
+         "samples a second, read in sequence and at random, compared with a plain memcpy of the "
+         "same bytes"},
         {.kind = FF_OPTION_HEADING, .help = "What to write"},
         {"png", 0, FF_OPTION_STRING, "FILE", &chosen.png, NULL, 0, 0,
-         "a contact sheet: denormalized pictures with their class names, of as many classes as fit"},
+         "a contact sheet: denormalized pictures with their class names, from as many classes as "
+         "fit"},
         {"grid", 0, FF_OPTION_STRING, "RxC", &chosen.grid, NULL, 0, 0,
          "rows and columns of --png, of all splits together (default: 4x8)"},
         {"label", 0, FF_OPTION_STRING, "FIELD", &chosen.label, NULL, 0, 0,
          "label field that names the pictures and chooses them (default: the first one of classes)"},
         {"npy", 0, FF_OPTION_STRING, "FILE", &chosen.npy, NULL, 0, 0,
          "the samples as stored, in the order of their numbers, as one NumPy array: shape (n, ...) "
-         "of u8, f16, f32 or u16 (bf16 too, as its bits), and where the name is FILE.npy labels "
-         "beside it in FILE_FIELD.npy; samples of different sizes as an array each in a new folder "
-         "FILE, labels "
-         "beside it; - is standard output, without labels"},
+         "of u8, f16, f32 or u16 (bf16 too, as its bits), and for a name FILE.npy the labels next "
+         "to it in FILE_FIELD.npy; samples of different sizes as one array each in a new folder "
+         "FILE, the labels next to it; - is standard output, without labels"},
         {.kind = FF_OPTION_HEADING, .help = "How"},
         {"seed", 0, FF_OPTION_INTEGER, "N", &chosen.seed, NULL, 0, 9e15,
          "choose the pictures of --png at random (default: spread over the classes); also the random "

@@ -322,7 +322,7 @@ ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t b
                           metadata->variable_size ? ", an array each in this folder" : "",
                           writing.labelled.length ? "labels in "
                           : has_labels(metadata)
-                              ? "no labels: they are written beside a name that ends in .npy"
+                              ? "no labels: they are written only next to a name that ends in .npy"
                               : "there are no labels",
                           writing.labelled.length ? writing.labelled.bytes : ""));
 done:

@@ -2,16 +2,16 @@
 
 #include "format/base/say.h"
 #include "format/set.h"
-#include "tools/ffinspect/bench.h"
+#include "tools/ffinspect/checks/bench.h"
 #include "tools/ffinspect/document.h"
+#include "tools/ffinspect/facts/keys.h"
+#include "tools/ffinspect/facts/splits.h"
+#include "tools/ffinspect/facts/text.h"
 #include "tools/ffinspect/find.h"
 #include "tools/ffinspect/grid.h"
-#include "tools/ffinspect/keys.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/sample.h"
-#include "tools/ffinspect/splits.h"
 #include "tools/ffinspect/summary.h"
-#include "tools/ffinspect/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,11 +25,11 @@ ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *
     if (options->label && !options->png)
         return ff_fail(error, FF_USAGE, "--label chooses the names under the pictures of --png");
     if (options->null && !options->keys)
-        return ff_fail(error, FF_USAGE, "-0 ends the keys of --keys, which is not given");
+        return ff_fail(error, FF_USAGE, "-0 ends the keys of --keys, but --keys is missing");
     if (options->keys && (options->json || options->verify || options->stats || options->sample ||
                           options->bench || options->npy || options->png || options->find))
         return ff_fail(error, FF_USAGE,
-                       "--keys prints keys and nothing else; give it without another option%s",
+                       "--keys prints keys and nothing else; use it without another option%s",
                        options->json ? " (--json --sample 0: has the keys, too)" : "");
     if (options->grid) FF_TRY(ff_inspect_grid_size(options->grid, &rows, &columns, error));
     bool npy_out = options->npy && !strcmp(options->npy, "-");

@@ -2,8 +2,8 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/readable.h"
-#include "tools/ffinspect/label.h"
-#include "tools/ffinspect/text.h"
+#include "tools/ffinspect/facts/label.h"
+#include "tools/ffinspect/facts/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

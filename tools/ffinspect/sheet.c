@@ -5,9 +5,9 @@
 #include "format/base/say.h"
 #include "format/set.h"
 #include "loader/sequence/order.h"
-#include "tools/ffinspect/label.h"
-#include "tools/ffinspect/spread.h"
-#include "tools/ffinspect/text.h"
+#include "tools/ffinspect/facts/label.h"
+#include "tools/ffinspect/facts/spread.h"
+#include "tools/ffinspect/facts/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

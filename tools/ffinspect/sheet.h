@@ -4,8 +4,8 @@
 
 #include "format/set.h"
 #include "loader/draw/picture.h"
-#include "tools/ffinspect/inspect.h"
-#include "tools/ffinspect/splits.h"
+#include "tools/ffinspect/facts/inspect.h"
+#include "tools/ffinspect/facts/splits.h"
 
 /* A split's samples, with a title. */
 typedef struct ff_sheet_section {

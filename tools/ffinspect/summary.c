@@ -2,10 +2,10 @@
 
 #include "format/base/readable.h"
 #include "format/base/say.h"
-#include "tools/ffinspect/facts.h"
-#include "tools/ffinspect/history.h"
-#include "tools/ffinspect/label.h"
-#include "tools/ffinspect/text.h"
+#include "tools/ffinspect/facts/facts.h"
+#include "tools/ffinspect/facts/history.h"
+#include "tools/ffinspect/facts/label.h"
+#include "tools/ffinspect/facts/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -253,7 +253,7 @@ static ff_status print_all(ff_dataset *dataset, const ff_facts *facts, const cha
     print_head("ids");
     printf("content %s, ", ff_inspect_short_id(text, id->content));
     printf("transform %s, ", ff_inspect_short_id(text, id->transform));
-    printf("source %s (--json gives all digits)\n", ff_inspect_short_id(text, id->source));
+    printf("source %s (--json prints all digits)\n", ff_inspect_short_id(text, id->source));
     return FF_OK;
 }
 

@@ -3,8 +3,8 @@
 #define FF_FFINSPECT_SUMMARY_H
 
 #include "format/reader.h"
-#include "tools/ffinspect/stats.h"
-#include "tools/ffinspect/verify.h"
+#include "tools/ffinspect/checks/stats.h"
+#include "tools/ffinspect/checks/verify.h"
 
 /* A sentence that states whether Normalize is applied to the stored values. */
 const char *ff_inspect_values_sentence(const ff_metadata *metadata);

@@ -1,6 +1,6 @@
 /* ffpack: turns a dataset of images into shards of tensors. This file chooses the command. */
 #include "format/base/nearest.h"
-#include "tools/ffpack/command.h"
+#include "tools/ffpack/commands/command.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@ static const struct {
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* The command that a first word, neither a command nor a path, is close to. */
+/* The command nearest to a first word that is neither a command nor a path. */
 static const char *meant(const char *word) {
     struct stat info;
     ff_nearest nearest = {.wanted = word, .length = strlen(word)};

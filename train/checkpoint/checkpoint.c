@@ -126,7 +126,7 @@ ff_status ff_checkpoint_check(const char *path, int file, ff_error *error) {
     if (!lines.length || !memmem(lines.bytes, lines.length, line.bytes, line.length))
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: is damaged: its files differ from what " FF_CHECKPOINT_SUMS_FILE
-                         " says (xxh128sum -c names the file)",
+                         " records (xxh128sum -c names the file)",
                          path);
 done:
     ff_buffer_free(&line);

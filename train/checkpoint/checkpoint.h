@@ -1,8 +1,8 @@
 /* Room train/checkpoint, floor 9: what a run leaves on the disk: weights, state, and the folder
  * around them.
  *
- * capture.c copies a model's values. This header writes and reads these values as a checkpoint,
- * together with the state of the run (state.h). run_folder.c holds the folder of a run. keeper.c
+ * capture.c copies a model's values and writes them as a checkpoint, together with the state of the
+ * run (state.h); this header reads a checkpoint. run_folder.c holds the folder of a run. keeper.c
  * writes from a thread and removes old checkpoints by the rules of keeping.c; every.c decides when
  * to write, patience.c when a run stops early. weights.c loads weights into a model, from
  * safetensors or PyTorch's files (tensors.c, torch/), and under other programs' names (naming.c).
@@ -14,7 +14,8 @@
  * weights.
  *
  *   model.safetensors   every parameter and buffer by torchvision's name, in the order of torch's
- *                       state_dict, f32 (num_batches_tracked: I64)
+ *                       state_dict, f32 (num_batches_tracked: I64); and metadata texts: the net's
+ *                       form, the images' normalization and classes (train/run/session.c)
  *   state.safetensors   the state of each parameter's optimizer by torch's names, "exp_avg.NAME";
  *                       with --ema "ema.NAME"; and metadata texts, named below
  *   checksums.xxh128    a line "XXH3-128  FILE" for each; `xxh128sum -c` reads them
@@ -44,6 +45,7 @@
 #define FF_CHECKPOINT_RECIPE        "ffpack.recipe" /* options by name, one per line */
 #define FF_CHECKPOINT_DATA          "ffpack.data"   /* content ids of both sets; "" = no set */
 #define FF_CHECKPOINT_VAL           "ffpack.val"
+#define FF_CHECKPOINT_SELECTED      "ffpack.selected" /* origin.h, as ranks and the next two */
 #define FF_CHECKPOINT_COMPUTE       "ffpack.compute"
 #define FF_CHECKPOINT_RANKS         "ffpack.ranks" /* this and the next two: origin.h */
 #define FF_CHECKPOINT_THREADS       "ffpack.threads"

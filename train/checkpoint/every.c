@@ -27,7 +27,7 @@ ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error) {
     if (every->unit != FF_EVERY_CHOSEN && amount > 0 && isfinite(amount) && (minutes || whole))
         return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "--checkpoint-every: '%s' is none of N epochs, N steps or N minutes", text);
+                   "--checkpoint-every: '%s' is not N epochs, N steps or N minutes", text);
 }
 
 bool ff_every_worthwhile(double seconds, double took) {

@@ -411,7 +411,7 @@ ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, ui
     }
     if (!*checkpoint) status = first.status;
     if (*checkpoint && first.status)
-        status = ff_format(note, error, "%s; going on from %s", first.message,
+        status = ff_format(note, error, "%s; resuming from %s", first.message,
                            ff_checkpoint_path(*checkpoint));
 done:
     if (status != FF_OK) ff_checkpoint_close(checkpoint);

@@ -148,7 +148,7 @@ ff_status ff_naming_find(ff_naming *naming, const ff_tensors *file, const ff_mod
     }
     if (again < most) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: has tensors of this model several times, as under '%s' and '%s'; save one "
-                   "of these alone",
+                   "%s: has tensors of this model several times, as under '%s' and '%s'; save only "
+                   "one of these",
                    ff_tensors_path(file), naming->prefix, other);
 }

@@ -43,11 +43,11 @@ void ff_patience_say_ended(const ff_run_totals *totals, bool all_done, uint32_t 
     if (all_done)
         snprintf(text, FF_PATIENCE_ENDED_BYTES,
                  "the run is complete: all its %" PRIu64
-                 " steps are done; with more --epochs it goes on",
+                 " steps are done; with more --epochs it continues",
                  totals->steps);
     else
         snprintf(text, FF_PATIENCE_ENDED_BYTES,
                  "the run stopped early after epoch %" PRIu32 " of %" PRIu32
-                 ": %s; with a larger --patience, or 0, it goes on",
+                 ": %s; with a larger --patience, or 0, it continues",
                  totals->val.epoch, epochs, why);
 }

@@ -90,8 +90,7 @@ static ff_status check_empty(const ff_run_folder *folder, ff_error *error) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             status =
                 run ? ff_fail(error, FF_USAGE,
-                              "--out %s: holds another run; --resume %s goes on with it", path,
-                              path)
+                              "--out %s: holds another run; --resume %s continues it", path, path)
                     : ff_fail(error, FF_USAGE, "--out %s: is not empty; it has '%s', for example",
                               path, entry->d_name);
     closedir(entries);

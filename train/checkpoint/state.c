@@ -113,7 +113,7 @@ ff_status ff_run_state_read(ff_run_state *state, const char *text, ff_error *err
     ff_status status = FF_OK;
     *state = (ff_run_state){0};
     if (!json_is_object(object))
-        status = ff_fail(error, FF_BAD_DATA, "the state of the run is no JSON object: %s",
+        status = ff_fail(error, FF_BAD_DATA, "the state of the run is not a JSON object: %s",
                          object ? "" : where.text);
     for (int i = 0; status == FF_OK && i < NUMBERS; i++) {
         const json_t *value = json_object_get(object, numbers[i].name);

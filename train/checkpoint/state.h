@@ -46,7 +46,8 @@ typedef struct ff_run_state {
 /* The evaluation of the current weights; epoch 0 if they were not evaluated. */
 ff_evaluated ff_run_state_evaluation(const ff_run_state *state);
 
-/* Appends one JSON object with every number to `text`; doubles have 17 digits, so that reading
+/* Appends one JSON object to `text`, with every number except those that are 0 between steps
+ * (control.halted and control.part); doubles have 17 digits, so that reading
  * returns the same bits. */
 FF_MUST_USE ff_status ff_run_state_write(const ff_run_state *state, ff_buffer *text,
                                          ff_error *error);

@@ -64,7 +64,7 @@ static ff_status check_normalization(const ff_weights *weights, const ff_metadat
     if (strcmp(mean, own_mean) != 0 || strcmp(std, own_std) != 0)
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: was trained on images normalized with mean %s, std %s; the training "
-                         "set has mean %s, std %s; pack it with the former, or give "
+                         "set has mean %s, std %s; pack it with the former, or use "
                          "--any-normalization",
                          path, mean, std, own_mean, own_std);
     free(own_mean);
@@ -164,7 +164,7 @@ static ff_status refuse(const ff_weights *weights, const matching *m, ff_error *
                           &m->mismatched_text, error));
     if (m->missing && first)
         FF_TRY_DONE(ff_buffer_printf(&text, error, "; its first tensor is %s", first->name));
-    status = ff_fail(error, FF_BAD_DATA, "%s: these are no weights of this model%s%s:%s%s",
+    status = ff_fail(error, FF_BAD_DATA, "%s: these are not weights of this model%s%s:%s%s",
                      ff_tensors_path(weights->file), model ? " but of " : "", model ? model : "",
                      text.bytes, advice);
 done:

@@ -17,10 +17,10 @@
 enum { RECIPE_LIMIT_BYTES = 1 << 20 };
 
 static const char summary[] =
-    "Names the first step and layer where two runs part, from the hashes that they keep "
-    "(--hash-every), and the options in which they differ. RUN is the folder of a run, or a file of "
-    "hashes that fftrain replay has written. The same batches, parameters and instructions give the "
-    "same bits on the CPU with the same --threads, and on a GPU with --deterministic.";
+    "Names the first step and layer where two runs differ, by the hashes that they keep "
+    "(--hash-every), and the options in which they differ. RUN is the folder of a run, or a file "
+    "of hashes that fftrain replay has written. The same batches, parameters and instructions "
+    "produce the same bits on the CPU with the same --threads, and on a GPU with --deterministic.";
 
 static const char epilogue[] =
     "Exit codes: 0 no difference in any step that both have, 1 they part, 2 wrong usage, 65 bad "
@@ -38,7 +38,7 @@ static ff_status open_run(run *r, const char *path, ff_error *error) {
     ff_status status;
     *r = (run){.path = path, .folder = ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path)};
     if (!r->folder && ff_path_exists("%s/.", path))
-        return ff_fail(error, FF_USAGE, "%s: is no run, it has no " FF_RUN_RECIPE_FILE, path);
+        return ff_fail(error, FF_USAGE, "%s: is not a run, it has no " FF_RUN_RECIPE_FILE, path);
     if (!r->folder) return ff_hash_log_read(&r->log, path, UINT64_MAX, error);
     FF_TRY_DONE(ff_path_join(&file, path, FF_RUN_RECIPE_FILE, error));
     FF_TRY_DONE(ff_read_whole(&r->recipe, file, RECIPE_LIMIT_BYTES, error));
@@ -150,7 +150,7 @@ static const char *first_of(const pair *p, const char *key, const char *names, b
     return "";
 }
 
-/* Of those that are no parameters but what batch norms keep of their inputs. */
+/* Running statistics of batch norms: tensors that are not parameters. */
 static bool is_statistic(const char *name) {
     static const char *const ends[] = {".running_mean", ".running_var", ".num_batches_tracked"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -218,7 +218,7 @@ static void print_replays(const run runs[2], uint64_t from, uint64_t to) {
     printf("  fftrain diff a.jsonl b.jsonl\n");
 }
 
-/* The last step in between after which one of the runs went on with other options. */
+/* The last step in between at which one of the runs was resumed with other options. */
 static uint64_t change_in(const run runs[2], uint64_t from, uint64_t to) {
     uint64_t last = 0;
     for (int i = 0; i < 2; i++) {
@@ -245,9 +245,9 @@ static void print_commands(const run runs[2], uint64_t from, uint64_t to) {
     print_replays(runs, changed ? changed : from, to);
 }
 
-/* The first step at which both have hashes that differ; `last`: the last before it, -1 = none.
- * *common: of how many both have hashes, and *begun whether step 0, the initial parameters, is
- * among them. */
+/* The first step at which the runs' hashes differ; `last`: the last step before it, -1 = none.
+ * *common: the number of steps for which both runs have hashes; *begun: whether step 0, the initial
+ * parameters, is one of them. */
 static bool find(const run runs[2], pair *p, int64_t *last, uint64_t *step, size_t *common,
                  bool *begun) {
     size_t at[2] = {0, 0};

@@ -21,11 +21,11 @@ static void compare_set(const ff_inference_given *out, const ff_inference *own) 
                 ff_dataset_path(own->set));
 }
 
-/* What was evaluated: `data` as given, and what of it had no part. */
+/* The report of what was evaluated: `data`, and the images that were left out. */
 typedef struct evaluated {
     const char *data;
     const ff_inference *own;
-    const ff_images *images; /* none: a packed set was given */
+    const ff_images *images; /* empty if the argument is a packed set */
     ff_evaluation found;
 } evaluated;
 
@@ -59,7 +59,7 @@ static ff_status print_json(const evaluated *what, ff_error *error) {
     return FF_OK;
 }
 
-/* The first of them, and how many more there are. */
+/* Prints the first one, and the number of others. */
 static void print_unknown(const ff_inference *own) {
     json_t *names = unknown_classes(own);
     const size_t count = json_array_size(names);

@@ -60,8 +60,8 @@ static ff_status open_model(ff_model **model, ff_weights_net *net, const char *f
     ff_status status;
     FF_TRY_DONE(ff_weights_read_fact(folder, FF_WEIGHTS_NET, &text, error));
     if (!text || !ff_weights_net_parse(net, text))
-        FF_TRY_DONE(
-            ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", folder));
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is not a form of a net",
+                            folder));
     const ff_model_options options = ff_weights_net_model(net);
     FF_TRY_DONE(ff_model_create(model, &options, error));
     FF_TRY_DONE(ff_weights_open(&weights, &how, *model, error));
@@ -222,7 +222,7 @@ done:
     return status;
 }
 
-/* The ending of a file's name says what is written. */
+/* The file's extension selects the format. */
 static ff_status complete(outputs *to, const char *const *positional, int count, ff_error *error) {
     if (count == 2 && !to->weights) to->weights = positional[--count];
     if (count != 1 || !(to->weights || to->onnx))
@@ -244,9 +244,9 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
     const char **positional;
     const ff_option table[] = {
         {"output", 'o', FF_OPTION_STRING, "FILE", &to.weights, NULL, 0, 0,
-         "Its ending says what is written: .safetensors the weights; .pth, .pt or .bin the weights "
-         "as torch.save writes them, which do not record the net's form and normalization; .onnx "
-         "as --onnx. - is the standard output, with safetensors. It may also be given without -o."},
+         "Its extension selects the format: .safetensors the weights; .pth, .pt or .bin the "
+         "weights as torch.save writes them, which do not record the net's form and normalization; "
+         ".onnx as --onnx. - is the standard output, with safetensors. -o may be left out."},
         {"onnx", 0, FF_OPTION_STRING, "FILE", &to.onnx, NULL, 0, 0,
          "The net with its weights as an ONNX file, for batches of any size: from normalized images "
          "to logits; its metadata_props say how images are normalized, resized and cropped, and "
@@ -259,10 +259,10 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
         .program = "fftrain export",
         .usage = "fftrain export RUN [-o FILE] [--onnx FILE] [--ema]",
         .summary =
-            "Writes the weights of a checkpoint, or of the best one of a run (where there is "
-            "none, of its last), as one file of safetensors or torch.save, as an ONNX file, "
-            "or both, after every byte of the checkpoint is checked. The file also records the net's form and how its images were "
-            "normalized.",
+            "Writes the weights of a checkpoint, or of a run's best checkpoint (else its last), as "
+            "one file of safetensors or torch.save, as an ONNX file, or both, after every byte of "
+            "the checkpoint is checked. The file also records the net's form and how its images "
+            "were normalized.",
         .options = table,
         .epilogue = epilogue,
     };

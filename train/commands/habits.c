@@ -8,7 +8,7 @@
 const ff_habit ff_train_habits[] = {
     {"start-epoch checkpoint load", "here it is --resume DIR, the folder of a run or a checkpoint"},
     {"continue resume-from resume-from-checkpoint auto-resume",
-     "here it is --resume DIR, the folder of a run; without DIR the newest run goes on"},
+     "here it is --resume DIR, the folder of a run; without DIR the newest run continues"},
     {"checkpoint-dir save save-dir output output-dir", "here it is --out DIR, the folder of a run"},
     {"save-every save-freq", "here it is --checkpoint-every N epochs, steps or minutes"},
     {"finetune init-checkpoint",
@@ -56,7 +56,7 @@ const ff_habit ff_train_habits[] = {
     {"log-dir logdir", "here it is --tensorboard DIR"},
     {"print-freq log-interval", "here it is --log-every N, steps of an epoch"},
     {"wandb", "here it is --log-json FILE, a JSON line per epoch"},
-    {"compile channels-last pin-memory", "nothing to set: done automatically where it is faster"},
+    {"compile channels-last pin-memory", "nothing to set: done automatically if it is faster"},
     {NULL, NULL},
 };
 
@@ -74,10 +74,10 @@ static const ff_habit command_words[] = {
 ff_status ff_habits_refuse_word(const char *word, ff_error *error) {
     const char *here = ff_habit_find(command_words, word, strlen(word));
     return ff_fail(error, FF_USAGE, "unexpected argument '%s'%s%s", word, here ? ": " : "; ",
-                   here ? here : "the training set is given with --data");
+                   here ? here : "name the training set with --data");
 }
 
-/* The value of --model or -m; NULL where it is not given. */
+/* The value of --model or -m; NULL if the option is absent. */
 static const char *model_of(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--model=", 8)) return argv[i] + 8;

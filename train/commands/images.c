@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-/* The class of the last image, which is in `folder`: that of the folder in it where the image is.
+/* The class of the last image, found in `folder`: the class of the subfolder that holds the image.
  */
 static ff_status find_class(ff_images *images, const char *folder, ff_error *error) {
     ff_image *image = &images->image[images->count - 1];
@@ -172,8 +172,8 @@ static bool transformed(const ff_metadata *trained, const char *word) {
     return false;
 }
 
-/* Without a central crop the training images were of one size or proportion, which is no option of
- * theirs: *size is the option that makes other images so, or NULL. */
+/* Without a central crop all training images had one size or aspect ratio, and no option records
+ * it: *size is the option that brings other images to that size, or NULL. */
 static ff_status choose_size(char **size, const ff_metadata *trained, const char *weights,
                              ff_error *error) {
     const bool sized = trained->variable_size || transformed(trained, "center_crop");
@@ -184,7 +184,7 @@ static ff_status choose_size(char **size, const ff_metadata *trained, const char
         (trained->channels != 1 && trained->channels != 3))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: was trained on arrays with %u channels, not on image files; pack yours "
-                       "as its training set was, and give the packed set",
+                       "as its training set was packed, and use the packed set",
                        weights, trained->channels);
     if (sized || deep) return FF_OK;
     return ff_format(size, error, "--resize=%ux%u", trained->height, trained->width);
@@ -192,7 +192,7 @@ static ff_status choose_size(char **size, const ff_metadata *trained, const char
 
 /* ---- ffpack ---- */
 
-/* The program beside this one, or the one in PATH. */
+/* The program in this program's folder, or else the one in PATH. */
 static ff_status find_program(char **program, ff_error *error) {
     char *folder;
     FF_TRY(ff_path_of_program(&folder, error));
@@ -203,7 +203,7 @@ static ff_status find_program(char **program, ff_error *error) {
     return ff_copy_string(program, "ffpack", error);
 }
 
-/* Starts it, with nothing of its summary shown; *said = a pipe with its messages. */
+/* Starts ffpack without its summary; *said = a pipe with its messages. */
 static ff_status start(char **arguments, pid_t *process, int *said, ff_error *error) {
     posix_spawn_file_actions_t actions;
     extern char **environ;
@@ -225,13 +225,13 @@ static ff_status start(char **arguments, pid_t *process, int *said, ff_error *er
     if (failed == ENOENT)
         return ff_fail(
             error, FF_USAGE,
-            "predicting image files needs ffpack, which is neither beside fftrain nor in "
-            "PATH; or pack them, and give the packed set");
+            "predicting image files needs ffpack, which is neither next to fftrain nor in PATH; or "
+            "pack them, and use the packed set");
     errno = failed;
     return ff_fail_errno(error, "cannot start %s", arguments[0]);
 }
 
-/* What the process says until it ends. A signal is passed on to it. */
+/* Reads the process's messages until it ends, and passes signals on to it. */
 static ff_status listen_to(pid_t process, int said, ff_buffer *text, int *code, ff_error *error) {
     char bytes[4096];
     bool stopped = false;
@@ -370,7 +370,7 @@ ff_status ff_images_pack(ff_images *images, const char *const *names, int count,
     FF_TRY_DONE(write_list(images, error));
     status = run(images, weights, size, error);
     if (status != FF_OK && status != FF_BAD_DATA) goto done;
-    /* Where all are broken ffpack fails, and there is no set. */
+    /* If all images are broken, ffpack fails and there is no set. */
     const ff_status listed = read_skipped(images, status == FF_OK ? error : NULL);
     if (status == FF_OK || images->broken == images->count) status = listed;
 done:

@@ -25,7 +25,7 @@ static bool is_set(const char *path) {
     return is;
 }
 
-/* What evaluate is given in place of a set. */
+/* The arguments that evaluate takes in place of a set. */
 static bool is_folder_of_images(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && !is_set(path);
@@ -65,17 +65,15 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
     const bool predicts = own->predicts;
     const ff_option table[] = {
         {"checkpoint", 'c', FF_OPTION_STRING, "PATH", &own->weights, NULL, 0, 0,
-         "A run, of which the best checkpoint is taken where there is one, else the last; a "
-         "checkpoint's folder; or a file of weights, safetensors or torch.save's. It may also be "
-         "given first, without -c."},
+         "A run, for its best checkpoint, else its last; a checkpoint's folder; or a file of "
+         "weights, from safetensors or torch.save. -c may be left out if it comes first."},
         {"data", 'd', FF_OPTION_STRING, "DIR", &own->data, NULL, 0, 0,
          predicts ? "Packed set, or a folder of splits with val, valid or test, or of a single "
-                    "one; it may also be given without --data."
+                    "split; --data may be left out."
                   : "Packed set, or a folder of splits with val, valid or test, or of a single "
-                    "one; it may also be given without --data. Default: the set on which the run "
-                    "evaluated."},
+                    "split; --data may be left out. Default: the set on which the run evaluated."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &own->model, NULL, 0, 0,
-         "Model of weights that do not say it, as PyTorch's files."},
+         "Model of weights that do not record it, as PyTorch's files."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
          "Form of the model; default: the checkpoint's."},
         {"label", 0, FF_OPTION_STRING, "FIELD", &own->label, NULL, 0, 0,
@@ -98,14 +96,14 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
         {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &own->device, NULL, 0, 0,
          "Where to compute; default auto."},
         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &own->precision, NULL, 0, 0,
-         "Of activations and weights on a GPU; default: that of the training, f32 where the file "
-         "does not say it; the CPU has f32 only."},
+         "Precision of activations and weights on a GPU; default: as in training, f32 if the file "
+         "does not record it; the CPU has f32 only."},
         {"tune", 0, FF_OPTION_REAL, "SECONDS", &own->tune_seconds, NULL, 0, 86400,
          "Limit for timing a GPU's engines, without compiling, which may take three times as long; "
-         "default 0: take those of the plan cache, else what cuDNN names first and need not "
-         "compile. Timing pays from some 100,000 images on."},
+         "default 0: take the plan cache's, else cuDNN's first that need not be compiled. Timing "
+         "pays from some 100,000 images on."},
         {"threads", 'j', FF_OPTION_INTEGER, "N", &own->threads, NULL, 0, 1024,
-         "Compute threads; default 0: as many as there are CPUs."},
+         "Compute threads; default 0: one for each CPU."},
         {predicts ? "top" : "json", 0, predicts ? FF_OPTION_INTEGER : FF_OPTION_FLAG,
          predicts ? "N" : NULL, predicts ? (void *)&out->top : (void *)&out->json, NULL, 1, 1e6,
          predicts ? "Classes of each line, the likeliest first; default 5."
@@ -129,17 +127,18 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
                           : "fftrain evaluate RUN [DIR|FOLDER] [options]",
         .summary =
             predicts
-                ? "Prints a JSON line for each sample of a packed set, or for each image "
-                  "of files and folders: {key, class, name, probability, top: [{class, "
-                  "name, probability}]}, or CSV into a file. Images are packed into a temporary folder (in "
-                  "TMPDIR) by the ffpack beside fftrain, as the training set was; one "
+                ? "Prints a JSON line for each sample of a packed set, or for each image of files "
+                  "and folders: {key, class, name, probability, top: [{class, name, "
+                  "probability}]}, or CSV into a file. Images are packed into a temporary folder "
+                  "(in TMPDIR) by the ffpack next to fftrain, as the training set was; an image "
                   "that cannot be read has a line {key, error}, and the exit code is 65. In a key, "
                   "'%' and bytes that are not UTF-8 are %XX."
-                : "Prints loss and accuracy of a trained model on a packed set, or on a FOLDER of images with "
-                  "a folder for each class: they are packed into a temporary folder (in TMPDIR) by the "
-                  "ffpack beside fftrain, as the training set was. Classes are matched by their names. "
-                  "Samples of a set whose class the model does not have are left out of both numbers, "
-                  "and counted; a folder with such a name is refused.",
+                : "Prints loss and accuracy of a trained model on a packed set, or on a FOLDER of "
+                  "images with a folder for each class: they are packed into a temporary folder "
+                  "(in TMPDIR) by the ffpack next to fftrain, as the training set was. Classes are "
+                  "matched by their names. Samples of a set whose class the model does not have "
+                  "are left out of both numbers, and counted; a folder with such a name is "
+                  "refused.",
         .options = table,
         .epilogue = exit_codes,
     };
@@ -203,8 +202,8 @@ ff_status ff_inference_given_pack(ff_inference_given *out, ff_images *images, in
     if (!learned.trained.channels)
         FF_TRY_DONE(
             ff_fail(error, FF_USAGE,
-                    "%s: does not record how its images were packed; pack yours as its were "
-                    "(ffpack --resize, --center-crop, --mean, --std), and give the packed set",
+                    "%s: does not record how its images were packed; pack yours in the same way "
+                    "(ffpack --resize, --center-crop, --mean, --std), and use the packed set",
                     options->weights));
     *classes = learned.net.classes;
     if (!options->predicts) images->classes = learned.names;

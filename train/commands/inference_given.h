@@ -13,17 +13,18 @@
 typedef struct ff_inference_given {
     ff_inference_options inference;
     const char **arguments;
-    const char **images; /* of these: files and folders, which are no packed set; of evaluate one */
+    const char **images; /* names of these: files and folders other than packed sets; for evaluate
+                            exactly one */
     int image_count;
     const char *run;        /* or checkpoint, or file of weights */
-    char *checkpoint, *val; /* of a run; NULL = not given, not needed */
+    char *checkpoint, *val; /* the run's; NULL = absent, and not needed */
     char content[33];       /* content id of the set that the run evaluated on */
     int stem, views, verify;
     int64_t top;
     const char *output; /* NULL = the standard output */
     int on_error;       /* 1 = skip */
     bool json;
-    ff_options_result result; /* of the command line: DONE = --help was printed */
+    ff_options_result result; /* the command line's: DONE = --help was printed */
 } ff_inference_given;
 
 /* Reads the command line of evaluate, or of predict. The caller frees it, after a failure too. */
@@ -31,12 +32,12 @@ FF_MUST_USE ff_status ff_inference_given_read(ff_inference_given *given, bool pr
                                               char **argv, ff_error *error);
 void ff_inference_given_free(ff_inference_given *given);
 
-/* Packs the images, of evaluate with labels, and makes them the set. *classes: of the model. The
- * caller frees the images, which are empty, after a failure too. FF_USAGE where the weights do not
- * say how theirs were packed; the errors of ff_images_pack. */
+/* Packs the images (for evaluate with labels) and makes them the set. *classes: the model's. The
+ * caller frees the images, which are empty, after a failure too. FF_USAGE if the weights do not
+ * record how their training set was packed; the errors of ff_images_pack. */
 FF_MUST_USE ff_status ff_inference_given_pack(ff_inference_given *given, ff_images *images,
                                               int64_t *classes, ff_error *error);
-/* Says at the end what of the images had no part; FF_BAD_DATA where some could not be read, unless
+/* Reports at the end which images were left out; FF_BAD_DATA if some could not be read, unless
  * --on-error skip. */
 FF_MUST_USE ff_status ff_inference_given_end(const ff_inference_given *given,
                                              const ff_images *images, ff_error *error);

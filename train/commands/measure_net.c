@@ -93,7 +93,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Rank 0 says how many rounds fit into the time. */
+/* Rank 0 decides how many rounds fit into the time. */
 static ff_status time_size(const bench *b, size_t bytes, double *seconds, ff_error *error) {
     uint64_t ns[ROUNDS], rounds;
     FF_TRY(take_time(b, bytes, &ns[0], error));
@@ -151,8 +151,7 @@ static ff_status write_net(const ff_net *net, const char *communicator, const ch
 static ff_status report(const given *own, const ff_job *job, const ff_net *net, ff_error *error) {
     const ff_comm *comm = job->comm;
     const double shared = 2.0 * (net->ranks - 1) / net->ranks;
-    printf("all_reduce among %d ranks by \"%s\"; the rate is that of a rank's link in each "
-           "direction\n",
+    printf("all_reduce among %d ranks by \"%s\"; the rate of a rank's link in each direction\n",
            net->ranks, comm->table->name);
     for (int i = 0; i < net->count; i++)
         printf("%10s  %12.1f us  %14s\n", ff_say_bytes((uint64_t)net->bytes[i]).text,

@@ -11,7 +11,7 @@
 
 typedef struct predicting {
     ff_inference *own;
-    const ff_images *images; /* of the set; none: a packed set was given */
+    const ff_images *images; /* the set's; empty if the argument is a packed set */
     size_t at;               /* the next image */
     uint64_t lost;           /* samples for which the net's outputs are not finite */
     ff_prediction_lines *lines;

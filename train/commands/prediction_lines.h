@@ -18,13 +18,13 @@
 
 typedef struct ff_predicted_class {
     int number;
-    const char *name; /* NULL: it has none */
+    const char *name; /* NULL = the set has no keys */
     float probability;
 } ff_predicted_class;
 
-/* The likeliest `top` classes by their logits, which differ also where probabilities are too small
- * to; of equal ones the first. logits, order: [classes]; order is written over. False: the logits
- * are not finite. names: of the classes; they outlive found[top]. */
+/* Finds the `top` classes with the largest logits; logits differ even where probabilities are too
+ * small to. Of equal logits the first class wins. logits, order: [classes]; order is overwritten.
+ * False: a logit is not finite. names: the classes'; they outlive found[top]. */
 bool ff_predicted_top(const float *logits, int classes, const ff_field *names, int top, int *order,
                       ff_predicted_class *found);
 
@@ -34,7 +34,7 @@ typedef struct ff_prediction_lines {
     int64_t top; /* classes of a CSV line */
 } ff_prediction_lines;
 
-/* FF_USAGE where the path ends neither in .csv nor in .jsonl; NULL is accepted. */
+/* FF_USAGE if the path ends neither in .csv nor in .jsonl; NULL is accepted. */
 FF_MUST_USE ff_status ff_prediction_lines_check(const char *path, ff_error *error);
 /* path NULL: JSON on the standard output. A file is there when it is closed. FF_IO. */
 FF_MUST_USE ff_status ff_prediction_lines_open(ff_prediction_lines *lines, const char *path,

@@ -46,11 +46,11 @@ typedef struct given {
 typedef struct beginning {
     ff_checkpoint *checkpoint; /* NULL = at the first step */
     ff_buffer recipe;
-    char *recipe_path, *hashes;  /* of the run; NULL: of a checkpoint */
+    char *recipe_path, *hashes;  /* the run's; NULL for a checkpoint */
     char *log;                   /* of the run */
-    uint64_t recipe_step;        /* the recipe is that of the steps up to this one */
-    char ranks[FF_ORIGIN_RANKS]; /* of the run; "" = not known */
-    char data[33], val[33];      /* content ids of its sets; "" = not known, and of none */
+    uint64_t recipe_step;        /* the recipe holds for the steps up to this one */
+    char ranks[FF_ORIGIN_RANKS]; /* the run's; "" = unknown */
+    char data[33], val[33];      /* content ids of the run's sets; "" = unknown, or no set */
     char *note;
 } beginning;
 
@@ -65,7 +65,7 @@ static void sets_of_checkpoint(beginning *b, const ff_checkpoint *checkpoint) {
             ff_checkpoint_text(checkpoint, FF_CHECKPOINT_VAL));
 }
 
-/* Where there is no checkpoint yet, the run's hashes name them. */
+/* Before the first checkpoint, the run's hashes name the sets. */
 static void sets_of_hashes(beginning *b) {
     ff_hash_log log = {0};
     if (ff_path_exists("%s", b->hashes) && ff_hash_log_read(&log, b->hashes, 0, NULL) == FF_OK)
@@ -86,8 +86,8 @@ static ff_status recipe_of(beginning *b, const ff_checkpoint *checkpoint, ff_err
     return ff_buffer_printf(&b->recipe, error, "%s", recipe);
 }
 
-/* The options may have changed where the run went on: those of the first checkpoint that has the
- * step, else the run's now. */
+/* The options may have changed when the run was resumed: takes the options of the first checkpoint
+ * at or after the step, else the run's current ones. */
 static ff_status recipe_in(beginning *b, const given *in, const char *folder, ff_error *error) {
     ff_checkpoint *after = NULL;
     uint64_t *steps;
@@ -148,7 +148,7 @@ done:
     return status;
 }
 
-/* The run's options, but for those that say where and how it is computed. */
+/* The run's options, except those that choose where and how it is computed. */
 static ff_status settings_of(const beginning *b, const given *in, ff_settings *settings,
                              ff_error *error) {
     ff_trainer_options *trainer = &settings->trainer;
@@ -179,8 +179,8 @@ static ff_status check_data(const beginning *b, const ff_trainer *trainer, ff_er
             path);
     if (!*b->data || !strcmp(b->data, is)) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: the run has other data, of content id %s; %s has %s, --data DIR says "
-                   "where it is",
+                   "%s: the run has other data, with content id %s; %s has %s; --data DIR names "
+                   "its place",
                    b->recipe_path, b->data, path, is);
 }
 
@@ -190,8 +190,9 @@ static ff_status load(const beginning *b, ff_trainer *trainer, ff_error *error) 
     if (!b->checkpoint) {
         ff_store *store = ff_model_store(trainer->model);
         if (!trainer->options->weights)
-            FF_TRY(ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
-                             ff_model_threads(trainer->model), error));
+            FF_TRY(ff_whiten(trainer->model, trainer->splits.train,
+                             ff_splits_selection(&trainer->splits.train_selected),
+                             trainer->splits.val_resize, ff_model_threads(trainer->model), error));
         if (trainer->ema_decay >= 0) ff_average_begin(store);
         return FF_OK;
     }
@@ -206,7 +207,7 @@ static ff_status write_sheet(const ff_trainer *trainer, const given *in, ff_erro
     return status;
 }
 
-/* Says where the steps that are made again cannot have the run's numbers. */
+/* Reports why the repeated steps cannot have the run's numbers. */
 static void print_doubts(const beginning *b, const given *in, const ff_trainer *trainer) {
     const char *effect = ff_origin_effect_of_ranks(trainer);
     const uint64_t first = trainer->options->first_step;
@@ -215,8 +216,8 @@ static void print_doubts(const beginning *b, const given *in, const ff_trainer *
     ff_origin_of(&now, trainer);
     if (changed)
         fprintf(stderr,
-                "fftrain: the run went on with other options after step %" PRIu64
-                "; the steps before that are made with those of step %" PRId64 ", too\n",
+                "fftrain: the run was resumed with other options after step %" PRIu64
+                "; the steps before that are made with the options of step %" PRId64 ", too\n",
                 changed, in->step);
     if (*b->ranks && strcmp(b->ranks, now.ranks) && effect)
         fprintf(stderr, "fftrain: the run had %s and replay has %s: %s\n", b->ranks, now.ranks,
@@ -235,7 +236,7 @@ static ff_status replay(const given *in, ff_error *error) {
     if (was && b.recipe.length && strcmp(was, b.recipe.bytes))
         fprintf(stderr,
                 "fftrain: the run had other options when %s was saved than at step %" PRId64
-                "; all steps are made with those of that step\n",
+                "; all steps are made with the options of that step\n",
                 ff_checkpoint_path(b.checkpoint), in->step);
     FF_TRY_DONE(settings_of(&b, in, &settings, error));
     settings.trainer.tuning = &tuning;

@@ -11,14 +11,13 @@
 
 static const char summary[] =
     "Writes one HTML page about one or several runs: curves, accuracy of each class, confusion matrix, "
-    "the samples that a run got most wrong, where the time went, and the settings beside each other. "
+    "the samples that a run got most wrong, where the time went, and the settings side by side. "
     "The page loads nothing from elsewhere.";
 
 static const char epilogue[] =
     "RUN is a run's folder (log.jsonl, evaluation.json, worst.png, inputs.png, recipe.txt), or a log\n"
-    "alone, as --log-json writes it. The log of a run that goes on may be read, too. A folder of runs,\n"
-    "alone, becomes a page with a table of its runs, as fftrain runs prints it, that links the pages\n"
-    "of the runs.\n"
+    "alone, as --log-json writes it; the run may still be running. A single folder of runs becomes a\n"
+    "page with a table of its runs, as fftrain runs prints it, with links to the pages of the runs.\n"
     "\n"
     "Examples:\n"
     "  fftrain report runs/resnet18-1\n"
@@ -27,7 +26,7 @@ static const char epilogue[] =
     "\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 no log of a run, 74 input or output error.";
 
-/* The page's path, allocated: the one given or, of one run, its folder's report.html. */
+/* The page's path, allocated: the option's, or for a single run report.html in its folder. */
 static ff_status choose_output(char **path, const char *given, const char *const *paths,
                                size_t count, ff_error *error) {
     struct stat info;
@@ -40,7 +39,7 @@ static ff_status choose_output(char **path, const char *given, const char *const
                    count == 1 ? "a log without a folder" : "several runs");
 }
 
-/* Of a folder of runs. */
+/* The report of a folder of runs. */
 static ff_status report_folder(const char *output, const char *folder, ff_error *error) {
     ff_runs_table table = {0};
     uint64_t bytes;

@@ -36,7 +36,7 @@ void ff_run_given_tell(const char *given, const char *checkpoint) {
     free(real);
 }
 
-/* What the run's recipe says. */
+/* The option's value in the run's recipe. */
 static ff_status read_recipe(const ff_safetensors *state, const char *where, char **data,
                              ff_error *error) {
     const char *text = ff_safetensors_text(state, FF_CHECKPOINT_RECIPE);
@@ -60,12 +60,18 @@ ff_status ff_run_given_val(const char *checkpoint, char **data, char content[33]
     FF_TRY_DONE(ff_path_join(&path, checkpoint, FF_CHECKPOINT_STATE_FILE, error));
     FF_TRY_DONE(ff_safetensors_open(&state, path, error));
     const char *id = ff_safetensors_text(state, FF_CHECKPOINT_VAL);
+    const char *selected = ff_safetensors_text(state, FF_CHECKPOINT_SELECTED);
     snprintf(content, 33, "%s", id ? id : "");
+    if (selected && *selected && !strstr(selected, "evaluates on all samples"))
+        FF_TRY_DONE(ff_fail(error, FF_USAGE,
+                            "no packed set is named to evaluate on, and the run of %s had a part "
+                            "of one (--fold): it %s",
+                            checkpoint, selected));
     if (*content) FF_TRY_DONE(read_recipe(state, checkpoint, data, error));
     if (!*data)
         status = ff_fail(error, FF_USAGE,
-                         "no packed set is named to evaluate on, and the run of %s had none for "
-                         "validation",
+                         "no packed set is named to evaluate on, and the run of %s had no "
+                         "validation set",
                          checkpoint);
 done:
     ff_safetensors_close(&state);

@@ -1,4 +1,4 @@
-/* fftrain runs: the runs of a folder beside each other. */
+/* fftrain runs: compares the runs of a folder, one line each. */
 #include "format/base/path.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"
@@ -9,8 +9,9 @@
 
 static const char summary[] =
     "Lists the runs in a folder, the best first: the best value of the measure by which each run "
-    "chooses its best checkpoint (--best-by), the epoch of that value, the last epoch of how many, "
-    "the seconds of all sessions, how the run ended, and the options in which the runs differ.";
+    "chooses its best checkpoint (--best-by), the epoch of that value, the last epoch and the "
+    "number of epochs, the seconds of all sessions, how the run ended, and the options in which "
+    "the runs differ.";
 
 static const char epilogue[] =
     "DIR holds runs, each a folder with recipe.txt and log.jsonl; default: runs. A run that has not\n"

@@ -34,21 +34,21 @@ static const char epilogue[] =
     "  fftrain replay RUN --step N\n"
     "  mpirun --hostfile HOSTS fftrain measure-net -o net.json\n"
     "\n"
-    "The last nine have a --help of their own.\n"
+    "The last nine have their own --help.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice (first_step:\n"
-    "the steps done before; epochs beyond them that stand above were left); after each\n"
+    "the steps done before; later epochs in the lines above were abandoned); after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
     "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates,\n"
-    "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
-    "val_ema_loss and val_ema_accuracy with --ema; accuracies are in [0, 1], learning rate and\n"
-    "loss scale are those of the last step, seconds are of training\n"
-    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; within it\n"
-    "{event:\"step\", epoch, step, train_loss, learning_rate, samples_per_second,\n"
+    "loss_scale}, with more than 5 classes val_top5_accuracy, and with --ema val_ema_loss\n"
+    "and val_ema_accuracy; accuracies are in [0, 1], learning rate and loss scale are the\n"
+    "last step's, seconds count training without evaluation, and skipped_updates counts the\n"
+    "updates skipped because 16-bit gradients overflowed; within an epoch {event:\"step\",\n"
+    "epoch, step, train_loss, learning_rate, samples_per_second,\n"
     "data_wait_percent} over the steps since the line before (--log-every); and an event\n"
     "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
-    "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
-    "gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
+    "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both events\n"
+    "have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
     "NVML near the end of an epoch's training; without NVML they are left out.\n"
     "\n"
     "SIGINT, SIGTERM and SIGUSR1 stop at the next step, after a checkpoint is saved; a second one\n"
@@ -60,22 +60,23 @@ static const char epilogue[] =
 
 static const char find_summary[] =
     "Finds a learning rate: takes some hundred steps whose rate rises by the same factor each, and "
-    "prints the loss by the rate and a suggestion. Keeps nothing of the run. It has the options of "
-    "training, too: the rate found is for these.";
+    "prints the loss by the rate and a suggestion. Keeps nothing of the run. It also takes the "
+    "options of training: the rate is found for these.";
 
 static const char find_epilogue[] =
     "The suggestion is fastai's \"valley\": the smoothed loss's longest fall, half of the way through.\n"
     "\"steep\" is where the smoothed loss falls the most, \"minimum\" a tenth of the rate of its least;\n"
-    "it lags behind the loss: larger rates may train faster. Each is a value for --lr, a schedule's\n"
-    "peak. The search ends at 4 times the least loss. Other --groups rise in proportion. (L. Smith\n"
-    "2015, arXiv 1506.01186) --log-json appends one object: event \"lr-find\", suggested, steep,\n"
-    "minimum (0 = none), and of each step rate, loss and smoothed_loss.\n"
+    "the valley lags behind the loss: larger rates may train faster. Each is a value for --lr, the\n"
+    "peak of a schedule. The search ends at 4 times the least loss. Other --groups rise in\n"
+    "proportion. (L. Smith 2015, arXiv 1506.01186) --log-json appends one object: event \"lr-find\",\n"
+    "suggested, steep,\n"
+    "minimum (0 = none), and for each step rate, loss and smoothed_loss.\n"
     "\n"
     "Examples:\n"
     "  fftrain lr-find --data OUT --model resnet18\n"
     "  fftrain lr-find --data OUT --recipe finetune --weights FILE --png rates.png\n"
     "\n"
-    "Exit codes: as of fftrain; 1 also where the loss never falls.";
+    "Exit codes: as for fftrain; 1 also if the loss never falls.";
 
 ff_settings ff_settings_default(void) {
     ff_settings defaults = {.trainer = ff_trainer_default_options()};
@@ -185,7 +186,7 @@ void ff_settings_leave_rank(ff_settings *settings) {
     set_to_defaults(settings, FF_SETTING_RANK);
 }
 
-/* "--keep, --hash-every": the options that are so and are given in `line`. */
+/* "--keep, --hash-every": the options of this kind in `line`. */
 static void name_given(char *names, size_t size, ff_settings *line, unsigned is) {
     ff_settings defaults = ff_settings_default();
     *names = 0;

@@ -6,7 +6,7 @@
 #include "train/run/session.h"
 
 typedef struct ff_settings {
-    bool finds; /* of fftrain lr-find, which has some options more; kept by the caller */
+    bool finds; /* for fftrain lr-find, which has some more options; owned by the caller */
     ff_trainer_options trainer;
     ff_session_options session;
     ff_option_list set;
@@ -19,7 +19,7 @@ typedef struct ff_settings {
     int64_t world, log_every; /* steps */
     const char *net;
     bool dry_run, json, diagnose, check_gradients, quiet, top5;
-    bool lacks_weights; /* of --recipe finetune: nothing to start from */
+    bool lacks_weights; /* with --recipe finetune: no weights to start from */
     /* "lr 0.4, momentum 0.9": the recipe's numbers that another --optimizer left out; "" = none */
     char dropped[256];
     /* Names the options of the command line that need a run's folder, and those that need a
@@ -40,8 +40,8 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
 FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
                                        ff_error *error);
 
-/* Takes back what options that are given later exclude: the numbers of another optimizer, Nesterov
- * momentum or its absence. FF_USAGE where groups have such numbers. */
+/* Resets earlier options that later options exclude: the numbers of another optimizer, Nesterov
+ * momentum or its absence. FF_USAGE if groups have such numbers. */
 FF_MUST_USE ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later,
                                            ff_error *error);
 
@@ -76,8 +76,8 @@ void ff_settings_leave_rank(ff_settings *settings);
 /* For ff_session_options.change. */
 ff_origin_change ff_settings_change(const char *name, size_t length);
 
-/* The shares that --dp-balance auto has chosen, as in "2,3,3": a run's recipe has "auto=2,3,3", and
- * goes on with them where it has as many ranks; else NULL. */
+/* The shares that --dp-balance auto has chosen, as in "2,3,3": a run's recipe records "auto=2,3,3",
+ * and a resumed run with the same number of ranks keeps the shares; else NULL. */
 const char *ff_settings_shares(const ff_settings *settings);
 
 /* Whether the net is looked at, in place of a run. */

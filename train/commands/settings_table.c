@@ -28,10 +28,23 @@ const ff_setting ff_settings_table[] = {
      .is = FF_SETTING_RANK},
     {.option =
          {"val", 0, FF_OPTION_STRING, "DIR|none", &at.trainer.val, NULL, 0, 0,
-          "Packed set to evaluate on; none: train without evaluation (a folder of that name is "
-          "./none); default: the first of 'val', 'valid' and 'test' next to 'train' in --data, where "
-          "there is one."},
+          "Packed set to evaluate on; none: train without evaluation (a folder with that name is "
+          "./none); default: the first of 'val', 'valid' and 'test' next to 'train' in --data, if "
+          "any."},
      .is = FF_SETTING_RANK},
+    {.option =
+         {"subset", 0, FF_OPTION_STRING, "EXPR|FILE", &at.trainer.subset, NULL, 0, 0,
+          "Train on these samples of --data alone: an expression over label fields, key, height and "
+          "width, as of ffpack copy --where, such as \"label in ('cat', 'dog')\"; or a file with a "
+          "key or a number a line (keys:FILE and numbers:FILE, where both fit)."},
+     .is = FF_SETTING_COMPARED | FF_SETTING_RANK},
+    {.option =
+         {"fold", 0, FF_OPTION_STRING, "K/N", &at.trainer.fold, NULL, 0, 0,
+          "Evaluate on the Kth of N equal parts of --data, divided by the hash of keys, and train on "
+          "the others; in quotes may follow seed=N, stratified (each class is divided) and "
+          "group-by=REGEX (keys in which it matches the same text stay together): \"2/5 "
+          "stratified\"."},
+     .is = FF_SETTING_COMPARED},
     {.option =
          {"val-every", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_every, NULL, 0, 1000000,
           "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
@@ -40,8 +53,8 @@ const ff_setting ff_settings_table[] = {
      .resolve = ff_resolve_val_every},
     {.option =
          {"patience", 0, FF_OPTION_INTEGER, "N", &at.trainer.patience, NULL, 0, 1000000,
-          "Stop early, after N evaluations in a row without a better one by --best-by; the learning "
-          "rate is that of all --epochs, and a run that has stopped goes on with a larger N, or 0; "
+          "Stop early, after N evaluations in a row without a better one by --best-by; the "
+          "learning rate follows all --epochs, and a stopped run continues with a larger N, or 0; "
           "default 0: never."}},
     {.option = {"label", 0, FF_OPTION_STRING, "FIELD", &at.trainer.label, NULL, 0, 0,
                 "Label field to learn; default: the first."},
@@ -59,22 +72,23 @@ const ff_setting ff_settings_table[] = {
           "35-76:192 goes there in steps of 32 pixels; evaluation keeps the whole size; default: the "
           "whole size."}},
     {.option = {"val-resize", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_resize, NULL, 1, 65536,
-                "Resize the short side to N before the central crop for evaluation; default, where "
-                "needed: that of resize in --augment, else 8/7 of the crop, 256 for 224."}},
+                "Resize the short side to N before the central crop for evaluation; default, if "
+                "needed: resize in --augment, else 8/7 of the crop, 256 for 224."}},
     {.option = {"order", 0, FF_OPTION_CHOICE, NULL, &at.order, "random|block|sequential", 0, 0,
                 "Order of an epoch; block suits data larger than memory; default random."},
      .is = FF_SETTING_FIXED},
     {.option =
          {"block", 0, FF_OPTION_INTEGER, "N", &at.trainer.block, NULL, 1, MOST_SEED,
-          "With --order block: samples that are stored together; default: about 1 MiB of them, of a "
-          "set larger than memory 320 KiB to 4 MiB or, where memory is too little for 64 such blocks, "
-          "less; a run that goes on keeps its own."},
+          "With --order block: samples that are stored together; default: about 1 MiB of samples; "
+          "for a set larger than memory 320 KiB to 4 MiB, or less if memory is too small for 64 "
+          "such blocks; a resumed run keeps its own."},
      .is = FF_SETTING_FIXED,
      .resolve = ff_resolve_block},
     {.option =
          {"group", 0, FF_OPTION_INTEGER, "N", &at.trainer.group, NULL, 1, MOST_SEED,
-          "With --order block: blocks that are mixed with each other; default 2048, of a set larger "
-          "than memory as many as memory can keep, from 64 on; a run that goes on keeps its own."},
+          "With --order block: blocks that are mixed with each other; default 2048; for a set "
+          "larger than memory the number that memory can keep, at least 64; a resumed run keeps "
+          "its own."},
      .is = FF_SETTING_FIXED,
      .resolve = ff_resolve_group},
     {.option = {"last-batch", 0, FF_OPTION_CHOICE, NULL, &at.last_batch, "drop|keep", 0, 0,
@@ -86,13 +100,13 @@ const ff_setting ff_settings_table[] = {
     {.option =
          {"workers", 0, FF_OPTION_INTEGER, "N", &at.trainer.workers, NULL, 0, 256,
           "Threads that fill batches ahead; 0 fills them between steps; default 1, plus 1 per 8 "
-          "--threads; on a GPU as many as --threads, 8 at most."},
+          "--threads; on a GPU the number of --threads, at most 8."},
      .is = FF_SETTING_RANK},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Model"}},
     {.option = {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
                 "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
                 "imagenet-resnet50-short, -long and -v2, finetune, or a model's name; or a file "
-                "with a line NAME = VALUE for each option; default: that of --model."},
+                "with a line NAME = VALUE for each option; default: by --model."},
      .is = FF_SETTING_FIXED},
     {.option =
          {"model", 'm', FF_OPTION_STRING, "NAME", &at.trainer.model, NULL, 0, 0,
@@ -109,10 +123,9 @@ const ff_setting ff_settings_table[] = {
     {.option = {"any-normalization", 0, FF_OPTION_FLAG, NULL, &at.trainer.any_normalization, NULL,
                 0, 0,
                 "Take --weights even where their images were normalized with other numbers."}},
-    {.option =
-         {"stem", 0, FF_OPTION_CHOICE, NULL, &at.stem, "auto|cifar|imagenet", 0, 0,
-          "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: those of "
-          "--weights, else cifar up to 64 pixels."},
+    {.option = {"stem", 0, FF_OPTION_CHOICE, NULL, &at.stem, "auto|cifar|imagenet", 0, 0,
+                "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: by "
+                "--weights, else cifar up to 64 pixels."},
      .is = FF_SETTING_FIXED,
      .resolve = ff_resolve_stem},
     {.option = {"dropout", 0, FF_OPTION_REAL, "P", &at.trainer.dropout, NULL, 0, 0.99,
@@ -123,9 +136,9 @@ const ff_setting ff_settings_table[] = {
      .resolve = ff_resolve_epochs},
     {.option =
          {"batch", 'b', FF_OPTION_INTEGER, "N|auto", &at.trainer.batch, "auto", 1, 1048576,
-          "Samples per step; auto: the largest power of two that leaves an epoch 32 steps and is no "
-          "more than 32 times the model's, or the largest that needs at most 90 % of the memory; "
-          "default, and auto's where an epoch is shorter: the model's; a smaller set is one batch."},
+          "Samples per step; auto: the largest power of two with 32 steps an epoch and at most 32 "
+          "times the model's, or the largest that needs at most 90 % of the memory; default, and "
+          "auto's for shorter epochs: the model's; a smaller set is one batch."},
      .is = FF_SETTING_FIXED,
      .resolve = ff_resolve_batch},
     {.option =
@@ -138,10 +151,9 @@ const ff_setting ff_settings_table[] = {
           "On the CPU: end in the same bits on any number of ranks, where ranks times --accumulate and "
           "--threads (default 1) stay the same; gradients, losses and running statistics are summed in "
           "a fixed tree. Several ranks have a power of two micro-batches each."}},
-    {.option =
-         {"parts", 0, FF_OPTION_INTEGER, "N", &at.trainer.parts, NULL, 1, 65536,
-          "With --reproducible: ranks times micro-batches, from which --accumulate follows; default: "
-          "as they are, and a run that goes on keeps them."},
+    {.option = {"parts", 0, FF_OPTION_INTEGER, "N", &at.trainer.parts, NULL, 1, 65536,
+                "With --reproducible: ranks times micro-batches, from which --accumulate follows; "
+                "default: as they are, and a resumed run keeps them."},
      .resolve = ff_resolve_parts},
     {.option =
          {"optimizer", 0, FF_OPTION_STRING, "NAME", &at.trainer.optimizer, NULL, 0, 0,
@@ -180,10 +192,10 @@ const ff_setting ff_settings_table[] = {
                 "Classical momentum."},
      .resolve = ff_resolve_no_nesterov},
     {.option = {"beta1", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.beta1, NULL, 0, 0.999999,
-                "Of adamw's and lamb's mean of gradients; default 0.9."},
+                "Decay of adamw's and lamb's mean of gradients; default 0.9."},
      .resolve = ff_resolve_numbers},
     {.option = {"beta2", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.beta2, NULL, 0, 0.999999999,
-                "Of adamw's and lamb's mean of their squares; default 0.999."},
+                "Decay of adamw's and lamb's mean of squared gradients; default 0.999."},
      .resolve = ff_resolve_numbers},
     {.option = {"eps", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.epsilon, NULL, 0, 1,
                 "Added to the denominators of adamw, lars and lamb; default 1e-8, of lamb 1e-6."},
@@ -196,8 +208,8 @@ const ff_setting ff_settings_table[] = {
      .resolve = ff_resolve_numbers},
     {.option =
          {"no-decay", 0, FF_OPTION_STRING, "NAMES", &at.trainer.no_decay, NULL, 0, 0,
-          "Parameters without weight decay: a list of patterns of names, and of norm (batch norms) "
-          "and bias (of other layers); default none, of lars and lamb norm,bias."}},
+          "Parameters without weight decay: a list of patterns of names, norm (batch norms) and "
+          "bias (other layers' biases); default none, for lars and lamb norm,bias."}},
     {.option =
          {"groups", 0, FF_OPTION_STRING, "NAMES:KEY=VALUE,...;...", &at.trainer.groups, NULL, 0, 0,
           "Parameters with numbers of their own: NAMES as of --no-decay, KEY one of optimizer, lr, "
@@ -209,15 +221,16 @@ const ff_setting ff_settings_table[] = {
           "cost no gradient."}},
     {.option =
          {"frozen-norms", 0, FF_OPTION_CHOICE, NULL, &at.frozen_norms, "eval|train", 0, 0,
-          "Batch norms with frozen parameters keep and use their running statistics, as in Keras and "
-          "timm (eval), or normalize by the batch and go on averaging, as torch does where only "
-          "requires_grad is off (train); needs a --freeze that names batch norms; default eval."}},
+          "Batch norms with frozen parameters keep and use their running statistics, as in Keras "
+          "and timm (eval), or normalize by the batch and continue averaging, as torch does if "
+          "only requires_grad is off (train); needs a --freeze that names batch norms; default "
+          "eval."}},
     {.option = {"clip-norm", 0, FF_OPTION_REAL, "X", &at.trainer.clip_norm, NULL, 0, 1e30,
                 "Scale gradients down to this norm over all parameters; default 0: they are not."}},
     {.option =
          {"ema", 0, FF_OPTION_REAL, "DECAY", &at.trainer.ema, NULL, 0, 0.999999999,
           "Also keep an average of the parameters and running statistics, DECAY * average + (1 - "
-          "DECAY) * value after each update, and evaluate it; default: none is kept."}},
+          "DECAY) * value after each update, and evaluate it; default: no average."}},
     {.option = {"label-smoothing", 0, FF_OPTION_REAL, "X", &at.trainer.label_smoothing, NULL, 0,
                 0.999999, "Label smoothing of the training loss; default: the model's."},
      .resolve = ff_resolve_label_smoothing},
@@ -266,8 +279,8 @@ const ff_setting ff_settings_table[] = {
      .is = FF_SETTING_HERE},
     {.option =
          {"reduce-dtype", 0, FF_OPTION_CHOICE, NULL, &at.reduce_dtype, "f32|f16|bf16", 0, 0,
-          "Of gradients that ranks send to each other: 16 bits are half the bytes on a slow network, "
-          "and round each rank's sums; default f32."}},
+          "Dtype of gradients that ranks send to each other: 16 bits halve the bytes on a slow "
+          "network, and round each rank's sums; default f32."}},
     {.option = {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &at.rank_timeout, NULL, 1, 86400,
                 "A rank that is silent for longer is lost, and ends the job; default 60."},
      .is = FF_SETTING_HERE},
@@ -291,8 +304,8 @@ const ff_setting ff_settings_table[] = {
                 "On a GPU, never fold batch norms into the convolutions after them."}},
     {.option =
          {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &at.trainer.precision, NULL, 0, 0,
-          "Of activations and working weights; master weights are f32; default f16 on a GPU; the "
-          "CPU has f32 only."}},
+          "Precision of activations and working weights; master weights are f32; default f16 on a "
+          "GPU; the CPU has f32 only."}},
     {.option =
          {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &at.placement, NULL, 0, 0,
           "Where a GPU's data is: resident in its memory, streamed as stored, or augmented on the "
@@ -307,10 +320,10 @@ const ff_setting ff_settings_table[] = {
           "Start a GPU run's clock before kernels are loaded and graphs captured; the same bits."}},
     {.option =
          {"deterministic", 0, FF_OPTION_FLAG, NULL, &at.trainer.deterministic, NULL, 0, 0,
-          "Only algorithms whose results do not vary between runs, and none chosen by timing; "
-          "always so on the CPU."}},
+          "Only algorithms whose results do not vary between runs, chosen without timing; always "
+          "so on the CPU."}},
     {.option = {"threads", 'j', FF_OPTION_INTEGER, "N", &at.trainer.threads, NULL, 0, 1024,
-                "Compute threads; default 0: as many as there are CPUs."},
+                "Compute threads; default 0: one for each CPU."},
      .is = FF_SETTING_RANK},
     {.option =
          {"compute", 0, FF_OPTION_CHOICE, NULL, &at.compute, "auto|onednn|reference", 0, 0,
@@ -327,35 +340,34 @@ const ff_setting ff_settings_table[] = {
      .is = FF_SETTING_HERE | FF_SETTING_RANK},
     {.option =
          {"resume", 0, FF_OPTION_STRING, "[DIR|auto]", &at.session.resume, FF_SESSION_NEWEST, 0, 0,
-          "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
-          "to the same bits, also where its sets were appended to since: they are used as they were "
-          "when it began; options given beside it replace the run's; without DIR: with the newest "
-          "run in runs, the one whose last checkpoint was written last; auto: with that in --out, "
-          "where there is one, so that the same command begins a run and goes on with it."},
+          "Continue the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
+          "to the same bits, even if its sets were appended to since: they are used as they were "
+          "when it began; other options on the command line replace the run's; without DIR: the run "
+          "in runs whose last checkpoint is the newest; auto: the run in --out, if there is one, so "
+          "that the same command begins a run and continues it."},
      .is = FF_SETTING_HERE | FF_SETTING_RANK},
     {.option =
          {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &at.session.every, NULL, 0, 0,
           "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
-          "s after the last one, or 100 times what a checkpoint takes where that is less. Written "
-          "besides: after the best evaluation so far, and at the end."},
+          "s after the last one, or 100 times the time of a checkpoint if that is less. Also "
+          "written after the best evaluation so far, and at the end."},
      .is = FF_SETTING_RANK | FF_SETTING_FOLDER},
     {.option = {"keep", 0, FF_OPTION_INTEGER, "N", &at.session.keep, NULL, 1, 1000000,
-                "Newest checkpoints that stay, beside the best; default 3."},
+                "Newest checkpoints that stay, in addition to the best; default 3."},
      .is = FF_SETTING_RANK | FF_SETTING_FOLDER},
     {.option =
          {"hash-every", 0, FF_OPTION_INTEGER, "N", &at.session.hash_every, NULL, 0, 1e9,
-          "Keep hashes of the batch and the parameters after every Nth step and the last, on the CPU "
-          "also of each layer's output and gradients, for fftrain diff; 0 = none; default: after an "
-          "epoch, where that takes less than a ten-thousandth of it, and after the last, without "
-          "outputs and gradients."},
+          "Keep hashes of the batch and the parameters after every Nth step and the last, on the "
+          "CPU also of each layer's output and gradients, for fftrain diff; 0 = none; default: "
+          "after an epoch, if that takes less than a ten-thousandth of it, and after the last, "
+          "without outputs and gradients."},
      .is = FF_SETTING_OFF_AT_0 | FF_SETTING_RANK | FF_SETTING_FOLDER},
     {.option = {"best-by", 0, FF_OPTION_CHOICE, NULL, &at.session.best_by, "accuracy|loss", 0, 0,
                 "Evaluation that makes a checkpoint the best; default accuracy."},
      .is = FF_SETTING_RANK | FF_SETTING_VALIDATION},
-    {.option =
-         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &at.set, NULL, 0, 0,
-          "Set an option, as a line of a recipe does; may be given several times. The option itself "
-          "on the command line replaces it."}},
+    {.option = {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &at.set, NULL, 0, 0,
+                "Set an option, as a line of a recipe does; may be repeated. The option itself "
+                "on the command line replaces it."}},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Reports"}},
     {.option = {"log-json", 0, FF_OPTION_STRING, "FILE", &at.log_json, NULL, 0, 0,
                 "Append JSON lines to this file."},
@@ -370,7 +382,7 @@ const ff_setting ff_settings_table[] = {
           "events in the run's folder."},
      .is = FF_SETTING_HERE},
     {.option = {"top5", 0, FF_OPTION_FLAG, NULL, &at.top5, NULL, 0, 0,
-                "Show top-5 accuracy in the table, where there are more than 5 classes."},
+                "Show top-5 accuracy in the table, if there are more than 5 classes."},
      .is = FF_SETTING_HERE | FF_SETTING_VALIDATION},
     {.option = {"show-batch", 0, FF_OPTION_STRING, "FILE", &at.show_batch, NULL, 0, 0,
                 "Write a PNG of the first samples as they enter the net, augmented; do not train."},
@@ -394,13 +406,15 @@ const ff_setting ff_settings_table[] = {
           "what to change; do not train."}},
     {.option =
          {"check-gradients", 0, FF_OPTION_FLAG, NULL, &at.check_gradients, NULL, 0, 0,
-          "Compare the first batch's gradients with differences of its loss, a line for each parameter; "
-          "fails where one is over 5 % off beyond rounding. A small --batch is quick; do not train."}},
+          "Compare the first batch's gradients with differences of its loss, a line for each "
+          "parameter; fails if one is over 5 % off beyond rounding. A small --batch is quick; do "
+          "not train."}},
     {.option =
          {"overfit", 0, FF_OPTION_INTEGER, "N", &at.trainer.overfit, NULL, 1, 1000,
-          "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
-          "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "
-          "after --epochs passes, default 1000 steps; keeps nothing."}},
+          "Overfit the first N batches, as a check that the model can learn: the same inputs over "
+          "and over, without dropout, label smoothing, mixed labels and weight decay. Ends when "
+          "the loss is below 0.01, and fails after --epochs passes, default 1000 steps; keeps "
+          "nothing."}},
     {.option = {"quiet", 'q', FF_OPTION_FLAG, NULL, &at.quiet, NULL, 0, 0,
                 "Print only the result, a line; notes go to the standard error."},
      .is = FF_SETTING_HERE},

@@ -20,16 +20,16 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
     if (trainer->overfit && (out->finds || out->session.resume))
-        return ff_fail(error, FF_USAGE, "--overfit begins anew; leave out %s",
+        return ff_fail(error, FF_USAGE, "--overfit starts from the beginning; leave out %s",
                        out->finds ? "lr-find" : "--resume");
     if (!out->finds) trainer->sweep = (ff_trainer_sweep){0};
     if (out->finds && trainer->sweep.from >= trainer->sweep.to)
         return ff_fail(error, FF_USAGE, "--from %g: is not below --to %g", trainer->sweep.from,
                        trainer->sweep.to);
     if (out->finds && out->session.resume)
-        return ff_fail(error, FF_USAGE, "lr-find begins anew; leave out --resume");
+        return ff_fail(error, FF_USAGE, "lr-find starts from the beginning; leave out --resume");
     if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))
-        return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
+        return ff_fail(error, FF_USAGE, "--placement: '%s' is not one of auto|resident|stream|host",
                        out->placement);
     if (out->device_json && !out->dry_run)
         return ff_fail(error, FF_USAGE, "--device-json only plans for a GPU; it needs --dry-run");
@@ -61,8 +61,8 @@ static ff_status check_groups(const char *groups, const char *was, const char *n
         const size_t length = strcspn(at, ";");
         if (length && !memmem(at, length, "optimizer=", strlen("optimizer=")))
             return ff_fail(error, FF_USAGE,
-                           "--optimizer %s: the recipe's groups %s have numbers for %s; give "
-                           "--groups with those for %s, or --groups '' for none",
+                           "--optimizer %s: the recipe's groups %s have numbers for %s; set "
+                           "--groups with numbers for %s, or --groups '' for none",
                            now, groups, was, now);
         at += length;
     }
@@ -78,7 +78,7 @@ static void add_dropped(ff_settings *settings, const char *name, double value) {
              used ? ", " : "", name, *number ? " " : "", number);
 }
 
-/* Of these numbers, those that are not given. */
+/* Fills in the numbers that no option sets. */
 static void drop(ff_settings *settings, const ff_hyper *numbers, const ff_hyper *given) {
     *settings->dropped = 0;
     for (int i = 0; ff_hyper_name(i); i++)
@@ -243,7 +243,7 @@ void ff_resolve_optimizer(ff_settings *settings, const ff_trainer *trainer) {
     if (has_updates(trainer)) settings->trainer.optimizer = main_optimizer(trainer)->name;
 }
 
-/* All of them at once. */
+/* All numbers of the optimizer at once. */
 void ff_resolve_numbers(ff_settings *settings, const ff_trainer *trainer) {
     const ff_hyper *reads = &main_optimizer(trainer)->defaults;
     for (int i = 0; has_updates(trainer) && ff_hyper_name(i); i++)

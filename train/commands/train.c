@@ -63,8 +63,8 @@ static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buff
     return read_sets(sets, out, text, error);
 }
 
-/* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
- * then from the command line, which is parsed first to find these. *sets is needed as long as the
+/* Options come from the checkpoint of a resumed run or from a recipe's file, then from --set, then
+ * from the command line, which is parsed first to find these. *sets is needed as long as the
  * settings. */
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session,
                        ff_buffer *sets, bool *done, ff_error *error) {
@@ -143,7 +143,7 @@ done:
     return status;
 }
 
-/* Prints the notes after the first `printed` bytes of them. */
+/* Prints the notes from byte `printed` on. */
 static void print_notes(const ff_session *session, size_t printed) {
     const char *notes = ff_session_notes(session);
     if (notes) notes += printed + (printed && notes[printed] == '\n');
@@ -188,12 +188,13 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     ff_buffer recipe = {0};
     const char *const balanced = given->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
-    /* The same wherever the run goes on, and without what is no part of it. */
+    /* The same text wherever the run resumes: without options that are not part of the run. */
     char *paths[] = {make_absolute(&kept.trainer.data),
                      ff_splits_val_is_none(kept.trainer.val) ? NULL
                                                              : make_absolute(&kept.trainer.val),
                      make_absolute(&kept.trainer.weights),
-                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
+                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
+                     make_absolute(&kept.trainer.subset)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
@@ -277,6 +278,54 @@ static ff_status print_json(const ff_settings *given, const ff_trainer *trainer,
     return status;
 }
 
+static ff_status open_planned(ff_planned_device **planned, const char *device_json,
+                              ff_trainer_options *options, ff_error *error) {
+    const ff_machine_options machine = {.plan_cache = options->plan_cache,
+                                        .tune_seconds = options->tune_seconds,
+                                        .no_fold = options->no_fold,
+                                        .tuning = options->tuning};
+    FF_TRY(ff_planned_device_open(planned, device_json, &machine, error));
+    options->planned = ff_planned_device_model(*planned);
+    options->planned_kernels = ff_planned_device_kernels(*planned);
+    return FF_OK;
+}
+
+static void warn(const ff_settings *given, const ff_trainer *trainer, const ff_job *job) {
+    if (ff_machine_warning(trainer->machine))
+        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->lacks_weights && (!job || job->rank == 0))
+        fprintf(stderr,
+                "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+}
+
+/* The summary, and what --dry-run and --world print. */
+static ff_status print_summary(const ff_settings *given, ff_trainer *trainer,
+                               ff_planned_device *planned, const ff_tuning *tuning,
+                               ff_error *error) {
+    const bool prints = given->dry_run || !given->quiet;
+    if (prints) ff_summary_print(stdout, trainer);
+    if (given->dry_run) ff_summary_print_layers(stdout, trainer);
+    if (planned) {
+        const ff_card card = ff_planned_device_card(planned);
+        ff_planned_device_print(stdout, planned);
+        FF_TRY(ff_trainer_print_costs(stdout, trainer, &card, error));
+    }
+    if (prints) ff_tuning_print(stdout, tuning);
+    if (given->world) return print_world(given, trainer, planned, error);
+    return given->dry_run ? ff_needs_check(trainer, error) : FF_OK;
+}
+
+/* --diagnose, --check-gradients and --overfit. */
+static ff_status look(const ff_settings *given, ff_trainer *trainer, ff_error *error) {
+    if (given->diagnose) {
+        if (!given->quiet) putchar('\n');
+        FF_TRY(ff_diagnose(trainer, stdout, error));
+    }
+    if (given->check_gradients) FF_TRY(ff_check_gradients(trainer, stdout, error));
+    if (given->trainer.overfit && !given->diagnose) return ff_overfit(trainer, stdout, error);
+    return FF_OK;
+}
+
 static ff_status train(const ff_settings *given, ff_session *session, ff_job *job,
                        const char *device, ff_error *error) {
     ff_report *report = NULL;
@@ -293,15 +342,8 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     options.first_step = ff_session_step(session);
     options.job = job;
     if (device) options.device = device;
-    if (given->device_json) {
-        const ff_machine_options machine = {.plan_cache = options.plan_cache,
-                                            .tune_seconds = options.tune_seconds,
-                                            .no_fold = options.no_fold,
-                                            .tuning = &tuning};
-        FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, &machine, error));
-        options.planned = ff_planned_device_model(planned);
-        options.planned_kernels = ff_planned_device_kernels(planned);
-    }
+    if (given->device_json)
+        FF_TRY_DONE(open_planned(&planned, given->device_json, &options, error));
     options.measures_disk =
         !planned && !given->json && !given->show_batch && (!job || job->rank == 0);
     if (ff_settings_trains(given)) FF_TRY_DONE(open_reports(given, session, &report, error));
@@ -312,11 +354,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
     FF_TRY_DONE(ff_train_agree(given, trainer, error));
-    if (ff_machine_warning(trainer->machine))
-        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
-    if (given->lacks_weights && (!job || job->rank == 0))
-        fprintf(stderr,
-                "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+    warn(given, trainer, job);
     FF_TRY_DONE(add_notes(session, given, trainer, error));
     if (!ff_settings_trains(given)) print_notes(session, 0);
     if (given->show_batch) {
@@ -324,27 +362,11 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_job *jo
         goto done;
     }
     if (given->json) {
-        FF_TRY_DONE(print_json(given, trainer, planned, error));
+        status = print_json(given, trainer, planned, error);
         goto done;
     }
-    if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
-    if (given->dry_run) ff_summary_print_layers(stdout, trainer);
-    if (planned) {
-        const ff_card card = ff_planned_device_card(planned);
-        ff_planned_device_print(stdout, planned);
-        FF_TRY_DONE(ff_trainer_print_costs(stdout, trainer, &card, error));
-    }
-    if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
-    if (given->world) FF_TRY_DONE(print_world(given, trainer, planned, error));
-    if (given->dry_run && !given->world) FF_TRY_DONE(ff_needs_check(trainer, error));
-    if (given->diagnose && !given->dry_run) {
-        if (!given->quiet) putchar('\n');
-        FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
-    }
-    if (given->check_gradients && !given->dry_run)
-        FF_TRY_DONE(ff_check_gradients(trainer, stdout, error));
-    if (given->trainer.overfit && !given->dry_run && !given->diagnose)
-        FF_TRY_DONE(ff_overfit(trainer, stdout, error));
+    FF_TRY_DONE(print_summary(given, trainer, planned, &tuning, error));
+    if (!given->dry_run) FF_TRY_DONE(look(given, trainer, error));
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
     if (ff_settings_trains(given)) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one version there may be several builds: one that a machine still has. Replicas are one. */
+/* One version may have several builds, for example an old one left on a machine. Replicas share
+ * one. */
 static ff_status agree_build(ff_job *job, ff_error *error) {
     ff_buffer program = {0};
     uint64_t sum;
@@ -55,6 +56,8 @@ ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer, ff
             ff_job_agree(job, "other classes or transforms of a set", classes, sizeof none, error));
     }
     ff_origin_of(&origin, trainer);
+    FF_TRY_DONE(
+        ff_job_agree(job, "other samples of them", origin.selected, sizeof origin.selected, error));
     status = ff_job_agree(job, "other class weights", origin.class_weights,
                           sizeof origin.class_weights, error);
 done:

@@ -16,11 +16,12 @@ typedef ff_status ff_train_first(const ff_settings *given, ff_session *session, 
 FF_MUST_USE ff_status ff_train_ranks(const ff_settings *given, ff_session *session, char **argv,
                                      ff_train_first *first, ff_error *error);
 
-/* Tells the other ranks, which would wait for this one, what was wrong before it has met them. */
+/* Sends the other ranks, which would wait for this one, the error that stopped this rank before it
+ * met them. */
 void ff_train_tell_ranks(const ff_settings *given, ff_error *error);
 
-/* FF_FAILED where a rank has other options, but for what may differ among machines, or other sets.
- */
+/* FF_FAILED if ranks differ in their sets or in options, except the options that may differ among
+ * machines. */
 FF_MUST_USE ff_status ff_train_agree(const ff_settings *given, const ff_trainer *trainer,
                                      ff_error *error);
 

@@ -4,8 +4,8 @@
 
 #include "train/commands/settings.h"
 
-/* Adds a note for each of them: what has no effect in this run, and why. FF_USAGE for a --patience
- * without evaluations, whose run would not end where the user expects. */
+/* Adds a note for each option without effect in this run, with the reason. FF_USAGE for --patience
+ * without evaluations: the run would not end where the user expects. */
 FF_MUST_USE ff_status ff_unreached_say(const ff_settings *given, const ff_trainer *trainer,
                                        ff_session *session, ff_error *error);
 

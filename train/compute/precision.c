@@ -31,7 +31,7 @@ ff_status ff_precision_read(const char *name, ff_precision *precision, ff_error 
     ff_nearest nearest = {.wanted = name, .length = strlen(name)};
     if (ff_precision_parse(name, precision)) return FF_OK;
     for (int i = FF_PRECISION_COUNT; i-- > 0;) ff_nearest_offer(&nearest, precisions[i].name);
-    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of " FF_PRECISION_NAMES "%s%s%s",
+    return ff_fail(error, FF_USAGE, "--precision: '%s' is not one of " FF_PRECISION_NAMES "%s%s%s",
                    name, nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
                    nearest.name ? "?" : "");
 }

@@ -228,7 +228,9 @@ static ff_status add_advice(const finding *f, const char *checkpoint, const char
         FF_TRY(ff_buffer_printf(text, error, "; lower --lr (it is %g) or lengthen --warmup",
                                 trainer->groups[trainer->main_group].schedule.peak));
     if (checkpoint)
-        FF_TRY(ff_buffer_printf(text, error, "; --resume %s goes on from the last good checkpoint",
+        FF_TRY(ff_buffer_printf(text, error,
+                                "; --resume %s continues from the last good "
+                                "checkpoint",
                                 checkpoint));
     if (!run) return FF_OK;
     return ff_buffer_printf(text, error, "; fftrain replay %s --step %" PRIu64 " shows the step",

@@ -32,7 +32,8 @@ static ff_status loss_of(probe *p, double *loss, ff_error *error) {
     *loss = outcome.loss_sum;
     if (!p->trainer->summed_loss) *loss /= fmax(outcome.weight, 1e-30);
     if (isfinite(*loss)) return FF_OK;
-    return ff_fail(error, FF_FAILED, "--check-gradients: the loss of the first batch is no number");
+    return ff_fail(error, FF_FAILED,
+                   "--check-gradients: the loss of the first batch is not a number");
 }
 
 /* The loss after moving the parameter by h in the direction. */
@@ -138,7 +139,7 @@ static ff_status check_all(probe *p, FILE *out, ff_error *error) {
         fprintf(out, "%-*s  %10" PRIu64 "  %10.3g  ", longest, parameter->name, parameter->count,
                 found.norm);
         if (isnan(found.apart.beyond))
-            fprintf(out, "too small to tell\n");
+            fprintf(out, "too small to judge\n");
         else
             fprintf(out, "%14.1e  %14.1e%s\n", found.apart.error, found.apart.rounding,
                     bad ? "  WRONG" : "");

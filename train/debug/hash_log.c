@@ -63,7 +63,7 @@ static ff_status add_line(ff_hash_log *log, const char *text, size_t length, uin
         kept = json_array_append(log->lines, line) == 0;
     json_decref(line);
     if (!kept) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the hashes of a run");
-    return fits ? FF_OK : ff_fail(error, FF_BAD_DATA, "these are no hashes of a run");
+    return fits ? FF_OK : ff_fail(error, FF_BAD_DATA, "these are not hashes of a run");
 }
 
 ff_status ff_hash_log_read(ff_hash_log *log, const char *path, uint64_t last, ff_error *error) {

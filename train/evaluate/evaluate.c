@@ -46,9 +46,10 @@ static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_outcome *
                         ff_error *error) {
     for (uint64_t i = 0; i < count; i++) {
         if (outcomes[i].bad_sample >= 0)
-            return ff_fail(error, FF_BAD_DATA,
-                           "the label of sample %d of a validation batch is no class of the model",
-                           outcomes[i].bad_sample);
+            return ff_fail(
+                error, FF_BAD_DATA,
+                "the label of sample %d of a validation batch is not a class of the model",
+                outcomes[i].bad_sample);
         sum->loss_sum += outcomes[i].loss_sum;
         sum->count += outcomes[i].count;
         sum->correct += outcomes[i].correct;

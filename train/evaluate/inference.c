@@ -37,7 +37,8 @@ ff_status ff_learned_read(ff_learned *learned, const char *path, ff_error *error
     const bool good = !net || ff_weights_net_parse(&learned->net, net);
     free(net);
     if (!good)
-        return ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", path);
+        return ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is not a form of a net",
+                       path);
     const ff_metadata *trained = &learned->trained;
     FF_TRY(read_metadata(&learned->trained, path, error));
     for (size_t i = 0; i < trained->field_count; i++)
@@ -82,14 +83,14 @@ static ff_status complete(ff_inference *own, const ff_inference_options *options
     if (!net->views) net->views = 1;
     if (options->precision) FF_TRY(ff_precision_read(options->precision, &net->precision, error));
     if (!*net->model)
-        return ff_fail(error, FF_USAGE, "%s: does not say of which model it is; --model does",
+        return ff_fail(error, FF_USAGE, "%s: does not record its model; name it with --model",
                        options->weights);
     if (!net->channels) net->channels = set->channels;
     if (net->height) return FF_OK;
     if (set->variable_size)
         return ff_fail(error, FF_USAGE,
-                       "%s: its samples have different sizes, and %s does not say which the net "
-                       "takes; give --resize and --crop",
+                       "%s: its samples have different sizes, and %s does not record which size "
+                       "the net takes; set --resize and --crop",
                        ff_dataset_path(own->set), options->weights);
     net->height = set->height;
     net->width = set->width;
@@ -169,8 +170,8 @@ static ff_status complete_form(ff_inference *own, const ff_inference_options *op
     if (!net->classes) net->classes = form.classes;
     if (net->classes) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "%s: the classes of '%s' have no names, and %s has no head of %s that would say "
-                   "their number",
+                   "%s: the classes of '%s' have no names, and %s has no head of %s that would "
+                   "show their number",
                    options->data, own->names->name, options->weights, net->model);
 }
 

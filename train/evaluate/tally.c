@@ -115,8 +115,8 @@ static void count_batch(ff_tally *tally, slot *from) {
         tally->class_correct[got->label] += got->correct;
         if (tally->confusion)
             tally->confusion[(size_t)got->label * (size_t)classes + (size_t)got->predicted]++;
-        const ff_mistake mistake = {from->first + n, got->label, got->predicted, got->loss,
-                                    got->probability};
+        const ff_mistake mistake = {ff_storage_order_at(&tally->numbers, from->first + n),
+                                    got->label, got->predicted, got->loss, got->probability};
         if (got->loss >= 0) insert(tally, &mistake);
     }
     from->count = 0;

@@ -3,6 +3,7 @@
 #ifndef FF_TRAIN_TALLY_H
 #define FF_TRAIN_TALLY_H
 
+#include "format/reader.h"
 #include "train/comm/job/job.h"
 #include "train/compute/compute.h"
 #include "train/net/model.h"
@@ -31,6 +32,8 @@ typedef struct ff_tally {
     uint32_t
         *confusion; /* [classes][classes]: label, then prediction; NULL beyond FF_TALLY_MATRIX */
     ff_mistake worst[FF_TALLY_WORST]; /* the largest losses, by falling loss */
+    /* The sample at each position of the pass, set by the owner; zeroed = the position. */
+    ff_storage_order numbers;
     int worst_count;
     struct ff_tally_parts *parts; /* private to tally.c */
 } ff_tally;

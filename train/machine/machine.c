@@ -39,7 +39,10 @@ ff_status ff_machine_check(const char *device, ff_error *error) {
     if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0 ||
         ordinal_of(device) >= 0)
         return FF_OK;
-    return ff_fail(error, FF_USAGE, "--device: '%s' is none of auto|cpu|cuda|cuda:NUMBER", device);
+    return ff_fail(error, FF_USAGE,
+                   "--device: '%s' is not one of "
+                   "auto|cpu|cuda|cuda:NUMBER",
+                   device);
 }
 
 static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_options *options,

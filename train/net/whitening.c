@@ -147,8 +147,8 @@ static ff_status add_images(ff_loader *loader, int side, int threads, double *su
     return FF_OK;
 }
 
-ff_status ff_whiten(ff_model *model, ff_dataset *set, uint32_t resize, int threads,
-                    ff_error *error) {
+ff_status ff_whiten(ff_model *model, ff_dataset *set, const ff_selection *selection,
+                    uint32_t resize, int threads, ff_error *error) {
     enum { BATCH = 16 }; /* few: its slots need memory in addition to training's */
     const int index = ff_model_whitening(model);
     if (index < 0) return FF_OK;
@@ -161,6 +161,7 @@ ff_status ff_whiten(ff_model *model, ff_dataset *set, uint32_t resize, int threa
                        filters->name, (int)filters->shape[1]);
     ff_loader_options options = ff_loader_defaults();
     options.batch = BATCH;
+    options.selection = selection;
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.order = FF_ORDER_RANDOM;
     options.seed = 0;

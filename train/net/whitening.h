@@ -5,7 +5,7 @@
 #ifndef FF_TRAIN_WHITENING_H
 #define FF_TRAIN_WHITENING_H
 
-#include "format/reader.h"
+#include "loader/host/options.h"
 #include "train/net/model.h"
 
 /* Images used: the first in the random order of seed 0, epoch 0 (loader/sequence/order.h), for any
@@ -29,7 +29,7 @@ FF_MUST_USE ff_status ff_whitening_filters(int k, double *sums, double patches, 
 /* Sets the model's whitening convolution, if the model has one, from a packed set. `resize`: the
  * short side to which samples are resized before they are cropped to the net's size; 0 = not
  * resized. Uses up to `threads` threads. The loader's errors. */
-FF_MUST_USE ff_status ff_whiten(ff_model *model, ff_dataset *set, uint32_t resize, int threads,
-                                ff_error *error);
+FF_MUST_USE ff_status ff_whiten(ff_model *model, ff_dataset *set, const ff_selection *selection,
+                                uint32_t resize, int threads, ff_error *error);
 
 #endif

@@ -116,10 +116,11 @@ static ff_status read_measured(ff_net *net, const char *path, ff_error *error) {
     if (!read)
         status = ff_fail(error, FF_BAD_DATA, "%s: %s (line %d)", path, where.text, where.line);
     else if (!communicator || ranks < 2 || ranks > 1000000)
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s is no file of fftrain measure-net: it lacks the communicator, or has "
-                         "not 2 ranks or more",
-                         path);
+        status =
+            ff_fail(error, FF_BAD_DATA,
+                    "%s is not a file of fftrain measure-net: it lacks the communicator, or has "
+                    "not 2 ranks or more",
+                    path);
     else
         status = read_sizes(net, json_object_get(read, "all_reduce"), path, error);
     if (status == FF_OK) {
@@ -144,7 +145,7 @@ ff_status ff_net_open(ff_net *net, const char *name, bool direct, ff_error *erro
     FILE *file = fopen(name, "rb");
     if (!file)
         return ff_fail_errno(error,
-                             "--net %s: is none of " FF_NET_NAMES
+                             "--net %s: is not one of " FF_NET_NAMES
                              ", and no file of fftrain measure-net that can be opened",
                              name);
     fclose(file);

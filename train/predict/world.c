@@ -234,11 +234,11 @@ ff_status ff_world_predict(ff_world *world, const ff_trainer *trainer, int64_t r
     if (ranks > micro)
         return ff_fail(error, FF_USAGE,
                        "--world %" PRId64 ": there are only %" PRId64
-                       " samples in a %sbatch, one for each of as many ranks",
+                       " samples in a %sbatch, one for each rank",
                        ranks, micro, trainer->accumulate > 1 ? "micro-" : "");
     if (card && !ff_card_known(card))
         return ff_fail(error, FF_USAGE,
-                       "--world: the GPU's description does not tell its limits, from which the "
+                       "--world: the GPU's description does not have its limits, from which the "
                        "times of a step are estimated");
     options.batch = (micro + ranks - 1) / ranks;
     options.accumulate = 1;

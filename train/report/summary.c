@@ -160,6 +160,9 @@ static void print_loader(FILE *out, const ff_trainer *trainer) {
 static void print_data(FILE *out, const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     print_set(out, "data", splits->train, "");
+    if (splits->train_selected.count)
+        fprintf(out, "               trains on %s\n",
+                ff_selection_say(&splits->train_selected).text);
     if (splits->val)
         print_set(out, "validation", splits->val,
                   !splits->val_found ? ""
@@ -171,6 +174,9 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
                 ff_splits_val_is_none(trainer->options->val)
                     ? " (--val none)"
                     : "; --val names a set to evaluate on: without one no checkpoint is best");
+    if (splits->val_selected.count)
+        fprintf(out, "               evaluates on %s\n",
+                ff_selection_say(&splits->val_selected).text);
     const uint32_t every = trainer->val_every;
     if (splits->val && trainer->epochs > 1 && (!every || every >= trainer->epochs))
         fprintf(out, "               after the last epoch only; --val-every 1: after each\n");

@@ -66,7 +66,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
             if (one->bad_sample >= 0)
                 return ff_fail(
                     error, FF_BAD_DATA,
-                    "%s: the label of sample %d of step %" PRIu64 " is no class of the model",
+                    "%s: the label of sample %d of step %" PRIu64 " is not a class of the model",
                     ff_dataset_path(trainer->splits.train), one->bad_sample, one->step + 1);
             if (ff_loss_is_bad(trainer, one)) {
                 const char *last = ff_saves_last(&run->saves);
@@ -382,8 +382,9 @@ static ff_status whiten(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     if (run->goes_on || trainer->options->weights) return FF_OK;
     uint64_t began = ff_now_ns();
-    ff_status status = ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
-                                 ff_model_threads(trainer->model), error);
+    ff_status status = ff_whiten(
+        trainer->model, trainer->splits.train, ff_splits_selection(&trainer->splits.train_selected),
+        trainer->splits.val_resize, ff_model_threads(trainer->model), error);
     run->result.whiten_ns = ff_now_ns() - began;
     return status;
 }

@@ -56,7 +56,9 @@ ff_status ff_saves_stop(ff_saves *saves, const ff_run_state *state, int signal_n
     const bool preempted = signal_number == SIGTERM || signal_number == SIGUSR1;
     char first[sizeof error->message];
     snprintf(first, sizeof first, "%s", error->message);
-    return ff_fail(error, preempted ? FF_PREEMPTED : FF_INTERRUPTED, "%s; --resume goes on from %s",
+    return ff_fail(error, preempted ? FF_PREEMPTED : FF_INTERRUPTED,
+                   "%s; --resume continues from "
+                   "%s",
                    first, ff_keeper_last(saves->keeper));
 }
 

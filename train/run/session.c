@@ -68,8 +68,8 @@ static ff_status read_file(ff_session *session, const char *path, ff_error *erro
     FF_TRY(ff_copy_string(&session->recipe_path, path, error));
     FF_TRY(ff_read_whole(text, path, RECIPE_LIMIT_BYTES, error));
     if (!text->length || !memchr(text->bytes, 0, text->length)) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: is no recipe: it has a zero byte after %zu bytes", path,
-                   strlen(text->bytes));
+    return ff_fail(error, FF_BAD_DATA, "%s: is not a recipe: it has a zero byte after %zu bytes",
+                   path, strlen(text->bytes));
 }
 
 static void sum_text(char text[17], const ff_buffer *of) {
@@ -94,8 +94,8 @@ static ff_status check_recipe(const ff_session *session, const char *path, ff_er
     if (!was || !strcmp(was, is)) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
-        "--recipe: %s is not what the run in %s began with; without --recipe the run goes on "
-        "with its own options, --set NAME=VALUE changes one, another --out begins anew",
+        "--recipe: %s is not what the run in %s began with; without --recipe the run continues "
+        "with its own options, --set NAME=VALUE changes one, another --out begins a new run",
         path, out_of(session));
 }
 
@@ -168,9 +168,11 @@ static ff_status open_files(ff_session *session, const char *recipe_file, ff_err
     const ff_session_options *options = session->options;
     if (ff_session_is_automatic(session)) return open_automatic(session, recipe_file, error);
     if (options->resume && recipe_file)
-        return ff_fail(error, FF_USAGE, "--resume goes on with its own recipe; leave out --recipe");
+        return ff_fail(error, FF_USAGE,
+                       "--resume continues with the run's recipe; leave out "
+                       "--recipe");
     if (options->resume && out_of(session))
-        return ff_fail(error, FF_USAGE, "--resume goes on in its own folder; leave out --%s",
+        return ff_fail(error, FF_USAGE, "--resume continues in the run's folder; leave out --%s",
                        options->out ? "out" : "name");
     if (options->resume && !strcmp(options->resume, FF_SESSION_NEWEST))
         return open_newest(session, error);
@@ -273,7 +275,7 @@ static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *rec
                            error));
     FF_TRY(ff_checkpoint_load(checkpoint, trainer->model, error));
     char *text;
-    FF_TRY(ff_format(&text, error, "goes on from %s, after step %" PRIu64 " of %" PRIu64,
+    FF_TRY(ff_format(&text, error, "resumes from %s, after step %" PRIu64 " of %" PRIu64,
                      ff_checkpoint_path(checkpoint), ff_session_step(session),
                      ff_trainer_total_steps(trainer)));
     const ff_status status = ff_session_add_note(session, text, error);
@@ -325,6 +327,7 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
         {FF_CHECKPOINT_RECIPE, recipe->length ? recipe->bytes : ""},
         {FF_CHECKPOINT_DATA, origin.data},
         {FF_CHECKPOINT_VAL, origin.val},
+        {FF_CHECKPOINT_SELECTED, origin.selected},
         {FF_CHECKPOINT_RANKS, origin.ranks},
         {FF_CHECKPOINT_THREADS, origin.threads},
         {FF_CHECKPOINT_CLASS_WEIGHTS, origin.class_weights},

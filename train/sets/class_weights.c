@@ -32,10 +32,12 @@ static ff_status balance(float *weights, const ff_splits *splits, ff_error *erro
     char number[16];
     ff_status status = FF_OK;
     FF_TRY(ff_alloc(&counts, splits->classes, sizeof *counts, "class weights", error));
-    for (uint64_t i = 0; i < ff_dataset_count(splits->train); i++) {
+    const ff_selection *selected = &splits->train_selected;
+    for (uint64_t i = 0; i < ff_splits_count(splits->train, selected); i++) {
         int64_t class;
         ff_dataset_scan(splits->train, i, FF_SCAN_LABELS);
-        FF_TRY_DONE(ff_dataset_class(splits->train, i, index, &class, error));
+        FF_TRY_DONE(ff_dataset_class(splits->train, ff_storage_order_at(&selected->numbers, i),
+                                     index, &class, error));
         if (class < 0) continue;
         counts[class]++;
         labelled++;
@@ -65,8 +67,10 @@ static ff_status find_class(const ff_splits *splits, const ff_field *field, cons
     *class = (uint32_t)number;
     const bool padded = *name == '0' && name[1];
     if (*name >= '0' && *name <= '9' && !padded && !*end && number < splits->classes) return FF_OK;
-    return ff_fail(error, FF_USAGE, "'%s' is none of the %" PRIu32 " classes of '%s'%s%s%s", name,
-                   splits->classes, splits->label, nearest.name ? "; did you mean " : "",
+    return ff_fail(error, FF_USAGE,
+                   "'%s' is not one of the "
+                   "%" PRIu32 " classes of '%s'%s%s%s",
+                   name, splits->classes, splits->label, nearest.name ? "; did you mean " : "",
                    nearest.name ? nearest.name : "", nearest.name ? "?" : "");
 }
 
@@ -79,7 +83,7 @@ static ff_status read_line(float *weights, const ff_splits *splits, char *line, 
     if (comma) weight = strtod(comma + 1, &end);
     if (!comma || end == comma + 1 || end[strspn(end, " \t\r")] || !(weight >= 0 && weight <= 1e9))
         return ff_fail(error, FF_USAGE,
-                       "'%s' is no CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);
+                       "'%s' is not CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);
     *comma = 0;
     FF_TRY(find_class(splits, field_of(splits, &index), line, &class, error));
     if (weights[class] >= 0)

@@ -5,7 +5,7 @@
 
 #include "train/sets/splits.h"
 
-/* given: "balanced" = n / (classes * n of the class) over the labelled samples of the training set
+/* given: "balanced" = n / (classes * n of the class) over the labelled samples that are trained on
  * (as in scikit-learn); or a file with a line `CLASS,WEIGHT` for each class, CLASS its name or
  * number, WEIGHT a number from 0 on; empty lines and lines that begin with # are skipped. NULL:
  * *weights = NULL. The caller frees *weights, [splits->classes]. FF_USAGE naming file and line, or

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Handles a `folder` that holds sets, but none with the wanted names: FF_USAGE or, with `any`, its
  * only set. */
@@ -52,6 +53,9 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
     bool beside, unused;
     FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
                       options->verify, false, &beside, error));
+    if (options->fold && !options->val)
+        return ff_dataset_open(&splits->val, ff_dataset_path(splits->train), options->verify,
+                               error);
     /* If a part of the training set was held out, that part is used, not the test set. */
     if (ff_splits_val_is_none(options->val)) return FF_OK;
     if (options->val)
@@ -75,6 +79,48 @@ static ff_status return_to(ff_dataset *set, const char *began, uint64_t *left_ou
     if (!set || !began || !*began) return FF_OK;
     ff_hex(is, ff_dataset_id(set)->content, 16);
     return strcmp(is, began) ? ff_dataset_return_to(set, began, left_out, error) : FF_OK;
+}
+
+/* ---- some of the samples -------------------------------------------------------------------- */
+
+static ff_status choose_samples(ff_selection *selected, ff_dataset *set,
+                                const ff_splits_options *options, const char *fold,
+                                ff_error *error) {
+    struct stat info;
+    const char *subset = options->subset;
+    const bool is_file = subset && (stat(subset, &info) == 0 || !strncmp(subset, "keys:", 5) ||
+                                    !strncmp(subset, "numbers:", 8));
+    const ff_selection_rule rule = {.list = is_file ? subset : NULL,
+                                    .where = is_file ? NULL : subset,
+                                    .fold = fold,
+                                    .label = options->label};
+    if (!set || !ff_selection_asked(&rule)) return FF_OK;
+    const ff_status status = ff_selection_make(selected, set, &rule, error);
+    if (status == FF_OK) return FF_OK;
+    return ff_fail_within(error, status, "%s%s%s", subset ? "--subset" : "",
+                          subset && fold ? ", " : "", fold ? "--fold" : "");
+}
+
+/* A fold is evaluated, and the others are trained on. */
+static ff_status choose_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+    char *others = NULL;
+    if (!options->fold)
+        return choose_samples(&splits->train_selected, splits->train, options, NULL, error);
+    if (options->val && !ff_splits_val_is_none(options->val))
+        return ff_fail(error, FF_USAGE,
+                       "--fold %s evaluates on a part of --data; it excludes --val %s",
+                       options->fold, options->val);
+    if (!strncmp(options->fold, "not ", strlen("not ")))
+        return ff_fail(error, FF_USAGE,
+                       "--fold '%s': the fold that is evaluated is wanted, K/N like 2/5",
+                       options->fold);
+    FF_TRY(ff_format(&others, error, "not %s", options->fold));
+    ff_status status =
+        choose_samples(&splits->train_selected, splits->train, options, others, error);
+    free(others);
+    if (status == FF_OK)
+        status = choose_samples(&splits->val_selected, splits->val, options, options->fold, error);
+    return status;
 }
 
 static ff_status check_label(const ff_dataset *dataset, const char *name, size_t *field,
@@ -115,23 +161,28 @@ static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     return FF_OK;
 }
 
-/* At least one sample must have a label. *largest: of all labels; *without: number of samples
- * without a label. */
-static ff_status check_labeled(ff_dataset *dataset, size_t field, int64_t *largest,
-                               uint64_t *without, ff_error *error) {
-    const uint64_t count = ff_dataset_count(dataset);
+/* At least one selected sample must have a label. *largest: of all labels of the set, so that all
+ * folds have the same classes; *without: number of selected samples without a label. */
+static ff_status check_labeled(ff_dataset *dataset, const ff_selection *selected, size_t field,
+                               int64_t *largest, uint64_t *without, ff_error *error) {
+    const uint64_t count = ff_splits_count(dataset, selected);
+    int64_t value;
     *largest = -1;
     *without = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        int64_t value;
+    for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         ff_dataset_scan(dataset, i, FF_SCAN_LABELS);
         FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
         if (value > *largest) *largest = value;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        FF_TRY(ff_dataset_class(dataset, ff_storage_order_at(&selected->numbers, i), field, &value,
+                                error));
         *without += value < 0;
     }
-    if (*largest >= 0) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: every sample's '%s' is -1, unlabeled",
-                   ff_dataset_path(dataset), ff_dataset_metadata(dataset)->field[field].name);
+    if (*without < count) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: every %ssample's '%s' is -1, unlabeled",
+                   ff_dataset_path(dataset), selected->count ? "selected " : "",
+                   ff_dataset_metadata(dataset)->field[field].name);
 }
 
 /* Classes of labels without names: 0 to the largest label of the training set. */
@@ -140,11 +191,11 @@ static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val
     const ff_field *field = &ff_dataset_metadata(splits->train)->field[train_field];
     const char *train = ff_dataset_path(splits->train);
     int64_t largest, seen = -1;
-    FF_TRY(
-        check_labeled(splits->train, train_field, &largest, &splits->train_without_label, error));
+    FF_TRY(check_labeled(splits->train, &splits->train_selected, train_field, &largest,
+                         &splits->train_without_label, error));
     if (splits->val) {
-        const ff_status status =
-            check_labeled(splits->val, val_field, &seen, &splits->val_without_label, error);
+        const ff_status status = check_labeled(splits->val, &splits->val_selected, val_field, &seen,
+                                               &splits->val_without_label, error);
         if (status != FF_OK)
             return ff_fail_within(error, status, "the validation set (--val none: without one)");
     }
@@ -157,7 +208,7 @@ static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val
     if (seen > largest)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: has the label %" PRId64 ", but the labels of %s end at %" PRId64
-                       "; ffpack --classes FILE gives both sets the same classes",
+                       "; ffpack --classes FILE packs both sets with the same classes",
                        ff_dataset_path(splits->val), seen, train, largest);
     splits->classes = (uint32_t)largest + 1;
     return FF_OK;
@@ -233,6 +284,7 @@ ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff
     FF_TRY_DONE(open_both(splits, options, error));
     FF_TRY_DONE(return_to(splits->train, options->began_data, &splits->train_left_out, error));
     FF_TRY_DONE(return_to(splits->val, options->began_val, &splits->val_left_out, error));
+    FF_TRY_DONE(choose_both(splits, options, error));
     FF_TRY_DONE(check(splits, options, error));
 done:
     if (status != FF_OK) ff_splits_close(splits);
@@ -257,6 +309,8 @@ done:
 }
 
 void ff_splits_close(ff_splits *splits) {
+    ff_selection_free(&splits->train_selected);
+    ff_selection_free(&splits->val_selected);
     ff_dataset_close(&splits->train);
     ff_dataset_close(&splits->val);
     memset(splits, 0, sizeof *splits);

@@ -4,7 +4,7 @@
  * agreement.c compares two sets: size, normalization and classes must fit. class_weights.c weights
  * the loss by class. sizes.c reads --sizes, which lets images grow during a run.
  *
- * May include format, loader/augment.
+ * May include format, loader/augment, loader/selection.
  *
  * The packed sets of a run: which folders --data and --val mean, whether training can use them, and
  * whether they agree with each other. */
@@ -13,6 +13,7 @@
 
 #include "format/reader.h"
 #include "loader/augment/augment.h"
+#include "loader/selection/selection.h"
 
 /* --val none: no evaluation. ./none names a folder called "none". */
 #define FF_SPLITS_NO_VAL "none"
@@ -23,6 +24,10 @@ typedef struct ff_splits_options {
      * FF_SPLITS_NO_VAL. */
     const char *val;
     const char *label; /* field; NULL = the first one */
+    /* The samples of `data` that are trained on; NULL = all. subset: an expression, or a file of
+     * numbers or keys. fold: "2/5" and the like (ff_selection_rule): training on the other folds,
+     * evaluation on this one, in place of `val`, of the same subset. */
+    const char *subset, *fold;
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
     const ff_augment_spec *augment; /* of training; its rrc also sets the side of the square */
@@ -36,10 +41,11 @@ typedef struct ff_splits_options {
 
 typedef struct ff_splits {
     ff_dataset *train;
-    ff_dataset *val;   /* NULL = no set to evaluate on */
-    bool val_found;    /* found, not named on the command line */
-    const char *label; /* the field's name; valid as long as `train` */
-    uint32_t classes;  /* of the label: the number of its names, or the largest label plus one */
+    ff_dataset *val;                           /* NULL = no set to evaluate on */
+    bool val_found;                            /* found, not named on the command line */
+    ff_selection train_selected, val_selected; /* of both; zeroed = all samples */
+    const char *label;                         /* the field's name; valid as long as `train` */
+    uint32_t classes; /* of the label: the number of its names, or the largest label plus one */
     uint64_t train_without_label, val_without_label; /* samples without a loss */
     uint64_t train_left_out, val_left_out;           /* samples appended since the run began */
     uint32_t channels, height, width;                /* as samples enter the net */
@@ -48,12 +54,21 @@ typedef struct ff_splits {
     uint32_t val_resize;
 } ff_splits;
 
-/* Opens and checks the sets. FF_USAGE: the field does not exist, or has no classes. FF_BAD_DATA: a
- * set is empty, variable-sized without resampling, or u8 without statistics; or the two differ: the
- * error message names the first difference among channels, size, statistics, transforms and
- * classes. Also the reader's errors. On failure *splits is zeroed. Release with ff_splits_close. */
+/* Opens and checks the sets. FF_USAGE: the field does not exist, or has no classes, or no sample is
+ * selected. FF_BAD_DATA: a set is empty, variable-sized without resampling, or u8 without
+ * statistics; or the two differ: the error message names the first difference among channels, size,
+ * statistics, transforms and classes. Also the reader's errors. On failure *splits is zeroed.
+ * Release with ff_splits_close. */
 FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
                                      ff_error *error);
+/* A selection as loaders take it: NULL = all samples; and the number of samples of a set with it.
+ */
+static inline const ff_selection *ff_splits_selection(const ff_selection *selected) {
+    return selected->count ? selected : NULL;
+}
+static inline uint64_t ff_splits_count(const ff_dataset *set, const ff_selection *selected) {
+    return selected->count ? selected->count : ff_dataset_count(set);
+}
 /* Whether a value of --val is FF_SPLITS_NO_VAL; NULL is accepted. */
 bool ff_splits_val_is_none(const char *val);
 /* Opens a set for evaluation alone. `folder` is a split's, or holds splits: then the first of

@@ -145,8 +145,6 @@ bool ff_reducer_needs(const ff_reducer *reducer, const ff_plan *plan, int bucket
 
 /* Records an event in the compute's stream. If the reducer's stream is captured with the compute's,
  * or neither is captured, the event is internal; otherwise it must be visible outside the graph. */
-
-/* The sums [from, end) are complete: rounds them to 16 bits, if they are sent like that. */
 static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
     const ff_device_table *table = compute->device->table;
@@ -154,7 +152,7 @@ static ff_status record(ff_reducer *reducer, ff_event *event, ff_error *error) {
         compute->device, event, compute->stream, error);
 }
 
-/* The sums [from, end) are complete. */
+/* The sums [from, end) are complete: rounds them to 16 bits, if they are sent like that. */
 static ff_status narrow(ff_reducer *reducer, size_t from, size_t end, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
     if (!reducer->sent || from == end) return FF_OK;

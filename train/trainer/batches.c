@@ -11,7 +11,7 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
     if (trainer->batch % trainer->accumulate)
         return ff_fail(error, FF_USAGE,
                        "--accumulate %" PRId64 ": batches of %" PRId64
-                       " samples are not as many micro-batches of one size",
+                       " samples cannot be cut into as many micro-batches of one size",
                        trainer->accumulate, trainer->batch);
     trainer->micro_all = trainer->batch / trainer->accumulate;
     if (ff_augment_mixes(&trainer->augment) && trainer->micro_all % 2 &&
@@ -28,7 +28,7 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
         if (!rows)
             return ff_fail(error, FF_USAGE,
                            "%d ranks share batches of %" PRId64
-                           " samples%s, and rank %d has none of them",
+                           " samples%s, and rank %d gets no samples",
                            job->size, trainer->micro_all,
                            ff_augment_mixes(&trainer->augment) ? ", in pairs" : "", i);
     }
@@ -39,8 +39,8 @@ static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *optio
     return FF_OK;
 }
 
-/* Reproducible: the batch is cut into equal parts, in order, and a rank takes as many consecutive
- * ones as it has micro-batches. */
+/* Reproducible: the batch is cut into equal parts, in order, and a rank takes one of the
+ * consecutive parts for each of its micro-batches. */
 static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *options,
                             ff_error *error) {
     const ff_job *job = options->job;
@@ -50,8 +50,8 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     const char *pairs = ff_augment_mixes(&trainer->augment) ? ", in pairs" : "";
     if (options->sync_bn)
         return ff_fail(error, FF_USAGE,
-                       "--reproducible: statistics of --sync-bn are of as many micro-batches as "
-                       "there are ranks; leave one of the two out");
+                       "--reproducible: the statistics of --sync-bn depend on the number of ranks; "
+                       "leave one of the two out");
     if (options->reduce_dtype != FF_F32)
         return ff_fail(
             error, FF_USAGE,
@@ -72,7 +72,7 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     if (ranks > 1 && each & (each - 1))
         return ff_fail(error, FF_USAGE,
                        "--reproducible: %" PRId64 " micro-batches on each of several ranks are no "
-                       "power of two, so their sums are not those of one rank",
+                       "power of two, so their sums differ from one rank's",
                        each);
     if (trainer->batch % (parts * (*pairs ? 2 : 1)))
         return ff_fail(error, FF_USAGE,
@@ -85,8 +85,8 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
     return FF_OK;
 }
 
-/* This rank's samples of the smaller one of its micro-batches of the last batch, of `rest` samples;
- * 0: it has none, or all of a full one. */
+/* This rank's samples in its smaller micro-batch of the last batch, which has `rest` samples; 0:
+ * the rank has no samples there, or a full micro-batch. */
 static int64_t last_count(const ff_trainer *trainer, bool reproducible, int64_t rest) {
     const int64_t share = trainer->micro * (reproducible ? trainer->accumulate : 1);
     const int64_t own = (reproducible ? rest : rest % trainer->micro_all) - trainer->first_row;

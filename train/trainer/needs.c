@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a set that is read directly the index alone is mapped. */
+/* If a set is read directly, only its index is mapped. */
 static void add_mapped(ff_needs *needs, ff_dataset *dataset, const ff_feed *feed) {
     if (!dataset) return;
     const ff_loader_info loader = ff_feed_describe(feed).loader;
@@ -74,8 +74,8 @@ void ff_needs_print(FILE *out, const ff_needs *needs) {
     fputc('\n', out);
 }
 
-/* The run's needs as a share of what is available, of which ranks that share it have equal parts:
- * up to 1 it fits. */
+/* The run's needs as a share of the available memory, which ranks on one host or device divide
+ * equally: up to 1 the run fits. */
 static double share_of(const ff_needs *needs) {
     const double host = (double)needs->host_bytes / fmax((double)needs->host.bytes, 1);
     const double device = (double)needs->device_bytes / fmax((double)needs->device_has, 1);
@@ -87,8 +87,8 @@ static int64_t row_unit(const ff_trainer *trainer) {
     return ff_augment_mixes(&trainer->augment) ? 2 : 1;
 }
 
-/* This rank has so many rows of a micro-batch, one other rank what is left, and the rest of them
- * the least. */
+/* This rank has `rows` rows of a micro-batch, one other rank the remaining ones, and each further
+ * rank the fewest. */
 static void cut_rows(const ff_trainer *trainer, int64_t rows, uint32_t *cuts) {
     const ff_job *job = trainer->options->job;
     const int64_t unit = row_unit(trainer);
@@ -99,8 +99,8 @@ static void cut_rows(const ff_trainer *trainer, int64_t rows, uint32_t *cuts) {
         job->rank ? cuts[job->rank + 1] - (uint32_t)rows : (uint32_t)rows;
 }
 
-/* The same for a trainer with another batch, or more micro-batches of it, and the same available
- * memory; false where it cannot be made. rows: of a job, this rank's; 0 = as shared now. */
+/* The same for a trainer with another batch or more micro-batches, and the same available memory;
+ * false if no such trainer can be made. rows: this rank's in a job; 0 = as shared now. */
 static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumulate, int64_t rows,
                        double *share) {
     ff_trainer_options options = *trainer->options;
@@ -149,7 +149,8 @@ static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumul
     return made;
 }
 
-/* With another batch in as many micro-batches, or with by_rows another share of it. */
+/* With another batch in the same number of micro-batches or, with by_rows, another share of the
+ * batch. */
 static bool share_of_size(const ff_trainer *trainer, bool by_rows, int64_t size, double *share) {
     return share_with(trainer, by_rows ? trainer->batch : size, trainer->accumulate,
                       by_rows ? size : 0, share);
@@ -187,8 +188,8 @@ int64_t ff_needs_most_rows(const ff_trainer *trainer) {
                           trainer->micro_all - (job->size - 1) * row_unit(trainer));
 }
 
-/* The fewest micro-batches of the whole batch that fit, counted, where a batch of `fits` samples in
- * those of now does; 0 = none found. */
+/* The fewest micro-batches with which the whole batch fits by the count, given that a batch of
+ * `fits` samples fits with the current number; 0 = none found. */
 static int64_t accumulation_that_fits(const ff_trainer *trainer, int64_t fits) {
     int tries = 4;
     for (int64_t n = trainer->accumulate + 1; n <= trainer->batch && tries; n++) {
@@ -200,10 +201,10 @@ static int64_t accumulation_that_fits(const ff_trainer *trainer, int64_t fits) {
     return 0;
 }
 
-/* Of a chosen batch: the share of the memory that it may need, because libraries allocate some of
- * their own; the fewest steps that it leaves an epoch; and the most recipe's batches that it has:
- * up to 32 times 256 samples the linear rule for learning rates keeps the accuracy (P. Goyal et al.
- * 2017, arXiv 1706.02677). */
+/* Limits of a chosen batch: the share of the memory that it may need, because libraries allocate
+ * memory too; the fewest steps in an epoch; and the largest multiple of the recipe's batch: up to
+ * 32 times 256 samples the linear rule for learning rates keeps the accuracy (P. Goyal et al. 2017,
+ * arXiv 1706.02677). */
 #define CHOSEN_SHARE 0.9
 enum { CHOSEN_STEPS = 32, CHOSEN_TIMES = 32 };
 
@@ -287,7 +288,7 @@ done:
     return status;
 }
 
-/* Whether rank r and those beside it need more of its host's or device's memory than there is. */
+/* Whether rank r and the ranks on the same host or device need more than its memory. */
 static bool is_over(const ff_job *job, const told *all, int r, bool host, told *sum) {
     *sum = (told){all[2 * r + !host].has, 0};
     for (int i = 0; i < job->size; i++)
@@ -319,7 +320,7 @@ static ff_status check_ranks(const ff_trainer *trainer, ff_error *error) {
     status = ff_fail(error, FF_NO_MEMORY,
                      "rank %d%s about %s of %s memory with %" PRIu32 "/%" PRIu32
                      " of batches of %" PRId64 ", and %.*s%shost %s has %s free; %s",
-                     over, shares ? " and those beside it need" : " needs",
+                     over, shares ? " and the ranks next to it need" : " needs",
                      ff_say_bytes((uint64_t)sum.needs).text, host ? "the host's" : "the device's",
                      job->cuts[over + 1] - job->cuts[over], job->cuts[job->size], trainer->batch,
                      host ? 0 : (int)strcspn(place->device, ","), place->device, host ? "" : " on ",

@@ -10,7 +10,7 @@
 struct ff_trainer;
 struct ff_trainer_options;
 
-/* ff_compute.program_bytes where it was not measured. */
+/* ff_compute.program_bytes, if it was not measured. */
 #define FF_NEEDS_PROGRAM_BYTES (52u << 20)
 
 typedef struct ff_needs {
@@ -19,13 +19,13 @@ typedef struct ff_needs {
      * where a run keeps checkpoints, the copy that is written, and the room of the hashes. */
     uint64_t host_bytes;
     ff_host_memory host; /* what was free when that was counted */
-    /* Of a GPU; both 0 on the CPU. With the workspaces of engines chosen without timing (a run may
+    /* A GPU's; both 0 on the CPU. With the workspaces of engines chosen without timing (a run may
      * choose others), and without what CUDA's libraries allocate for themselves. */
     uint64_t device_bytes, device_has;
     const char *device_limit;     /* after device_has: " free"; "" for a planned device */
     int host_ranks, device_ranks; /* that share this memory: of ff_job_sharing */
     uint64_t mapped_bytes;        /* of the sets; page cache, which the system can reclaim */
-    uint64_t shard_bytes;         /* of these the files that are mapped while the run goes on */
+    uint64_t shard_bytes;         /* the part of these that is mapped during the run */
 } ff_needs;
 
 /* For a trainer whose parts are built on an absent device (loader/device/absent.h), which counts
@@ -34,18 +34,18 @@ FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_trainer *trai
                                   ff_error *error);
 /* Two or three lines of the summary. */
 void ff_needs_print(FILE *out, const ff_needs *needs);
-/* The batch of --batch auto: the largest that fits, in micro-batches of options->accumulate that
- * are a multiple of 8; for a set of `samples` and a recipe with batches of `usual`, which bound it.
- * *reason: why it is no larger, a static clause. */
+/* The batch of --batch auto: the largest that fits, in options->accumulate micro-batches whose
+ * sizes are multiples of 8. The set's `samples` and the recipe's `usual` batch bound it. *reason:
+ * why it is not larger, a static clause. */
 FF_MUST_USE ff_status ff_needs_choose_batch(const struct ff_trainer_options *options, int64_t usual,
                                             uint64_t samples, int64_t *batch, const char **reason,
                                             ff_error *error);
-/* The most samples of a micro-batch that may be this rank's share so that it fits into its part of
- * the memory, about; 0 = none. Each may have some. */
+/* About the most samples of a micro-batch with which this rank fits into its part of the memory; 0
+ * = none. Every rank may have this many. */
 int64_t ff_needs_most_rows(const struct ff_trainer *trainer);
-/* FF_NO_MEMORY where the machine or the device has less: names what is needed, what is free, and
- * the --batch and the --accumulate that would fit, if any; of a job, which every rank calls, all
- * ranks' needs, and the shares that would fit. */
+/* FF_NO_MEMORY if the machine or the device has less: the error names what is needed, what is free,
+ * and the --batch and the --accumulate that would fit, if any. In a job every rank calls this, and
+ * the error names all ranks' needs and the shares that would fit. */
 FF_MUST_USE ff_status ff_needs_check(const struct ff_trainer *trainer, ff_error *error);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* ---- what it is ---- */
 
-/* The content id of a set as text; "" for none. */
+/* The content id of a set as text; "" without a set. */
 static void id_text(ff_dataset *set, char text[33]) {
     *text = 0;
     if (set) ff_hex(text, ff_dataset_id(set)->content, 16);
@@ -35,6 +35,11 @@ void ff_origin_of(ff_origin *origin, const ff_trainer *trainer) {
     *origin = (ff_origin){.data = ""};
     id_text(trainer->splits.train, origin->data);
     id_text(trainer->splits.val, origin->val);
+    const ff_splits *splits = &trainer->splits;
+    if (splits->train_selected.count)
+        snprintf(origin->selected, sizeof origin->selected, "trains on %s, evaluates on %s",
+                 ff_selection_say(&splits->train_selected).text,
+                 ff_selection_say(&splits->val_selected).text);
     ranks_text(origin->ranks, sizeof origin->ranks, trainer->options->job);
     if (!trainer->device)
         snprintf(origin->threads, sizeof origin->threads, "%d", ff_model_threads(trainer->model));
@@ -88,20 +93,33 @@ static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, con
               : "");
 }
 
+/* "" of a checkpoint, also of one without it: all samples. */
+static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
+                                ff_error *error) {
+    static const char all[] = "trains on all samples";
+    const char *was = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_SELECTED);
+    ff_origin now;
+    ff_origin_of(&now, trainer);
+    if (!strcmp(was ? was : "", now.selected)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "--subset, --fold: cannot change when a run goes on; %s: the run %s, not %s",
+                   ff_checkpoint_path(checkpoint), was && *was ? was : all,
+                   *now.selected ? now.selected : all);
+}
+
 /* A set that was appended to since the run began. */
 static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t left_out,
                             ff_error *error) {
     if (!left_out) return FF_OK;
     const uint64_t count = ff_dataset_count(set);
     return ff_buffer_printf(notes, error,
-                            "%s%s was appended to: the run goes on with the %" PRIu64
+                            "%s%s was appended to: the run continues with the %" PRIu64
                             " of its %" PRIu64 " samples with which it began",
                             notes->length ? "\n" : "", ff_dataset_path(set), count,
                             count + left_out);
 }
 
-/* The line's text after "NAME = "; NULL where the text has no line of that name. *length: its
- * bytes.
+/* The line's text after "NAME = "; NULL if the text has no line with this name. *length: its bytes.
  */
 static const char *value_of(const char *text, const char *line, size_t name, size_t *length) {
     while (*text) {
@@ -136,7 +154,7 @@ static ff_status note_changes(ff_buffer *notes, const char *lines, const char *o
             const int was_length = (int)(now ? other_length : length);
             if (changed == FF_CHANGE_REFUSED)
                 return ff_fail(error, FF_USAGE,
-                               "--%.*s: cannot change when a run goes on; it was %.*s, not %.*s",
+                               "--%.*s: cannot change when a run resumes; it was %.*s, not %.*s",
                                (int)name, line, was_length, was, is_length, is);
             FF_TRY(ff_buffer_printf(notes, error, "%schanged: %.*s is %.*s now, it was %.*s",
                                     notes->length ? "\n" : "", (int)name, line, is_length, is,
@@ -176,7 +194,7 @@ static ff_status check_classes(const ff_checkpoint *checkpoint, const ff_trainer
     FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
     if (net && ff_weights_net_parse(&form, net) && strcmp(form.label, label) != 0) {
         status =
-            ff_fail(error, FF_USAGE, "--label: cannot change when a run goes on; it was %s, not %s",
+            ff_fail(error, FF_USAGE, "--label: cannot change when a run resumes; it was %s, not %s",
                     form.label, label);
         goto done;
     }
@@ -205,13 +223,14 @@ ff_status ff_origin_check(const ff_checkpoint *checkpoint, const ff_trainer *tra
     FF_TRY(note_schedule(notes, recipe, old, trainer, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
     FF_TRY(check_set(checkpoint, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));
+    FF_TRY(check_selected(checkpoint, trainer, error));
     const ff_splits *splits = &trainer->splits;
     FF_TRY(note_grown(notes, splits->train, splits->train_left_out, error));
     FF_TRY(note_grown(notes, splits->val, splits->val_left_out, error));
     return check_classes(checkpoint, trainer, error);
 }
 
-/* ---- what is said ---- */
+/* ---- notes ---- */
 
 static const char last_bits[] = "its results will differ in the last bits";
 

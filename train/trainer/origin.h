@@ -1,6 +1,6 @@
-/* What a run's numbers come from: its options, sets, ranks, threads and class weights. Its
- * checkpoints keep it, and it is compared where the run goes on: what must not change is refused,
- * what changes the results is said.
+/* What a run's numbers come from: its options, sets, ranks, threads and class weights. Checkpoints
+ * record them. A resumed run compares them: it refuses a change of what must not change, and
+ * reports a change that affects the results.
  *
  * Thread rule: the model's thread. */
 #ifndef FF_TRAIN_ORIGIN_H
@@ -11,23 +11,24 @@
 
 enum { FF_ORIGIN_RANKS = 256 };
 
-/* Texts of a checkpoint; "" = there is none. */
+/* Texts of a checkpoint; "" = absent. */
 typedef struct ff_origin {
     char data[33], val[33];      /* content ids */
+    char selected[208];          /* which of their samples; "" = all */
     char ranks[FF_ORIGIN_RANKS]; /* "2 ranks", "2 ranks with shares 1,3" */
     char threads[16];            /* on the CPU */
-    char class_weights[17];      /* a checksum of those that are used */
+    char class_weights[17];      /* a checksum of the weights in use */
 } ff_origin;
 
 void ff_origin_of(ff_origin *origin, const ff_trainer *trainer);
 /* What another number of ranks does to the results of a run; NULL: nothing. */
 const char *ff_origin_effect_of_ranks(const ff_trainer *trainer);
 
-/* The recipe of a run as its file has it: after a comment with its ranks, where there are several.
- */
+/* The recipe of a run as its file has it, after a comment with the number of ranks if there are
+ * several. */
 FF_MUST_USE ff_status ff_origin_write_recipe(const ff_trainer *trainer, const char *recipe,
                                              ff_buffer *text, ff_error *error);
-/* Takes that comment out of a recipe's text; *ranks = "" where there is none. */
+/* Removes this comment from a recipe's text; *ranks = "" without a comment. */
 void ff_origin_take_ranks(char *recipe, char ranks[FF_ORIGIN_RANKS]);
 
 /* What becomes of a run that resumes with another value of an option. */

@@ -40,8 +40,8 @@ static bool same_size(const ff_trainer_size *a, const ff_trainer_size *b) {
     return a->height == b->height && a->width == b->width;
 }
 
-/* All before the first step: a plan may move the memory of those before. `largest` has the model's
- * training plan. */
+/* All plans are made before the first step: a plan may move the memory of earlier plans. `largest`
+ * has the model's training plan. */
 static ff_status plan_sizes(ff_trainer *trainer, const ff_trainer_size *largest, ff_error *error) {
     bool *settled;
     ff_status status = FF_OK;
@@ -73,7 +73,7 @@ ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t coun
 }
 
 static int threads_of(const ff_trainer_options *options) {
-    if (options->reproducible && !options->threads) return 1; /* as many on any machine */
+    if (options->reproducible && !options->threads) return 1; /* the same number on any machine */
     if (options->threads || !options->job) return (int)options->threads;
     const int each = ff_cpu_count() / options->job->local_size;
     return each > 1 ? each : 1;
@@ -131,10 +131,12 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     FF_TRY(
         ff_model_plan(trainer->model, (int)trainer->val_batch, false, &trainer->val_plan, error));
     FF_TRY(ff_plan_set_views(trainer->val_plan, trainer->views, error));
-    return ff_tally_create(&trainer->tally, trainer->val_plan, error);
+    FF_TRY(ff_tally_create(&trainer->tally, trainer->val_plan, error));
+    trainer->tally->numbers = splits->val_selected.numbers;
+    return FF_OK;
 }
 
-/* Matches the file with the model, and loads its values where there is memory for them. */
+/* Matches the file with the model, and loads its values if their memory is allocated. */
 static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     const ff_splits *splits = &trainer->splits;
@@ -188,8 +190,7 @@ static void begin_at(const ff_trainer *trainer, uint64_t step, ff_loader_options
     train->position = step % trainer->batches * (uint64_t)trainer->batch;
 }
 
-/* This rank's rows of every batch: of training its own share, of evaluation as many as the others.
- */
+/* This rank's rows of every batch: its own share in training, an equal share in evaluation. */
 static void share_rows(const ff_job *job, bool training, ff_loader_options *loader) {
     if (!job) return;
     const uint32_t rank = (uint32_t)job->rank;
@@ -225,6 +226,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
     ff_loader_options train = ff_loader_defaults();
+    train.selection = ff_splits_selection(&splits->train_selected);
     train.height = splits->height;
     train.width = splits->width;
     train.label = &splits->label;
@@ -253,6 +255,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     const int ranks = options->job ? options->job->size : 1;
     ff_loader_options val = ff_feed_in_order(
         trainer->model, &splits->label, (uint64_t)(trainer->val_batch * ranks), splits->val_resize);
+    val.selection = ff_splits_selection(&splits->val_selected);
     share_rows(options->job, false, &val);
     share_memory(options, &val);
     val.threads = trainer->workers;

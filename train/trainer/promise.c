@@ -6,14 +6,16 @@
 #include <string.h>
 
 enum { MEASURE_NS = 250000000 };
-/* The share of the steps' time from which on waiting for the disk is told before it happens. */
+/* From this share of the steps' time on, a wait for the disk is announced before it happens. */
 #define WORTH_WARNING 0.2
 /* Times the own order's rate from which on another order is recommended. */
 #define WORTH_CHANGING 1.2
 
 void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
                         int disks) {
-    *promise = (ff_promise){.order = options->order, .samples = ff_dataset_count(dataset)};
+    *promise = (ff_promise){.order = options->order,
+                            .samples = options->selection ? options->selection->count
+                                                          : ff_dataset_count(dataset)};
     if (ff_rates_of_disk(dataset, options, MEASURE_NS, promise->rate, NULL) != FF_OK)
         memset(promise->rate, 0, sizeof promise->rate);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) promise->rate[kind].samples *= disks;
@@ -39,7 +41,7 @@ static ff_said say_seconds(double seconds) {
     return said;
 }
 
-/* How many times as many samples block order has, where that is worth a change; else 0. */
+/* How many times faster block order is, if the change is worth it; else 0. */
 static double block_gains(const ff_promise *promise) {
     const double own = ff_promise_own(promise)->samples;
     const double block = promise->rate[FF_ORDER_BLOCK].samples;
@@ -52,15 +54,13 @@ static void print_recommended(FILE *out, const ff_promise *promise) {
     const double gain = block_gains(promise), random = promise->rate[FF_ORDER_RANDOM].samples;
     const double own = ff_promise_own(promise)->samples;
     if (gain > 0)
-        fprintf(out,
-                "               recommended: --order block, with %.1f times as many samples/s\n",
+        fprintf(out, "               recommended: --order block, with %.1f times the samples/s\n",
                 gain);
     else if (promise->order == FF_ORDER_BLOCK && own < WORTH_CHANGING * random)
-        fprintf(
-            out,
-            "               recommended: --order random, with %.2f times as many samples/s, and "
-            "better mixed\n",
-            random / own);
+        fprintf(out,
+                "               recommended: --order random, with %.2f times the samples/s, and "
+                "better mixed\n",
+                random / own);
     else
         fprintf(out, "               recommended: --order %s, as it is\n",
                 ff_order_name(promise->order));
@@ -116,7 +116,7 @@ ff_promise_advice ff_promise_advise(const ff_promise *promise) {
         snprintf(advice.text, sizeof advice.text, "keep the data on a faster disk");
     else if (gain > 0)
         snprintf(advice.text, sizeof advice.text,
-                 "use --order block, with %.1f times as many samples/s, or %s", gain, faster);
+                 "use --order block, with %.1f times the samples/s, or %s", gain, faster);
     else if (own->samples > 0 || promise->order == FF_ORDER_BLOCK)
         snprintf(advice.text, sizeof advice.text, "%s", faster);
     else

@@ -8,18 +8,18 @@
 #include <stdio.h>
 
 typedef struct ff_promise {
-    ff_disk_rate rate[FF_ORDER_KIND_COUNT]; /* samples 0 = none was measured in this order */
+    ff_disk_rate rate[FF_ORDER_KIND_COUNT]; /* samples 0 = not measured in this order */
     ff_order_kind order;                    /* of the run */
     uint64_t samples;                       /* of an epoch */
 } ff_promise;
 
-/* Measures for a loader of these options, which does not read yet: for about a second, with a slow
- * disk for some. disks: of the run's hosts, each of which has one of its own. What cannot be read
- * promises nothing: the run says why. */
+/* Measures the disk for a loader with these options that does not read yet: about one second, a few
+ * on a slow disk. disks: of the run's hosts, each of which has its own. If a file cannot be read,
+ * there is no promise: the run reports the error. */
 void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loader_options *options,
                         int disks);
 
-/* That of the run's order; samples 0 = none. */
+/* The rate of the run's order; samples 0 = none. */
 const ff_disk_rate *ff_promise_own(const ff_promise *promise);
 
 /* Lines for a summary: each order's rate, the bytes read for each used, the time of an epoch, and

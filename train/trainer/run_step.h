@@ -10,8 +10,7 @@ typedef struct ff_taken {
     bool epoch_over;   /* the feed's */
 } ff_taken;
 
-/* Enqueues the work of a micro-batch, which has as many samples as the plan; `last`: of its step.
- */
+/* Enqueues the work of a micro-batch, whose size is the plan's; `last`: the step's last one. */
 typedef ff_status (*ff_part_use)(void *context, ff_plan *plan, const ff_batch *batch, bool last,
                                  ff_error *error);
 /* Trains: the context is the ff_step. */

@@ -35,7 +35,7 @@ ff_trainer_options ff_trainer_default_options(void) {
     };
 }
 
-/* `given` is not one of the names, or NULL; `what` as in "model". */
+/* `given` is unknown, or NULL; `what` as in "model". */
 static ff_status refuse_name(const char *what, const char *given, const char *(*name)(int),
                              ff_error *error) {
     ff_buffer known = {0};
@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Checks the recipe, if given, and the model, the recipe's or the given one. */
+/* Checks the recipe, if there is one, and the model, from the recipe or the option. */
 static ff_status check_recipe(const ff_trainer_options *options, ff_error *error) {
     if (!options->recipe) {
         for (int i = 0; options->model && ff_model_name(i); i++)
@@ -82,7 +82,7 @@ static ff_status check_options(const ff_trainer_options *options, ff_error *erro
         return ff_fail(error, FF_USAGE, "--nesterov and --no-nesterov exclude each other");
     if (options->reproducible && options->batch == FF_BATCH_AUTO)
         return ff_fail(error, FF_USAGE,
-                       "--reproducible: --batch auto depends on the machine; give a number");
+                       "--reproducible: --batch auto depends on the machine; set a number");
     if (options->nesterov && options->hyper.momentum == 0)
         return ff_fail(error, FF_USAGE, "--nesterov needs a --momentum above 0");
     return FF_OK;
@@ -172,7 +172,8 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
     return FF_OK;
 }
 
-/* A run that began before groups followed the memory goes on with those of all sets then. */
+/* A run from before groups depended on the memory resumes with the groups that every set had then.
+ */
 static void resolve_blocks(ff_trainer *trainer, const ff_trainer_options *options) {
     trainer->block = (uint64_t)options->block;
     trainer->group = (uint64_t)options->group;
@@ -234,7 +235,7 @@ static void resolve_loss_scale(ff_trainer *trainer, const ff_trainer_options *op
                                                : options->loss_scale;
 }
 
-/* Weights decide the form of the net where the user does not. A checkpoint's recipe says it. */
+/* Weights decide the form of the net if the user does not. A checkpoint's recipe records it. */
 static ff_status resolve_stem(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     const ff_splits *splits = &trainer->splits;
@@ -262,6 +263,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     ff_splits_options splits = {.data = options->data,
                                 .val = options->val,
                                 .label = options->label,
+                                .subset = options->subset,
+                                .fold = options->fold,
                                 .verify = options->verify,
                                 .began_data = options->began_data,
                                 .began_val = options->began_val,
@@ -272,8 +275,9 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     FF_TRY(ff_class_weights_read(&trainer->class_weights, &trainer->splits, options->class_weights,
                                  error));
     if (options->overfit) ff_dataset_close(&trainer->splits.val);
-    trainer->train_count = ff_dataset_count(trainer->splits.train);
-    trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
+    const ff_splits *sets = &trainer->splits;
+    trainer->train_count = ff_splits_count(sets->train, &sets->train_selected);
+    trainer->val_count = sets->val ? ff_splits_count(sets->val, &sets->val_selected) : 0;
     trainer->model_name = options->model ? options->model : recipe->model;
     trainer->recipe_name = recipe->name;
     trainer->seed = (uint64_t)options->seed;

@@ -1,11 +1,11 @@
 /* Room train/trainer, floor 11: a run made from its options, complete before the first step.
  *
- * trainer.c opens the sets and resolves what was not given, updates.c the optimizers and learning
+ * trainer.c opens the sets and resolves missing options, updates.c the optimizers and learning
  * rates of groups (groups.c is their option), batches.c how batches are cut among ranks and
  * micro-batches. parts.c then builds the model, its plans, the feeds and the step. needs.c counts
  * the memory that they take, before they are built on a real device, and chooses --batch auto;
- * promise.c asks the disk. origin.c writes down where the numbers of a run come from. warm_up.c
- * and run_step.c make the first steps and each further one.
+ * promise.c asks the disk. origin.c records where a run's numbers come from. warm_up.c makes the
+ * first steps, run_step.c each further one.
  *
  * May include format, loader/device, loader/host, loader/rates, train/checkpoint, train/comm/job,
  * train/compute, train/evaluate, train/machine, train/net, train/recipes, train/sets, train/step.
@@ -33,13 +33,14 @@
 
 /* Steps whose rates rise from one to the other by the same factor each: of lr-find. */
 typedef struct ff_trainer_sweep {
-    int64_t steps; /* 0 = none; those of the schedule */
+    int64_t steps; /* the schedule's; 0 = none */
     double from, to;
 } ff_trainer_sweep;
 
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
+    const char *subset, *fold; /* as in ff_splits_options */
     ff_verify verify;
     const char *began_data, *began_val; /* as in ff_splits_options */
 
@@ -49,7 +50,7 @@ typedef struct ff_trainer_options {
     const char *compute;    /* NULL or "auto" = the fastest */
     const char *device;     /* of machine.h; NULL = the CPU */
     const char *plan_cache; /* folder of a GPU's plans; NULL = the user's cache */
-    double tune_seconds;    /* limit for timing a GPU's engines; 0 = none are timed */
+    double tune_seconds;    /* limit for timing a GPU's engines; 0 = no timing */
     bool no_fold;           /* norms are not folded into the convolution after them */
     ff_tuning *tuning; /* receives the results of tuning; must outlive the trainer; NULL = none */
     const ff_model_device *planned; /* for --dry-run: an absent device; must outlive the trainer */
@@ -57,7 +58,7 @@ typedef struct ff_trainer_options {
     bool counts;         /* memory is counted, not allocated: nothing can run */
     bool measures_disk;  /* before batches are made: ff_trainer.promise */
     bool checkpoints;    /* the run keeps some: their copy counts as host memory */
-    uint64_t first_step; /* of a run that goes on: the steps done */
+    uint64_t first_step; /* the steps that a resumed run has done */
     const char *weights; /* file or folder (weights.h); NULL = initial values */
     bool any_normalization;
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
@@ -76,16 +77,16 @@ typedef struct ff_trainer_options {
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
-    int64_t overfit;               /* batches to learn by heart (debug/overfit.h); 0 = none */
-    ff_trainer_sweep sweep;        /* in place of schedule and epochs; of groups in proportion */
-    const char *optimizer;         /* of ff_optimizer_named */
-    const char *freeze;            /* parameters that stay as they are, as ff_group.names */
-    bool frozen_norms_train;       /* norms among them have batch statistics */
-    bool frozen_norms_given;       /* either was asked for: there must be some */
-    ff_hyper hyper;                /* those given */
-    bool nesterov, no_nesterov;    /* at most one; neither = the recipe's default */
-    bool scale_lr;                 /* the given learning rates are multiplied by the ranks, */
-    bool scaled_lr, scaled_groups; /* but not these, which a run that goes on has kept */
+    int64_t overfit;            /* batches to overfit (debug/overfit.h); 0 = none */
+    ff_trainer_sweep sweep;     /* replaces schedule and epochs; groups follow in proportion */
+    const char *optimizer;      /* of ff_optimizer_named */
+    const char *freeze;         /* parameters that stay as they are, as ff_group.names */
+    bool frozen_norms_train;    /* norms among them have batch statistics */
+    bool frozen_norms_given;    /* either was asked for: there must be some */
+    ff_hyper hyper;             /* the options' numbers */
+    bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
+    bool scale_lr;              /* multiplies the options' learning rates by the number of ranks, */
+    bool scaled_lr, scaled_groups; /* except these, which a resumed run keeps */
     bool sync_bn;                  /* batch norms have the statistics of all ranks */
     ff_dtype reduce_dtype;         /* of gradients sent to other ranks: FF_F32, FF_F16 or FF_BF16 */
     const char *groups;            /* "NAMES:KEY=VALUE,...;...", as in trainer/updates.h */
@@ -100,7 +101,7 @@ typedef struct ff_trainer_options {
 
     ff_order_kind order;
     int64_t block, group;  /* as in ff_loader_options */
-    uint64_t memory_bytes; /* likewise */
+    uint64_t memory_bytes; /* as in ff_loader_options */
     const char *augment;
     int64_t crop;       /* 0 = the whole sample */
     const char *sizes;  /* of sizes.h; NULL = one */
@@ -131,15 +132,15 @@ enum { FF_TRAINER_STEPS = 1 << 27 };
  * steps after which it doubles; a bad step halves it. */
 #define FF_TRAINER_LOSS_SCALE 65536.0
 enum { FF_TRAINER_SCALE_STEPS = 2000 };
-/* Of a job: least bytes of gradients that are reduced together. */
+/* In a job: the fewest bytes of gradients that are reduced together. */
 enum { FF_TRAINER_BUCKET_BYTES = 4 << 20 };
 
 /* The images of training from an epoch (from 0) on. */
 typedef struct ff_trainer_size {
     uint32_t epoch, height, width;
-    /* [settled][last]. last: of the smaller last batch, with --last-batch keep, else of `micro`
+    /* [settled][last]. last: for the smaller last batch, with --last-batch keep, else for `micro`
      * samples. settled: without the gradients of parameters whose learning rate is 0 from
-     * settled_step on. NULL: there is no such step. Equal sizes have the same plans. */
+     * settled_step on. NULL: there is no such step. Equal sizes share plans. */
     ff_plan *plans[2][2];
 } ff_trainer_size;
 
@@ -149,7 +150,7 @@ typedef struct ff_trainer {
     uint64_t train_count, val_count; /* samples; 0 without validation */
 
     const char *model_name;
-    ff_stem stem; /* as asked for; AUTO: of the weights, where these say it (stem_of_weights) */
+    ff_stem stem; /* as requested; AUTO: the weights' stem, if they show it (stem_of_weights) */
     bool stem_of_weights;
     const ff_model_device *device; /* NULL = the CPU; owned by the machine or by a planned device */
     ff_model *model;
@@ -159,7 +160,7 @@ typedef struct ff_trainer {
     uint32_t size_late; /* the first epoch of --sizes after the run's end, from 0; 0 = none */
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
-    ff_tally *tally;   /* of the last evaluation; NULL without validation */
+    ff_tally *tally;   /* the last evaluation's; NULL without validation */
     ff_machine *machine;
     /* Where memory is counted: the stand-in for the CPU, or for the GPU. NULL: the parts can run,
      * or the device is planned. */
@@ -169,18 +170,18 @@ typedef struct ff_trainer {
     ff_promise promise; /* with measures_disk; else nothing */
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input;        /* of train_feed */
-    ff_loader_size input_sizes[FF_SIZES]; /* its sizes: those of `sizes` */
+    ff_loader_size input_sizes[FF_SIZES]; /* its sizes are `sizes` */
     ff_step *step;
     ff_precision precision;
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
     const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
-    /* Samples of a micro-batch over all ranks: batch / accumulate. Reproducible, ranks take one
-     * part of the batch after another: those of a rank's micro-batch. */
+    /* Samples of a micro-batch over all ranks: batch / accumulate. With --reproducible each rank
+     * takes consecutive parts of the batch: samples of one rank's micro-batch. */
     int64_t micro_all;
-    int64_t micro, first_row; /* those of this rank: how many, after how many others */
+    int64_t micro, first_row; /* this rank's samples, and the number of samples before them */
     int64_t accumulate;       /* micro-batches of a step, the epoch's last step may have fewer */
-    int64_t last_count;       /* this rank's samples of the smaller last plans; 0 = none */
+    int64_t last_count;       /* this rank's samples in the smaller last plans; 0 = none */
     bool keeps_last;          /* the epoch's last batch is smaller */
     int64_t dropped;          /* samples that an epoch leaves out */
     int64_t val_batch;
@@ -195,7 +196,7 @@ typedef struct ff_trainer {
     char *groups_given; /* a copy of the option, which group names point into */
     char *groups_text;  /* the option, its rates multiplied by --scale-lr; NULL = none. Owned */
     double clip_norm;   /* 0 = gradients are not clipped */
-    double ema_decay;   /* of the average of the parameters; negative = none is kept */
+    double ema_decay;   /* decay of the average of the parameters; negative = no average */
     double label_smoothing, dropout;
     float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;
@@ -214,7 +215,7 @@ typedef struct ff_trainer {
     ff_verify verify;
     int workers;
     uint64_t seed;
-    char *weights_text;                /* what was loaded from --weights; NULL = none. Owned */
+    char *weights_text;                /* what --weights loaded; NULL = nothing. Owned */
     const ff_trainer_options *options; /* the trainer was made from */
 } ff_trainer;
 
@@ -227,7 +228,7 @@ FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_o
 FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options,
                                            bool learns, ff_step **step, ff_error *error);
 /* How a step updates the trainer's groups, with these numbers and learning rates, which must
- * outlive what is made of it: hypers[trainer->group_count], rates[trainer->group_count][steps]. */
+ * outlive the update: hypers[trainer->group_count], rates[trainer->group_count][steps]. */
 ff_update_options ff_trainer_update_options(const ff_trainer *trainer, const ff_hyper *hypers,
                                             const double *rates, uint64_t steps);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
@@ -239,8 +240,8 @@ ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t coun
 /* Makes the training feed again, to begin with the batches of step `step` (from 0): for a step that
  * is looked at after the run. The step that learns cannot be used afterwards. */
 FF_MUST_USE ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error);
-/* Of a loader on the host whose first batch is that step's, whole: the same images as on any
- * device, as f32 CHW. */
+/* The options of a loader on the host whose first batch is the step's whole batch: the same images
+ * as on any device, as f32 CHW. */
 ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step);
 /* Samples of a step, over all ranks. */
 static inline uint64_t ff_trainer_samples(const ff_trainer *trainer, uint64_t step) {

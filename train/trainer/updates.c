@@ -119,7 +119,7 @@ static ff_status read_base(ff_trainer_update *base, const ff_trainer *trainer,
     return FF_OK;
 }
 
-/* Appends the group, after a part of it without weight decay where `no_decay` says so. */
+/* Appends the group; if `no_decay` applies, a part without weight decay comes before it. */
 static ff_status append(ff_trainer *trainer, const ff_trainer_update *group, const char *no_decay,
                         ff_error *error) {
     const bool parted = no_decay && group->hyper.weight_decay > 0;
@@ -153,8 +153,8 @@ static ff_status read_numbers(ff_trainer_update *group, char *text, bool *decays
                            part, group->names);
         const double number = value ? strtod(value, &end) : -1;
         if (end == value || *end || !(number >= 0 && number <= 1e6))
-            return ff_fail(error, FF_USAGE, "--groups: the %s of %s is no number from 0 on", part,
-                           group->names);
+            return ff_fail(error, FF_USAGE, "--groups: the %s of %s is not a number from 0 on",
+                           part, group->names);
         FF_TRY(set_number(group, i, number, "groups", error));
         *decays |= strcmp(part, "weight-decay") == 0;
     }
@@ -330,7 +330,7 @@ static uint64_t settled_at(const ff_trainer *trainer, int group) {
     const uint64_t all = ff_trainer_total_steps(trainer), end = schedule->total_steps;
     if (trainer->groups[group].frozen) return 0;
     if (trainer->sweep.steps) return all;
-    /* Where gradients are clipped, all of them are in the norm. */
+    /* Clipping uses the norm of all gradients. */
     if (trainer->clip_norm > 0) return all;
     if (trainer->groups[group].rule == FF_RULE_MUON || end >= all) return all;
     return ff_schedule_rate(schedule, end) == 0 ? end : all;

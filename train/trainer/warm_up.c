@@ -69,8 +69,8 @@ static ff_status evaluate_once(ff_trainer *trainer, ff_error *error) {
     return ff_feed_again(trainer->val_feed, error);
 }
 
-/* Plan k of a size. All ranks make the same steps: one that has all or none of a last batch, and so
- * no plan for it, takes that of whole ones. */
+/* Plan k of a size. All ranks make the same steps: a rank with all or none of a last batch has no
+ * plan for it, and uses the plan of whole batches. */
 static ff_plan *plan_of(const ff_trainer *trainer, const ff_trainer_size *size, int k) {
     ff_plan *const *plans = size->plans[k / 2];
     const bool other_has_one = trainer->options->job && trainer->keeps_last;

@@ -2,6 +2,7 @@
 
 #include "format/base/compiler.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F has no
@@ -153,8 +154,8 @@ static void sharpen(const ff_change *change, ff_change_image *image) {
 
 enum { SOME = 256 }; /* pixels of a row at a time */
 
-/* Pixels that outputs look at: their indexes in a plane, 0 of those outside, and their weights, or
- * masks of what is inside. */
+/* Source pixels of the outputs: their indexes in a plane, 0 if outside, and their weights, or masks
+ * of the pixels inside. */
 typedef struct lookup {
     int32_t index[4][SOME];
     float weight[4][SOME];
@@ -250,7 +251,9 @@ static void change_pixels(const ff_change *change, ff_change_image *image) {
         if (image->channels == 3) color(r, g, b, pixels, change->value);
         break;
     case FF_CHANGE_SHARPNESS: sharpen(change, image); break;
-    default: transform(change, image);
+    case FF_CHANGE_NEAREST:
+    case FF_CHANGE_BILINEAR: transform(change, image); break;
+    default: assert(!"a change of values by tables");
     }
 }
 

@@ -36,7 +36,7 @@ typedef enum ff_change_kind {
     FF_CHANGE_AUTOCONTRAST,
     FF_CHANGE_CONTRAST,
     FF_CHANGE_TABLES, /* how many these are */
-    /* Of whole pixels, or of several. */
+    /* Changes that need whole pixels, or several. */
     FF_CHANGE_COLOR = FF_CHANGE_TABLES,
     FF_CHANGE_GRAYSCALE,
     FF_CHANGE_SHARPNESS,

@@ -1,7 +1,7 @@
 /* Which changes a sample gets (loader/augment/change/change.h): a pure function of (seed, epoch,
  * sample), one source for host (C11) and CUDA C.
  *
- * In this order, of those that a spec has:
+ * In this order, the changes that a spec has:
  *   affine  torchvision's RandomAffine(degrees, translate, scale, shear) with fill 0
  *   a policy: trivialaugment, randaugment or autoaugment (loader/augment/change/policy.h)
  *   grayscale, solarize, posterize, invert, equalize, autocontrast, sharpness
@@ -24,6 +24,8 @@
 #include "loader/augment/arithmetic.h"
 #include "loader/augment/change/policy.h"
 
+#include <assert.h>
+
 /* The changes that have probabilities of their own, in their order: entries of the arrays below. */
 typedef enum ff_chance {
     FF_CHANCE_GRAYSCALE,
@@ -36,17 +38,17 @@ typedef enum ff_chance {
     FF_CHANCES,
 } ff_chance;
 
-/* All zero: none. */
+/* All zero: no change. */
 typedef struct ff_change_spec {
     uint32_t affine;                   /* 1 = the next ones are set */
     double degrees;                    /* to 180, either way */
     double translate, scale[2], shear; /* shares of a side, 0 to 1; factors; degrees, to 80 */
-    uint32_t bilinear;                 /* of affine: 1 = interpolated */
+    uint32_t bilinear;                 /* affine: 1 = interpolated */
     uint32_t policy;                   /* ff_policy */
-    uint32_t ops, magnitude;           /* of randaugment: up to FF_POLICY_OPS_MOST, and a number */
-    uint32_t policy_bilinear;          /* as `bilinear` */
-    double probability[FF_CHANCES];    /* 0 = never */
-    double value[FF_CHANCES];          /* of ff_change, for those that have one */
+    uint32_t ops, magnitude;  /* randaugment: up to FF_POLICY_OPS_MOST, and a magnitude's number */
+    uint32_t policy_bilinear; /* as `bilinear` */
+    double probability[FF_CHANCES]; /* 0 = never */
+    double value[FF_CHANCES];       /* for each ff_change that has one */
 } ff_change_spec;
 
 /* Whether there are any. */
@@ -55,6 +57,10 @@ FF_HD int ff_change_any(const ff_change_spec *spec) {
     for (int k = 0; k < FF_CHANCES; k++) any |= spec->probability[k] > 0;
     return any;
 }
+
+/* The most changes of an image: an affine one, a policy's, and each chance's. */
+static_assert(1 + FF_POLICY_OPS_MOST + FF_CHANCES <= FF_CHANGES_MOST,
+              "FF_CHANGES_MOST is too small");
 
 FF_HD ff_change_kind ff_chance_kind(int chance) {
     return chance == FF_CHANCE_GRAYSCALE      ? FF_CHANGE_GRAYSCALE
@@ -83,7 +89,7 @@ FF_HD void ff_affine_draw(ff_changes *changes, const ff_change_spec *spec, uint6
         spec->shear * (2 * (e.word[0] * 0x1p-32) - 1), height, width);
 }
 
-/* Of a sample whose output is height x width. */
+/* Draws the changes of a sample whose output is height x width. */
 FF_HD void ff_changes_at(ff_changes *changes, const ff_change_spec *spec, uint64_t seed,
                          uint32_t epoch, uint64_t sample, uint32_t height, uint32_t width) {
     changes->count = 0;

@@ -20,7 +20,7 @@ FF_HD double ff_matrix_sin(double degrees) {
     const int64_t turns = (int64_t)(quarters + (quarters < 0 ? -0.5 : 0.5));
     const double x = (degrees - (double)turns * 90.0) * 0.017453292519943295, square = x * x;
     const int odd = (int)(turns & 1), negative = (int)(turns & 2);
-    double sum = 1; /* of Taylor's series: of the cosine in odd quarters */
+    double sum = 1; /* of the Taylor series; in odd quarters, the cosine's */
     for (int n = 22 - odd; n > 0; n -= 2) sum = 1 - square * sum / (n * (n + 1));
     if (!odd) sum = x * sum;
     return negative ? -sum : sum;
@@ -87,8 +87,8 @@ FF_HD int32_t ff_matrix_nearest(float column, float row, uint32_t height, uint32
     return inside ? (int32_t)y * (int32_t)width + (int32_t)x : -1;
 }
 
-/* The four pixels around a place: the index of the first, perhaps outside; and their weights, 0 of
- * those outside. */
+/* The four pixels around a place: the index of the first, perhaps outside; and their weights, 0 if
+ * outside. */
 typedef struct ff_matrix_corners {
     int32_t x, y;
     float weight[4]; /* (x, y), (x + 1, y), (x, y + 1), (x + 1, y + 1) */

@@ -6,11 +6,15 @@
  * rounds steps, which may differ by a unit in the last place from processor to processor).
  *
  * Draws, of blocks of (seed, FF_DOMAIN_AUGMENT, epoch, sample); r = block FF_BLOCK_POLICY_CHANGE +
- * k for change k: trivialaugment  one change, number ff_random_below(r[0], 14), magnitude
- * ff_random_below(r[1], 31) randaugment     changes ff_random_below(r[0], 14), all with the
- * magnitude given autoaugment     the two of pair ff_random_below(p[0], 25), p = block
- * FF_BLOCK_POLICY, each where r[3] 2^-32 < its probability where a change has a sign, it is
- * negative where r[2] >= 2^31. Thread rule: everything here is pure. */
+ * k for change k:
+ *   trivialaugment  one change, number ff_random_below(r[0], 14), magnitude
+ *                   ff_random_below(r[1], 31)
+ *   randaugment     changes ff_random_below(r[0], 14), all with the spec's magnitude
+ *   autoaugment     the two changes of pair ff_random_below(p[0], 25), p = block FF_BLOCK_POLICY,
+ *                   each applied where r[3] 2^-32 < its probability
+ * A change that has a sign is negative where r[2] >= 2^31.
+ *
+ * Thread rule: everything here is pure. */
 #ifndef FF_LOADER_AUGMENT_CHANGE_POLICY_H
 #define FF_LOADER_AUGMENT_CHANGE_POLICY_H
 

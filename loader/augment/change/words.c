@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* torchvision's defaults; most: of the value, 0 = the change has none. */
+/* torchvision's defaults; most: the largest value, 0 = the change has no value. */
 static const struct {
     double probability, most;
     bool whole;

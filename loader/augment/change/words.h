@@ -5,7 +5,7 @@
 #include "loader/augment/change/draw.h"
 #include "loader/augment/text.h"
 
-/* Each reads the text after "NAME=", which it may modify; NULL where there is none. */
+/* Each reads the text after "NAME=", which it may modify; NULL without a value. */
 bool ff_change_parse_affine(ff_change_spec *spec, char *value);
 bool ff_change_parse_trivial(ff_change_spec *spec, char *value);
 bool ff_change_parse_rand(ff_change_spec *spec, char *value);

@@ -244,7 +244,7 @@ ff_status ff_ahead_row(ff_ahead_cursor *cursor, uint64_t serial, ff_error *error
     return ff_fail(error, FF_INTERRUPTED, "a batch before this one failed, or the loader ends");
 }
 
-/* Whether its bytes are there; false where they could not be read, or nobody needs them any more.
+/* Whether the request's bytes are there; false if they could not be read, or are no longer needed.
  */
 static bool await(ff_ahead *ahead, ff_request *request) {
     int state = atomic_load(&request->state);

@@ -44,12 +44,12 @@ void ff_ahead_abandon(ff_ahead *ahead, uint64_t serial);
 /* Where a thread is. {.ahead = ...}. */
 typedef struct ff_ahead_cursor {
     ff_ahead *ahead;
-    struct ff_ahead_stage *stage; /* of the last row; NULL = none */
-    uint64_t rows;                /* of that stage that this cursor has passed */
+    struct ff_ahead_stage *stage; /* the last row's; NULL = none */
+    uint64_t rows;                /* rows of this stage that the cursor has passed */
 } ff_ahead_cursor;
 
-/* Goes to a row, and is done with the one before it; waits until it is planned. Every row, padding
- * too, is visited by one cursor, once. FF_INTERRUPTED where it was abandoned. */
+/* Moves to a row, which ends the use of the row before it; waits until the row is planned. One
+ * cursor visits every row, padding too, once. FF_INTERRUPTED if the row was abandoned. */
 FF_MUST_USE ff_status ff_ahead_row(ff_ahead_cursor *cursor, uint64_t serial, ff_error *error);
 
 /* Done with the last row. */

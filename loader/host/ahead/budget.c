@@ -4,15 +4,15 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* With random order every row is a request: 1,024 of them are planned or at the disk. */
+/* In random order every row is a request: 1,024 requests are planned or at the disk. */
 enum { RANDOM_ROWS = 64 };
 #define SEQUENTIAL_BYTES (4 * MIB)
-#define FRAME_BYTES      (256u << 10) /* of compressed shards, about, where samples are small */
+#define FRAME_BYTES      (256u << 10) /* about, for small samples in compressed shards */
 
 /* What a row takes of the arena, about, if its neighbours are read with it; its frame's if not. */
 static void row_bytes(const ff_loader_settings *settings, uint64_t *together, uint64_t *alone) {
     const ff_metadata *metadata = settings->metadata;
-    const uint64_t stored = settings->shard_bytes / settings->count + 1;
+    const uint64_t stored = settings->shard_bytes / settings->stored + 1;
     *together = stored;
     *alone = stored + 2 * FF_READ_BLOCK;
     if (metadata->compression != FF_COMPRESSION_ZSTD) return;
@@ -66,7 +66,7 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
     row_bytes(settings, &together, &alone);
     uint64_t rows, bytes; /* that are wanted */
     if (order->kind == FF_ORDER_BLOCK) {
-        /* A share has rows in every block, and reads most of what is between them. */
+        /* A share has rows in every block, and reads most bytes between its rows too. */
         together = block_row_bytes(settings, order->block);
         rows = group_rows(settings);
         bytes = 2 * ff_align_u64(group_samples(settings) * together, FF_READ_BLOCK);

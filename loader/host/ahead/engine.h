@@ -31,8 +31,8 @@ FF_MUST_USE ff_status ff_engine_create(ff_engine **engine, ff_dataset *dataset,
 /* After ff_engine_drop. NULL is accepted. */
 void ff_engine_destroy(ff_engine **engine);
 
-/* Reads them, in their order; the array must stay where it is until all are done or dropped. At
- * most FF_ENGINE_QUEUE arrays at a time. */
+/* Reads the requests in their order; the array must stay where it is until all are done or dropped.
+ * At most FF_ENGINE_QUEUE arrays at a time. */
 #define FF_ENGINE_QUEUE 16u
 void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count);
 

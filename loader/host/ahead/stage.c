@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b) {
     return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-/* Adds a sample's extent; true where it is that of the sample before, a frame that both are in. */
+/* Adds a sample's extent; true if it equals the extent before: both samples are in one frame. */
 static bool add_sample(ff_ahead_plan *plan, uint64_t number) {
     if (ff_reserve(&plan->extent, &plan->extent_capacity, plan->extent_count + 1,
                    sizeof *plan->extent, "a plan", NULL) != FF_OK)
@@ -42,8 +42,8 @@ static bool add_sample(ff_ahead_plan *plan, uint64_t number) {
     return plan->extent_count++ && !compare(extent - 1, extent);
 }
 
-/* The rows from stage->first on, padding among them. The last frame's samples stay together, where
- * they follow each other. */
+/* Takes the rows from stage->first on, padding included. Consecutive samples of the last frame stay
+ * in one stage. */
 static void collect(ff_ahead_plan *plan, ff_ahead_stage *stage) {
     const ff_sequence *sequence = &plan->sequence;
     const uint64_t limit = stage->first + plan->rows_now;

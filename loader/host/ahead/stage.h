@@ -17,13 +17,13 @@ enum { FF_FRAME_PACKED, FF_FRAME_IN_WORK, FF_FRAME_READY };
 
 typedef struct ff_ahead_frame {
     ff_extent extent;
-    uint64_t place; /* of its slots in the stage's memory */
+    uint64_t place; /* where its slots begin in the stage's memory */
     atomic_int state;
 } ff_ahead_frame;
 
 typedef struct ff_ahead_stage {
     uint64_t first, end;   /* rows, by their serial number */
-    uint64_t left;         /* of them, not yet gathered */
+    uint64_t left;         /* rows not yet gathered */
     atomic_size_t pending; /* requests not yet done */
     atomic_bool awaited;   /* somebody waits for requests */
     ff_request *request;   /* [request_count] by shard and offset; no two hold the same sample */
@@ -37,7 +37,7 @@ typedef struct ff_ahead_stage {
 /* How much a stage takes, at most. */
 typedef struct ff_ahead_limits {
     uint64_t rows;
-    uint64_t bytes; /* of its memory, at least 16 blocks */
+    uint64_t bytes; /* of the stage's memory, at least 16 blocks */
 } ff_ahead_limits;
 
 /* What a planner uses again and again. {.rows.settings = ..., .sequence = ..., .limits = ...,
@@ -46,8 +46,8 @@ typedef struct ff_ahead_plan {
     ff_rows rows;
     ff_sequence sequence;
     ff_ahead_limits limits;
-    uint64_t rows_now; /* of the next stage, at most: less than the limit where rows are large */
-    ff_extent *extent; /* of a stage's rows */
+    uint64_t rows_now; /* the most rows of the next stage: less than the limit if rows are large */
+    ff_extent *extent; /* the extents of a stage's rows */
     size_t extent_count, extent_capacity;
     const atomic_bool *stop; /* what is planned is not wanted any more */
 } ff_ahead_plan;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* The disk has two of these to read at the same time. */
+/* Two of these requests are at the disk at the same time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 #define LEAD_BYTES  (UINT64_C(256) << 20)
 enum { LEAD_TIMES = 16, LOOKS = 64 };
@@ -84,14 +84,15 @@ static void warm_all(void *context, int index) {
 void ff_warm_create(ff_warm **out, const ff_loader_settings *settings) {
     ff_warm *warm;
     *out = NULL;
-    if (settings->direct || !settings->threads || !settings->count ||
+    /* Of a small part of a set most would be read in vain. */
+    if (settings->direct || !settings->threads || settings->count <= settings->stored / 2 ||
         ff_alloc(&warm, 1, sizeof *warm, "warming", NULL) != FF_OK)
         return;
     const ff_sequence *sequence = &settings->sequence;
     warm->dataset = settings->dataset;
     warm->begin = (uint64_t)((double)sequence->share_begin / (double)sequence->batch *
                              (double)settings->shard_bytes);
-    warm->sample_bytes = (double)settings->shard_bytes / (double)settings->count;
+    warm->sample_bytes = (double)settings->shard_bytes / (double)settings->stored;
     pthread_mutex_init(&warm->mutex, NULL);
     pthread_cond_init(&warm->used, NULL);
     if (ff_threads_start_small(&warm->thread, 1, "warm", warm_all, warm, NULL) != FF_OK)

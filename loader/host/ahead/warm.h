@@ -3,9 +3,9 @@
  *
  * Where memory keeps a set, samples are mapped, and each page is read from the disk once, in the
  * first epoch. In random order every fault waits for one small read, the slowest that a disk does:
- * a disk with seeks reads 120 samples a second so, and a set of 10 GB for hours. One thread reads
- * the shards meanwhile, in the order of storage and in large requests, into the page cache; the
- * faults then find their pages there. What lies in memory already costs next to nothing.
+ * a disk with seeks then reads 120 samples a second, and takes hours for a set of 10 GB. One thread
+ * reads the shards meanwhile, in the order of storage and in large requests, into the page cache;
+ * the faults then find their pages there. What lies in memory already costs next to nothing.
  *
  * The thread stays within LEAD_BYTES and LEAD_TIMES what the loader has used: a few batches of a
  * large set do not read all of it. Each share of a job begins at another place, so that ranks of
@@ -22,9 +22,9 @@
 
 typedef struct ff_warm ff_warm;
 
-/* *warm = NULL where the set is not mapped, the settings have no threads, or there is no memory for
- * the thread. Where the set is in memory, as far as a look at some places shows, the thread ends at
- * once. The dataset must outlive it. */
+/* *warm = NULL if the set is not mapped, the settings have no threads, or there is no memory for
+ * the thread. If some probed places show that the set is in memory, the thread ends at once. The
+ * dataset must outlive it. */
 void ff_warm_create(ff_warm **warm, const ff_loader_settings *settings);
 /* Stops; waits at most for the request at the disk. NULL is accepted. */
 void ff_warm_destroy(ff_warm **warm);

@@ -2,7 +2,7 @@
 
     torchrun --nproc_per_node 8 ddp.py --data packed
 
-Each loader finds its rank and the number of ranks in torch.distributed and gives this rank's share of every batch: --batch counts all
+Each loader finds its rank and the number of ranks in torch.distributed and yields this rank's share of every batch: --batch counts all
 ranks. No sampler, and no set_epoch: the epochs of a loader count themselves, the same on all ranks. Training drops an incomplete last batch,
 evaluation pads it: every rank has rows in every batch.
 """

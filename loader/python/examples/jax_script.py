@@ -19,7 +19,7 @@ def initial(key, channels, classes, width=32):
 
 
 def forward(weights, images):
-    """images: [N, C, H, W]; gives [N, classes]."""
+    """images: [N, C, H, W]; returns [N, classes]."""
     x = images
     for kernel in weights[:2]:
         x = jax.nn.relu(jax.lax.conv_general_dilated(x, kernel, (2, 2), "SAME"))

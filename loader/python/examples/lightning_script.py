@@ -1,4 +1,4 @@
-"""Lightning: the loader is given to the trainer as any iterable of batches.
+"""Lightning: the trainer takes the loader as any iterable of batches.
 
     python lightning_script.py --data packed --epochs 10
 

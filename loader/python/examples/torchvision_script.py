@@ -21,7 +21,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="packed", help="a packed set with train/ and val/")
     parser.add_argument("--augment", default="rrc=224,flip", help="with mixup[=ALPHA] or cutmix[=ALPHA], pairs of labels are trained on")
-    parser.add_argument("--size", help="HxW of validation, where it is not that of the set")
+    parser.add_argument("--size", help="HxW in validation, if it differs from the set's")
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--epochs", type=int, default=90)
     parser.add_argument("--batch", type=int, default=256)
@@ -43,7 +43,7 @@ def parse():
 
 
 def loss_of(criterion, output, labels):
-    """labels: of classes, or with mixup and cutmix those of both samples and the first one's share of each row."""
+    """labels: classes, or with mixup and cutmix both samples' labels and each row's share of the first."""
     if isinstance(labels, tuple):
         first, second, share = labels
         return (share * criterion(output, first) + (1 - share) * criterion(output, second)).mean()

@@ -1,4 +1,4 @@
-/* _ffload.Dataset: a packed split. The package's Dataset gives it Python's manners. */
+/* _ffload.Dataset: a packed split. The package's Dataset wraps it in Python's conventions. */
 #include "loader/python/extension/extension.h"
 
 static PyTypeObject *dataset_type;
@@ -37,7 +37,7 @@ done:
 
 bool ff_python_is_dataset(PyObject *object) {
     if (PyObject_TypeCheck(object, dataset_type)) return true;
-    PyErr_SetString(PyExc_TypeError, "this is no dataset");
+    PyErr_SetString(PyExc_TypeError, "this is not a dataset");
     return false;
 }
 
@@ -166,8 +166,8 @@ static int report(void *callable, const char *problem, uint64_t done, uint64_t t
     return stop;
 }
 
-/* verify(threads, progress): progress(problem or None, done, total) is called by any thread; a true
- * value ends it. */
+/* verify(threads, progress): any thread calls progress(problem or None, done, total); a true result
+ * ends the check. */
 static PyObject *dataset_verify(PyObject *self, PyObject *args) {
     int threads;
     PyObject *progress;
@@ -203,7 +203,7 @@ int ff_python_add_dataset(PyObject *module) {
         {"view", dataset_view, METH_O, "Sample number i in place, read-only."},
         {"label", dataset_label, METH_VARARGS, "(i, field): an int, or a Tensor."},
         {"labels", dataset_labels, METH_VARARGS,
-         "(first, count, field): a Tensor of the labels of so many samples."},
+         "(first, count, field): a Tensor of the labels of `count` samples."},
         {"key", dataset_key, METH_O, "The key of sample number i, as bytes."},
         {"describe", dataset_describe, METH_NOARGS, "What the set is, as JSON."},
         {"verify", dataset_verify, METH_VARARGS, "(threads, progress): checks every byte."},

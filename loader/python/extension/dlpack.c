@@ -88,7 +88,7 @@ static PyObject *unversioned(ff_python_shared *own) {
     return capsule;
 }
 
-/* 1 where max_version, a pair or None, allows version 1; -1 with an exception. */
+/* 1 if max_version, a pair or None, allows version 1; -1 with an exception. */
 static int wants_version(PyObject *max_version) {
     int major, minor;
     if (!max_version || max_version == Py_None) return 0;
@@ -96,7 +96,7 @@ static int wants_version(PyObject *max_version) {
     return major >= 1;
 }
 
-/* 1 where dl_device, a pair or None, is this tensor's; -1 with an exception. */
+/* 1 if dl_device, a pair or None, is this tensor's; -1 with an exception. */
 static int is_there(const DLTensor *dl, PyObject *dl_device) {
     int type, id;
     if (!dl_device || dl_device == Py_None) return 1;
@@ -106,9 +106,8 @@ static int is_there(const DLTensor *dl, PyObject *dl_device) {
     return -1;
 }
 
-/* Lets work in a consumer's stream use the tensor: a number as DLPack has it, where None is CUDA's
- * legacy default stream, whose handle is 1, and -1 one that needs no order. -1 with an exception.
- */
+/* Lets work in a consumer's stream use the tensor: a number as in DLPack: None is CUDA's legacy
+ * default stream, whose handle is 1; -1 asks for no order. -1 with an exception. */
 static int use_on(const ff_python_shared *own, PyObject *stream) {
     ffload_error error;
     long long number = 1;

@@ -8,11 +8,11 @@
  * May include loader/python.
  *
  * ffload._ffload: libffload for Python, through Python's stable ABI as of 3.9. Private to
- * loader/python/extension/; users see the package ffload, which is made of it.
+ * loader/python/extension/; users see the package ffload, which builds on it.
  *
  * Thread rule. Python's lock (the GIL) is held wherever Python's objects are used, and released
  * wherever the library works or waits, so another thread may close what a call is using: an object
- * counts the calls that are in it, and the last one to leave closes it (ff_python_handle). */
+ * counts the calls in progress, and the last call to end closes it (ff_python_handle). */
 #ifndef FF_LOADER_PYTHON_EXTENSION_H
 #define FF_LOADER_PYTHON_EXTENSION_H
 
@@ -25,15 +25,15 @@
 
 /* ---- errors (module.c) ---------------------------------------------------------------------- */
 
-/* Raises the exception of the error's status with its sentence; of a call that was interrupted, the
- * exception of the signal is there already. Returns NULL. */
+/* Raises the exception of the error's status with its sentence; for an interrupted call the
+ * signal's exception is already set. Returns NULL. */
 PyObject *ff_python_raise(const ffload_error *error);
 
 /* Raises ffload.UsageError. Returns NULL. */
 PyObject *ff_python_usage(const char *sentence);
 
-/* Asks Python whether a signal came, with or without its lock: 1 with its exception set where one
- * of Python's handlers raised. An ffload_check; `context` is not used. */
+/* Asks Python whether a signal came, with or without its lock: 1 with an exception set if one of
+ * Python's handlers raised it. An ffload_check; `context` is not used. */
 int ff_python_check(void *context);
 
 /* ---- handles (module.c) --------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ typedef struct ff_python_owner {
 /* A new object of such a type, which takes over `object`; NULL with an exception, and it is
  * ended. */
 PyObject *ff_python_own(PyTypeObject *type, void *object, void (*end)(void *object));
-/* Of such a type: Py_tp_dealloc. */
+/* Py_tp_dealloc of such a type. */
 void ff_python_disown(PyObject *self);
 
 /* The library's object, until leave; NULL with ffload.UsageError, "the NAME is closed". */

@@ -1,4 +1,4 @@
-/* _ffload.Loader: batches. The package's Loader gives them Python's manners. */
+/* _ffload.Loader: batches. The package's Loader wraps them in Python's conventions. */
 #include "loader/python/extension/extension.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { NAMES_MOST = 160 };
 
 typedef struct loader {
     ff_python_owner owner;
-    ffload_batch_info info; /* of the last batch given */
+    ffload_batch_info info; /* the last returned batch's */
 } loader;
 
 static PyTypeObject *loader_type;
@@ -18,16 +18,30 @@ static void end_loader(void *object) {
     ffload_loader_destroy(&own);
 }
 
-/* Loader(dataset, options): a _ffload.Dataset, and a dict of texts. */
+/* The options of a dict of texts, and of numbers of samples, a bytes of int64, or NULL. */
+static ffload_options *options_of(PyObject *dict, PyObject *indices) {
+    ffload_options *options = ff_python_options(dict);
+    ffload_error error;
+    if (!options || !indices) return options;
+    const size_t count = (size_t)PyBytes_Size(indices) / sizeof(int64_t);
+    const void *numbers = PyBytes_AsString(indices);
+    if (ffload_options_set_indices(options, numbers, count, &error)) {
+        ffload_options_destroy(&options);
+        ff_python_raise(&error);
+    }
+    return options;
+}
+
+/* Loader(dataset, options, indices): a _ffload.Dataset, a dict of texts, and numbers of samples. */
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *words) {
-    static char *names[] = {"dataset", "options", NULL};
-    PyObject *dataset, *dict;
+    static char *names[] = {"dataset", "options", "indices", NULL};
+    PyObject *dataset, *dict, *indices = NULL;
     ffload_loader *own;
     ffload_error error;
-    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!:Loader", names, &dataset, &PyDict_Type,
-                                     &dict))
+    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!|O!:Loader", names, &dataset, &PyDict_Type,
+                                     &dict, &PyBytes_Type, &indices))
         return NULL;
-    ffload_options *options = ff_python_is_dataset(dataset) ? ff_python_options(dict) : NULL;
+    ffload_options *options = ff_python_is_dataset(dataset) ? options_of(dict, indices) : NULL;
     ffload_dataset *set = options ? ff_python_enter(dataset, "dataset") : NULL;
     int status;
     PyObject *self = NULL;
@@ -85,8 +99,8 @@ static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssi
     return tuple;
 }
 
-/* next(names, stream=0): a Tensor of each, names being bytes; None after the last batch of all. On
- * a GPU the batch is made in that stream. */
+/* next(names, stream=0): a Tensor for each name (bytes); None after the very last batch. On a GPU
+ * the batch is made in that stream. */
 static PyObject *loader_next(PyObject *self, PyObject *args) {
     const char *name[NAMES_MOST];
     PyObject *names;
@@ -233,7 +247,7 @@ static PyObject *loader_end(PyObject *self, PyObject *address) {
     return nothing_or(status, &error);
 }
 
-/* ---- where it is ---------------------------------------------------------------------------- */
+/* ---- position ------------------------------------------------------------------------------- */
 
 static PyObject *loader_seek(PyObject *self, PyObject *args) {
     unsigned int epoch;
@@ -342,9 +356,9 @@ int ff_python_add_loader(PyObject *module) {
         {"write", loader_write, METH_VARARGS, "(places, stream): writes the batch that was begun."},
         {"end", loader_end, METH_O, "(stream): ends it."},
         {"seek", loader_seek, METH_VARARGS, "(epoch, position)"},
-        {"state", loader_state, METH_NOARGS, "Where it is, as JSON."},
+        {"state", loader_state, METH_NOARGS, "Its position, as JSON."},
         {"restore", loader_restore, METH_VARARGS, "(json): continues there."},
-        {"describe", loader_describe, METH_NOARGS, "What it gives, as JSON."},
+        {"describe", loader_describe, METH_NOARGS, "Its description, as JSON."},
         {"stats", loader_stats, METH_NOARGS, "(wait_ns, fill_ns, samples, batches, blocks)"},
         {"close", loader_close, METH_NOARGS, "Ends it once no call is in it."},
         {0}};

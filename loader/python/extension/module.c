@@ -205,7 +205,7 @@ static int fill_module(PyObject *module) {
 
 PyMODINIT_FUNC PyInit__ffload(void);
 
-/* In two phases: a module of one phase would be given to sub-interpreters without being asked. */
+/* In two phases: sub-interpreters would share a module of one phase without asking. */
 PyMODINIT_FUNC PyInit__ffload(void) {
     static PyModuleDef_Slot slots[] = {{Py_mod_exec, NULL}, {0, NULL}};
     static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ffload._ffload",

@@ -6,8 +6,8 @@
 
 #include <stdatomic.h>
 
-/* What a Tensor and all that it gave out share. It ends with the last of them, in any thread, with
- * or without Python's lock. */
+/* What a Tensor and all tensors exported from it share. It ends with the last of these, in any
+ * thread, with or without Python's lock. */
 typedef struct ff_python_shared {
     atomic_size_t users;
     DLManagedTensorVersioned *managed;
@@ -17,11 +17,11 @@ typedef struct ff_python_shared {
 
 void ff_python_shared_release(ff_python_shared *own);
 
-/* Of a Tensor, as long as it lives. */
+/* The library's tensor of a Tensor, valid as long as the Tensor. */
 ff_python_shared *ff_python_shared_of(PyObject *tensor);
 
 /* Bytes from the first element to the last: tensors of the library are dense, in whatever order of
- * their axes, so this is all of it. */
+ * their axes, so this is the whole tensor. */
 uint64_t ff_python_span_bytes(const DLTensor *dl);
 
 /* Tensor.__dlpack__: a method with keywords. */

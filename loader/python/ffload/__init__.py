@@ -7,8 +7,8 @@
         for images, labels in loader:     # [256, 3, 32, 32] float32, [256] int64
             ...
 
-Datasets are packed once, by the program ffpack, by ffload.pack or by ffload.Writer. What a sample looks like depends on
-(seed, epoch, sample), and where it comes on (seed, epoch, position), on nothing else: batches are the same bits for any
+Datasets are packed once, by the program ffpack, by ffload.pack or by ffload.Writer. How a sample is augmented
+depends only on (seed, epoch, sample), and its place only on (seed, epoch, position): batches have the same bits with any
 number of threads and ranks, after a resume, on the CPU and the GPU, and in the trainer fftrain.
 """
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ __all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "PackOptions", 
 
 
 def __getattr__(name: str) -> Any:
-    """What packs is imported when it is used first: training needs none of it."""
+    """Packing is imported when it is first used: training does not need it."""
     if name == "pack":
         from .packing import pack
         return pack

@@ -13,7 +13,7 @@ def main() -> int:
     if name in ("-h", "--help"):
         print("%s\nis that program, as in the package; each has its own --help." % USAGE)
         return 0
-    print("ffload: %s; wanted %s" % ("'%s' is no program" % name if name else "no program is named", USAGE),
+    print("ffload: %s; wanted %s" % ("'%s' is not a program" % name if name else "no program is named", USAGE),
           file=sys.stderr)
     return 2
 

@@ -1,4 +1,4 @@
-"""The library's tensors as those of the array library that the caller uses."""
+"""The library's tensors as arrays of the caller's array library."""
 from __future__ import annotations
 
 import functools
@@ -24,7 +24,7 @@ LETTERS = {"u8": "B", "u16": "H", "i32": "i", "i64": "q", "f16": "e", "f32": "f"
 
 @functools.lru_cache(maxsize=None)
 def installed() -> str:
-    """torch where it is installed, else numpy where that is, else dlpack: whatever is imported, and in whichever order."""
+    """torch if it is installed, else numpy, else dlpack: whatever is imported, and in whichever order."""
     for name in ("torch", "numpy"):
         try:
             if name in sys.modules or find_spec(name):

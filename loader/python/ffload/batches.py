@@ -26,10 +26,10 @@ class BatchInfo(NamedTuple):
     last: bool           #: whether it is the last one of its epoch
 
 
-def check_last(about: Dict[str, Any], last_batch: str, count: int, cuts: int, world: int) -> None:
+def check_last(about: Dict[str, Any], last_batch: str, cuts: int, world: int) -> None:
     """A batch without a row on some rank would end a training there: the mean of no losses is NaN. One of fewer parts there
     than elsewhere would leave the other ranks waiting."""
-    batch = about["batch_size"]
+    batch, count = about["batch_size"], about["samples"]
     left = count % batch
     if not left or (last_batch == "drop" and count >= batch):
         return

@@ -18,7 +18,7 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def unescape(text: str) -> str:
-    """A name as the library writes it in JSON, where %XX is a byte; bytes that are no UTF-8 as os.fsdecode has them."""
+    """A name as the library writes it in JSON, where %XX is a byte; bytes that are not UTF-8 as os.fsdecode has them."""
     if "%" not in text:
         return text
     first, *rest = text.encode().split(b"%")
@@ -26,7 +26,7 @@ def unescape(text: str) -> str:
 
 
 class Keys(Sequence[str]):
-    """The samples' keys, mostly paths in the source, read as they are asked for; bytes that are no UTF-8 as os.fsdecode
+    """The samples' keys, mostly paths in the source, read as they are asked for; bytes that are not UTF-8 as os.fsdecode
     has them."""
 
     def __init__(self, dataset: Dataset) -> None:
@@ -54,15 +54,15 @@ class Dataset:
 
     path    the folder
     verify  "first" (default): a sample's checksum is compared the first time that it is read; "always": each time; "off"
-    label   a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first. [i] gives the value of
-            one alone, of several a dict by name
+    label   a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first. [i] returns a single
+            field's value, for several fields a dict by name
     fields  True: a dict of all label fields
-    as_     what samples are: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch where that
-            is installed, else numpy where that is, else dlpack
+    as_     the arrays of samples: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch if it
+            is installed, else numpy if it is installed, else dlpack
 
-    BadData where it is no such folder, naming the splits in it if it has any; OSError where the system refuses.
+    BadData if `path` is not such a folder, naming the splits in it, if any; OSError if the system refuses.
 
-    It may be used by any number of threads. It works as a map-style dataset of torch.utils.data.DataLoader: it pickles
+    Any number of threads may use a Dataset. It works as a map-style dataset of torch.utils.data.DataLoader: it pickles
     by its path, and forked children open it again. It closes by close(), at the end of a `with`, or with its last user.
     """
 
@@ -82,7 +82,7 @@ class Dataset:
         self._chosen_fields = self._choose(label)
 
     def _choose(self, label: Union[str, Sequence[str], None]) -> List[str]:
-        """The names of the fields that [i] gives."""
+        """The names of the fields that [i] returns."""
         known = [name for name, field in self.fields.items() if field["kind"] != "none"]
         if label is None:
             return known if self._settings["fields"] else known[:1]
@@ -140,7 +140,7 @@ class Dataset:
         return len(self._own)
 
     def _number(self, index: SupportsIndex) -> int:
-        """The number of a sample, counted from the end where it is negative. IndexError where there is none."""
+        """The number of a sample; a negative index counts from the end. IndexError if there is no such sample."""
         count, index = len(self), operator.index(index)
         number = index + count if index < 0 else index
         if not 0 <= number < count:
@@ -155,14 +155,13 @@ class Dataset:
 
     def __getitem__(self, index: Any) -> Any:
         """(image, label). The image is a copy, [C, H, W] or [H, W, C] in the set's dtype and layout, as stored: a float set is
-        normalized, a u8 one is not. The label is that of the first label field, or of the argument label; a dict by name of
-        several fields, and with fields=True of all; None where the set has no labels. A class is an int, -1 where there is none;
-        other labels are [width] arrays. BadData where the checksum is wrong.
+        normalized, a u8 set is not. The label comes from the first label field, or the argument label; for several fields,
+        and with fields=True, it is a dict by name; None if the set has no labels. A class is an int, -1 without a label;
+        other labels are [width] arrays. BadData if the checksum is wrong.
 
-        A list of these for a slice, for several numbers, and for a mask of as many booleans as there are samples (an array, a
-        list)."""
+        A list of these for a slice, for several numbers, and for a mask with one boolean for each sample (an array, a list)."""
         if isinstance(index, Place):
-            return index  # Loader.collate_fn gives the batch
+            return index  # Loader.collate_fn returns the batch
         chosen = self._chosen(index)
         if chosen is not None:
             return self.__getitems__(chosen)
@@ -172,14 +171,14 @@ class Dataset:
         return image, self._arranged(lambda name: self._label(number, name, convert))
 
     def _arranged(self, value: Callable[[str], Any]) -> Any:
-        """value(name) of the only field, or a dict of several; None where there is none."""
+        """value(name) of the only field, or a dict for several fields; None without fields."""
         names = self._chosen_fields
         if len(names) == 1 and not self._settings["fields"]:
             return value(names[0])
         return {name: value(name) for name in names} if names or self._settings["fields"] else None
 
     def _chosen(self, index: Any) -> Optional[List[Any]]:
-        """The numbers of a slice, an array or a list; of a mask those that it marks; None of a single number."""
+        """The numbers in a slice, an array or a list; the marked numbers of a mask; None for a single number."""
         if isinstance(index, slice):
             return list(range(*index.indices(len(self))))
         if not hasattr(index, "__iter__") or getattr(index, "shape", None) == () or isinstance(index, (str, bytes)):
@@ -204,8 +203,8 @@ class Dataset:
 
     def view(self, index: SupportsIndex) -> _ffload.Tensor:
         """The image in place: no byte is copied, and none may be written. numpy.asarray(view) is read-only, too; torch
-        knows no read-only tensors, so it gets none. The view keeps the set open. Reading it after its file shrank ends
-        the process, as with any mapped file: [i] is the safe way. UsageError of a compressed set."""
+        has no read-only tensors, so it gets no view. The view keeps the set open. Reading it after its file shrank ends
+        the process, as with any mapped file: [i] is the safe way. UsageError for a compressed set."""
         return self._own.view(self._number(index))
 
     @property
@@ -215,8 +214,8 @@ class Dataset:
 
     @property
     def labels(self) -> Any:
-        """The labels of all samples, of the field or fields that [i] gives: [n] whole numbers of a class field, -1 where there is
-        none, [n, width] of others; a dict by name of several. Read once; no sample is."""
+        """The labels of all samples, for the field or fields that [i] returns: [n] whole numbers for a class field, with -1 for
+        unlabelled samples, [n, width] for other fields; a dict by name for several. Read once, without reading samples."""
         if self._labels is None:
             convert, count = converter(kind_of(self._settings["as_"])), len(self)
             self._labels = self._arranged(lambda name: convert(self._own.labels(0, count, os.fsencode(name))))
@@ -250,7 +249,7 @@ class Dataset:
 
     @property
     def classes(self) -> List[str]:
-        """Names of the classes of the label field, the first of several; [] where it has none."""
+        """The names of the label field's classes, or of the first field's; [] without classes."""
         return list(self.fields[self._chosen_fields[0]]["classes"]) if self._chosen_fields else []
 
     @property
@@ -260,12 +259,12 @@ class Dataset:
 
     @property
     def mean(self) -> Optional[List[float]]:
-        """Of each channel, on values from 0 to 1, as Normalize took it; None where the set is not normalized."""
+        """Each channel's mean, of values from 0 to 1, as Normalize took it; None if the set is not normalized."""
         return self._floats("mean")
 
     @property
     def std(self) -> Optional[List[float]]:
-        """As mean."""
+        """Each channel's standard deviation, as mean."""
         return self._floats("std")
 
     def _floats(self, name: str) -> Optional[List[float]]:
@@ -274,7 +273,7 @@ class Dataset:
 
     @property
     def shape(self) -> Optional[Tuple[int, ...]]:
-        """Of a sample, in the order of its layout; None where samples have different sizes."""
+        """A sample's shape, in the order of its layout; None if samples differ in size."""
         shape = self.describe()["shape"]
         return tuple(shape) if shape else None
 
@@ -290,7 +289,7 @@ class Dataset:
 
     @property
     def ids(self) -> Dict[str, str]:
-        """content, transform and source, in hexadecimal: equal where the samples, their transforms, their sources are."""
+        """content, transform and source, in hexadecimal: equal if the samples, their transforms, their sources are."""
         return dict(self.describe()["ids"])
 
     @property
@@ -301,8 +300,8 @@ class Dataset:
     def verify(self, progress: Optional[Callable[[int, int], Any]] = None, threads: int = 0) -> None:
         """Checks every byte, as `ffinspect --verify` does: any changed bit is found.
 
-        progress(done, total) is called with bytes some times a second, and at the end; threads: how many, 0 = as many as there are
-        processors. BadData with the first problem; its attribute `problems` has all of them."""
+        progress(done, total) is called with bytes some times a second, and at the end; threads: their number, 0 = one for each
+        processor. BadData with the first problem; its attribute `problems` has all problems."""
         state = _Verification()
         worker = threading.Thread(target=state.run, args=(self._own, threads), name="ffload verify")
         worker.start()

@@ -18,7 +18,7 @@ class UsageError(Error, ValueError):
 
 
 class BadData(Error):
-    """The packed set, or the source to be packed, is broken, or is none."""
+    """The packed set, or the source to be packed, is broken, or not a set."""
 
     problems: Sequence[str] = ()
     """All that Dataset.verify found."""

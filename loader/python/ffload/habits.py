@@ -1,4 +1,4 @@
-"""Arguments: what ffload has in place of other loaders' keywords, the nearest one of those that it has, and values as texts and numbers."""
+"""Arguments: what ffload has in place of other loaders' keywords, the nearest known keyword, and values as texts and numbers."""
 from __future__ import annotations
 
 import difflib
@@ -9,15 +9,16 @@ from typing import Any, Callable, Dict, Iterable, Optional, Tuple, TypeVar, cast
 from .errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# What a keyword's default is elsewhere, which is as good as not given, and what there is here. Those that are understood are arguments.
+# A keyword's default elsewhere, which counts as unset, and what to use here. Keywords that ffload understands are arguments.
 Answers = Dict[str, Tuple[Any, str]]
 
-# torch.utils.data.DataLoader's, and torchvision's and timm's beside it.
+# The keywords of torch.utils.data.DataLoader, and then torchvision's and timm's.
 LOADER: Answers = {
     "dataset": (None, "it is the first argument, a path or an ffload.Dataset"),
     "samples": (False, "it is return_indices="),
-    "sampler": (None, "order=, seed=, rank= and world= say which samples come, and when"),
-    "batch_sampler": (None, "batch_size=, order=, seed=, rank= and world= say which samples come, and when"),
+    "sampler": (None, "indices=, where=, split=, fold=, order=, seed=, rank= and world= decide which samples come, and when"),
+    "batch_sampler": (None, "batch_size=, indices=, order=, seed=, rank= and world= decide which samples come, and when"),
+    "subset": (None, "it is indices=, where=, split= or fold="),
     "collate_fn": (None, "batches are made whole; transform= changes one"),
     "pin_memory": (False, "device=\"cuda\" makes batches on the GPU"),
     "pin_memory_device": ("", "device=\"cuda:1\" makes batches on that GPU"),
@@ -88,7 +89,7 @@ def text_of(value: Any) -> str:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number from 0 to that of the last epoch there is."""
+    """A whole number from 0 to the last epoch's."""
     try:
         number = operator.index(value)
     except TypeError:

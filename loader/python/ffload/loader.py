@@ -13,23 +13,24 @@ from .batches import Batch, BatchInfo, Parts, check_last
 from .dataset import Dataset, Path, unescape
 from .errors import UsageError
 from .samplers import AsDataLoader, Place
-from .words import As, LastBatch, Layout, Order, Placement, Size, Targets, Verify
+from .selecting import Selecting, numbers_of
+from .words import As, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
 
 
-class Loader(AsDataLoader):
+class Loader(AsDataLoader, Selecting):
     """Batches of a packed set, in random order and augmented, on the CPU or made on a GPU.
 
-        for images, labels in loader:                   # one epoch; the next `for` goes on with the next one
+        for images, labels in loader:                   # one epoch; the next `for` yields the next epoch
         for images, (labels, labels_b, share) in ...:   # with mixup or cutmix
         for images, labels, weight in ...:              # with last_batch="pad"
         for images, labels, indices, keys in ...:       # with return_indices=True and return_keys=True
 
     images   [N, C, H, W] in `dtype`: normalized, as augmented; u8 and u16: as stored
-    labels   of a class field [N] int64, -1 where there is none (cross_entropy's ignore_index=-1), of others [N, width]
-             float32; with several fields {name: labels}; None where the set has no labels
+    labels   for a class field [N] int64, -1 for unlabelled samples (cross_entropy's ignore_index=-1), for other fields
+             [N, width] float32; with several fields {name: labels}; None if the set has no labels
     labels_b, share   the loss of a mixed row is share * loss(labels) + (1 - share) * loss(labels_b); [N], [N] float32
     weight   [N] float32: 1; 0 for rows that only pad, whose class is -1
     indices  [N] int64: the samples' numbers in the set; -1 for rows that only pad
@@ -41,41 +42,50 @@ class Loader(AsDataLoader):
     size         (H, W) of the images; by default as augmented, or as stored
     device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
     dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets
-    layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, but for JAX
+    layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, except for JAX
     order        "random" (default), "block" (for sets larger than memory; block, group: samples a block, blocks a group),
                  "sequential"; shuffle=True is "random", shuffle=False "sequential"
-    seed         of order and augmentation
-    epochs       that one iteration gives; 0: without end
+    seed         for order and augmentation
+    epochs       of one iteration; 0: without end
     last_batch   "keep" (default): an incomplete last batch is smaller, "drop": it is left out, "pad": it has rows of zeros;
                  drop_last=True is "drop", drop_last=False "keep"
     placement    "auto", "resident": the whole set in the GPU's memory, "stream": samples are copied to it and augmented
-                 there, "host": batches are copied to it; reserve: MiB of its memory that stay free with auto
+                 there, "host": batches are copied to it; reserve: MiB of its memory to leave free with auto
     label        a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first
-    workers      threads that make batches ahead of their use; 0: the caller's does; by default as many as processors;
-                 num_workers is the same
+    workers      threads that make batches ahead of their use; 0: the caller's thread makes them; by default one for each
+                 processor; num_workers is the same
     prefetch     batches that are ready or being made
-    rank, world  this loader gives rank's rows of each batch, of so many ranks; by default those of torch.distributed,
-                 torchrun, mpirun or SLURM, found again when an iteration begins. An evaluation on one rank alone needs
-                 rank=0, world=1
-    cuts         each batch comes in so many equal parts, one after another
-    as_          what a batch is made of: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default
-                 torch where that is installed, else numpy where that is, else dlpack
+    indices      the samples of an epoch: their numbers in this order (any array, a list, a slice; one that comes several times
+                 is given as often), a mask with a boolean for each, or a text file with a number or a key a line;
+                 `loader.indices = ...` changes them between epochs
+    where        those that an expression means, as of ffpack copy --where: "label in ('cat', 'dog') and width >= 224"
+    split        a part by the hash of keys, that of ffpack --split: "train:0.9", "val:0.1" (from the end), or
+                 "val of train=0.8,val=0.1,test=0.1"; " seed=1", " stratified" (in each class of the label) and
+                 " group-by=REGEX" (keys in which it matches the same text stay together) may follow
+    fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample is given
+                 where all that is asked for means it; none is a UsageError
+    rank, world  this loader yields rank's rows of each batch; world: the number of ranks. By default both come from
+                 torch.distributed, torchrun, mpirun or SLURM, and are looked up again when an iteration begins. An
+                 evaluation on one rank alone needs rank=0, world=1
+    cuts         each batch comes in this number of equal parts, one after another
+    as_          the arrays of a batch: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch
+                 if it is installed, else numpy if it is installed, else dlpack
     return_indices, return_keys   whether batches end with the samples' numbers, and with their keys
     targets      "classes": labels as above; "soft": in their place targets [N, classes] float32, whose rows are the shares
-                 of the classes, mixed ones as mixup and cutmix mixed the images: the loss stays as it is
-    transform    a function of a batch, whose value the loop gets in its place; called where the batch is used, on its device
-    verify       "first", "always", "off": when samples' checksums are compared; of a Dataset: as it was opened
+                 of the classes, mixed as mixup and cutmix mixed the images: the loss stays as it is
+    transform    a function of a batch, whose result replaces the batch; called where the batch is used, on its device
+    verify       "first", "always", "off": when samples' checksums are compared; for a Dataset: as it was opened
     memory       bytes, or "512M", "8G": for keeping the set in memory and for reading ahead, shared by the ranks on this
                  machine; a larger set is read directly; by default what machine and limits leave, at most FFLOAD_MEMORY
 
-    UsageError says which option does not fit, the others or the set, and what there is in place of another loader's
-    argument; BadData and OSError as Dataset. `next(iter(loader))` is the first batch of an epoch, which it begins; peek() looks
-    at that batch and leaves the loader where it is.
+    UsageError names the option that does not fit the other options or the set, and the option that replaces another
+    loader's argument; BadData and OSError as Dataset. `next(iter(loader))` begins an epoch and returns its first batch;
+    peek() returns that batch, and does not move the loader.
 
-    A batch is the caller's for as long as it is kept; memory of those that are not is used again, so a loop that keeps
-    none allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream (for
-    other libraries in a pool of the loader's, whose memory follows the streams that take it), and the host waits for
-    nothing. A loader is used by one thread at a time, and by the process that made it.
+    The caller owns a batch as long as it keeps the batch; the memory of other batches is used again, so a loop that keeps
+    no batch allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream (for
+    other libraries in a pool of the loader, whose memory follows the streams that use it), and the host does not wait.
+    A loader is used by one thread at a time, and by the process that made it.
     """
 
     @habits.answering("Loader", habits.LOADER)
@@ -88,7 +98,8 @@ class Loader(AsDataLoader):
                  prefetch: Optional[int] = None, rank: Optional[int] = None, world: Optional[int] = None, cuts: int = 1,
                  as_: Optional[As] = None, return_indices: bool = False, return_keys: bool = False, verify: Verify = "first",
                  memory: Union[int, str, None] = None, targets: Targets = "classes",
-                 transform: Optional[Callable[[Any], Any]] = None) -> None:
+                 transform: Optional[Callable[[Any], Any]] = None, indices: Optional[Indices] = None,
+                 where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
                                lambda given: bool(shuffle) == (given != "sequential"))
@@ -106,16 +117,18 @@ class Loader(AsDataLoader):
                    "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
                    "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
-                   "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64"}
+                   "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64",
+                   "where": where, "split": split, "fold": fold}
         self._epochs = habits.whole("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
         if habits.text_of(device).startswith("cuda"):
             programs.name_cuda_folders()
         self._options = {name: habits.text_of(value) for name, value in options.items() if value is not None}
-        # Those given, or found when the loader is made and again when an iteration begins.
+        # The arguments, or found when the loader is made and again when an iteration begins.
         self._given = given is not None
         self._ranks = given or ranks.found_early()
-        self._source_ranks = (0, 1)  # of a copy: those of the loader that it was made from
+        self._source_ranks = (0, 1)  # a copy's: the original loader's
+        self._samples = numbers_of(self.dataset, indices)
         self._label, self._indices, self._keys = label, return_indices, self.dataset.keys if return_keys else None
         if targets not in ("classes", "soft"):
             raise UsageError("targets=%r: it is \"classes\" or \"soft\"" % (targets,))
@@ -131,7 +144,7 @@ class Loader(AsDataLoader):
         self._watch: Optional[ranks.Watch] = None
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Its arguments, and where it is: a copy, and a loader from a pickle, are loaders of their own that begin there."""
+        """Its arguments and its position: a copy, or a loader from a pickle, is an independent loader that begins there."""
         return {"arguments": dict(self._arguments, path=self.dataset), "state": self.state_dict(), "epoch": self._epoch,
                 "stands": self._stands, "ranks": self._ranks if self._ranks[1] > 1 else self._source_ranks}
 
@@ -145,11 +158,11 @@ class Loader(AsDataLoader):
         rank, world = self._ranks
         more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
         #: The library's; its batches are taken by iterating alone.
-        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more))
+        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more, **self._samples[0]), *self._samples[1])
         self._about: Dict[str, Any] = json.loads(self._own.describe())
         self._on_gpu = self._about["device"] != "cpu"
         last = self._options["last_batch"]
-        check_last(self._about, last, len(self.dataset), int(self._options["cuts"]), world)
+        check_last(self._about, last, int(self._options["cuts"]), world)
         self._parts = Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label, last == "pad",
                             self._indices, self._keys)
         if self._soft:
@@ -157,17 +170,17 @@ class Loader(AsDataLoader):
 
     def _find_ranks(self) -> None:
         """When an iteration begins: a loader that was made before torch.distributed was initialized takes the rows of the rank
-        that this process is since."""
+        that this process has now."""
         if self._given:
             return
         now = ranks.found()
         if now[1] == 1 and self._source_ranks[1] > 1:
-            raise UsageError("this loader is a copy of the one of rank %d of %d, but this process has no rank; give rank= and "
+            raise UsageError("this loader is a copy of the one of rank %d of %d, but this process has no rank; set rank= and "
                              "world= where the loader is made" % self._source_ranks)
         if now == self._ranks:
             return
         if self._began is not None:
-            raise UsageError("this process is rank %d of %d now, and was rank %d of %d in the loader's first iteration; give "
+            raise UsageError("this process is rank %d of %d now, and was rank %d of %d in the loader's first iteration; set "
                              "rank= and world=, or make another loader" % (*now, *self._ranks))
         state, before = self._own.state(), self._ranks
         self._own.close()
@@ -186,21 +199,21 @@ class Loader(AsDataLoader):
         return len(self._own)
 
     def __iter__(self) -> Iterator[Any]:
-        """The next epoch, or `epochs` of them: the one that was left unfinished does not go on. Ends an iteration that
-        goes on elsewhere. UsageError where this process's rank or world is another than in the first iteration."""
+        """The next epoch, or the next `epochs` epochs: an unfinished epoch does not continue. Ends any other running
+        iteration. UsageError if this process's rank or world has changed since the first iteration."""
         self._find_ranks()
         if self._ranks[1] > 1 and not self._given:
-            self._watch = ranks.Watch(self.dataset.path, len(self.dataset), *self._ranks)
+            self._watch = ranks.Watch(self.dataset.path, self._about["samples"], *self._ranks)
         return self._iterate(self._take())
 
     def _take(self) -> Callable[[], Batch]:
-        """What takes the next batch of the library's loader."""
+        """A function that takes the next batch of the library's loader."""
         if not self._on_gpu:
             return self._host_batches()
         return self._torch_batches() if kind_of(self._as) == "torch" else self._pool_batches()
 
     def _iterate(self, take: Callable[[], Any]) -> Iterator[Any]:
-        """What take() returns, once a batch, which it takes of the library's loader."""
+        """Yields what take() returns, once for each batch of the library's loader."""
         self._turn += 1
         if not self._stands:
             self._own.seek(self._epoch, 0)
@@ -225,11 +238,11 @@ class Loader(AsDataLoader):
             yield self._changed(batch)
 
     def _changed(self, batch: Any) -> Any:
-        """What the loop gets of a batch."""
+        """What the loop receives for a batch."""
         return batch if self._transform is None else self._transform(batch)
 
     def _note(self) -> None:
-        """That a batch was taken: the next iteration begins with the epoch after it."""
+        """Notes that a batch was taken: the next iteration begins with the epoch after it."""
         self._epoch, self._stands = self._own.info[0] + 1, self._own.last
 
     def _host_batches(self) -> Callable[[], Batch]:
@@ -257,13 +270,13 @@ class Loader(AsDataLoader):
         return take
 
     def _memory(self) -> Memory:
-        """Of its GPU, for batches."""
+        """Its GPU's memory for batches."""
         from .memory import Memory
         return Memory(kind_of(self._as), self._about, self._parts.names)
 
     @property
     def _arrange(self) -> Callable[[List[Any]], Batch]:
-        """What makes of a batch's tensors what an iteration gives."""
+        """The function that turns a batch's tensors into what an iteration yields."""
         return self._parts.arrange
 
     def static(self) -> Static:
@@ -277,20 +290,20 @@ class Loader(AsDataLoader):
             for info in static:             # an epoch, as `for batch in loader`
                 graph.replay()
 
-        UsageError of a loader on the CPU."""
+        UsageError for a loader on the CPU."""
         if not self._on_gpu:
             raise UsageError("static() of a loader on the CPU; wanted device=\"cuda\"")
         if self._transform is not None:
             raise UsageError("static() of a loader with a transform; call it in the step instead")
         if self._keys is not None:
-            raise UsageError("static() of a loader with return_keys: keys are no tensors; wanted return_indices")
+            raise UsageError("static() of a loader with return_keys: keys are not tensors; wanted return_indices")
         from .memory import Static
         self._find_ranks()
         return Static(self)
 
     def peek(self) -> Any:
-        """The batch with which the next iteration begins; the loader, and an iteration that goes on, stay where they are. The
-        batches that are ready are made again: for a look, not for a loop."""
+        """The batch with which the next iteration begins; the loader and a running iteration keep their places. Batches
+        that were ready are made again: for a look, not for a loop."""
         self._find_ranks()
         state, take = self._own.state(), self._take()
         if not self._stands:
@@ -301,7 +314,7 @@ class Loader(AsDataLoader):
             self._own.restore(state)
 
     def _places(self) -> Iterator[Place]:
-        """Of the batches of the next iteration's epoch."""
+        """The places of the batches in the next iteration's epoch."""
         self._find_ranks()
         if int(self._options["cuts"]) > 1:
             raise UsageError("batch_sampler of a loader with cuts: it has whole batches alone")
@@ -317,20 +330,20 @@ class Loader(AsDataLoader):
         self._note()
         return self._changed(batch)
 
-    # ---- where it is --------------------------------------------------------------------------
+    # ---- position -----------------------------------------------------------------------------
 
     @property
     def batch(self) -> BatchInfo:
-        """Of the batch given last."""
+        """The last returned batch's."""
         return BatchInfo(*self._own.info)
 
     @property
     def epoch(self) -> int:
-        """That the next iteration begins with."""
+        """The epoch with which the next iteration begins."""
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration gives this epoch, from its start; of the one that load_state_dict went to, from there."""
+        """The next iteration yields this epoch from its start or, after load_state_dict to this epoch, from its position."""
         epoch = habits.whole("epoch", epoch)
         if epoch == self._epoch and self._stands:
             return
@@ -339,8 +352,8 @@ class Loader(AsDataLoader):
         self._epoch, self._stands = epoch, True
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the loader is: what is needed to go on with the batch after the last one given. Few small numbers. Signal handlers
-        and other threads may call it at any time, as stats() and describe()."""
+        """The loader's position: a few small numbers, with which a loader continues after the last returned batch. Signal
+        handlers and other threads may call this at any time, as stats() and describe()."""
         state: Dict[str, Any] = json.loads(self._own.state())
         return state
 
@@ -355,7 +368,7 @@ class Loader(AsDataLoader):
 
     def stats(self) -> Dict[str, Any]:
         """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
-        fill_seconds of threads making batches, samples and batches given, blocks of memory allocated for them; and
+        fill_seconds of threads making batches, samples and batches returned, blocks of memory allocated for them; and
         reading: how the set's files are read now, and why."""
         wait, fill, samples, batches, blocks = self._own.stats()
         seconds = time.monotonic() - self._began if self._began is not None else 0.0

@@ -22,7 +22,7 @@ LEGACY = 1
 
 
 def current_stream(kind: str) -> int:
-    """In which batches of a pool are made: CuPy's current one, of others CUDA's legacy default stream."""
+    """The stream in which a pool's batches are made: CuPy's current one, for others CUDA's legacy default stream."""
     if kind == "cupy":
         import cupy  # type: ignore[import-not-found,unused-ignore]
         return int(cupy.cuda.get_current_stream().ptr) or LEGACY
@@ -30,8 +30,8 @@ def current_stream(kind: str) -> int:
 
 
 class Memory:
-    """Tensors of a loader's batches on its GPU, new ones for each batch: torch's allocator gives those that are not
-    used any more again, in the order of the stream."""
+    """Tensors of a loader's batches on its GPU, new ones for each batch: torch's allocator reuses those that
+    are no longer in use, in the order of the stream."""
 
     def __init__(self, kind: str, about: Dict[str, Any], names: Tuple[bytes, ...]) -> None:
         if kind != "torch":
@@ -41,7 +41,7 @@ class Memory:
         self._device = torch.device(about["device"])
         known = {unescape(tensor["name"]).encode(errors="surrogateescape"): tensor for tensor in about["tensors"]}
         ordinal = self._device.index
-        # Of each tensor: its name, what torch makes it of, and what the library is told besides its address.
+        # For each tensor: its name, torch's arguments to make it, and the library's arguments besides its address.
         self._specs = []
         for name in names:
             shape, strides = tuple(known[name]["shape"]), tuple(known[name]["strides"])
@@ -49,7 +49,7 @@ class Memory:
             self._specs.append((name, shape, strides, getattr(torch, dtype), (ordinal, code, bits, shape, strides)))
 
     def take(self) -> Tuple[List[Any], Tuple[Place, ...]]:
-        """Tensors for one batch, and where they are."""
+        """Tensors for one batch, and their addresses."""
         empty, tensors, places = self._torch.empty_strided, [], []
         for name, shape, strides, dtype, more in self._specs:
             tensor = empty(shape, strides, dtype=dtype, device=self._device)
@@ -58,7 +58,7 @@ class Memory:
         return tensors, tuple(places)
 
     def stream(self) -> int:
-        """The current one."""
+        """The current stream."""
         return int(self._torch.cuda.current_stream(self._device).cuda_stream) or LEGACY
 
     def is_capturing(self) -> bool:
@@ -74,9 +74,9 @@ class Static:
     def __init__(self, loader: Loader) -> None:
         self._loader, self._memory = loader, loader._memory()
         tensors, self._places = self._memory.take()
-        #: As an iteration of the loader gives it; always these tensors.
+        #: As an iteration of the loader yields it; always these tensors.
         self.batch: Tuple[Any, ...] = loader._arrange(tensors)
-        # Kernels are loaded here: a capture must not do that. The batch is not given, so none is lost.
+        # Kernels are loaded here: a capture must not do that. The batch is not returned, so it is not lost.
         self._begin()
         loader._own.write(self._places, self._memory.stream())
 

@@ -38,11 +38,11 @@ def text_of(name: str, value: Any) -> str:
         return ("x" if name in SIZES else ",").join(text_of(name, one) for one in value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return repr(value)
-    raise UsageError("%s: %r is no text, number, list or dict" % (name, value))
+    raise UsageError("%s: %r is not a text, number, list or dict" % (name, value))
 
 
 def command_line(options: Dict[str, Any]) -> List[str]:
-    """The arguments for options by name: True is a flag that is set; False and None are not given."""
+    """The arguments for options by name: True sets a flag; False and None leave an option out."""
     arguments = []
     for name, value in options.items():
         if name in TAKEN:
@@ -60,7 +60,7 @@ def write_names(classes: Iterable[Any], path: str) -> None:
     names = [str(name) for name in classes]
     for name in names:
         if not name or "\n" in name:
-            raise UsageError("classes: %r is no name of a class" % name)
+            raise UsageError("classes: %r is not the name of a class" % name)
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise UsageError("classes: %r is named twice" % twice)
@@ -103,7 +103,7 @@ def without_option(path: str) -> str:
 
 
 def failure(code: int, sentence: Optional[str], continues: bool, arguments: Iterable[str]) -> Exception:
-    """The exception for an exit code; `continues`: whether the same call goes on with what is kept."""
+    """The exception for an exit code; `continues`: whether the same call continues with what is kept."""
     if code < 0 or not sentence:
         name = signal.Signals(-code).name if code < 0 else "exit code %d" % code
         return Error("ffpack ended without a word, by %s" % name)
@@ -115,7 +115,7 @@ def failure(code: int, sentence: Optional[str], continues: bool, arguments: Iter
 
 
 class Listener:
-    """What a running ffpack says: events on stdout, of which the last is the summary, sentences on stderr, of which
+    """The output of a running ffpack: events on stdout, of which the last is the summary, sentences on stderr, of which
     the last is the reason of a failure and others are warnings."""
 
     def __init__(self, bar: shown.Silent, arguments: Sequence[str]) -> None:
@@ -234,19 +234,19 @@ def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **opti
     progress: None shows a bar on sys.stderr in a terminal and in a notebook, and elsewhere a line every half minute;
         True a bar in any case; False nothing; a function is called with (done, total) of each pass instead, ten
         times a second at most.
-    options: those of ffpack, with _ for - (ffload.PackOptions). True sets a flag; False and None are as not given; lists are joined:
+    options: ffpack's, with _ for - (ffload.PackOptions). True sets a flag; False and None leave an option out; lists are joined:
         mean=(0.5, 0.5, 0.5), resize=256, center_crop=(224, 224), dtype="u8", shuffle=0, force=True.
         resize and center_crop take a side or (height, width); dtype also takes torch's and NumPy's;
-        classes may also be a list of names; blanks at a name's ends are no part of the name.
+        classes may also be a list of names; blanks at a name's ends are not part of the name.
 
     Returns a dict: "event" ("packed", "would_pack" or "kept"), "splits" with the samples, shapes, dtypes, shards and
-    bytes of each, "mean", "std", "seconds" and more; with if_changed, where nothing was done, "event"
-    ("unchanged"), "source" and "output" alone.
+    bytes of each, "mean", "std", "seconds" and more; with if_changed, if nothing was done, only "event"
+    ("unchanged"), "source" and "output".
 
     Raises UsageError, BadData, OSError (with errno and filename) or Error with ffpack's sentence, which names the image or
     file that it is about, and keywords for its options. Ctrl-C raises KeyboardInterrupt; shards that are whole stay in
     OUT.partial, and the same call continues.
-    What ffpack tells besides (images that were left out or odd) are warnings. Threads: any; the GIL is not held.
+    ffpack's other messages (images that were left out or odd) become warnings. Threads: any; the GIL is not held.
     """
     import tempfile
     given: Dict[str, Any] = {**options}

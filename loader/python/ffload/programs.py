@@ -31,14 +31,14 @@ def cuda_folders() -> List[str]:
 
 def environment() -> Dict[str, str]:
     """The environment for a program: FFPACK_CUDA_PATH also names cuda_folders(), since a program that is started by
-    its path is told of no virtual environment."""
+    its path does not show a virtual environment."""
     folders = [folder for folder in os.environ.get("FFPACK_CUDA_PATH", "").split(":") if folder]
     folders += [folder for folder in cuda_folders() if folder not in folders]
     return {**os.environ, "FFPACK_CUDA_PATH": ":".join(folders)} if folders else dict(os.environ)
 
 
 def name_cuda_folders() -> None:
-    """The same for the library in this process, before it opens a GPU: PyTorch's libraries are those of the environment,
+    """The same for the library in this process, before it opens a GPU: PyTorch's libraries come from the environment,
     and there should be one of each."""
     os.environ.update(environment())
 

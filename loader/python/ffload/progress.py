@@ -1,4 +1,4 @@
-"""How far a program is, told by its lines of JSON: a bar in a terminal and in a notebook, lines elsewhere."""
+"""A program's progress, read from its lines of JSON: a bar in a terminal and in a notebook, lines elsewhere."""
 from __future__ import annotations
 
 import os
@@ -11,7 +11,7 @@ BAR, SECONDS_BETWEEN_LINES = 20, 30
 
 
 def in_notebook() -> bool:
-    """Whether this runs in a kernel of Jupyter, whose stderr is no terminal but can rewrite a line."""
+    """Whether this runs in a kernel of Jupyter, whose stderr is not a terminal but can rewrite a line."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None
@@ -34,7 +34,7 @@ class Silent:
 
 
 class Called(Silent):
-    """Calls a function of (done, total) instead; total is None where it is not known."""
+    """Calls a function of (done, total) instead; total is None if it is unknown."""
 
     def __init__(self, function: Callable[[int, Optional[int]], object]) -> None:
         self.function = function
@@ -112,7 +112,7 @@ def of(progress: Any) -> Silent:
         return Line(rewrites=True)
     if progress is not None:
         from .errors import UsageError
-        raise UsageError("progress: %r is none of None, True, False and a function of (done, total)" % (progress,))
+        raise UsageError("progress: %r is not None, True, False or a function of (done, total)" % (progress,))
     dumb = os.environ.get("TERM", "dumb") in ("", "dumb")
     return Line(rewrites=in_notebook() or sys.stderr.isatty() and not dumb)
 

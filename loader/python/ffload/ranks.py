@@ -20,7 +20,7 @@ LONG_SECONDS, KEPT = 30, 8
 
 
 def in_shell_of_slurm() -> bool:
-    """A shell in an allocation, or the script of a batch, has variables of tasks but is none: only srun numbers steps; the ids
+    """A shell in an allocation, or the script of a batch, has variables of tasks but is not a task: only srun numbers steps; the ids
     of such shells' steps have ten digits. The rule of fftrain's ranks."""
     name, step = os.environ.get("SLURM_JOB_NAME"), os.environ.get("SLURM_STEP_ID")
     if step:
@@ -39,7 +39,7 @@ def of_group() -> Optional[Tuple[int, int]]:
 
 def of_launcher() -> Tuple[int, int]:
     """(rank, world) of the first launcher all of whose variables are set, else (0, 1). UsageError where some launcher's rank or
-    world is set alone: a process that took it for a rank of a job, or for none, could read other samples than it should."""
+    world is set alone: a process that took it for a rank of a job, or ignored it, could read the wrong samples."""
     partial = None
     for family, names in FAMILIES:
         if family == "SLURM" and in_shell_of_slurm():
@@ -50,7 +50,7 @@ def of_launcher() -> Tuple[int, int]:
             try:
                 return int(os.environ[rank]), int(os.environ[world])
             except ValueError:
-                raise UsageError("%s=%r, %s=%r: these are no numbers" % (rank, os.environ[rank], world,
+                raise UsageError("%s=%r, %s=%r: these are not numbers" % (rank, os.environ[rank], world,
                                                                          os.environ[world])) from None
         known = [name for name in names[:2] if name not in missing]
         if known and partial is None:
@@ -62,12 +62,12 @@ def of_launcher() -> Tuple[int, int]:
 
 
 def found() -> Tuple[int, int]:
-    """(rank, world) of torch.distributed where it is initialized, else of a launcher, else (0, 1)."""
+    """(rank, world) of torch.distributed if it is initialized, else of a launcher, else (0, 1)."""
     return of_group() or of_launcher()
 
 
 def found_early() -> Tuple[int, int]:
-    """found() of a loader that is not iterated yet: a process group may be initialized later, so what a launcher says by half is
+    """found() for a loader that is not iterated yet: a process group may be initialized later, so a launcher's half of variables is
     no error now."""
     try:
         return found()
@@ -76,14 +76,14 @@ def found_early() -> Tuple[int, int]:
 
 
 def checked(rank: Optional[int], world: Optional[int]) -> Optional[Tuple[int, int]]:
-    """Those given, which come together; None where none is given."""
+    """The arguments, which come together; None without them."""
     if (rank is None) != (world is None):
-        raise UsageError("rank and world are given together")
+        raise UsageError("rank and world come together: set both or neither")
     return None if rank is None or world is None else (rank, world)
 
 
 def beside(world: int) -> int:
-    """How many of the ranks are on this machine, itself included, as far as a launcher's variables tell; else 1."""
+    """The number of ranks on this machine, itself included, by a launcher's variables; else 1."""
     for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"):
         if os.environ.get(name, "").isdigit():
             return max(1, min(world, int(os.environ[name])))
@@ -91,7 +91,7 @@ def beside(world: int) -> int:
 
 
 def store_of_group() -> Any:
-    """The key-value store of torch.distributed's default group; None where there is none."""
+    """The key-value store of torch.distributed's default group; None without one."""
     if of_group() is None:
         return None
     return getattr(sys.modules["torch"].distributed.distributed_c10d, "_get_default_store", lambda: None)()

@@ -1,5 +1,5 @@
 """What other libraries look for in a DataLoader: a sampler, a batch sampler and a function that collates. With these and the loader's
-dataset a DataLoader gives the loader's own batches, which is how accelerate skips the first batches of an epoch."""
+dataset a DataLoader returns the loader's own batches, which is how accelerate skips the first batches of an epoch."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ class Sampler:
         self._loader = loader
 
     def __len__(self) -> int:
-        return len(self._loader.dataset)
+        return int(self._loader._about["samples"])
 
     def set_epoch(self, epoch: int) -> None:
         self._loader.set_epoch(epoch)
 
 
 class BatchSampler:
-    """The places of the batches that a loader's next iteration would give."""
+    """The places of the batches that a loader's next iteration would yield."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -91,7 +91,7 @@ class AsDataLoader:
     @property
     def batch_sampler(self) -> BatchSampler:
         """The places of the next epoch's batches. DataLoader(loader.dataset, batch_sampler=loader.batch_sampler,
-        collate_fn=loader.collate_fn) gives the batches, as accelerate.skip_first_batches makes it."""
+        collate_fn=loader.collate_fn) yields the batches, as accelerate.skip_first_batches makes it."""
         return BatchSampler(cast("Loader", self))
 
     @property

@@ -74,7 +74,7 @@ class Label:
         self.shape: Tuple[int, ...] = (len(values),) if several or not whole else ()
         limit = len(classes) if classes else CLASS_LIMIT
         if self.shape == () and not -1 <= self.value < limit:
-            raise UsageError("label %d; wanted a class from 0 to %d, or -1 or None for none" % (self.value, limit - 1))
+            raise UsageError("label %d; wanted a class from 0 to %d, or -1 or None for an unlabelled sample" % (self.value, limit - 1))
 
     def is_class(self) -> bool:
         return self.kind == "<i8" and self.shape in ((), (1,))
@@ -85,7 +85,7 @@ class Label:
 
 
 class Labels:
-    """Checks that all labels are alike; None is no class."""
+    """Checks that all labels are alike; None stands for no label."""
 
     def __init__(self, classes: Optional[List[str]]) -> None:
         self.classes = {str(name): number for number, name in enumerate(classes)} if classes is not None else None

@@ -12,7 +12,7 @@ from .errors import Error
 
 
 def html(text: str, path: str) -> str:
-    """The text, and ffinspect's contact sheet; the text alone where there is none."""
+    """The text, and ffinspect's contact sheet, if there is one."""
     words = "<pre>%s</pre>" % escape(text)
     with tempfile.TemporaryDirectory() as folder:
         sheet = os.path.join(folder, "sheet.png")

@@ -1,4 +1,4 @@
-"""Where samples are until they are packed: files in a folder beside OUT, as ffpack reads them."""
+"""Where samples are until they are packed: files in a folder next to OUT, as ffpack reads them."""
 from __future__ import annotations
 
 import os
@@ -98,7 +98,7 @@ class ArraySpool:
 
 
 class ImageSpool:
-    """u8 images of any sizes in a tar, each as a PPM or PGM file with its class beside it (a WebDataset)."""
+    """u8 images of any sizes in a tar, each as a PPM or PGM file with its class next to it (a WebDataset)."""
 
     def __init__(self, folder: str, sample: Sample, layout: Optional[str]) -> None:
         self.path = os.path.join(folder, "images.tar")
@@ -122,11 +122,11 @@ class ImageSpool:
             raise UsageError("sample %d is %s, and those before have %d %s of u8: wanted the same" % (
                 self.count, sample, self.channels, "channel" if self.channels == 1 else "channels"))
         if label is not None and label.shape != ():
-            raise UsageError("sample %d: images whose size ffpack changes have a class as their label, or none"
+            raise UsageError("sample %d: the label of images whose size ffpack changes is a class, or nothing"
                              % self.count)
         if label is not None and self.count and not self.labeled:
-            raise UsageError("sample %d has a class, and those before have none: of images whose size ffpack changes "
-                             "the first has one, or -1 for none" % self.count)
+            raise UsageError("sample %d has a class, and the samples before have none: if ffpack changes the size "
+                             "of images, the first has a class, or -1" % self.count)
         self.labeled = label is not None or self.labeled
         height, width = sample.size(self.layout)
         data = sample.data
@@ -196,7 +196,7 @@ def take_lock(handle: int) -> bool:
 
 
 def remove_spool(path: str, partial: str, lock: int, process: int) -> None:
-    """By its own process alone, not by a fork of it."""
+    """Only by its own process, not by a fork."""
     import shutil
     if os.getpid() == process:
         if os.path.exists(os.path.join(path, PACKING)):
@@ -206,7 +206,7 @@ def remove_spool(path: str, partial: str, lock: int, process: int) -> None:
 
 
 def remove_partial(partial: str) -> None:
-    """An ffpack at work locks it: that of another Writer of the same OUT, since this one's has ended."""
+    """A running ffpack locks it: another Writer's of the same OUT, since this Writer's has ended."""
     import shutil
     try:
         lock = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from .errors import UsageError
 
-# Letters of the buffer protocol and their types in NumPy's words, as which all are given.
+# Letters of the buffer protocol and their types in NumPy's words, which all values use.
 LETTERS = {"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8",
            "q": "i8", "Q": "u8", "e": "f2", "f": "f4", "d": "f8"}
 OWN = "<" if sys.byteorder == "little" else ">"
@@ -108,7 +108,7 @@ def from_buffer(view: memoryview) -> Read:
 
 def read(value: Any) -> Read:
     """(bytes, shape, type) of an array: bytes in the order of the axes, the last the fastest; the type in NumPy's
-    words: "|u1", "<f4". UsageError for what is no array, or one of a GPU."""
+    words: "|u1", "<f4". UsageError for anything but an array in host memory."""
     try:
         view = memoryview(value)
     except (TypeError, ValueError, BufferError):
@@ -134,5 +134,5 @@ def read(value: Any) -> Read:
             why = why or error
     if why is not None:
         raise UsageError("%s: %s" % (type(value).__name__, " ".join(str(why).split())))
-    raise UsageError("%s is no array; wanted one of NumPy or PyTorch, an image of PIL, or another object with a "
+    raise UsageError("%s is not an array; wanted one of NumPy or PyTorch, an image of PIL, or another object with a "
                      "buffer, __array_interface__ or __dlpack__" % type(value).__name__)

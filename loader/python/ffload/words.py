@@ -1,5 +1,6 @@
 """The words that arguments take, for type checkers."""
-from typing import Literal, Tuple, Union
+import os
+from typing import Iterable, Literal, SupportsIndex, Tuple, Union
 
 As = Literal["torch", "numpy", "jax", "cupy", "dlpack"]
 LastBatch = Literal["drop", "keep", "pad"]
@@ -7,5 +8,7 @@ Layout = Literal["channels_last", "contiguous"]
 Order = Literal["random", "block", "sequential"]
 Placement = Literal["auto", "resident", "stream", "host"]
 Size = Union[str, Tuple[int, int]]
+# Numbers of samples, a slice, a mask, or a file of numbers or keys.
+Indices = Union[str, "os.PathLike[str]", slice, Iterable[SupportsIndex]]
 Targets = Literal["classes", "soft"]
 Verify = Literal["first", "always", "off"]

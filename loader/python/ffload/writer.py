@@ -1,5 +1,5 @@
 """Packing what a program has in memory: ffload.Writer takes arrays and labels one after another, keeps them in files
-beside OUT, and has ffpack pack these at the end."""
+next to OUT, and calls ffpack to pack these at the end."""
 from __future__ import annotations
 
 import os
@@ -25,26 +25,26 @@ class Writer:
             for image, label in dataset:
                 writer.add(image, label)
 
-    out: the folder to create, with its parents. It appears, whole, when the block ends; where that raises, or the process is killed,
-        nothing does. Until then the samples are in a folder OUT.spool-* beside it, uncompressed.
+    out: the folder to create, with its parents. It appears, whole, when the block ends; if the block raises, or the process is
+        killed, nothing appears. Until then the samples are in a folder OUT.spool-* next to it, uncompressed.
     classes: the list of the classes' names, or a file with a line for each. Labels may then be names, too. Blanks at a name's
-        ends are no part of the name, as in every list of labels.
-    array_layout: "hwc" or "chw", of arrays with 3 axes; None: the channels are the axis of at most 4.
-    progress: of the packing at the end, as of ffload.pack.
-    options: ffpack's own, as of ffload.pack: dtype, layout (of what is stored), mean, std, stats, stats_from, range,
+        ends are not part of the name, as in every list of labels.
+    array_layout: "hwc" or "chw", for arrays with 3 axes; None: the channels are the axis of at most 4.
+    progress: for the packing at the end, as in ffload.pack.
+    options: ffpack's own, as in ffload.pack: dtype, layout (of what is stored), mean, std, stats, stats_from, range,
         resize, center_crop, max_side, shuffle, compress, shard_size, jobs, force, ...
 
-    Attributes: samples, how many were added; summary, ffpack's, after the end.
+    Attributes: samples, the number added; summary, ffpack's, after the end.
 
-    Raises UsageError, BadData, OSError or Error, by the first add where options do not fit the samples. Threads: any
-    number may add; the order is that of the calls.
+    Raises UsageError, BadData, OSError or Error, by the first add if options do not fit the samples. Threads: any
+    number may add; samples keep the order of the calls.
     """
 
     def __init__(self, out: Path, *, classes: Union[None, Path, Iterable[str]] = None,
                  array_layout: Optional[str] = None, progress: packing.Progress = None,
                  **options: Unpack[WriterOptions]) -> None:
         if array_layout not in (None, "hwc", "chw"):
-            raise UsageError("array_layout: %r is none of None, \"hwc\" and \"chw\"" % (array_layout,))
+            raise UsageError("array_layout: %r is not None, \"hwc\" or \"chw\"" % (array_layout,))
         given: Dict[str, Any] = {**options}
         for name in given:
             if name in ("dry_run", "part", "format", "labels", "splits", "resume"):
@@ -86,11 +86,11 @@ class Writer:
         buffer, __array_interface__ or DLPack; height x width, or with the channels first or last, of u8, u16, f16,
         f32 or another type of numbers (u8 from 0 to 255, floats as they are, other integers with range=(low, high)).
 
-        label: a class (a whole number, which counts the classes from 0, also those that are called by numbers; -1 or
-            None for none; a name with classes=); or several numbers: whole ones or floats that are all 0 or 1
+        label: a class (a whole number, which counts the classes from 0, also classes that are named by numbers; -1 or
+            None without a label; a name with classes=); or several numbers: whole ones or floats that are all 0 or 1
             (multi-hot), floats whose sums are 1 (soft), others (a vector).
 
-        The values are copied. UsageError where the sample is not like those before; the writer stays as it was."""
+        The values are copied. UsageError if the sample is not like the samples before; the writer stays as it was."""
         self._check_open()
         sample = Sample(array)
         with self.lock:
@@ -124,7 +124,7 @@ class Writer:
         self.files.add(sample, label)
 
     def _rehearse(self, kind: Type[Files], sample: Sample, label: Optional[Label], layout: Optional[str]) -> None:
-        """Has ffpack look at the first sample alone, so that what does not fit is told before all are there."""
+        """Passes the first sample to ffpack alone, so that options that do not fit are reported before all samples are there."""
         import tempfile
         with tempfile.TemporaryDirectory(dir=self.spool.path) as folder:
             files = kind(folder, sample, layout)

@@ -61,6 +61,7 @@ typedef struct conv_job {
     ff_library_conv_arguments a;
     double *sums;
     float *x, *w, *y;
+    bool unrounded; /* ff_library_plain_unrounded */
 } conv_job;
 
 /* For every pixel (n, p, q) of y and every tap (r, t) of the filters. */
@@ -159,13 +160,13 @@ static double data_epilogue(const conv_job *job, double v, size_t i, ff_dtype dt
     return v;
 }
 
-/* Of y as written. */
+/* Sums over y as written, or over the values before they are rounded. */
 static void statistics(const conv_job *job, const sizes *z, ff_dtype dtype) {
     size_t filters = (size_t)job->spec.k;
     for (size_t k = 0; k < filters; k++) {
         double sum = 0, squares = 0;
         for (size_t i = k; i < z->y; i += filters) {
-            double y = ff_element(job->a.y, dtype, i);
+            double y = job->unrounded ? (double)job->y[i] : ff_element(job->a.y, dtype, i);
             sum += y;
             squares += y * y;
         }
@@ -174,7 +175,7 @@ static void statistics(const conv_job *job, const sizes *z, ff_dtype dtype) {
     }
 }
 
-/* Of x's gradient as written. */
+/* Sums over x's gradient as written, or over the values before they are rounded. */
 static void norm_backward(const conv_job *job, const sizes *z, ff_dtype dtype) {
     const ff_library_conv_arguments *a = &job->a;
     size_t channels = (size_t)job->spec.c;
@@ -182,7 +183,7 @@ static void norm_backward(const conv_job *job, const sizes *z, ff_dtype dtype) {
     for (size_t c = 0; c < channels; c++) {
         double dgamma = 0, dbeta = 0, inv_std = a->inv_std[c], mean = a->mean[c];
         for (size_t i = c; i < z->x; i += channels) {
-            double g = ff_element(a->x, dtype, i);
+            double g = job->unrounded ? (double)job->x[i] : ff_element(a->x, dtype, i);
             dbeta += g;
             dgamma += g * (ff_element(a->norm_x, dtype, i) - mean) * inv_std;
         }
@@ -264,9 +265,11 @@ static void plain_conv_destroy(ff_library *library, ff_library_conv *conv) {
 static ff_status plain_conv_run(ff_library *library, ff_library_conv *conv, void *stream,
                                 const ff_library_conv_arguments *arguments, void *workspace,
                                 ff_error *error) {
-    (void)library;
     sizes z = sizes_of(&conv->spec);
-    conv_job job = {.spec = conv->spec, .a = *arguments, .sums = workspace};
+    conv_job job = {.spec = conv->spec,
+                    .a = *arguments,
+                    .sums = workspace,
+                    .unrounded = library->table == &ff_library_plain_unrounded};
     job.x = (float *)(job.sums + z.sums);
     job.w = job.x + z.x;
     job.y = job.w + z.w;
@@ -357,6 +360,10 @@ static ff_status pieces_open(ff_library **library, const ff_library_options *opt
                              ff_error *error) {
     return open_table(library, options, &ff_library_plain_pieces, error);
 }
+static ff_status unrounded_open(ff_library **library, const ff_library_options *options,
+                                ff_error *error) {
+    return open_table(library, options, &ff_library_plain_unrounded, error);
+}
 static void plain_close(ff_library *library) {
     free(library);
 }
@@ -375,6 +382,17 @@ const ff_library_table ff_library_plain = {
 const ff_library_table ff_library_plain_pieces = {
     .name = "plain pieces",
     .open = pieces_open,
+    .close = plain_close,
+    .conv_create = plain_conv_create,
+    .conv_destroy = plain_conv_destroy,
+    .conv_run = plain_conv_run,
+    .gemm_workspace = plain_gemm_workspace,
+    .gemm = plain_gemm,
+};
+
+const ff_library_table ff_library_plain_unrounded = {
+    .name = "plain, sums of unrounded values",
+    .open = unrounded_open,
     .close = plain_close,
     .conv_create = plain_conv_create,
     .conv_destroy = plain_conv_destroy,

@@ -13,5 +13,8 @@ extern const ff_library_table ff_library_plain;
 /* Without: conv_create answers "none" for each, so that the caller's separate operations are
  * tested. */
 extern const ff_library_table ff_library_plain_pieces;
+/* As ff_library_plain, but statistics and the sums of a norm's backward pass are over values before
+ * they are rounded to the storage type, as some of cuDNN's engines do. */
+extern const ff_library_table ff_library_plain_unrounded;
 
 #endif

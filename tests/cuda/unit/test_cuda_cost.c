@@ -228,7 +228,7 @@ static void bytes_are_by_hand(void **state) {
 }
 
 /* The depthwise convolution of the inverted net of train_nets.h, over 24 channels of 3x7x6 pixels,
- * is no matrix product; its backward pass is one for dx, and for dw one that sums, one that ends
+ * is not a matrix product; its backward pass is one for dx, and for dw one that sums, one that ends
  * the sums and, in f16, a conversion. */
 static void depthwise_is_by_hand(void **state) {
     (void)state;

@@ -20,80 +20,37 @@ static uint64_t rank_of(const bits *kept, uint64_t number) {
            (uint64_t)__builtin_popcountll(kept->word[number / 64] & below);
 }
 
-/* A sample's labels for --where. */
-typedef struct values {
-    ff_reader *reader;
-    double *field; /* [field_count] */
-} values;
-
-static ff_status open_values(values *own, ff_dataset *dataset, const ff_choice_rule *rule,
-                             ff_error *error) {
-    const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    if (!rule->where) return FF_OK;
-    const ff_status bound = ff_where_bind(rule->where, metadata, ff_dataset_path(dataset), error);
-    if (bound != FF_OK) return ff_fail_within(error, bound, "--where");
-    FF_TRY(ff_reader_open(&own->reader, dataset, error));
-    return ff_alloc(&own->field, metadata->field_count, sizeof *own->field, "labels", error);
-}
-
-/* The value of a field of a class or a single number. */
-static ff_status take_value(values *own, ff_dataset *dataset, uint64_t number, size_t index,
+static ff_status open_meant(ff_meant *own, ff_dataset *dataset, const ff_choice_rule *rule,
                             ff_error *error) {
-    const ff_field *field = &ff_dataset_metadata(dataset)->field[index];
-    uint8_t stored[FF_SMALL_LABEL_BYTES];
-    if (field->kind == FF_FIELD_CLASS) {
-        int64_t value;
-        FF_TRY(ff_dataset_class(dataset, number, index, &value, error));
-        own->field[index] = (double)value;
-        return FF_OK;
-    }
-    FF_TRY(ff_reader_label(own->reader, number, index, stored, error));
-    own->field[index] = field->dtype == FF_I64 ? (double)(int64_t)ff_load_u64(stored)
-                                               : ff_element(stored, field->dtype, 0);
-    return FF_OK;
-}
-
-/* Whether --where means the sample. */
-static ff_status is_meant(values *own, ff_dataset *dataset, const ff_choice_rule *rule,
-                          ff_where_sample *sample, uint64_t number, bool *meant, ff_error *error) {
-    const size_t fields = ff_dataset_metadata(dataset)->field_count;
-    ff_entry entry;
-    FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
-    for (size_t i = 0; i < fields; i++)
-        if (ff_where_needs(rule->where, i)) FF_TRY(take_value(own, dataset, number, i, error));
-    sample->split = rule->split;
-    sample->height = entry.height;
-    sample->width = entry.width;
-    sample->field = own->field;
-    *meant = ff_where_holds(rule->where, sample);
-    return FF_OK;
+    if (!rule->where) return FF_OK;
+    const ff_status status = ff_meant_open(own, dataset, rule->where, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--where");
 }
 
 /* Whether the copy has sample `number`. */
 static ff_status look_at(ff_choice *choice, ff_dataset *dataset, const ff_choice_rule *rule,
-                         values *own, uint64_t number, bool *keep, ff_error *error) {
+                         ff_meant *own, uint64_t number, bool *keep, ff_error *error) {
     char key[FF_KEY_LIMIT_BYTES];
-    ff_where_sample sample = {.key = key};
+    size_t key_bytes;
     bool named = false, meant = true;
     if (number % FF_SCAN_WINDOW == 0) FF_TRY(ff_interrupt_check(error));
     ff_dataset_scan(dataset, number, FF_SCAN_ENTRIES | (rule->where ? FF_SCAN_LABELS : 0));
-    FF_TRY(ff_dataset_key(dataset, number, key, &sample.key_bytes, error));
-    if (rule->keys)
-        FF_TRY(ff_keys_look(rule->keys, rule->split, key, sample.key_bytes, &named, error));
-    if (rule->where) FF_TRY(is_meant(own, dataset, rule, &sample, number, &meant, error));
+    FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
+    if (rule->keys) FF_TRY(ff_keys_look(rule->keys, rule->split, key, key_bytes, &named, error));
+    if (rule->where) FF_TRY(ff_meant_look(own, number, rule->split, key, key_bytes, &meant, error));
     *keep = meant && (!rule->keys || named != rule->others);
-    choice->key_bytes += *keep ? sample.key_bytes : 0;
+    choice->key_bytes += *keep ? key_bytes : 0;
     return FF_OK;
 }
 
 static ff_status mark(ff_choice *choice, ff_dataset *dataset, const ff_choice_rule *rule,
                       bits *kept, ff_error *error) {
     const uint64_t count = ff_dataset_count(dataset);
-    values own = {0};
+    ff_meant own = {0};
     ff_status status;
     FF_TRY_DONE(ff_alloc(&kept->word, count / 64 + 1, sizeof *kept->word, "samples", error));
     FF_TRY_DONE(ff_alloc(&kept->before, count / 64 + 1, sizeof *kept->before, "samples", error));
-    FF_TRY_DONE(open_values(&own, dataset, rule, error));
+    FF_TRY_DONE(open_meant(&own, dataset, rule, error));
     for (uint64_t i = 0; i < count; i++) {
         bool keep;
         FF_TRY_DONE(look_at(choice, dataset, rule, &own, i, &keep, error));
@@ -103,8 +60,7 @@ static ff_status mark(ff_choice *choice, ff_dataset *dataset, const ff_choice_ru
     }
     status = FF_OK;
 done:
-    ff_reader_close(&own.reader);
-    free(own.field);
+    ff_meant_close(&own);
     return status;
 }
 

@@ -3,19 +3,18 @@
 #ifndef FF_FFPACK_COPY_CHOICE_H
 #define FF_FFPACK_COPY_CHOICE_H
 
-#include "format/reader.h"
-#include "format/where.h"
-#include "tools/ffpack/copy/keys.h"
+#include "format/keys.h"
+#include "format/meant.h"
 
 /* A place is a position in the copy's storage. */
 typedef struct ff_choice {
     uint64_t count;
     uint64_t *number;   /* [count]: the number of each place's sample in the set */
     uint64_t *item;     /* [count]: its number in the copy; NULL: the place itself */
-    uint64_t key_bytes; /* of all its keys */
+    uint64_t key_bytes; /* all its keys' */
 } ff_choice;
 
-/* What is chosen of a split: what both of these have. */
+/* The samples chosen from a split: those in both of these. */
 typedef struct ff_choice_rule {
     const char *split; /* its name */
     ff_keys *keys;     /* those that it names; NULL: all */
@@ -23,7 +22,7 @@ typedef struct ff_choice_rule {
     ff_where *where;   /* those that it means; NULL: all */
 } ff_choice_rule;
 
-/* Chooses the samples. Numbers and storage keep the set's order; a count of 0 is no failure. The
+/* Chooses the samples. Numbers and storage keep the set's order; a count of 0 is not a failure. The
  * caller frees the choice, after a failure too. */
 FF_MUST_USE ff_status ff_choice_make(ff_choice *choice, ff_dataset *dataset,
                                      const ff_choice_rule *rule, ff_error *error);

@@ -43,7 +43,7 @@ static ff_status set_name(ff_field *field, uint32_t number, const char *name, ff
     return FF_OK;
 }
 
-/* Where the '=' after a class is, or the first one; NULL: there is none, or nothing around it. */
+/* The '=' after a class, or else the first one; NULL: there is none, or one side is empty. */
 static const char *find_equals(const ff_field *field, const char *text) {
     const char *first = strchr(text, '='), *at = first;
     while (at && !has(field, text, (size_t)(at - text))) at = strchr(at + 1, '=');
@@ -77,8 +77,8 @@ ff_status ff_class_append(const ff_class_edit *edit, const char *name, ff_error 
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* Marks the classes of a list with ',' between; false where a part is no class. The longest names
- * come first. */
+/* Marks the classes of a list with ',' between; false if a part is not a class. Longer names are
+ * tried first. */
 static bool mark(const ff_field *field, const char *text, size_t bytes, bool *merged) {
     const uint32_t whole = find(field, text, bytes);
     bool found = whole < field->class_count;
@@ -93,7 +93,7 @@ static bool mark(const ff_field *field, const char *text, size_t bytes, bool *me
     return found;
 }
 
-/* The first part of the list that is no class. */
+/* The first part of the list that is not a class. */
 static ff_status refuse_list(const ff_class_edit *edit, const char *text, size_t bytes,
                              ff_error *error) {
     const char *at = text, *end = text + bytes;

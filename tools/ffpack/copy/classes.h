@@ -5,23 +5,23 @@
 #ifndef FF_FFPACK_COPY_CLASSES_H
 #define FF_FFPACK_COPY_CLASSES_H
 
-#include "tools/ffpack/class_map.h"
+#include "tools/ffpack/split/class_map.h"
 
 typedef struct ff_class_edit {
     ff_metadata *copy;
     size_t field;
     ff_class_map *map;
-    const char *path; /* of the set, for messages */
+    const char *path; /* the set's, for messages */
 } ff_class_edit;
 
-/* FF_USAGE where A is no class, or B is one already. */
+/* FF_USAGE if A is not a class, or B is one already. */
 FF_MUST_USE ff_status ff_class_rename(const ff_class_edit *edit, const char *text, ff_error *error);
 
-/* C may be one of them, another class, or a new one, which takes the place of the first. FF_USAGE
- * where one of A,B is no class. */
+/* C may be one of them, another class, or a new class, which takes the place of the first. FF_USAGE
+ * if one of A,B is not a class. */
 FF_MUST_USE ff_status ff_class_merge(const ff_class_edit *edit, const char *text, ff_error *error);
 
-/* After the last class. FF_USAGE where it is one already. */
+/* Adds a class after the last one. FF_USAGE if it is a class already. */
 FF_MUST_USE ff_status ff_class_append(const ff_class_edit *edit, const char *name, ff_error *error);
 
 #endif

@@ -7,14 +7,14 @@
 #include "tools/ffpack/copy/classes.h"
 #include "tools/ffpack/copy/describe.h"
 #include "tools/ffpack/copy/labels.h"
-#include "tools/ffpack/run.h"
-#include "tools/ffpack/space.h"
+#include "tools/ffpack/run/run.h"
+#include "tools/ffpack/run/space.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A split of the set, and what the copy has of it. */
+/* A split of the set, and the copy's part of it. */
 typedef struct split {
     const char *folder; /* its name in the set; "" where the set is the split */
     const char *name;   /* the split's, also where its folder is the set */
@@ -59,7 +59,7 @@ static ff_status open_set(copy *job, ff_error *error) {
     return FF_OK;
 }
 
-/* NEW in the set would be a split of it; around the set it would replace it. */
+/* NEW inside the set would be a split of the set; NEW around the set would replace the set. */
 static ff_status check_apart(const ff_copy_options *options, ff_error *error) {
     bool within, around = false;
     FF_TRY(ff_path_lies_in(&within, options->output, options->set, error));
@@ -155,7 +155,7 @@ static ff_status drop_empty(copy *job, ff_error *error) {
             continue;
         }
         FF_TRY(ff_names_add_text(&job->report->notes, error,
-                                 "%s is not copied: --where means none of its samples",
+                                 "%s is not copied: --where matches none of its samples",
                                  *at.name ? at.name : ff_dataset_path(at.dataset)));
     }
     if (!kept)

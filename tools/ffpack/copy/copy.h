@@ -1,4 +1,9 @@
-/* `ffpack copy SET -o NEW`: a packed set with fewer samples, other classes or labels, or another
+/* Room tools/ffpack/copy, floor 13: edits a set without its source.
+ *
+ * May include format, tools/ffpack/image, tools/ffpack/run, tools/ffpack/source,
+ * tools/ffpack/split.
+ *
+ * `ffpack copy SET -o NEW`: a packed set with fewer samples, other classes or labels, or another
  * dtype, made from the set alone. Samples are copied as they are stored, with their checksums;
  * --dtype alone changes their bytes. NEW is built as a packed set is: in NEW.partial, then renamed.
  *
@@ -13,7 +18,7 @@
 
 #include "format/base/options.h"
 #include "format/history.h"
-#include "tools/ffpack/report.h"
+#include "tools/ffpack/split/report.h"
 
 typedef struct ff_copy_options {
     const char *set, *output;
@@ -23,7 +28,7 @@ typedef struct ff_copy_options {
     const char *labels;                /* a file, or NULL */
     const char *label;                 /* the field that these change; NULL: the only one */
     bool converts;
-    ff_dtype dtype; /* of the copy where it converts */
+    ff_dtype dtype; /* the copy's, if it converts */
     bool force;
     int jobs;
     ff_history_command history;

@@ -1,7 +1,7 @@
 #include "tools/ffpack/copy/describe.h"
 
 #include "format/checksum.h"
-#include "tools/ffpack/describe.h"
+#include "tools/ffpack/run/describe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ ff_status ff_copy_describe(ff_metadata *copy, const ff_dataset *dataset, uint64_
 
 /* ---- another dtype -------------------------------------------------------------------------- */
 
-/* Whether the set's transforms end with those of the specification. */
+/* Whether the set's transforms end with the specification's. */
 static bool ends_with(const ff_metadata *set, const ff_metadata *wanted) {
     bool same = wanted->transform_count <= set->transform_count;
     for (size_t i = 0; same && i < wanted->transform_count; i++)
@@ -65,7 +65,7 @@ static ff_status check_transforms(const ff_metadata *set, const ff_transform_spe
     if (status == FF_OK && !ends_with(set, &wanted))
         status =
             ff_fail(error, FF_USAGE,
-                    "--dtype %s: %s does not say that its values are pixels for '%s'; wanted a "
+                    "--dtype %s: %s does not record that its values are pixels for '%s'; wanted a "
                     "set that ffpack packed with --dtype u8",
                     ff_dtype_name(spec->dtype), path, wanted.transform[0]);
     ff_metadata_free(&wanted);

@@ -15,8 +15,8 @@ FF_MUST_USE ff_status ff_copy_describe(ff_metadata *copy, const ff_dataset *data
 FF_MUST_USE ff_status ff_copy_convert(ff_metadata *copy, ff_dtype dtype, const char *path,
                                       ff_transform **transform, ff_error *error);
 
-/* Records which set the copy is of, and what it has of it: so a run that continues another is
- * refused where they differ. After everything else. */
+/* Records the copy's origin and what was copied: a run that would continue a different copy is
+ * refused. Called after everything else. */
 FF_MUST_USE ff_status ff_copy_record(const ff_copy_split *job, ff_error *error);
 
 #endif

@@ -81,7 +81,8 @@ static ff_status decide(ff_label_list *list, ff_metadata *copy, size_t field, co
     FF_TRY(ff_label_list_decide(list, FF_LABEL_GUESS, copy, field, set, false, said, error));
     if (named || !list->column.named) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "%s: names classes, but those of %s in its field %s are numbers without names",
+                   "%s: names classes, but the classes of %s in its field %s are numbers without "
+                   "names",
                    list->path, set, copy->field[field].name);
 }
 

@@ -2,8 +2,8 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
-#include "tools/ffpack/pack_split.h"
-#include "tools/ffpack/pipeline.h"
+#include "tools/ffpack/split/pack_split.h"
+#include "tools/ffpack/split/pipeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct worker {
     ff_reader *reader;
     label *label;       /* [field_count] */
     const void **value; /* [field_count] */
-    uint8_t *pixels;    /* of a sample that is transformed */
+    uint8_t *pixels;    /* for a sample that is transformed */
     uint64_t pixels_bytes;
 } worker;
 

@@ -3,10 +3,10 @@
 #ifndef FF_FFPACK_COPY_SPLIT_H
 #define FF_FFPACK_COPY_SPLIT_H
 
-#include "tools/ffpack/class_map.h"
 #include "tools/ffpack/copy/choice.h"
 #include "tools/ffpack/image/transform.h"
-#include "tools/ffpack/report.h"
+#include "tools/ffpack/split/class_map.h"
+#include "tools/ffpack/split/report.h"
 
 /* No label of this place's sample changes. */
 #define FF_LABEL_STAYS INT64_MIN
@@ -16,7 +16,7 @@ typedef struct ff_copy_split {
     ff_dataset *dataset; /* that verifies its samples */
     const ff_choice *choice;
     const ff_class_map *classes;   /* to the copy's numbers */
-    size_t field;                  /* of `label` */
+    size_t field;                  /* for `label` */
     const int64_t *label;          /* [choice->count] by place, in the copy's numbers, or
                                       FF_LABEL_STAYS; NULL: all stay */
     const ff_transform *transform; /* from the set's u8 to the copy's dtype; NULL: bytes stay */

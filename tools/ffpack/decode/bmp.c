@@ -2,11 +2,11 @@
  * (BmpImagePlugin.py and RawDecode.c, version 13.0; with `pillow_12` as 12.1):
  *   1, 4, 8 bits  the palette's colour, black beyond its end; a palette that is a grey ramp (or
  * black and white, of two colours, or black, of one) is dropped, and the pixels are then read as 8
- *                 (or 1) bits each, whatever the header says of their depth
+ *                 (or 1) bits each, whatever depth the header has
  *   16 bits       5 bits a colour, or 5, 6, 5 by masks: v * 255 / 31
- *   24, 32 bits   blue, green, red, or as the masks say where Pillow knows them; alpha is dropped
+ *   24, 32 bits   blue, green, red, or by the masks that Pillow knows; alpha is dropped
  *   RLE8, RLE4    of paletted images
- * Rows from the bottom up, or down where the height is negative.
+ * Rows from the bottom up, or from the top down if the height is negative.
  *
  * Known gaps: what Pillow refuses: 2 and 64 bits, other masks, JPEG and PNG inside. */
 #include "tools/ffpack/decode/kinds.h"
@@ -144,7 +144,7 @@ static ff_status find_form(header *out, const uint8_t *bytes, size_t length, siz
                    ff_load_u32(masks), ff_load_u32(masks + 4), ff_load_u32(masks + 8));
 }
 
-/* The number of colours in the palette: 2^bits unless the header gives it. */
+/* The number of colours in the palette: the header's, or else 2^bits. */
 static uint64_t read_sizes(header *out, const uint8_t *info, uint32_t header_bytes) {
     uint32_t used = 0;
     if (header_bytes == 12) {
@@ -179,8 +179,10 @@ static ff_status read_header(const uint8_t *bytes, size_t length, bool pillow_12
     if (length - at < header_bytes) return cut_off(length, "the header is complete", error);
     uint64_t colors = read_sizes(out, info, header_bytes);
     if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "broken BMP: the header says %u x %u pixels", out->width,
-                       out->height);
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken BMP: the header declares %u x %u "
+                       "pixels",
+                       out->width, out->height);
     if (out->bits != 1 && out->bits != 4 && out->bits != 8 && out->bits != 16 && out->bits != 24 &&
         out->bits != 32)
         return ff_fail(error, FF_BAD_DATA,
@@ -300,7 +302,7 @@ static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *
     if (count / 255 > left * ((uint64_t)of->width + 1))
         return cut_off(length, "the image is complete", error);
     FF_TRY(ff_image_reshape(image, of->width, of->height, of->form <= GREY ? 1 : 3, error));
-    /* Runs continue across rows, so decode all of them before converting rows. */
+    /* Runs continue across rows, so all runs are decoded before rows are converted. */
     uint8_t *indexes;
     FF_TRY(ff_alloc(&indexes, count, 1, "the indexes of a BMP", error));
     bool whole = ff_bmp_runs(bytes, length, left ? of->data : length, of->width,
@@ -313,19 +315,17 @@ static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *
     return whole ? FF_OK : cut_off(length, "the image is complete", error);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     header found;
-    FF_TRY(read_header(bytes, length, options->pillow_12, &found, error));
+    FF_TRY(read_header(bytes, length, job->options->pillow_12, &found, error));
     if (found.compression == RLE8 || found.compression == RLE4)
-        FF_TRY(decode_runs(bytes, length, &found, image, options->pillow_12, error));
+        FF_TRY(decode_runs(bytes, length, &found, image, job->options->pillow_12, error));
     else
-        FF_TRY(read_rows(bytes, length, &found, options->allow_truncated, image, warning, error));
-    return ff_image_to_mode(image, options->mode, error);
+        FF_TRY(read_rows(bytes, length, &found, job->options->allow_truncated, image, job->warning,
+                         error));
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_bmp = {

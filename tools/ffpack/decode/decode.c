@@ -17,7 +17,6 @@ static const ff_decode_kind *const kinds[] = {
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 struct ff_decoder {
-    void *state[KIND_COUNT];
     ff_image stored; /* an image before it is turned upright */
     char warning[FF_DECODE_WARNING_BYTES];
 };
@@ -72,7 +71,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, const ff_decode_opti
     FF_TRY(kinds[*kind]->probe(bytes, length, info, error));
     if ((uint64_t)info->width * info->height > options->pixel_limit)
         return ff_fail(error, FF_BAD_DATA,
-                       "the %s header says %u x %u pixels, more than the limit of %" PRIu64,
+                       "the %s header declares %u x %u pixels, more than the limit of %" PRIu64,
                        info->kind, info->width, info->height, options->pixel_limit);
     if (options->deep && !info->deep)
         return ff_fail(
@@ -110,25 +109,11 @@ ff_status ff_decode_probe(const uint8_t *bytes, size_t length, const ff_decode_o
 }
 
 ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error) {
-    *decoder = NULL;
-    ff_decoder *created;
-    FF_TRY(ff_alloc(&created, 1, sizeof *created, "a decoder", error));
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (!kinds[i]->open) continue;
-        ff_status status = kinds[i]->open(&created->state[i], error);
-        if (status != FF_OK) {
-            ff_decoder_destroy(&created);
-            return status;
-        }
-    }
-    *decoder = created;
-    return FF_OK;
+    return ff_alloc(decoder, 1, sizeof **decoder, "a decoder", error);
 }
 
 void ff_decoder_destroy(ff_decoder **decoder) {
     if (!decoder || !*decoder) return;
-    for (size_t i = 0; i < KIND_COUNT; i++)
-        if ((*decoder)->state[i]) kinds[i]->close((*decoder)->state[i]);
     ff_image_free(&(*decoder)->stored);
     free(*decoder);
     *decoder = NULL;
@@ -149,8 +134,8 @@ ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
     }
     ff_image *stored = orientation == FF_EXIF_UPRIGHT ? image : &decoder->stored;
     stored->clips = false;
-    FF_TRY(kinds[kind]->decode(decoder->state[kind], bytes, length, &info, options, needed, stored,
-                               decoder->warning, error));
+    const ff_decode_job job = {bytes, length, &info, options, needed, decoder->warning};
+    FF_TRY(kinds[kind]->decode(&job, stored, error));
     image->clips = stored->clips;
     return stored == image ? FF_OK : ff_upright_turn(stored, orientation, image, error);
 }

@@ -1,4 +1,11 @@
-/* Decodes image files, bit for bit as Pillow's Image.open(f).convert('RGB') or ('L').
+/* Room tools/ffpack/decode, floor 8: from an image file to pixels.
+ *
+ * decode.c detects the kind of a file and calls that kind's decoder. exif.c and png_exif.c find the
+ * orientation, upright.c turns the pixels.
+ *
+ * May include format, tools/ffpack/image.
+ *
+ * Decodes image files, bit for bit as Pillow's Image.open(f).convert('RGB') or ('L').
  *
  * The kind is detected from the content, not the file name. Every kind has a file KIND.c, and an
  * entry (kinds.h) in the table of decode.c. This version reads JPEG (baseline and progressive;
@@ -7,9 +14,8 @@
  * EXIF orientation unless requested, as in torchvision's loader; but TIFF is always turned upright,
  * as in Pillow.
  *
- * "Pillow" is version 13.0 where versions differ (tests/exact/README.md says where), or 12.1 where
- * ffpack --pillow 12 asks for it. 9.4, 11, 12.1 and 13.0 are compared; their bugs are not
- * reproduced.
+ * "Pillow" is version 13.0 where versions differ (tests/exact/README.md lists where), or 12.1 with
+ * ffpack --pillow 12. 9.4, 11, 12.1 and 13.0 are compared; their bugs are not reproduced.
  *
  * Errors: one sentence without the path, which the caller adds in front. FF_BAD_DATA for anything
  * wrong with the bytes, FF_NO_MEMORY when out of memory. Thread rule: a decoder and an image belong
@@ -37,7 +43,7 @@ typedef struct ff_decode_options {
     ff_image_mode mode;
     uint64_t
         pixel_limit; /* checked before anything is allocated; FF_PIXEL_LIMIT is the usual one */
-    bool exif;       /* turn upright as the EXIF orientation says (PIL.ImageOps.exif_transpose) */
+    bool exif;       /* turn upright by the EXIF orientation (PIL.ImageOps.exif_transpose) */
     /* As Pillow's LOAD_TRUNCATED_IMAGES: missing or broken data after the header is filled as
      * Pillow fills it (grey or black), and ff_decoder_warning reports it. */
     bool allow_truncated;
@@ -50,9 +56,10 @@ typedef struct ff_decode_options {
     uint32_t reduction;
 } ff_decode_options;
 
-/* Reads the header only; allocates nothing (but what a PNG's EXIF unpacks to, at most 1 MiB). Fails
- * where the bytes are of no kind this version reads, the header is broken or cut off, or width x
- * height exceeds options->pixel_limit. Success says nothing about the pixels after the header. */
+/* Reads the header only; allocates nothing except a PNG's unpacked EXIF, at most 1 MiB. Fails if
+ * the bytes are not of a kind that this version reads, the header is broken or cut off, or width x
+ * height exceeds options->pixel_limit. Success does not promise that the pixels after the header
+ * are good. */
 FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length,
                                       const ff_decode_options *options, ff_image_info *info,
                                       ff_error *error);
@@ -69,11 +76,11 @@ typedef enum ff_decode_guess {
 } ff_decode_guess;
 #define FF_DECODE_GUESS_BYTES 64
 
-/* For files whose name does not tell: stricter than decoding, which takes any file that begins with
- * "BM" for a BMP. *unread = "HEIC", "AVIF", ... (static) with FF_DECODE_UNREAD. */
+/* For files whose name does not show the kind: stricter than decoding, which takes any file that
+ * begins with "BM" for a BMP. *unread = "HEIC", "AVIF", ... (static) with FF_DECODE_UNREAD. */
 ff_decode_guess ff_decode_guess_kind(const uint8_t *bytes, size_t length, const char **unread);
 
-/* Per-thread state of the libraries, reused from image to image. */
+/* Memory that is reused from image to image. */
 typedef struct ff_decoder ff_decoder;
 
 /* On failure *decoder = NULL. */
@@ -88,10 +95,10 @@ void ff_decoder_destroy(ff_decoder **decoder);
  * read completely. On failure the image's pixels and shape are undefined, but it can be reused.
  *
  * Refused like in Pillow: truncated data, and a JPEG without its end marker unless the last row was
- * complete before the library needed it. A PNG is also refused where a checksum of a chunk that
- * holds pixels or palette is wrong. A JPEG that is damaged but complete (stray bytes between
- * markers, a bad Huffman code, a lost restart marker) decodes to Pillow's pixels; then
- * ff_decoder_warning returns the library's message. */
+ * complete before the library needed it. A PNG is also refused if the checksum of a chunk with
+ * pixels or palette is wrong. A JPEG that is damaged but complete (stray bytes between markers, a
+ * bad Huffman code, a lost restart marker) decodes to Pillow's pixels; then ff_decoder_warning
+ * returns the library's message. */
 FF_MUST_USE ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
                                 const ff_decode_options *options, const ff_region *needed,
                                 ff_image *image, ff_error *error);

@@ -15,7 +15,7 @@ static uint64_t whole(const ff_tiff_file *from, const ff_tiff_entry *entry) {
     return denominator && numerator % denominator == 0 ? numerator / denominator : 0;
 }
 
-/* 1 to 8 where the first value equals one of them, whatever type of number it is. */
+/* 1 to 8 if the first value equals one of these, whatever its type of number. */
 static unsigned orientation_of(const ff_tiff_file *from, const ff_tiff_entry *entry) {
     uint64_t value = 0, bits;
     double real = -1;

@@ -1,9 +1,9 @@
-/* GIF, the first frame, as Pillow gives it (GifImagePlugin.py and GifDecode.c, version 11):
- *   - the image is as large as the screen, or larger where the frame reaches beyond it;
- *   - around the frame is the transparent colour, or colour 0 where none is transparent;
- *   - the frame's palette is used, else the screen's; a palette that is a ramp of greys as they are
- *     is none, and an image without one is grey;
- *   - bytes between the blocks that begin none are skipped.
+/* GIF, the first frame, as Pillow returns it (GifImagePlugin.py and GifDecode.c, version 11):
+ *   - the image is as large as the screen, or larger if the frame reaches beyond it;
+ *   - around the frame is the transparent colour, or colour 0 if no colour is transparent;
+ *   - the frame's palette is used, else the screen's; a palette that is the plain ramp of greys
+ *     does not count, and an image without a palette is grey;
+ *   - bytes between blocks that do not begin a block are skipped.
  *
  * By own code: giflib refuses much of what Pillow reads, and does not return the pixels before an
  * error or truncation. */
@@ -94,7 +94,7 @@ static ff_status read_extension(reader *from, header *out, ff_error *error) {
                            "broken GIF: a graphic control of %zu bytes, 4 wanted", size);
         if (block[0] & 1) out->transparent = block[3];
     }
-    /* Pillow looks for more also where the first was none. */
+    /* Pillow looks for further blocks also if the first was empty. */
     if (kind != 254 || block)
         while (next_block(from, &size)) continue;
     return FF_OK;
@@ -149,8 +149,10 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     }
     FF_TRY(read_frame(&from, out, &screen, error));
     if (out->width == 0 || out->height == 0)
-        return ff_fail(error, FF_BAD_DATA, "broken GIF: the header says %u x %u pixels", out->width,
-                       out->height);
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken GIF: the header declares %u x %u "
+                       "pixels",
+                       out->width, out->height);
     /* As Pillow's: a frame without a right edge is the whole image. */
     if (out->left == 0 && out->frame_width == 0) {
         out->top = 0;
@@ -182,18 +184,18 @@ typedef enum progress { MORE, DONE, BROKEN, ENDED } progress;
 
 /* The state of ImagingGifDecode; a code's string is built from its end. */
 typedef struct lzw {
-    const uint8_t *at, *end; /* of what has been read so far */
+    const uint8_t *at, *end; /* what has been read so far */
     uint32_t bits, bit_count, block_left;
     unsigned clear, next, code_bits;
     bool fresh; /* after a clear code */
     unsigned last_code;
-    uint8_t first; /* of the last string */
+    uint8_t first; /* the last string's */
     uint16_t link[CODES];
     uint8_t value[CODES], string[CODES + 1];
     /* Where the next index goes. */
     uint8_t *indexes;
     uint32_t stride, width, height, x, y, step;
-    unsigned pass; /* of an interlaced frame, 1 to 3, then 0 */
+    unsigned pass; /* an interlaced frame's pass, 1 to 3, then 0 */
 } lzw;
 
 /* Moves to the next row; false after the last. */
@@ -258,7 +260,7 @@ static bool next_code(lzw *from, unsigned *code) {
     return true;
 }
 
-/* The string of a code, at the end of to->string; NULL where there is none. */
+/* The string of a code, at the end of to->string; NULL for an unknown code. */
 static const uint8_t *string_of(lzw *to, unsigned code, unsigned *count) {
     uint8_t *at = to->string + CODES + 1;
     unsigned now = code;
@@ -320,7 +322,7 @@ static progress decode_indexes(lzw *to, const uint8_t *bytes, size_t length, con
     to->at = bytes + of->data;
     to->end = to->at;
     progress got = MORE;
-    /* After an early end code, Pillow goes on as soon as it has read more. */
+    /* After an early end code, Pillow continues as soon as it has read more. */
     while ((got == MORE || got == ENDED) && to->end < bytes + length) {
         size_t left = (size_t)(bytes + length - to->end);
         to->end += left < READ_BYTES ? left : READ_BYTES;
@@ -335,18 +337,15 @@ static void look_up(const header *of, ff_image *image, size_t count) {
         memcpy(image->pixels + 3 * i, of->rgb.color[image->pixels[i]], 3);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     header found;
     lzw *to;
     FF_TRY(read_header(bytes, length, &found, error));
     /* A byte of codes makes less than 3300 pixels: a string has at most 4096, its code 10 bits. */
     uint64_t pixels = (uint64_t)found.frame_width * found.frame_height;
-    if (pixels / (CODES - 1) > length - found.data && !options->allow_truncated)
+    if (pixels / (CODES - 1) > length - found.data && !job->options->allow_truncated)
         return cut_off(length, "the image is complete", error);
     size_t count = (size_t)found.width * found.height;
     FF_TRY(ff_image_reserve(image, (uint64_t)count * 3, error));
@@ -359,17 +358,17 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     to->height = found.frame_height;
     progress got = decode_indexes(to, bytes, length, &found);
     free(to);
-    if (got != DONE && !options->allow_truncated) {
+    if (got != DONE && !job->options->allow_truncated) {
         if (got == BROKEN) return ff_fail(error, FF_BAD_DATA, "broken GIF: an undefined code");
         return cut_off(length, "the image is complete", error);
     }
-    if (got != DONE) ff_decode_warn_filled(warning, "GIF");
-    if (found.native_is_grey && options->mode == FF_MODE_GRAY) {
+    if (got != DONE) ff_decode_warn_filled(job->warning, "GIF");
+    if (found.native_is_grey && job->options->mode == FF_MODE_GRAY) {
         image->channels = 1;
         return FF_OK;
     }
     if (!is_grey(&found)) look_up(&found, image, count);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_gif = {

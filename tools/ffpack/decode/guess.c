@@ -1,4 +1,4 @@
-/* Detects images by their first bytes, for files whose names do not tell. */
+/* Detects images by their first bytes, for files whose names do not show the kind. */
 #include "format/base/bytes.h"
 #include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/decode/kinds.h"

@@ -53,8 +53,8 @@ static bool is_frame(int marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Moves *position after a marker's parameters; false where they are cut off. A length below 2,
- * which is wrong, skips nothing, as in libjpeg. */
+/* Moves *position after a marker's parameters; false if they are cut off. A length below 2, which
+ * is wrong, skips nothing, as in libjpeg. */
 static bool skip_parameters(const uint8_t *bytes, size_t length, size_t *position) {
     if (length - *position < 2) return false;
     size_t size = (size_t)bytes[*position] << 8 | bytes[*position + 1];
@@ -113,7 +113,7 @@ static ff_status find_frame(const uint8_t *bytes, size_t length, ff_jpeg_frame *
     } while (!is_frame(marker));
     FF_TRY(read_frame(bytes, body, at, marker, out, error));
     if (out->width == 0 || out->height == 0)
-        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header says %u x %u pixels",
+        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header declares %u x %u pixels",
                        out->width, out->height);
     return FF_OK;
 }
@@ -162,7 +162,7 @@ static ff_status check_header(const uint8_t *bytes, size_t length, ff_error *err
         body = at;
         if (marker < 0) return cut_off(length, "the first scan", error);
         if (marker < 0xc0)
-            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is no marker",
+            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is not a marker",
                            (unsigned)marker, at - 2);
         if (!is_bare(marker) && !skip_parameters(bytes, length, &at))
             return cut_off(length, "the first scan", error);
@@ -195,27 +195,27 @@ static uint32_t reduced(uint32_t side, uint32_t reduction) {
     return (side + reduction - 1) / reduction;
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)state;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     ff_jpeg_frame found = {0};
     FF_TRY(find_frame(bytes, length, &found, error));
     FF_TRY(check_header(bytes, length, error));
-    uint32_t reduction = options->reduction > 1 ? options->reduction : 1;
+    uint32_t reduction = job->options->reduction > 1 ? job->options->reduction : 1;
     uint32_t width = reduced(found.width, reduction), height = reduced(found.height, reduction);
     size_t count = (size_t)width * height;
     FF_TRY(ff_image_reserve(image, (uint64_t)count * found.components, error));
-    FF_TRY(ff_image_reshape(image, width, height, info->channels, error));
-    bool fill = options->allow_truncated;
-    bool part = needed && (needed->width < width || needed->height < height) && reduction == 1 &&
-                !fill && !found.progressive && found.components != 4;
+    FF_TRY(ff_image_reshape(image, width, height, job->info->channels, error));
+    bool fill = job->options->allow_truncated;
+    bool part = job->needed && (job->needed->width < width || job->needed->height < height) &&
+                reduction == 1 && !fill && !found.progressive && found.components != 4;
     /* Rows that are missing are black, in Pillow's CMYK white. */
     if (fill) memset(image->pixels, found.components == 4 ? 0xff : 0, count * found.components);
-    if (!part || !ff_jpeg_read_part(bytes, length, &found, needed, image->pixels))
-        FF_TRY(ff_jpeg_read(bytes, length, &found, reduction, fill, image->pixels, warning, error));
+    if (!part || !ff_jpeg_read_part(bytes, length, &found, job->needed, image->pixels))
+        FF_TRY(ff_jpeg_read(bytes, length, &found, reduction, fill, image->pixels, job->warning,
+                            error));
     if (found.components == 4) rgb_from_cmyk(image->pixels, count);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_jpeg = {

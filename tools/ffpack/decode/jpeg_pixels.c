@@ -8,8 +8,8 @@
  * Outside a region, the inverse DCT, upsampling and colour conversion of blocks are skipped, and
  * the Huffman decoding of the rows below. Fancy upsampling of a block reads its neighbours, so one
  * more block on each side is decoded. Images of several scans are always read completely: all their
- * coefficients must be read before the first row, and where they are incomplete libjpeg smooths
- * across blocks farther away. */
+ * coefficients must be read before the first row, and if some are missing, libjpeg smooths across
+ * blocks farther away. */
 #include "tools/ffpack/decode/jpeg_pixels.h"
 
 #include "tools/ffpack/decode/kinds.h"
@@ -42,7 +42,7 @@ typedef struct reading {
     bool several;   /* scans */
     size_t shown;   /* bytes that the library has got */
     size_t skip;    /* bytes that it skips once it gets them */
-    uint8_t *tail;  /* what it had left of them at the end, and an end marker; owned */
+    uint8_t *tail;  /* the bytes that libjpeg had left at the end, and an end marker; owned */
     bool ended;     /* the library asked for more data than there is */
     char place[64]; /* its position at that time */
     char message[JMSG_LENGTH_MAX]; /* the fatal error's, else the first warning's */
@@ -65,7 +65,7 @@ static void hear(j_common_ptr library, int level) {
     if (library->err->num_warnings++ == 0) library->err->format_message(library, job->message);
 }
 
-/* No legitimate image has so many scans; a small file could run for hours. */
+/* No legitimate image has this number of scans; a small file could run for hours. */
 static void watch(j_common_ptr library) {
     reading *job = library->client_data;
     if (job->library.input_scan_number <= SCANS_MOST) return;

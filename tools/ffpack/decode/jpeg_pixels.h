@@ -22,10 +22,10 @@ FF_MUST_USE ff_status ff_jpeg_read(const uint8_t *bytes, size_t length, const ff
                                    uint32_t reduction, bool fill, uint8_t *pixels, char *warning,
                                    ff_error *error);
 
-/* Reads a region of a baseline image, with the same pixels as a full read; others stay undefined.
- * True on success with data up to the end marker. False where it is not possible, anything about
- * the data is unusual, or memory is short: the caller then does the full read, which reports the
- * problem. */
+/* Reads a region of a baseline image, with the same pixels as a full read; other pixels stay
+ * undefined. True on success with data up to the end marker. False if this is not possible, the
+ * data is unusual in any way, or memory is short: the caller then does the full read, which reports
+ * the problem. */
 bool ff_jpeg_read_part(const uint8_t *bytes, size_t length, const ff_jpeg_frame *frame,
                        const ff_region *needed, uint8_t *pixels);
 

@@ -9,6 +9,17 @@
 
 #define FF_DECODE_WARNING_BYTES 256
 
+/* What a kind decodes. `info`, `needed` and the image are as stored: decode.c handles
+ * options->exif. */
+typedef struct ff_decode_job {
+    const uint8_t *bytes;
+    size_t length;
+    const ff_image_info *info; /* from probe, its size already checked against the limit */
+    const ff_decode_options *options;
+    const ff_region *needed; /* as ff_decode's; NULL = all */
+    char *warning;           /* [FF_DECODE_WARNING_BYTES], empty; may be written */
+} ff_decode_job;
+
 typedef struct ff_decode_kind {
     const char *name; /* "JPEG" */
 
@@ -23,16 +34,8 @@ typedef struct ff_decode_kind {
     unsigned (*orientation)(const uint8_t *bytes, size_t length);
     bool always_upright; /* turned upright even without options->exif */
 
-    /* Optional, both or none: per-thread state, kept from image to image. */
-    ff_status (*open)(void **state, ff_error *error);
-    void (*close)(void *state);
-
-    /* Required. `info` is probe's, its size already checked against the limit; it, `needed` and the
-     * image are as stored: decode.c handles options->exif. Leaves the image in options->mode.
-     * `needed` as ff_decode's. `warning` [FF_DECODE_WARNING_BYTES] is empty and may be written. */
-    ff_status (*decode)(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error);
+    /* Required. Leaves the image in job->options->mode. */
+    ff_status (*decode)(const ff_decode_job *job, ff_image *image, ff_error *error);
 } ff_decode_kind;
 
 /* The warning for an image with a missing or broken end that options->allow_truncated accepts. */

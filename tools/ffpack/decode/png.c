@@ -68,12 +68,14 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     out->depth = bytes[24];
     out->color = bytes[25];
     if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "broken PNG: the header says %u x %u pixels", out->width,
-                       out->height);
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken PNG: the header declares %u x %u "
+                       "pixels",
+                       out->width, out->height);
     if (!is_depth(out->color, out->depth))
         return ff_fail(error, FF_BAD_DATA,
-                       "broken PNG: the header says colour type %d with %d bits a value, which PNG "
-                       "does not have",
+                       "broken PNG: the header declares colour type %d with %d bits a value, which "
+                       "PNG does not have",
                        out->color, out->depth);
     return FF_OK;
 }
@@ -251,13 +253,11 @@ static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_imag
     return ff_image_to_mode(image, options->mode, error);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    ff_status status = decode_whole(bytes, length, info, options, image, error);
-    if (status != FF_BAD_DATA || !options->allow_truncated) return status;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
+    ff_status status = decode_whole(bytes, length, job->info, job->options, image, error);
+    if (status != FF_BAD_DATA || !job->options->allow_truncated) return status;
     header found = {0};
     uint8_t *repaired;
     size_t repaired_length;
@@ -265,9 +265,9 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     FF_TRY(ff_png_repair(bytes, length, found.width, found.height,
                          values_of(found.color) * (unsigned)found.depth, bytes[28] == 1, &repaired,
                          &repaired_length, error));
-    status = decode_whole(repaired, repaired_length, info, options, image, error);
+    status = decode_whole(repaired, repaired_length, job->info, job->options, image, error);
     free(repaired);
-    if (status == FF_OK) ff_decode_warn_filled(warning, "PNG");
+    if (status == FF_OK) ff_decode_warn_filled(job->warning, "PNG");
     return status;
 }
 

@@ -19,7 +19,7 @@ static const uint8_t *behind_key(const uint8_t *data, size_t *size, const char *
     return data + key_bytes;
 }
 
-/* A text of at most TEXT_MOST bytes, ended by a zero byte; NULL where it is none. */
+/* A text of at most TEXT_MOST bytes, ended by a zero byte; NULL if it is not such a text. */
 static char *copy_text(const uint8_t *data, size_t size, bool packed) {
     if (!packed && size > TEXT_MOST) return NULL;
     char *text = calloc(TEXT_MOST + 1, 1);

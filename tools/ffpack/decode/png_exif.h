@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1 to 8, 0 where it has none. `bytes` begin with the signature. 0 also when out of memory. */
+/* 1 to 8; 0 without one. `bytes` begin with the signature. 0 also when out of memory. */
 unsigned ff_png_orientation(const uint8_t *bytes, size_t length);
 
 #endif

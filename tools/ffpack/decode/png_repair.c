@@ -38,8 +38,8 @@ static uint64_t plan_passes(uint32_t width, uint32_t height, unsigned pixel_bits
 /* The compressed pixels: the consecutive IDAT chunks, as far as they exist. */
 typedef struct packed {
     const uint8_t *bytes;
-    size_t length, at; /* of the current chunk */
-    uint64_t taken;    /* of its data */
+    size_t length, at; /* the current chunk's */
+    uint64_t taken;    /* its data's */
     z_stream stream;
 } packed;
 

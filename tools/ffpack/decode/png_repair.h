@@ -1,6 +1,6 @@
 /* Completes a PNG whose pixels are truncated or broken as Pillow's LOAD_TRUNCATED_IMAGES does
  * (PngImagePlugin.py, ZipDecode.c): the rows before the damage, and 0 after them. Checksums of
- * pixels are ignored; those of header and palette are checked. */
+ * pixels are ignored; checksums of header and palette are checked. */
 #ifndef FF_FFPACK_PNG_REPAIR_H
 #define FF_FFPACK_PNG_REPAIR_H
 

@@ -88,13 +88,13 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     FF_TRY(read_number(bytes, length, &out->data, &out->width, error));
     FF_TRY(read_number(bytes, length, &out->data, &out->height, error));
     if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "broken PPM: the header says %llu x %llu pixels",
+        return ff_fail(error, FF_BAD_DATA, "broken PPM: the header declares %llu x %llu pixels",
                        (unsigned long long)out->width, (unsigned long long)out->height);
     if (out->magic % 3 == 1) return FF_OK;
     FF_TRY(read_number(bytes, length, &out->data, &out->most, error));
     if (out->most == 0 || out->most > UINT16_MAX)
         return ff_fail(error, FF_BAD_DATA,
-                       "broken PPM: the header says values up to %llu, wanted 1 to 65535",
+                       "broken PPM: the header declares values up to %llu, wanted 1 to 65535",
                        (unsigned long long)out->most);
     return FF_OK;
 }
@@ -131,7 +131,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
                    "truncated PPM: its %zu bytes end before the image is complete", length);
 }
 
-/* P4, P5, P6. Pillow fills missing values only where it does not scale them. */
+/* P4, P5, P6. Pillow fills missing values only if it does not scale values. */
 static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of, bool fill,
                           ff_image *image, char *warning, ff_error *error) {
     unsigned value_bytes = of->most > 255 ? 2 : 1;
@@ -176,7 +176,7 @@ typedef struct plain {
     uint8_t *out, *out_end;
 } plain;
 
-/* The next byte of a block that is no comment; -1 at the block's end. */
+/* The block's next byte outside of comments; -1 at the block's end. */
 static int next_byte(plain *from, const uint8_t *block_end) {
     while (from->at < block_end) {
         int byte = *from->at++;
@@ -267,22 +267,20 @@ static ff_status read_plain(const uint8_t *bytes, size_t length, const header *o
     return from.out == from.out_end ? FF_OK : cut_off(length, error);
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     header found;
     FF_TRY(read_header(bytes, length, &found, error));
-    found.deep = options->deep;
+    found.deep = job->options->deep;
     if (is_plain(&found))
         FF_TRY(read_plain(bytes, length, &found, image, error));
     else
-        FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, warning, error));
+        FF_TRY(read_raw(bytes, length, &found, job->options->allow_truncated, image, job->warning,
+                        error));
     if (found.deep) return FF_OK;
     image->clips = is_deep(&found);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_ppm = {

@@ -97,7 +97,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
                    "truncated TIFF: its %zu bytes end before the image is complete", length);
 }
 
-/* A block in the file: its visible rows, and how many of them exist. */
+/* A block in the file: its visible rows, and the number of rows that exist. */
 typedef struct block {
     uint32_t x, y, width, height;
     const uint8_t *rows;
@@ -189,21 +189,20 @@ static ff_status read_uncompressed(const ff_tiff_image *of, bool fill, ff_image 
     return status;
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)info;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     ff_tiff_image found;
     FF_TRY(ff_tiff_read_image(&found, bytes, length, error));
-    found.layout.deep = options->deep;
-    image->clips = !options->deep && found.layout.color == FF_TIFF_GREY && found.layout.depth > 8;
+    found.layout.deep = job->options->deep;
+    image->clips =
+        !job->options->deep && found.layout.color == FF_TIFF_GREY && found.layout.depth > 8;
     if (found.compression == FF_TIFF_UNCOMPRESSED)
-        FF_TRY(read_uncompressed(&found, options->allow_truncated, image, warning, error));
+        FF_TRY(
+            read_uncompressed(&found, job->options->allow_truncated, image, job->warning, error));
     else
-        FF_TRY(ff_tiff_read_packed(&found, options->pixel_limit, image, error));
-    return options->deep ? FF_OK : ff_image_to_mode(image, options->mode, error);
+        FF_TRY(ff_tiff_read_packed(&found, job->options->pixel_limit, image, error));
+    return job->options->deep ? FF_OK : ff_image_to_mode(image, job->options->mode, error);
 }
 
 const ff_decode_kind ff_decode_tiff = {

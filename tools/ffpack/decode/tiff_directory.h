@@ -32,8 +32,8 @@ enum {
 
 typedef struct ff_tiff_entry {
     unsigned tag, type;
-    uint64_t count;        /* of values, at least 1 */
-    const uint8_t *values; /* all of them, within the file */
+    uint64_t count;        /* number of values, at least 1 */
+    const uint8_t *values; /* all values, within the file */
 } ff_tiff_entry;
 
 typedef struct ff_tiff_cursor {

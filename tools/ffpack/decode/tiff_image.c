@@ -26,7 +26,7 @@ enum {
     TAG_WINDOWS_PHOTO = 0xbc01
 };
 
-/* The tags used; count 0 where one is missing. */
+/* The tags used; count 0 for a missing one. */
 typedef struct tags {
     ff_tiff_entry width, height, bits, compression, photometric, fill_order, strip_offsets, samples;
     ff_tiff_entry rows_per_strip, planar, color_map, tile_width, tile_height, tile_offsets;
@@ -62,7 +62,7 @@ static void take_tag(tags *in, const ff_tiff_entry *entry) {
     }
 }
 
-/* The first value of a tag, `missing` where it is not there; at most UINT32_MAX. */
+/* The first value of a tag, or `missing`; at most UINT32_MAX. */
 static uint32_t value_of(const ff_tiff_file *file, const ff_tiff_entry *entry, uint32_t missing) {
     if (entry->count == 0) return missing;
     uint64_t value = ff_tiff_integer(file, entry, 0);
@@ -145,7 +145,7 @@ static bool find_grey(const key *of, ff_tiff_layout *out) {
     }
 }
 
-/* Whether the extra samples are `first` and then as many unspecified ones as there are. */
+/* Whether the extra samples are `first` and then only unspecified ones. */
 static bool has_extra(const key *of, uint32_t first) {
     for (uint32_t i = 0; i < of->extra_count; i++)
         if (of->extra[i] != (i ? 0 : first)) return false;
@@ -193,7 +193,7 @@ static bool find_layout(const key *of, ff_tiff_layout *out) {
     }
 }
 
-/* The colours of a palette, planes of red, green and blue; black where there are none. */
+/* The colours of a palette, planes of red, green and blue; black if there are none. */
 static ff_status read_palette(ff_tiff_layout *out, const ff_tiff_file *file,
                               const ff_tiff_entry *map, ff_error *error) {
     uint64_t colors = map->count / 3;
@@ -254,7 +254,7 @@ ff_status ff_tiff_read_image(ff_tiff_image *image, const uint8_t *bytes, size_t 
     if (image->width == 0 || image->height == 0 || image->width > INT32_MAX ||
         image->height > INT32_MAX)
         return ff_fail(error, FF_BAD_DATA,
-                       "broken TIFF: its directory says %u x %u pixels, or is cut off",
+                       "broken TIFF: its directory declares %u x %u pixels, or is cut off",
                        image->width, image->height);
     if (!is_compression(image->compression))
         return ff_fail(error, FF_BAD_DATA, "a TIFF of compression %u is not read",

@@ -127,7 +127,7 @@ static ff_status fail_tiff(const memory *from, const char *what, ff_error *error
 typedef struct blocks {
     TIFF *tiff;
     const ff_tiff_image *of;
-    ff_tiff_layout layout; /* of the samples from libtiff */
+    ff_tiff_layout layout; /* the samples' from libtiff */
     unsigned planes;
     uint32_t width, height;
     uint64_t bytes, row_bytes;
@@ -204,8 +204,8 @@ static ff_status place_decoded(blocks *in, memory *from, uint32_t x, uint32_t y,
     return FF_OK;
 }
 
-/* The samples as libtiff gives them: in native byte order (which Pillow ignores for 32 bits), with
- * the first pixel in the highest bits, YCbCr of a JPEG as RGB. */
+/* The samples as libtiff returns them: in native byte order (which Pillow ignores for 32 bits),
+ * with the first pixel in the highest bits, YCbCr of a JPEG as RGB. */
 static ff_status open_blocks(blocks *out, const memory *from, bool jpeg_as_rgb, ff_error *error) {
     ff_tiff_layout *layout = &out->layout;
     *layout = out->of->layout;
@@ -215,17 +215,17 @@ static ff_status open_blocks(blocks *out, const memory *from, bool jpeg_as_rgb, 
     uint16_t planar = 0;
     TIFFGetFieldDefaulted(out->tiff, TIFFTAG_PLANARCONFIG, &planar);
     if (layout->color == FF_TIFF_YCBCR && !jpeg_as_rgb)
-        return fail_tiff(from, "its colours are not what its compression says", error);
+        return fail_tiff(from, "its colours do not fit its compression", error);
     if (planar != PLANARCONFIG_SEPARATE || layout->samples == 1) return FF_OK;
     if (layout->depth != 8 && layout->depth != 16)
         return fail_tiff(from, "planes of samples that are not bytes", error);
-    /* Pillow takes as many planes as its mode has bands. */
+    /* Pillow takes one plane for each band of its mode. */
     out->planes = layout->samples < 4 ? layout->samples : 4;
     if (layout->color == FF_TIFF_RGB && layout->samples >= 4) {
         uint16_t count = 0, *extra = NULL;
         TIFFGetFieldDefaulted(out->tiff, TIFFTAG_EXTRASAMPLES, &count, &extra);
         bool unspecified = count >= 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
-        /* Pillow's mode is RGBA even where the file does not say so; libtiff reports
+        /* Pillow's mode is RGBA even if the file does not declare alpha; libtiff reports
          * unspecified. */
         layout->premultiplied |= unspecified && out->of->extra_count == 0;
     }
@@ -292,7 +292,7 @@ static ff_status read_open(TIFF *tiff, memory *from, const ff_tiff_image *of, ui
     if (photometric == PHOTOMETRIC_YCBCR) {
         jpeg_as_rgb = compression == COMPRESSION_JPEG && planar == PLANARCONFIG_CONTIG;
         if (of->layout.color != FF_TIFF_YCBCR || jpeg_as_rgb != (compression == COMPRESSION_JPEG))
-            return fail_tiff(from, "its colours are not what its compression says", error);
+            return fail_tiff(from, "its colours do not fit its compression", error);
         if (!jpeg_as_rgb) return read_as_rgba(tiff, from, image, error);
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     }
@@ -306,8 +306,8 @@ done:
     return status;
 }
 
-/* Whether the file can hold the image at all, where its compression has a bound: of these LZW's is
- * the highest, a string of 4096 bytes from 12 bits. */
+/* Whether the file can hold the image at all, if its compression has a bound. LZW's bound is the
+ * highest: a string of 4096 bytes from 12 bits. */
 static bool is_plausible(const ff_tiff_image *of) {
     static const uint16_t bounded[] = {COMPRESSION_LZW, COMPRESSION_JPEG, COMPRESSION_ADOBE_DEFLATE,
                                        COMPRESSION_PACKBITS, COMPRESSION_DEFLATE};

@@ -1,4 +1,4 @@
-/* Turns an image upright as its EXIF orientation (exif.h) says: PIL.ImageOps.exif_transpose. */
+/* Turns an image upright by its EXIF orientation (exif.h): PIL.ImageOps.exif_transpose. */
 #ifndef FF_FFPACK_UPRIGHT_H
 #define FF_FFPACK_UPRIGHT_H
 

@@ -1,5 +1,5 @@
 /* WebP, lossy and lossless, by libwebp, read as by Pillow (WebPImagePlugin.py and _webp.c, version
- * 11): alpha is dropped; of an animation the first frame is used, on a black canvas. (libwebp's
+ * 11): alpha is dropped; the first frame of an animation is used, on a black canvas. (libwebp's
  * WebPAnimDecoder, which Pillow uses, blends later frames only: the first one is decoded without
  * blending.) The file must be complete, including later frames.
  *
@@ -81,12 +81,9 @@ static VP8StatusCode decode_frame(const WebPIterator *frame, ff_image *image) {
     return code;
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)warning;
+static ff_status decode(const ff_decode_job *job, ff_image *image, ff_error *error) {
+    const uint8_t *bytes = job->bytes;
+    const size_t length = job->length;
     WebPData data = {bytes, length};
     WebPDemuxState reached;
     WebPDemuxer *demuxer = WebPDemuxPartial(&data, &reached);
@@ -95,23 +92,25 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     if (!demuxer || reached != WEBP_DEMUX_DONE) {
         status =
             fail(demuxer ? VP8_STATUS_NOT_ENOUGH_DATA : VP8_STATUS_BITSTREAM_ERROR, length, error);
-    } else if (WebPDemuxGetI(demuxer, WEBP_FF_CANVAS_WIDTH) != info->width ||
-               WebPDemuxGetI(demuxer, WEBP_FF_CANVAS_HEIGHT) != info->height ||
+    } else if (WebPDemuxGetI(demuxer, WEBP_FF_CANVAS_WIDTH) != job->info->width ||
+               WebPDemuxGetI(demuxer, WEBP_FF_CANVAS_HEIGHT) != job->info->height ||
                !WebPDemuxGetFrame(demuxer, 1, &frame) || frame.width < 1 || frame.height < 1 ||
-               (uint64_t)frame.x_offset + (uint64_t)frame.width > info->width ||
-               (uint64_t)frame.y_offset + (uint64_t)frame.height > info->height) {
+               (uint64_t)frame.x_offset + (uint64_t)frame.width > job->info->width ||
+               (uint64_t)frame.y_offset + (uint64_t)frame.height > job->info->height) {
         status = fail(VP8_STATUS_BITSTREAM_ERROR, length, error);
     }
-    if (status == FF_OK) status = ff_image_reshape(image, info->width, info->height, 3, error);
+    if (status == FF_OK)
+        status = ff_image_reshape(image, job->info->width, job->info->height, 3, error);
     if (status == FF_OK) {
-        bool whole = (uint32_t)frame.width == info->width && (uint32_t)frame.height == info->height;
-        if (!whole) memset(image->pixels, 0, (size_t)info->width * info->height * 3);
+        bool whole = (uint32_t)frame.width == job->info->width &&
+                     (uint32_t)frame.height == job->info->height;
+        if (!whole) memset(image->pixels, 0, (size_t)job->info->width * job->info->height * 3);
         VP8StatusCode code = decode_frame(&frame, image);
         if (code != VP8_STATUS_OK) status = fail(code, length, error);
     }
     WebPDemuxReleaseIterator(&frame);
     WebPDemuxDelete(demuxer);
-    return status == FF_OK ? ff_image_to_mode(image, options->mode, error) : status;
+    return status == FF_OK ? ff_image_to_mode(image, job->options->mode, error) : status;
 }
 
 const ff_decode_kind ff_decode_webp = {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Reads decimal digits from *text on; false where there is none, or the number is not in
+/* Reads decimal digits from *text on; false if there is none, or the number is not in
  * 1..FF_SIDE_LIMIT. */
 static bool read_side(const char **text, uint32_t *side) {
     uint64_t value = 0;
@@ -143,8 +143,8 @@ ff_crop_span ff_geometry_crop_span(uint32_t size, uint32_t wanted) {
     return (ff_crop_span){.start = start, .length = wanted};
 }
 
-/* The steps for an image: its size after the resize, the window of it that is kept, and its
- * position in the output. */
+/* The steps for an image: its size after the resize, the kept window, and its position in the
+ * output. */
 typedef struct steps {
     uint32_t width, height;
     ff_crop_span across, down;
@@ -162,7 +162,7 @@ static ff_status find_steps(const ff_geometry *geometry, uint32_t width, uint32_
 }
 
 /* The part of start .. start + length - 1 inside the `size` pixels after `padding` zeros; at least
- * one of them. */
+ * one pixel. */
 static void within(uint32_t *start, uint32_t *length, uint32_t padding, uint32_t size) {
     uint32_t end = *start + *length;
     *start = *start > padding ? *start - padding : 0;

@@ -63,7 +63,7 @@ ff_status ff_image_to_rgb(ff_image *image, ff_error *error) {
         ff_image_free(image);
         *image = wide;
     }
-    /* From the last pixel on, so that none is overwritten before it is read. */
+    /* From the last pixel on, so that each is read before it is overwritten. */
     for (size_t i = count; i-- > 0;) memset(image->pixels + 3 * i, image->pixels[i], 3);
     image->channels = 3;
     return FF_OK;

@@ -1,4 +1,13 @@
-/* A decoded image: u8 values, channels interleaved. Each worker keeps and reuses one, so that
+/* Room tools/ffpack/image, floor 7: from decoded pixels to the values that are packed.
+ *
+ * geometry.c pads, resizes and crops as torchvision does on Pillow's images; resize.c picks the
+ * fastest resizing passes that the processor runs. transform.c makes the tables of ToTensor and
+ * Normalize, and transform_apply.c applies them. stats.c sums for the mean and the standard
+ * deviation.
+ *
+ * May include format.
+ *
+ * A decoded image: u8 values, channels interleaved. Each worker keeps and reuses one, so that
  * memory is allocated only for an image larger than all before it.
  *
  * Thread rule: an image belongs to one thread at a time. */

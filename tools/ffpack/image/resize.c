@@ -26,7 +26,8 @@ static ff_status run_horizontal(const ff_resize_passes *passes, ff_resize_axis *
     return FF_OK;
 }
 
-/* One axis: *first and *length of what it reads. An axis that keeps its length is not planned. */
+/* One axis: *first and *length of the pixels that it reads. An axis that keeps its length is not
+ * planned. */
 static ff_status plan_axis(ff_resize_axis *axis, uint32_t input, uint32_t output, uint32_t start,
                            uint32_t count, ff_interpolation interpolation, uint32_t *first,
                            uint32_t *length, ff_error *error) {

@@ -22,7 +22,7 @@ typedef struct step {
     uint32_t input[HALVES]; /* from a row's begin; 16 bytes are loaded */
     uint32_t output[HALVES];
     uint8_t lanes[HALVES];
-    bool last; /* of these lanes: their sums are complete */
+    bool last; /* lanes whose sums are complete */
     uint8_t unused[13];
 } step;
 _Static_assert(sizeof(step) == 128, "steps stay aligned to 64 bytes");

@@ -23,7 +23,7 @@ typedef struct step {
     uint32_t input; /* from a row's begin */
     uint32_t output;
     __mmask16 lanes; /* how many there are, as a mask */
-    bool last;       /* of these lanes: their sums are complete */
+    bool last;       /* lanes whose sums are complete */
     uint8_t unused[43];
 } step;
 _Static_assert(sizeof(step) == 320, "steps stay aligned to 64 bytes");
@@ -34,8 +34,8 @@ static bool runs(void) {
            __builtin_cpu_supports("avx512vnni");
 }
 
-/* weight = digit[0] + 2^8 digit[1] + 2^16 digit[2]; false where the last one is none of 8 bits,
- * which no filter here gives. */
+/* weight = digit[0] + 2^8 digit[1] + 2^16 digit[2]; false if the last digit exceeds 8 bits, which
+ * no filter here produces. */
 static bool split(int32_t weight, int8_t digit[DIGITS]) {
     digit[0] = (int8_t)(weight & 255);
     weight = (weight - digit[0]) >> 8;

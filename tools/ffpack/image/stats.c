@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many u8 values, squared, add up to less than 2^32: whole blocks are summed in 32 bits, which
- * every instruction set has lanes for. */
+/* This number of squared u8 values adds up to less than 2^32: whole blocks are summed in 32 bits,
+ * which every instruction set has lanes for. */
 enum { BLOCK = 65536, LANES = 16 };
 
 typedef unsigned __int128 u128;
@@ -174,7 +174,7 @@ ff_status ff_stats_finish_range(const ff_stats *stats, double low, double high, 
         if (spread == 0)
             return ff_fail(error, FF_BAD_DATA,
                            "channel %u has the value %u in every pixel, so its std is 0 and "
-                           "Normalize cannot divide by it; give --mean and --std",
+                           "Normalize cannot divide by it; set --mean and --std",
                            c, (unsigned)(sum / pixels));
         double scale = (high - low) * (double)pixels;
         mean[c] = (float)(((double)sum - low * (double)pixels) / scale);

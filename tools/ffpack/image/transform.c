@@ -19,7 +19,7 @@ static ff_status check_spec(const ff_transform_spec *spec, ff_error *error) {
         return ff_fail(error, FF_USAGE, "%u channels; 1 to %u are packed", spec->channels,
                        FF_CHANNELS_LIMIT);
     if (!spec->mean != !spec->std)
-        return ff_fail(error, FF_USAGE, "--mean and --std are given together or not at all");
+        return ff_fail(error, FF_USAGE, "--mean and --std go together: set both or neither");
     bool is_known = spec->dtype == FF_U8 || spec->dtype == FF_U16 || ff_dtype_is_float(spec->dtype);
     if (!is_known)
         return ff_fail(error, FF_USAGE, "dtype %s: images are packed as u8, u16, f16, bf16 or f32",
@@ -126,7 +126,7 @@ static ff_status add_bits(ff_buffer *line, const char *name, const float *values
     return FF_OK;
 }
 
-/* Whole as it is, else in the fewest digits that give it back. */
+/* Writes a whole number as it is, others in the fewest digits that restore the value. */
 static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
     char text[40];
     if (fabs(value) < 1e15 && trunc(value) == value)
@@ -168,6 +168,16 @@ static ff_status record_geometry(ff_metadata *metadata, const ff_geometry *geome
     return FF_OK;
 }
 
+static ff_status record_normalize(ff_metadata *metadata, const float *mean, const float *std,
+                                  uint32_t channels, ff_buffer *line, ff_error *error) {
+    line->length = 0;
+    FF_TRY(ff_buffer_printf(line, error, "normalize"));
+    FF_TRY(add_bits(line, "mean", mean, channels, error));
+    FF_TRY(add_bits(line, "std", std, channels, error));
+    FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
+    return ff_metadata_set_statistics(metadata, mean, std, channels, error);
+}
+
 static ff_status record(ff_metadata *metadata, ff_image_mode mode, const ff_geometry *geometry,
                         const ff_transform_spec *spec, ff_buffer *line, ff_error *error) {
     if (mode == FF_MODE_GRAY) FF_TRY(ff_metadata_add_transform(metadata, "grayscale", error));
@@ -183,12 +193,7 @@ static ff_status record(ff_metadata *metadata, ff_image_mode mode, const ff_geom
         FF_TRY(ff_metadata_add_transform(metadata, "to_tensor scale=1/255", error));
     }
     if (!spec->mean) return FF_OK;
-    line->length = 0;
-    FF_TRY(ff_buffer_printf(line, error, "normalize"));
-    FF_TRY(add_bits(line, "mean", spec->mean, spec->channels, error));
-    FF_TRY(add_bits(line, "std", spec->std, spec->channels, error));
-    FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
-    return ff_metadata_set_statistics(metadata, spec->mean, spec->std, spec->channels, error);
+    return record_normalize(metadata, spec->mean, spec->std, spec->channels, line, error);
 }
 
 ff_status ff_transform_record(ff_metadata *metadata, ff_image_mode mode,
@@ -196,6 +201,16 @@ ff_status ff_transform_record(ff_metadata *metadata, ff_image_mode mode,
                               ff_error *error) {
     ff_buffer line = {0};
     ff_status status = record(metadata, mode, geometry, spec, &line, error);
+    ff_buffer_free(&line);
+    return status;
+}
+
+ff_status ff_transform_record_again(ff_metadata *metadata, const float *mean, const float *std,
+                                    ff_error *error) {
+    ff_buffer line = {0};
+    free(metadata->transform[--metadata->transform_count]);
+    const ff_status status =
+        record_normalize(metadata, mean, std, metadata->statistics_count, &line, error);
     ff_buffer_free(&line);
     return status;
 }

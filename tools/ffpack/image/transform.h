@@ -27,15 +27,15 @@ typedef struct ff_transform_spec {
     const float *mean; /* [channels], or NULL with std: no Normalize; copied */
     const float *std;  /* [channels] */
     ff_dtype dtype;    /* u8 (from u8 only), u16 (from u16 only), f16, bf16, f32 */
-    ff_layout layout;  /* of the output */
+    ff_layout layout;  /* the output's */
     bool ranged;       /* values come from integers low..high; always for u16 */
     double low, high;  /* low < high */
 } ff_transform_spec;
 
 typedef struct ff_transform ff_transform;
 
-/* FF_USAGE where a std is 0 or a statistic is not finite, where mean or std is given without the
- * other, or dtype u8 or u16 is requested for other values. On failure *transform = NULL. */
+/* FF_USAGE if a std is 0, a statistic is not finite, mean or std comes without the other, or dtype
+ * u8 or u16 is requested for other values. On failure *transform = NULL. */
 FF_MUST_USE ff_status ff_transform_create(ff_transform **transform, const ff_transform_spec *spec,
                                           ff_error *error);
 /* NULL and *transform = NULL are accepted; *transform becomes NULL. */
@@ -46,7 +46,7 @@ size_t ff_transform_bytes(const ff_transform *transform, uint32_t width, uint32_
 
 /* One sample of u8 values to `output` (ff_transform_bytes, aligned to the dtype, not overlapping
  * the input). Interleaved: pixels [height, width, channels], as decoded images are. Planar: planes
- * [channels, height, width], as CIFAR's records are. Both give the same bytes. Only for
+ * [channels, height, width], as CIFAR's records are. Both produce the same bytes. Only for
  * transforms of source FF_VALUES_U8. */
 void ff_transform_interleaved(const ff_transform *transform, const uint8_t *pixels, uint32_t width,
                               uint32_t height, void *output);
@@ -70,7 +70,7 @@ bool ff_transform_not_finite(const ff_transform *transform, uint32_t width, uint
 float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_t value);
 
 /* Records in `metadata` what is done to every image, as its ordered transform lines, and the
- * statistics where there are any:
+ * statistics, if any:
  *   grayscale
  *   pad_square
  *   resize size=256 interpolation=bilinear passes=cheaper_first
@@ -82,10 +82,13 @@ float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_
  *   center_crop size=224x224
  *   to_tensor scale=1/255                         (or range=LO,HI where ranged; floats: none)
  *   normalize mean=3ef5c28f,... std=3e6a7efa,...  (bits of each float32 in hexadecimal)
- * `grayscale` means FF_MODE_GRAY only. The lines are the same for every dtype and layout.
- * geometry may be NULL. metadata->channels needs not be set. */
+ * `grayscale` means FF_MODE_GRAY only. The lines are the same for every dtype and layout. geometry
+ * may be NULL. metadata->channels needs not be set. */
 FF_MUST_USE ff_status ff_transform_record(ff_metadata *metadata, ff_image_mode mode,
                                           const ff_geometry *geometry,
                                           const ff_transform_spec *spec, ff_error *error);
+/* Replaces mean and std [statistics_count] of a metadata whose last transform is normalize. */
+FF_MUST_USE ff_status ff_transform_record_again(ff_metadata *metadata, const float *mean,
+                                                const float *std, ff_error *error);
 
 #endif

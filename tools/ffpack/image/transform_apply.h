@@ -5,9 +5,9 @@
 
 #include "tools/ffpack/image/transform.h"
 
-/* Faster versions of the hot loops for a kind of CPU; NULL where there is none. They process as
- * many of the `count` as they can, from 0 on, and return how many. Nothing beyond the last value is
- * read. */
+/* Faster versions of the hot loops for a kind of CPU; NULL if there is none. They process as many
+ * of the `count` values as they can, from 0 on, and return the number processed. Nothing beyond the
+ * last value is read. */
 typedef struct ff_transform_fast {
     /* out[i] = table[in[i * step]], step 1 or 3. */
     size_t (*run_16)(const uint16_t *table, const uint8_t *in, size_t step, size_t count,
@@ -25,8 +25,8 @@ struct ff_transform {
     ff_layout layout;
     double low, high;
     float *mean, *std; /* [channels], or both NULL */
-    /* [channels, 256] the dtype's bits of every value of every channel; one of them for u8 sources
-     * packed as floats, none otherwise. */
+    /* [channels, 256] the dtype's bits of every value of every channel; one table for u8 sources
+     * packed as floats, otherwise none. */
     uint16_t *table16;
     uint32_t *table32;
     bool always_finite; /* every value that an output can hold is: tables, integers */

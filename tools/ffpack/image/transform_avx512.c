@@ -1,7 +1,7 @@
 /* Every third byte, as it is, and table lookups to 16-bit elements on AVX-512 (VBMI: Ice Lake, Zen
  * 4 and later). The low and the high bytes of a table are four registers each, which two
- * permutations and a blend look up for 64 values at once. Values are brought into such an order
- * first that interleaving both halves within lanes of 128 bits gives elements in theirs. */
+ * permutations and a blend look up for 64 values at once. Values are reordered first so that
+ * interleaving both halves within lanes of 128 bits puts elements into their order. */
 #include "tools/ffpack/image/transform_apply.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -45,7 +45,8 @@ static void find_order(size_t step, uint8_t position[BLOCK]) {
     }
 }
 
-/* Of three registers the first two are looked up with 7 bits, the third with 6: those beyond. */
+/* Three registers: the first two are looked up with 7 bits, the third, for the values beyond them,
+ * with 6. */
 static uint64_t find_third(const uint8_t position[BLOCK]) {
     uint64_t third = 0;
     for (size_t i = 0; i < BLOCK; i++) third |= (uint64_t)(position[i] >= 128) << i;

@@ -11,8 +11,8 @@
 
 #define FF_BRACES_NAMES_LIMIT ((size_t)1 << 20)
 
-/* Adds all names that `pattern` expands to to *names, in bash's order; itself where it has no
- * braces. FF_USAGE above FF_BRACES_NAMES_LIMIT names or FF_KEY_LIMIT_BYTES bytes of one. */
+/* Adds all names that `pattern` expands to to *names, in bash's order; the pattern itself if it has
+ * no braces. FF_USAGE above FF_BRACES_NAMES_LIMIT names or FF_KEY_LIMIT_BYTES bytes of one. */
 FF_MUST_USE ff_status ff_braces_expand(ff_names *names, const char *pattern, ff_error *error);
 
 #endif

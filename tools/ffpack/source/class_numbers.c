@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/class_numbers.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static bool is_plain(const ff_class_numbers *numbers, const entry *at) {
     return !strcmp(text, numbers->field->class_name[at->label]);
 }
 
-/* Of classes with the same value, "1" and "01", only a plain one has it. */
+/* If classes have the same value, as "1" and "01", only the plain one counts. */
 static void drop_doubles(ff_class_numbers *numbers) {
     uint32_t kept = 0;
     for (uint32_t i = 0, end; i < numbers->name_count; i = end) {

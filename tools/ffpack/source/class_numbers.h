@@ -4,11 +4,12 @@
  *
  * A number may be the name of a class (of the folders 1 to 102), or count the classes in their
  * order from 0. All numbers of a source are read in one way:
- * - as names, if each is the name of a class, and all classes are numbers or no number would count
- *   another class. "2" and "00002" are the same number;
+ * - as names, if each number is the name of a class, and all classes are numbers or no number is
+ *   another class's place. "2" and "00002" are the same number;
  * - else they count, if no class is called by one of them and some class has another name than a
  *   number;
- * - else both may be meant: refused with both, until --label-kind names or numbers says it.
+ * - else both may be meant: refused with both readings, until --label-kind names or numbers
+ *   decides.
  * -1 is an item without a label, never a class, and does not decide. Thread rule: one thread at a
  * time. */
 #ifndef FF_FFPACK_CLASS_NUMBERS_H
@@ -16,7 +17,7 @@
 
 #include "format/metadata.h"
 
-/* --label-kind, or what a list's header says after ':'. */
+/* --label-kind, or the word after ':' in a list's header. */
 typedef enum ff_label_kind {
     FF_LABEL_GUESS,
     FF_LABEL_CLASS,   /* names or numbers */
@@ -32,17 +33,17 @@ typedef struct ff_class_numbers {
     const ff_field *field; /* its names are the classes; not owned */
     const char *by;        /* what names them, for messages; not owned */
     ff_label_kind kind;
-    bool listed; /* the names are those of another list: numbers count only if asked */
+    bool listed; /* the names come from another list: numbers count only if requested */
     struct ff_class_number {
         int64_t value;
         uint32_t label;
     } * name; /* [name_count] the names that are numbers, by value; owned */
     uint32_t name_count;
-    bool all;                                  /* names are numbers */
-    uint64_t named_at, nameless_at, beyond_at; /* the first number that is a name, is none, is no
-                                                  place; 0 = none */
-    uint64_t other_at;                         /* the first that is the name of one class and the
-                                                  place of another; 0 = none */
+    bool all; /* names are numbers */
+    /* The first number that is a name, is not a name, is not a place; 0 = none. */
+    uint64_t named_at, nameless_at, beyond_at;
+    /* The first number that is one class's name and another class's place; 0 = none. */
+    uint64_t other_at;
     int64_t nameless, beyond, other;
     bool names;     /* decided: numbers are names */
 } ff_class_numbers; /* zero-initialised {0} */

@@ -7,8 +7,7 @@
 
 enum { FIRST_SLOTS = 64 };
 
-/* The slot of a name, or the free one where it would go. At least a quarter of the slots is
- * free. */
+/* The slot of a name, or the free slot for it. At least a quarter of the slots is free. */
 static size_t find_slot(const ff_class_set *set, const char *name, size_t bytes) {
     size_t mask = set->slot_count - 1;
     for (size_t at = ff_checksum(name, bytes) & mask;; at = (at + 1) & mask) {

@@ -1,8 +1,8 @@
 /* Class names and their labels. */
 #include "format/base/path.h"
+#include "format/base/text.h"
 #include "format/set.h"
 #include "tools/ffpack/source/source.h"
-#include "tools/ffpack/source/text.h"
 
 #include "format/layout.h"
 #include "format/reader.h"
@@ -51,7 +51,7 @@ static bool is_numbered(const char *name, size_t number) {
     return name[digits] && ff_text_whole(name, digits, &value) > 0 && value == (int64_t)number;
 }
 
-/* "0 cat" is a name, though its 0 may not be meant to be a part of it: the summary says so. */
+/* "0 cat" is a name, though its 0 may not be meant as a part of it: the summary reports it. */
 static ff_status note_numbered(ff_source *source, const ff_field *labels, const char *path,
                                ff_error *error) {
     char *text;
@@ -61,7 +61,7 @@ static ff_status note_numbered(ff_source *source, const ff_field *labels, const 
         if (i < labels->class_count) continue;
         FF_TRY(ff_format(&text, error,
                          "%s: every class is called by its number and a word ('%.60s'); wanted "
-                         "names alone if the numbers are not a part of them",
+                         "names alone if the numbers are not part of the names",
                          path, labels->class_name[0]));
         return ff_source_note(source, text, error);
     }
@@ -162,7 +162,7 @@ static ff_status classes_of_folder(ff_source *source, size_t field, const char *
     ff_names_free(&names);
     if (status == FF_OK && !count)
         status = ff_fail(error, FF_BAD_DATA,
-                         "--classes-from: %s is no packed set and holds no class folders", path);
+                         "--classes-from: %s is not a packed set and holds no class folders", path);
     return status;
 }
 
@@ -239,8 +239,8 @@ static ff_status find_folders(ff_source *source, const char *where, const ff_nam
         if (found)
             label[i] = (int32_t)(*found - field->class_name);
         else
-            status = ff_fail(error, FF_BAD_DATA, "%s: folder %s is no class that %s names", where,
-                             name, source->classes);
+            status = ff_fail(error, FF_BAD_DATA, "%s: folder %s is not a class that %s names",
+                             where, name, source->classes);
     }
     free(sorted);
     return status;

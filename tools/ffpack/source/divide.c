@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The label that says an item's class: the first field of classes; field NULL = there is none. */
+/* The label that holds an item's class: the first field of classes; field NULL = none. */
 typedef struct class_label {
     const ff_field *field;
     size_t offset;
@@ -72,26 +72,10 @@ done:
 
 /* The items of one class, by their hashes. */
 typedef struct stratum {
-    struct {
-        uint64_t number, hash;
-    } * item;
+    ff_split_member *item;
     size_t count, capacity;
-    unsigned char rank[RANK_BYTES]; /* of one of them */
+    unsigned char rank[RANK_BYTES]; /* one split's */
 } stratum;
-
-/* Cuts the items of a class. Items of one name, whose hashes are equal, stay together. */
-static void cut(const ff_split_rule *rule, stratum *items, unsigned char *split_of) {
-    size_t at = 0;
-    for (size_t split = 0; split < rule->count; split++) {
-        const double end = rule->share[split].up_to * (double)items->count + 0.5;
-        for (; at < items->count && at < (size_t)end; at++) {
-            const bool same = at && items->item[at].hash == items->item[at - 1].hash;
-            split_of[items->item[at].number] =
-                same ? split_of[items->item[at - 1].number] : (unsigned char)split;
-        }
-    }
-    items->count = 0;
-}
 
 static ff_status cut_all(const ff_split_rule *rule, ff_sorter *sorter, unsigned char *split_of,
                          ff_error *error) {
@@ -102,14 +86,17 @@ static ff_status cut_all(const ff_split_rule *rule, ff_sorter *sorter, unsigned 
         bool more;
         FF_TRY_DONE(ff_sorter_next(sorter, &record, &more, error));
         if (!more) break;
-        if (memcmp(items.rank, record.key, RANK_BYTES / 2) != 0) cut(rule, &items, split_of);
+        if (memcmp(items.rank, record.key, RANK_BYTES / 2) != 0) {
+            ff_split_rule_cut(rule, items.item, items.count, split_of);
+            items.count = 0;
+        }
         memcpy(items.rank, record.key, sizeof items.rank);
         FF_TRY_DONE(ff_reserve(&items.item, &items.capacity, items.count + 1, sizeof *items.item,
                                "a class's items", error));
         memcpy(&items.item[items.count].number, record.payload, sizeof items.item->number);
         items.item[items.count++].hash = hash_of(record.key);
     }
-    cut(rule, &items, split_of);
+    ff_split_rule_cut(rule, items.item, items.count, split_of);
 done:
     free(items.item);
     return status;
@@ -241,7 +228,7 @@ static ff_status check_empty(ff_source *source, uint64_t items, ff_error *error)
             source->split[kept++] = moved;
         } else if (!source->rule->recorded) {
             return ff_fail(error, FF_USAGE,
-                           "--split: %s would have none of the %" PRIu64 " items of %s; wanted a "
+                           "--split: %s would have 0 of the %" PRIu64 " items of %s; wanted a "
                            "larger share, or another --split-seed",
                            split->name, items, source->path);
         }

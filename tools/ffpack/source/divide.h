@@ -6,9 +6,9 @@
 
 #include "tools/ffpack/source/source.h"
 
-/* Replaces the only split of `source` by those of source->rule, train first. FF_USAGE where the
- * source has splits of its own, where a split would have no items (a recorded rule leaves such
- * splits out), or where --stratify finds no classes. Called by ff_source_list. */
+/* Replaces the only split of `source` by the splits of source->rule, train first. FF_USAGE if the
+ * source has its own splits, a split would have no items (a recorded rule leaves such splits out),
+ * or --stratify finds no classes. Called by ff_source_list. */
 FF_MUST_USE ff_status ff_source_divide(ff_source *source, ff_error *error);
 
 #endif

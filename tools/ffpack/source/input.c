@@ -132,7 +132,7 @@ ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got, ff_
         else if (result != Z_OK && result != Z_BUF_ERROR)
             return ff_fail(error, FF_BAD_DATA, "%s: broken gzip data before byte %" PRIu64 " (%s)",
                            input->path, input->read_bytes - input->zlib.avail_in,
-                           input->zlib.msg ? input->zlib.msg : "zlib gives no reason");
+                           input->zlib.msg ? input->zlib.msg : "zlib reports no reason");
     }
     return FF_OK;
 }

@@ -1,4 +1,4 @@
-/* Says in the summary what each label field is: its kind, its classes and an example. */
+/* Describes each label field in the summary: its kind, its classes and an example. */
 #include "format/base/say.h"
 #include "tools/ffpack/source/source.h"
 

@@ -76,8 +76,8 @@ ff_status ff_source_read_numbers(ff_source *source, ff_error *error) {
         if (source->label_kind != FF_LABEL_NAMES && source->label_kind != FF_LABEL_NUMBERS)
             return FF_OK;
         return ff_fail(error, FF_USAGE,
-                       "--label-kind: %s has numbers and no names of classes; it says which "
-                       "classes of --classes or --classes-from numbers mean",
+                       "--label-kind: %s has numbers and no names of classes; the option decides "
+                       "which classes of --classes or --classes-from numbers mean",
                        source->path);
     }
     ff_class_numbers numbers;
@@ -114,7 +114,7 @@ ff_status ff_source_check_kind(const ff_source *source, ff_error *error) {
 
 /* ---- --label ------------------------------------------------------------------------------- */
 
-/* The kept field's bytes among those of all fields. */
+/* The kept field's bytes among the bytes of all fields. */
 typedef struct kept {
     size_t offset, bytes;
 } kept;

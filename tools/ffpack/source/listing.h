@@ -36,8 +36,8 @@ uint64_t ff_listing_key_bytes(const ff_listing *listing); /* sum of the keys' */
 /* After ff_listing_finish: lets bytes of an item count for the hash, too. */
 void ff_listing_add_content(ff_listing *listing, const void *bytes, size_t length);
 
-/* XXH3-128 of keys, sizes and labels in order, and of what ff_listing_add_content added. It detects
- * a changed source. */
+/* XXH3-128 of keys, sizes and labels in order, and of the bytes added by ff_listing_add_content. It
+ * detects a changed source. */
 void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]);
 
 void ff_listing_destroy(ff_listing **listing);

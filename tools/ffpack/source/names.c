@@ -22,11 +22,6 @@ int ff_split_rank(const char *name, size_t bytes) {
     return -1;
 }
 
-bool ff_is_split_name(const char *name, size_t bytes) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    return bytes && strspn(name, plain) >= bytes;
-}
-
 bool ff_is_image_name(const char *name) {
     static const char *const extensions[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                              ".pgm", ".tif",  ".tiff", ".webp"};

@@ -38,8 +38,6 @@ bool ff_is_image_name(const char *name);
  * validation and dev; test and testing. Its index in ff_split_names, or -1. */
 int ff_split_rank(const char *name, size_t bytes);
 #define FF_SPLIT_NAMES 3
-/* Whether `bytes` bytes can name a split: letters, digits, _ and -, at least one. */
-bool ff_is_split_name(const char *name, size_t bytes);
 extern const char *const ff_split_names[FF_SPLIT_NAMES];
 
 #endif

@@ -16,12 +16,12 @@ struct ff_source_reader {
     ff_stream *stream;
     ff_stream_items items; /* announced by ff_source_begin */
     size_t items_at;       /* index of the last one found */
-    uint32_t part;         /* of the window */
+    uint32_t part;         /* the window's */
     uint64_t offset;
     size_t length;
     unsigned char *window;
     size_t capacity;
-    int fd; /* of part fd_part, if that has no descriptor; else -1 */
+    int fd; /* part fd_part's, if the part has no descriptor; else -1 */
     uint32_t fd_part;
     ff_buffer path;
 };

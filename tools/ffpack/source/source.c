@@ -38,7 +38,7 @@ static ff_status find_format(const ff_source_format **found, const char *name, f
         size_t length = strlen(known);
         snprintf(known + length, sizeof known - length, ", %s", (*format)->name);
     }
-    return ff_fail(error, FF_USAGE, "--format: '%s' is none of %s", name, known);
+    return ff_fail(error, FF_USAGE, "--format: '%s' is not one of %s", name, known);
 }
 
 static ff_status several_fit(const ff_source *source, const ff_source_format *other,
@@ -49,8 +49,8 @@ static ff_status several_fit(const ff_source *source, const ff_source_format *ot
                    path, source->format->name, other->name, source->format->name, other->name);
 }
 
-/* Detects the format of `path`, if none was named. A file has the first that fits it; where two fit
- * a folder, they are a question. */
+/* Detects the format of `path`, unless one was named. A file has the first format that fits; if two
+ * formats fit a folder, the user must choose. */
 static ff_status detect_at(ff_source *source, const char *path, ff_error *error) {
     struct stat info;
     if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
@@ -87,7 +87,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
             return hidden.status;
         }
     }
-    /* Which columns there are is said, so that the first line need not say it. */
+    /* The columns are noted, so that the first line need not name them. */
     size_t line_bytes;
     if (!source->format && source->columns && head &&
         ff_list_looks_like_table(head, head_bytes, &line_bytes))

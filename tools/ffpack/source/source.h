@@ -1,4 +1,12 @@
-/* Sources: datasets on disk, as lists of items.
+/* Room tools/ffpack/source, floor 9: what a dataset on disk holds.
+ *
+ * source.c detects the kind of a dataset, a folder for each kind; listing.c and sorter.c keep the
+ * items on disk. class_numbers.h and class_set.c number the classes, divide.c and split_rule.c
+ * divide one split into several, read.c and stream.c read an item's bytes.
+ *
+ * May include format, tools/ffpack/decode.
+ *
+ * Sources: datasets on disk, as lists of items.
  *
  * Every kind of source is a file or folder here, and one row of the table in source.c. Listing
  * fixes splits, items, classes and numbers before anything is written. Afterwards every item is a
@@ -9,14 +17,14 @@
 #define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
+#include "format/split_rule.h"
 #include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/class_numbers.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
-#include "tools/ffpack/source/split_rule.h"
 
-#define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* of an image file */
+#define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* an image file's */
 
 typedef struct ff_source ff_source;
 
@@ -54,9 +62,9 @@ typedef struct ff_source_format {
 typedef struct ff_source_part {
     char *path;     /* for messages */
     int fd;         /* -1 for a stream, or a file that its reader opens */
-    uint64_t bytes; /* of the file, if fd is -1 and it is no stream */
+    uint64_t bytes; /* the file's, if fd is -1 and it is not a stream */
     bool stream;
-    bool nested; /* of a stream: as ff_archive_open's */
+    bool nested; /* a stream's: as ff_archive_open's */
 } ff_source_part;
 
 typedef struct ff_source_split {
@@ -101,7 +109,7 @@ struct ff_source {
     bool encoded;              /* items are image files to decode; else `raw` describes them */
     ff_source_raw raw;         /* where not encoded */
     ff_metadata labels;        /* its fields with their class names; nothing else is filled */
-    const ff_split_rule *rule; /* --split, where it divides the source; else NULL; not owned */
+    const ff_split_rule *rule; /* --split, if it divides the source; else NULL; not owned */
     size_t part_count;
     ff_source_part *part;
     size_t split_count;
@@ -118,7 +126,7 @@ typedef struct ff_source_options {
     const char *splits, *exclude, *label_list, *columns;
     bool allow_empty_classes;
     ff_label_kind label_kind;   /* --label-kind; FF_LABEL_GUESS = as the labels look */
-    const char *val_labels;     /* of ImageNet's validation images; NULL = searched next to them */
+    const char *val_labels;     /* for ImageNet's validation images; NULL = searched next to them */
     const char *temporary;      /* folder for temporary space */
     const char *label;          /* the only label field to keep; NULL = all */
     ff_array_axes array_layout; /* of arrays of 4 dimensions */
@@ -131,8 +139,8 @@ typedef struct ff_source_options {
 FF_MUST_USE ff_status ff_source_open(ff_source **source, const char *path,
                                      const ff_source_options *options, ff_error *error);
 
-/* Lists the source; called once, before anything else. FF_BAD_DATA where a split has no items;
- * FF_USAGE where there is no label field options->label. */
+/* Lists the source; called once, before anything else. FF_BAD_DATA if a split has no items;
+ * FF_USAGE without a label field options->label. */
 FF_MUST_USE ff_status ff_source_list(ff_source *source, ff_error *error);
 
 void ff_source_close(ff_source **source);
@@ -154,7 +162,7 @@ static inline uint64_t ff_source_item_at(const ff_source_split *split, uint64_t 
     return split->order ? split->order[position] : position;
 }
 
-/* A thread's access to the bytes of items. `source` and `stream` (source/stream.h; NULL where the
+/* A thread's access to the bytes of items. `source` and `stream` (source/stream.h; NULL if the
  * split has none) must outlive it. */
 struct ff_stream;
 typedef struct ff_source_reader ff_source_reader;
@@ -204,12 +212,12 @@ FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
 /* Makes classes of the numbers that the items have as labels of the only field, where --classes or
  * --classes-from names these (class_numbers.h). FF_USAGE for a --label-kind that does not apply. */
 FF_MUST_USE ff_status ff_source_read_numbers(ff_source *source, ff_error *error);
-/* FF_USAGE where --label-kind asks for values or several classes and there are none. Called by
+/* FF_USAGE if --label-kind asks for values or several classes and there are none. Called by
  * ff_source_list. */
 FF_MUST_USE ff_status ff_source_check_kind(const ff_source *source, ff_error *error);
 /* Adds a sentence to the summary; frees `text`. */
 FF_MUST_USE ff_status ff_source_note(ff_source *source, char *text, ff_error *error);
-/* Says in the summary what each label field is. Called by ff_source_list. */
+/* Describes each label field in the summary. Called by ff_source_list. */
 FF_MUST_USE ff_status ff_source_note_labels(ff_source *source, ff_error *error);
 /* Keeps only the label field source->label. Called by ff_source_list. */
 FF_MUST_USE ff_status ff_source_keep_label(ff_source *source, ff_error *error);

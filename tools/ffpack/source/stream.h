@@ -14,7 +14,7 @@ FF_MUST_USE ff_status ff_stream_order(const ff_source *source, ff_source_split *
 /* One pass. Any number of threads take from it. `source` must outlive it. */
 typedef struct ff_stream ff_stream;
 
-/* A pass from storage position `first` on. *stream = NULL where the split needs none. */
+/* A pass from storage position `first` on. *stream = NULL if the split needs none. */
 FF_MUST_USE ff_status ff_stream_create(ff_stream **stream, const ff_source *source,
                                        const ff_source_split *split, uint64_t first,
                                        ff_error *error);
@@ -23,7 +23,7 @@ FF_MUST_USE ff_status ff_stream_create(ff_stream **stream, const ff_source *sour
 typedef struct ff_stream_items {
     struct ff_stream_place {
         uint32_t part;
-        uint64_t offset; /* the item's offset, and that of its bytes in `bytes` */
+        uint64_t offset; /* the item's offset, and its bytes' offset in `bytes` */
         size_t start;
     } * place;
     size_t count, capacity;
@@ -37,7 +37,7 @@ typedef struct ff_stream_items {
 FF_MUST_USE ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t end,
                                      ff_stream_items *items, ff_error *error);
 
-/* Says that position `first` will not be taken: threads that wait for higher ones fail. */
+/* Declares that position `first` will not be taken: threads that wait for higher ones fail. */
 void ff_stream_stop(ff_stream *stream, uint64_t first);
 
 void ff_stream_destroy(ff_stream **stream);

@@ -52,9 +52,9 @@ static ff_status no_table(const char *path, const unsigned char *head, size_t by
                           ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "%s: its first line '%.*s' neither begins with the path of a file that is "
-                   "there, nor has a column called path, file, filename or image; wanted one "
-                   "of them, as in a list of image files, or --columns path=NAME,label=NAME, which "
-                   "says what its columns are",
+                   "there, nor has a column called path, file, filename or image; wanted either, "
+                   "as in a list of image files, or --columns path=NAME,label=NAME, which names "
+                   "its columns",
                    path, (int)(bytes < 100 ? bytes : 100), (const char *)head);
 }
 
@@ -76,7 +76,7 @@ ff_status ff_source_unrecognized(const char *path, const unsigned char *head, si
         status = no_table(path, head, line_bytes, error);
     else
         status = ff_fail(error, FF_BAD_DATA,
-                         "%s: starts with bytes %02x %02x %02x %02x, which is no source that "
+                         "%s: starts with bytes %02x %02x %02x %02x, which is not a source that "
                          "ffpack knows; the nearest are %s",
                          path, head[0], head_bytes > 1 ? head[1] : 0, head_bytes > 2 ? head[2] : 0,
                          head_bytes > 3 ? head[3] : 0, wanted.bytes);

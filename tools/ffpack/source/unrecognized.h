@@ -5,7 +5,7 @@
 #include "tools/ffpack/source/source.h"
 
 /* FF_BAD_DATA with what was found and the three kinds of sources whose files are called most nearly
- * like `path`; of a table also how its columns are named. `head`: the file's first bytes; NULL for
+ * like `path`; for a table also the names of its columns. `head`: the file's first bytes; NULL for
  * a folder. */
 FF_MUST_USE ff_status ff_source_unrecognized(const char *path, const unsigned char *head,
                                              size_t head_bytes, ff_error *error);

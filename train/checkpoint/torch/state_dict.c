@@ -60,7 +60,7 @@ static ff_status list_keys(ff_pickle *pickle, ff_pickle_value dict, ff_buffer *t
         if (!is_text(pickle, ff_pickle_item(pickle, dict, i)) ||
             ff_pickle_text(pickle, ff_pickle_item(pickle, dict, i), sizeof key - 1, &name, &length,
                            NULL) != FF_OK)
-            snprintf(key, sizeof key, "a key that is no short string");
+            snprintf(key, sizeof key, "a key that is not a short string");
         else
             snprintf(key, sizeof key, "%s", name);
         free(name);
@@ -84,7 +84,7 @@ static ff_status refuse(ff_pickle *pickle, ff_pickle_value dict, const char *pat
                          path, text.length ? text.bytes : "nothing");
     else if (status == FF_OK)
         status = ff_fail(error, FF_BAD_DATA,
-                         "%s: no state_dict is found in it; it has %s; where one of these has it, "
+                         "%s: no state_dict is found in it; it has %s; if one of these holds it, "
                          "this makes a plain file: python3 -c 'import torch; "
                          "torch.save(torch.load(\"%s\", weights_only=False)[\"NAME\"], "
                          "\"weights.pth\")'",
@@ -103,8 +103,8 @@ static ff_status refuse_object(const ff_state_dict *state, const ff_pickle *pick
     if (!object)
         return ff_fail(error, FF_BAD_DATA, "%s: holds %s; a state_dict is wanted", path, what);
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: %s%s%sholds %s, which is not read; where it is a whole model, this saves "
-                   "its weights: python3 -c 'import torch; torch.save(torch.load(\"%s\", "
+                   "%s: %s%s%sholds %s, which is not read; if it is a whole model, this saves its "
+                   "weights: python3 -c 'import torch; torch.save(torch.load(\"%s\", "
                    "weights_only=False)%s.state_dict(), \"weights.pth\")'",
                    path, state->part ? "its '" : "", state->part ? state->part : "",
                    state->part ? "' " : "", what, path, part);

@@ -70,8 +70,8 @@ static ff_status check_bytes(const ff_torch *file, uint64_t offset, uint64_t byt
     if (status != FF_OK || crc == wanted) return status;
     return ff_fail(
         error, FF_BAD_DATA,
-        "%s: is damaged: the bytes of '%s' differ from their CRC-32 (or torch.save wrote "
-        "none, as torch.serialization.set_crc32_options says)",
+        "%s: is damaged: the bytes of '%s' differ from their CRC-32 (or torch.save wrote no "
+        "CRC-32, by torch.serialization.set_crc32_options)",
         file->path, name);
 }
 
@@ -196,7 +196,7 @@ static ff_status read_places(ff_torch *file, const ff_pickle *pickle, ff_error *
             count ? bsearch(&wanted, storages, count, sizeof wanted, by_key) : NULL;
         if (!storage)
             FF_TRY_DONE(ff_fail(error, FF_BAD_DATA,
-                                "%s: nothing says of what type its storage '%.64s' is", file->path,
+                                "%s: the type of its storage '%.64s' is not recorded", file->path,
                                 key));
         FF_TRY_DONE(add_place(file, key, storage->bytes, &at, error));
     }
@@ -215,7 +215,7 @@ static ff_status read_pickles(ff_torch *file, ff_pickle **pickle, ff_torch_names
     FF_TRY(ff_read_at(file->fd, file->path, head, file->size < 32 ? file->size : 32, 0, error));
     if (!memmem(head, sizeof head, magic, sizeof magic))
         return wrong(file,
-                     "is a pickle, but none that torch.save writes; this makes one of it: python3 "
+                     "is a pickle, but not as torch.save writes it; this converts it: python3 "
                      "-c 'import pickle, torch; torch.save(pickle.load(open(\"FILE\", \"rb\")), "
                      "\"weights.pth\")'",
                      error);
@@ -301,8 +301,8 @@ static ff_status read_file(ff_torch *file, bool average, ff_error *error) {
     FF_TRY_DONE(ff_read_at(file->fd, file->path, head, bytes, 0, error));
     if (bytes >= 262 && !memcmp(head + 257, "ustar", 5))
         FF_TRY_DONE(wrong(file,
-                          "is a tar, as PyTorch before 0.2 wrote; a newer PyTorch makes a file of "
-                          "today of it: torch.save(torch.load(FILE), \"weights.pth\")",
+                          "is a tar, as PyTorch before 0.2 wrote; a newer PyTorch converts it: "
+                          "torch.save(torch.load(FILE), \"weights.pth\")",
                           error));
     const bool zip = bytes && head[0] == 'P';
     FF_TRY_DONE(zip ? read_zip(file, &pickle, &names, error)

@@ -79,7 +79,7 @@ static ff_status find_directory(const ff_zip *zip, directory *out, ff_error *err
             return wrong(zip, "its zip64 directory would lie beyond its end", error);
         FF_TRY(ff_read_at(zip->fd, zip->path, end64, END64, at64, error));
         if (ff_load_u32(end64) != END64_MAGIC)
-            return wrong(zip, "its zip64 directory is not where the file says", error);
+            return wrong(zip, "its zip64 directory is not where the file's end says", error);
         *out =
             (directory){ff_load_u64(end64 + 48), ff_load_u64(end64 + 40), ff_load_u64(end64 + 32)};
     }
@@ -137,7 +137,7 @@ static ff_status read_member(ff_zip *zip, const uint8_t *record, size_t bytes, c
     name[name_bytes] = 0;
     member->name = name;
     if (name_bytes >= NAME_BYTES || strlen(name) != name_bytes)
-        return wrong(zip, "a name in its zip directory is none that torch.save writes", error);
+        return wrong(zip, "a name in its zip directory is not as torch.save writes it", error);
     for (char *c = name; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?'; /* for messages */
     if (flags & 1)

@@ -98,8 +98,8 @@ ff_status ff_comm_mpi_create(ff_comm **out, int rank, int size, ff_comm_memory m
     comm->mpi = mpi;
     if (found_rank != rank || found_size != size || size > FF_COMM_RANKS_MOST) {
         status = ff_fail(error, FF_FAILED,
-                         "MPI says rank %d of %d, the launcher's variables say rank %d of %d: "
-                         "the launcher is of another MPI than libff_mpi.so, or has over %d ranks",
+                         "MPI has rank %d of %d, the launcher's variables have rank %d of %d: the "
+                         "launcher belongs to another MPI than libff_mpi.so, or has over %d ranks",
                          found_rank, found_size, rank, size, FF_COMM_RANKS_MOST);
         goto done;
     }

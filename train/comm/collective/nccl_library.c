@@ -19,7 +19,9 @@ ff_status ff_nccl_library_open(ff_nccl_library *library, ff_error *error) {
     FF_TRY(ff_cuda_library_open(&handle, "NCCL", "libnccl.so.2", error));
     *(void **)&library->version = dlsym(handle, "ncclGetVersion");
     if (!library->version || library->version(&library->found) != FF_ncclSuccess)
-        return ff_fail(error, FF_FAILED, "libnccl.so.2 is no NCCL: it does not tell its version");
+        return ff_fail(error, FF_FAILED,
+                       "libnccl.so.2 is not NCCL: it does not report its "
+                       "version");
     if (library->found < FF_NCCL_LEAST)
         return ff_fail(error, FF_FAILED,
                        "NCCL %s is too old; %d.%d or newer is needed: install libnccl2, or the "

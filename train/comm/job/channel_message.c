@@ -32,7 +32,7 @@ ff_status ff_message_parse(const char *bytes, size_t length, int size, ff_messag
     const uint32_t magic = ff_load_u32(bytes), kind = ff_load_u32(bytes + 4);
     const uint64_t body = ff_load_u64(bytes + 8);
     if (magic != FF_MESSAGE_MAGIC || kind < FF_MESSAGE_HELLO || kind >= FF_MESSAGE_KINDS)
-        return ff_fail(error, FF_BAD_DATA, "it sent what is no message of this protocol");
+        return ff_fail(error, FF_BAD_DATA, "it sent what is not a message of this protocol");
     if (body > most_bytes(kind, size))
         return ff_fail(error, FF_BAD_DATA, "it sent a message of kind %u with %llu bytes", kind,
                        (unsigned long long)body);

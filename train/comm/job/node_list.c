@@ -111,7 +111,6 @@ ff_status ff_node_list_tasks(const char *variable, const char *list, uint64_t in
         if (*at++ != ',') break;
     }
     return ff_fail(error, FF_USAGE,
-                   "%s is '%.200s': it does not tell the tasks of node %llu, as "
-                   "2(x3),1 does of four nodes",
+                   "%s is '%.200s': it has no tasks for node %llu, as 2(x3),1 has for four nodes",
                    variable, list, (unsigned long long)index);
 }

@@ -98,8 +98,8 @@ static ff_status check_others(const ff_ranks *ranks, int chosen, ff_error *error
             FF_TRY(read_number("GROUP_WORLD_SIZE", 1, MOST_RANKS, &machines, error));
         if ((rank == ranks->rank && size == ranks->size) || size == machines) continue;
         return ff_fail(error, FF_USAGE,
-                       "%s says rank %d of %d (%s, %s), %s says rank %d of %d (%s, %s): unset the "
-                       "variables of one of the two launchers",
+                       "%s has rank %d of %d (%s, %s), %s has rank %d of %d (%s, %s): unset the "
+                       "variables of one launcher",
                        mine->name, ranks->rank, ranks->size, mine->rank, mine->size, other->name,
                        rank, size, other->rank, other->size);
     }
@@ -163,7 +163,7 @@ static ff_status find_address(ff_ranks *ranks, int chosen, ff_error *error) {
     if (!given) given = node.bytes;
     if (!given && ranks->local_size < ranks->size)
         FF_TRY_DONE(ff_fail(error, FF_USAGE,
-                            "MASTER_ADDR is not set: on several machines give that of rank 0: %s",
+                            "MASTER_ADDR is not set: on several machines set rank 0's: %s",
                             passed[chosen]));
     FF_TRY_DONE(ff_copy_string(&ranks->host, given ? given : "127.0.0.1", error));
     if (chosen == FFTRAIN)

@@ -25,7 +25,7 @@ static ff_status parse_device(ff_replicas *replicas, const char *text, size_t le
     else
         return ff_fail(
             error, FF_USAGE,
-            "--dp: '%.*s' is no device; devices are numbers of GPUs, as in 0,1,2, or cpu",
+            "--dp: '%.*s' is not a device; devices are numbers of GPUs, as in 0,1,2, or cpu",
             (int)length, text);
     for (int i = 0; i < replicas->count && strcmp(name, "cpu") != 0; i++)
         if (strcmp(replicas->device[i], name) == 0)
@@ -52,7 +52,7 @@ static ff_status repeat_last(ff_replicas *replicas, unsigned long copies, ff_err
 static ff_status parse_balance(ff_replicas *replicas, const char *balance, ff_error *error) {
     if (ff_shares_parse(balance, replicas->count, replicas->cuts)) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "--dp-balance %s: %d replicas need as many numbers from 1 on, the parts of a "
+                   "--dp-balance %s: %d replicas need one number each, from 1 on, the parts of a "
                    "batch, as in 2,3,3; or auto",
                    balance, replicas->count);
 }

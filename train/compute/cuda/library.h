@@ -77,7 +77,8 @@ typedef enum ff_library_epilogue {
     /* For conv(relu(norm(norm_x))): x = g; g = v where gamma * xhat + beta > 0, else 0; xhat =
      * (norm_x - mean) * inv_std; dgamma = sum of g * xhat, dbeta = sum of g; and the factors of
      * norm_x's gradient:
-     *   gradient_scale[c] * g + input_scale[c] * norm_x + offset[c]. */
+     *   gradient_scale[c] * g + input_scale[c] * norm_x + offset[c].
+     * The sums are over g or over x, which is g rounded: engines differ. */
     FF_EPILOGUE_RELU_NORM_BACKWARD
 } ff_library_epilogue;
 

@@ -24,41 +24,42 @@
  *
  * Compile with `pkg-config --cflags --libs ffload`.
  *
- * What a sample looks like depends on (seed, epoch, sample), and where it comes depends on (seed,
- * epoch, position), on nothing else: batches are the same bits for any number of threads, on any
- * number of ranks, after a resume, and they are those of fftrain with the same options.
+ * How a sample is augmented depends only on (seed, epoch, sample), and its place only on (seed,
+ * epoch, position): batches have the same bits with any number of threads, on any number of ranks
+ * and after a resume, and they equal fftrain's with the same options.
  *
  * Errors. Every fallible function returns FFLOAD_OK or another status and takes an ffload_error
  * last (NULL is accepted), which it fills, on failure only, with the status and one sentence that
- * says what was wrong, where, and mostly what would be right. What a function returns by a pointer
- * is NULL after a failure. A pointer that is NULL, where nothing says that it may be, is
- * FFLOAD_USAGE, naming the function and the argument; functions without a status return 0 or NULL
- * for such a pointer. Nothing is printed, and no function ends the process.
+ * states what was wrong, where, and mostly what to do. After a failure, results returned by a
+ * pointer are NULL. A NULL argument is FFLOAD_USAGE, naming the function and the argument, unless
+ * its description allows NULL; functions without a status return 0 or NULL for such a pointer.
+ * Nothing is printed, and no function ends the process.
  *
  * Ownership. What create, open, next and export return belongs to the caller, until destroy, close,
- * release or a tensor's deleter. These accept NULL, set the caller's pointer to NULL, and may come
- * in any order: a loader keeps its dataset open, a tensor its batch, a batch its memory. `const`
- * pointers and texts belong to the object that they were asked of, and are valid as long as it is.
+ * release or a tensor's deleter. These functions accept NULL, set the caller's pointer to NULL, and
+ * may be called in any order: a loader keeps its dataset open, a tensor its batch, a batch its
+ * memory. `const` pointers and texts belong to the object that returned them, and are valid as long
+ * as the object.
  *
  * Threads. A dataset may be used by any number of threads. A loader is used by one thread at a time
  * (a second one at the same time gets FFLOAD_USAGE). Only ffload_loader_interrupt, _length, _state,
  * _stats and _describe may be called at any time by any thread. Options are used by one thread at a
  * time. Batches and tensors may be read, exported, released and deleted by any thread.
  *
- * Processes. Threads do not survive a fork: a child may release, close and destroy what it
- * inherited, and read the batches and tensors in host memory that it has; all other calls refuse
- * (FFLOAD_USAGE). It opens its own instead; the files' memory is shared by all.
+ * Processes. Threads do not survive a fork: a child may release, close and destroy inherited
+ * objects, and read inherited batches and tensors in host memory; all other calls on them fail with
+ * FFLOAD_USAGE. The child opens its own dataset instead; all processes share the files' memory.
  *
- * Signals. No handler is installed for any signal but SIGBUS, which the system sends to a thread
- * that reads a mapped file when the file shrinks or its disk fails. Where that happens in a read of
- * this library's, the call returns FFLOAD_IO; every other SIGBUS goes to the handler that was
- * there when the first dataset was opened, or ends the process as ever. A handler that the program
- * installs later takes all of them. */
+ * Signals. The library installs a handler for SIGBUS only, which the system sends to a thread that
+ * reads a mapped file when the file shrinks or its disk fails. If this happens in a read of the
+ * library, the call returns FFLOAD_IO; any other SIGBUS goes to the handler that was there when the
+ * first dataset was opened, or ends the process as usual. A handler that the program installs later
+ * receives every SIGBUS. */
 #ifndef FFLOAD_FFLOAD_H
 #define FFLOAD_FFLOAD_H
 
-/* PyTorch's and a system's own dlpack.h may be included before this header, where they are of
- * DLPack 1.0 or newer, and after it in any case. */
+/* PyTorch's or the system's dlpack.h may be included before this header if it is DLPack 1.0 or
+ * newer, and after it in any case. */
 #include <ffload/dlpack.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,28 +74,28 @@ extern "C" {
 
 enum {
     FFLOAD_OK = 0,
-    FFLOAD_FAILED = 1,      /* none of the others: no GPU, a thread that does not start */
+    FFLOAD_FAILED = 1,      /* another failure: no GPU, a thread that does not start */
     FFLOAD_USAGE = 2,       /* an unknown option, a wrong value, or a call that is not possible */
-    FFLOAD_BAD_DATA = 3,    /* the set is broken, or is none */
+    FFLOAD_BAD_DATA = 3,    /* the set is broken, or not a set */
     FFLOAD_IO = 4,          /* the system refused to open or read a file, or a file shrank */
     FFLOAD_NO_MEMORY = 5,   /* on the host or on the device */
     FFLOAD_INTERRUPTED = 6, /* by ffload_loader_interrupt, or by a check of the caller's */
 };
 
 typedef struct ffload_error {
-    int status;         /* the one returned */
+    int status;         /* the returned status */
     char message[2048]; /* one line; bytes of paths as they are, else ASCII */
-    int system_errno;   /* with FFLOAD_IO: errno where the system refused; 0 where it did not */
+    int system_errno;   /* with FFLOAD_IO: errno if the system refused, else 0 */
 } ffload_error;
 
-/* Of this header: 10000 * major + 100 * minor + patch, 100 for "0.1.0". */
+/* This header's version: 10000 * major + 100 * minor + patch, 100 for "0.1.0". */
 #define FFLOAD_VERSION_MAJOR 0
 #define FFLOAD_VERSION_MINOR 1
 #define FFLOAD_VERSION_PATCH 0
 #define FFLOAD_VERSION                                                                             \
     (10000 * FFLOAD_VERSION_MAJOR + 100 * FFLOAD_VERSION_MINOR + FFLOAD_VERSION_PATCH)
 
-/* "0.1.0": of the library that runs. */
+/* The running library's version, as in "0.1.0". */
 FFLOAD_API const char *ffload_version(void);
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -107,66 +108,93 @@ FFLOAD_API const char *ffload_version(void);
  *               vflip[=P], jitter=B[:C[:S[:H]]], affine=DEGREES, trivialaugment,
  *               randaugment[=OPS[:MAGNITUDE]], autoaugment[=imagenet|cifar10|svhn], grayscale[=P],
  *               solarize=THRESHOLD, posterize=BITS, invert, equalize, autocontrast,
- *               sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; all that fftrain's
- *               --augment has, as fftrain --help shows it
- *   size        HxW: of the images; default: as augmented, or as stored
- *   dtype       f32 (default) | f16 | bf16; u8 | u16 give values as stored, from such sets
+ *               sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; the same as fftrain's
+ *               --augment, which fftrain --help describes
+ *   size        HxW of the images; default: as augmented, or as stored
+ *   dtype       f32 (default) | f16 | bf16; u8 | u16: values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
  *               H, W] in both
  *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
  *   label_dtype i32 (default) | i64: of class fields' labels; PyTorch's losses take i64
+ *
+ * The samples of an epoch: those that match all of the next four options; default: all of the set.
+ *
+ *   indices     a text file with the number or the key of a sample per line ("numbers:FILE" and
+ *               "keys:FILE" decide if both fit); ffload_options_set_indices takes an array. Order
+ *               sequential keeps the order of listed numbers; otherwise samples are in the order of
+ *               their numbers
+ *   where       an expression over label fields, key, split, height and width, as in ffpack copy
+ *               --where: "label in ('cat', 'dog') and width >= 224"
+ *   split       a part of the set by the hash of keys that ffpack --split uses: "train:0.9",
+ *               "val:0.1" (any name but train: the last tenth), or "val of
+ *               train=0.8,val=0.1,test=0.1". Further words, each after a space: seed=N, stratified
+ *               (each class is divided) and, as the last, group-by=REGEX (keys in which it matches
+ *               the same text stay together)
+ *   fold        "2/5": the second of five equal parts by the same hash, "not 2/5": all others; the
+ *               same further words
+ *
+ * Batches:
+ *
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
- *               keep: it is smaller | pad: it has rows of zeros, with class -1 and weight 0
+ *               keep: the last batch is smaller | pad: it is filled with rows of zeros, with class
+ *               -1 and weight 0
  *
  *   order       random (default) | block: for sets larger than memory | sequential
  *   block       N (auto): with order block, samples that are stored together. auto: about 1 MiB;
- *               where memory cannot keep the set 320 KiB to 4 MiB, or less where it is too little
+ *               if memory cannot keep the set, 320 KiB to 4 MiB, or less if memory is too small
  *               for 64 such blocks
  *   group       N (auto): with order block, blocks that are mixed with each other. auto: 2048;
- *               fewer, but at least 64, where memory cannot keep so many
- *   seed        N (0): of order and augmentation, up to 2^53
- *   epoch       N (0): the first one
- *   position    N (0): samples of it that come before the first batch
- *   epochs      N (1): how many, the first included; 0: without end
+ *               fewer, but at least 64, if memory cannot keep 2048
+ *   seed        N (0): for order and augmentation, up to 2^53
+ *   epoch       N (0): the first epoch
+ *   position    N (0): samples of the first epoch that are skipped before the first batch
+ *   epochs      N (1): the number of epochs, the first included; 0: without end
  *   rank        N (0), and
- *   world       N (1): the loader gives rank's rows of each batch, of so many ranks
- *   cuts        N (1): each batch comes in so many equal parts, one after another
+ *   world       N (1): the loader returns rank's rows of each batch; world: the number of ranks
+ *   cuts        N (1): each batch comes in this number of equal parts, one after another
  *
- *   workers     N (auto): threads that make batches ahead of their use; 0: the caller's does. auto:
- *               as many as there are processors, at most 8
+ *   workers     N (auto): threads that make batches ahead of their use; 0: the caller's thread
+ *               makes the batches. auto: one for each processor, at most 8
  *   prefetch    N (auto): batches that are ready or being made
  *   memory      BYTES, as in 512M and 8G (default: what the machine and the process's limits leave,
  *               at most FFLOAD_MEMORY, an environment variable): for the page cache of the set and
  *               for reading ahead; a set that is larger is read directly
- *   local_world N (1): of the ranks, those on this machine, which share its memory
- *   verify      off | first (default) | always: whether a sample's checksum is compared, the first
- *               time that it is read, or each time; for ffload_dataset_open
+ *   local_world N (1): the number of ranks on this machine, which share its memory
+ *   verify      off | first (default) | always: when a sample's checksum is compared: never, at the
+ *               first read, or at each read; for ffload_dataset_open
  *
  *   device      cpu (default) | cuda | cuda:N: where batches are made
  *   placement   auto (default) | resident: the whole set is in the device's memory | stream:
- *               samples are copied to it, and augmented there | host: batches are copied to it
- *   reserve     N (0): with placement auto, MiB of the device's memory that stay free */
+ *               samples are copied to the device, and augmented there | host: batches are made on
+ *               the host and copied to the device
+ *   reserve     N (0): with placement auto, MiB of the device's memory to leave free */
 typedef struct ffload_options ffload_options;
 
 FFLOAD_API int ffload_options_create(ffload_options **options, ffload_error *error);
 FFLOAD_API void ffload_options_destroy(ffload_options **options);
 
-/* FFLOAD_USAGE where there is no such option, naming the nearest, or where the value is none of
- * its. What fits a set and what does not is found by ffload_loader_create. */
+/* FFLOAD_USAGE for an unknown option, naming the nearest one, or a wrong value.
+ * ffload_loader_create checks whether options fit the set. */
 FFLOAD_API int ffload_options_set(ffload_options *options, const char *name, const char *value,
                                   ffload_error *error);
 
-/* What options there are, in the order above, and their values, as JSON: an array of {name, kind
- * (integer, bytes, choice, text), value (null: of an option without one, whose default is described
- * above), words (of a choice, or the one that an integer may be; else null), and of numbers minimum
- * and maximum}. Valid until the next call of this function or the end of the options. */
+/* All options in the order above, and their values, as JSON: an array of {name, kind (integer,
+ * bytes, choice, text), value (null: unset, and the default is described above), words (a choice's
+ * words, or the word that an integer may be; else null), and for numbers minimum and maximum}.
+ * Valid until the next call of this function or the end of the options. */
 FFLOAD_API int ffload_options_describe(ffload_options *options, const char **json,
                                        ffload_error *error);
 
-/* check(context) is asked now and then by a loader of these options, about every 20 ms while
- * ffload_loader_next waits, and after every 8 MiB while ffload_loader_create uploads a resident
- * set, by the thread of that call; another value than 0 ends the call with FFLOAD_INTERRUPTED. It
- * must not use the loader. NULL = nothing is asked. */
+/* The samples of an epoch by their numbers, in this order, as option indices; a number may come
+ * several times. They are copied. NULL: none are given (default); count 0 of another address: no
+ * sample, which ffload_loader_create refuses. */
+FFLOAD_API int ffload_options_set_indices(ffload_options *options, const int64_t *numbers,
+                                          size_t count, ffload_error *error);
+
+/* A loader with these options calls check(context) about every 20 ms while ffload_loader_next
+ * waits, and after every 8 MiB while ffload_loader_create uploads a resident set, in the calling
+ * thread. A result other than 0 ends the call with FFLOAD_INTERRUPTED. check must not use the
+ * loader. NULL = no calls. */
 typedef int ffload_check(void *context);
 FFLOAD_API int ffload_options_set_check(ffload_options *options, ffload_check *check, void *context,
                                         ffload_error *error);
@@ -174,19 +202,19 @@ FFLOAD_API int ffload_options_set_check(ffload_options *options, ffload_check *c
 /* ---- datasets ------------------------------------------------------------------------------- */
 
 /* A packed split: mapped, never parsed, so opening takes as long for ten million samples as for
- * ten. Every number that is read is checked, and samples have checksums (option verify). */
+ * ten. Every number read from the files is checked, and samples have checksums (option verify). */
 typedef struct ffload_dataset ffload_dataset;
 
 /* Opens the folder of a split, which has index.ffx. options: verify; NULL = the defaults.
- * FFLOAD_BAD_DATA where `path` is no such folder, naming the splits in it if it has any. */
+ * FFLOAD_BAD_DATA if `path` is not such a folder, naming the splits in it, if any. */
 FFLOAD_API int ffload_dataset_open(ffload_dataset **dataset, const char *path,
                                    const ffload_options *options, ffload_error *error);
 FFLOAD_API void ffload_dataset_close(ffload_dataset **dataset);
 
 FFLOAD_API uint64_t ffload_dataset_count(const ffload_dataset *dataset);
 
-/* What the set is, as JSON: an object with the words of `ffinspect --json`, as far as they take no
- * pass over the index: split, samples, items, dtype, layout, shape, variable_size, channels,
+/* What the set is, as JSON: an object with the words of `ffinspect --json`, except those that need
+ * a pass over the index: split, samples, items, dtype, layout, shape, variable_size, channels,
  * height, width, compression, normalize (state, mean, std, and both as bits), transforms, fields
  * (name, kind, dtype, width, in_index, classes), provenance (key, value), required, optional, ids
  * (content, transform, source). Names that may be any bytes are percent-escaped. */
@@ -194,26 +222,25 @@ FFLOAD_API int ffload_dataset_describe(ffload_dataset *dataset, const char **jso
                                        ffload_error *error);
 
 /* Sample `number` < count: [C, H, W] or [H, W, C] in the set's dtype and layout, in host memory, as
- * stored: a float set is normalized, a u8 one is not. The tensor is the caller's: its deleter ends
- * it. FFLOAD_BAD_DATA where its checksum is wrong. */
+ * stored: a float set is normalized, a u8 set is not. The caller owns the tensor and calls its
+ * deleter. FFLOAD_BAD_DATA if its checksum is wrong. */
 FFLOAD_API int ffload_dataset_sample(ffload_dataset *dataset, uint64_t number,
                                      DLManagedTensorVersioned **tensor, ffload_error *error);
 
-/* The same in place, read-only: no byte is copied, and the tensor keeps the dataset open. A set
- * that is compressed has no views (FFLOAD_USAGE). Reading a view when its file has shrunk ends the
+/* The same in place, read-only: no byte is copied, and the tensor keeps the dataset open. A
+ * compressed set has no views (FFLOAD_USAGE). Reading a view when its file has shrunk ends the
  * process by SIGBUS, as any read of a mapped file does: ffload_dataset_sample is the safe one. */
 FFLOAD_API int ffload_dataset_view(ffload_dataset *dataset, uint64_t number,
                                    DLManagedTensorVersioned **tensor, ffload_error *error);
 
-/* The sample's values of a label field (NULL = the first), as stored: [] of a class field, which is
- * -1 where there is none, else [width]. FFLOAD_USAGE listing the fields where there is none of
- * that name. */
+/* The sample's values of a label field (NULL = the first), as stored: [] for a class field, with -1
+ * for an unlabelled sample, else [width]. FFLOAD_USAGE for an unknown field, listing the fields. */
 FFLOAD_API int ffload_dataset_label(ffload_dataset *dataset, uint64_t number, const char *field,
                                     DLManagedTensorVersioned **tensor, ffload_error *error);
 
-/* The same of `count` samples from number `first` on, without reading them where the field is
- * small: [count] i64 of a class field, [count, width] of others as stored. FFLOAD_USAGE where the
- * set has fewer. */
+/* The same for `count` samples from number `first` on, without reading the samples if the field is
+ * small: [count] i64 for a class field, [count, width] for others, as stored. FFLOAD_USAGE if the
+ * set has fewer samples. */
 FFLOAD_API int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, uint64_t count,
                                      const char *field, DLManagedTensorVersioned **tensor,
                                      ffload_error *error);
@@ -224,14 +251,14 @@ FFLOAD_API int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, ui
 FFLOAD_API int ffload_dataset_key(ffload_dataset *dataset, uint64_t number, char *key,
                                   size_t *bytes, ffload_error *error);
 
-/* Called by ffload_dataset_verify, by one thread at a time: with each problem found, a sentence
- * with path and place, and with NULL as it goes on. `done` of `total` bytes are checked. Another
- * value than 0 ends it. */
+/* ffload_dataset_verify calls this in one thread at a time: with each problem, a sentence with path
+ * and place, and with NULL to report progress. `done` of `total` bytes are checked. A result other
+ * than 0 ends the check. */
 typedef int ffload_progress(void *context, const char *problem, uint64_t done, uint64_t total);
 
 /* Checks every byte of the set, as `ffinspect --verify` does: any changed bit is found. `threads`:
- * how many; 0 = as many as there are processors. progress may be NULL. FFLOAD_BAD_DATA with the
- * first problem. */
+ * their number; 0 = one for each processor. progress may be NULL. FFLOAD_BAD_DATA with the first
+ * problem. */
 FFLOAD_API int ffload_dataset_verify(ffload_dataset *dataset, int threads,
                                      ffload_progress *progress, void *context, ffload_error *error);
 
@@ -240,76 +267,78 @@ FFLOAD_API int ffload_dataset_verify(ffload_dataset *dataset, int threads,
 /* Batches of a dataset in the order of its epochs. */
 typedef struct ffload_loader ffload_loader;
 
-/* What is known of a batch. */
+/* A batch's numbers. */
 typedef struct ffload_batch_info {
-    uint32_t rows;         /* of each full batch: of this rank, and of this cut */
-    uint32_t count;        /* samples in this one */
+    uint32_t rows;         /* in each full batch of this rank and this cut */
+    uint32_t count;        /* samples in this batch */
     uint32_t epoch;        /* its epoch */
     uint32_t last;         /* 1: the last one of its epoch */
-    uint64_t index;        /* of this batch in its epoch */
-    uint64_t position;     /* of its first sample in the epoch's order */
+    uint64_t index;        /* the batch's number in its epoch */
+    uint64_t position;     /* of the batch's first sample in the epoch's order */
     uint64_t global_count; /* samples of this batch over all ranks and cuts */
 } ffload_batch_info;
 
-/* Checks all options against each other and the set before it starts anything; FFLOAD_USAGE says
- * what does not fit. `dataset` may be closed afterwards, and `options` changed or destroyed. */
+/* Checks all options against each other and the set before anything starts; FFLOAD_USAGE names what
+ * does not fit. `dataset` may be closed afterwards, and `options` changed or destroyed. */
 FFLOAD_API int ffload_loader_create(ffload_loader **loader, ffload_dataset *dataset,
                                     const ffload_options *options, ffload_error *error);
 
 /* Stops its threads. Batches stay as they are. */
 FFLOAD_API void ffload_loader_destroy(ffload_loader **loader);
 
-/* What it gives, as JSON: an object with batches (of an epoch from its start), samples (of the
- * set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device, placement
- * and reason (a sentence: why this placement), reading (how the files are read now, and why), and
- * tensors, an array of {name, dtype, shape, strides} of a full batch. Names are percent-escaped.
- * Valid until the next call of this function or the end of the loader. */
+/* Describes the loader as JSON: an object with batches (of an epoch from its start), samples (of
+ * the set), rows, batch_size, channels, height, width, dtype, layout, threads, slots, device,
+ * placement and reason (a sentence: why this placement), reading (how the files are read now, and
+ * why), and tensors, an array of {name, dtype, shape, strides} of a full batch. Names are
+ * percent-escaped. Valid until the next call of this function or the end of the loader. */
 FFLOAD_API int ffload_loader_describe(ffload_loader *loader, const char **json,
                                       ffload_error *error);
 
 /* Batches of an epoch from its start; with cuts, parts of batches. */
 FFLOAD_API uint64_t ffload_loader_length(const ffload_loader *loader);
 
-/* One batch, in host memory or on a GPU, for as long as it is not released, also after its loader
- * is gone. Its memory is then used for another one: a loop that keeps no batch allocates nothing
- * after the start, but for a few bytes for each tensor that it exports. */
+/* One batch, in host memory or on a GPU, valid until it is released, also after its loader is gone.
+ * Its memory is then used for another batch: a loop that keeps no batch allocates nothing after the
+ * start, except a few bytes for each exported tensor. */
 typedef struct ffload_batch ffload_batch;
 
-/* Waits for the next batch; *batch = NULL after the last one of the last epoch. An error in making
- * a batch comes when it is its turn, and again from then on. Of a loader on a GPU: FFLOAD_USAGE;
- * see ffload_loader_next_on. */
+/* Waits for the next batch; *batch = NULL after the last one of the last epoch. If making a batch
+ * failed, the call that would return it returns the error, and so do all later calls. FFLOAD_USAGE
+ * for a loader on a GPU; see ffload_loader_next_on. */
 FFLOAD_API int ffload_loader_next(ffload_loader *loader, ffload_batch **batch, ffload_error *error);
 
-/* Ends the wait of ffload_loader_next, or of the next call of it where none waits, with
- * FFLOAD_INTERRUPTED, within 0.1 s. No batch is lost: the call after that gives the one that was
- * waited for. May be called by any thread, and in a signal handler. */
+/* Ends the waiting ffload_loader_next, or else its next call, with FFLOAD_INTERRUPTED within 0.1 s.
+ * No batch is lost: the call after that returns the awaited batch. May be called by any thread, and
+ * in a signal handler. */
 FFLOAD_API void ffload_loader_interrupt(ffload_loader *loader);
 
 /* Continues with the batch that begins at `position` of `epoch`; epochs count from there. Costs
- * nothing where that is the next one anyway, else the batches that are ready. A batch that was
- * begun on a GPU (ffload_loader_begin) ends. */
+ * nothing if that batch is next anyway; otherwise the batches that are ready are lost. A batch that
+ * was begun on a GPU (ffload_loader_begin) ends. */
 FFLOAD_API int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
                                   ffload_error *error);
 
-/* Where the loader is, as JSON: what is needed to continue with the batch after the last one given.
- * By any thread, also while another one waits for a batch, as ffload_loader_describe and
- * ffload_loader_stats. Valid until the next call of this function or the end of the loader. */
+/* The loader's position as JSON: all that is needed to continue with the batch after the last
+ * returned one. May be called by any thread, also while another thread waits for a batch, as
+ * ffload_loader_describe and ffload_loader_stats. Valid until the next call of this function or the
+ * end of the loader. */
 FFLOAD_API int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error);
 
-/* Continues there. FFLOAD_USAGE where the text is of other batches, by its seed, order, batch size
- * or samples. Rank, world, cuts, augmentation and threads may be others. */
+/* Continues at the position of `json`. FFLOAD_USAGE if the text belongs to other batches: another
+ * seed, order, batch size or number of samples. Rank, world, cuts, augmentation and threads may
+ * differ. */
 FFLOAD_API int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error);
 
 typedef struct ffload_stats {
     uint64_t wait_ns; /* spent in ffload_loader_next: the consumer's wait for data */
     uint64_t fill_ns; /* spent making batches, summed over threads */
-    uint64_t samples; /* given */
+    uint64_t samples; /* returned */
     uint64_t batches;
-    uint64_t blocks; /* of memory allocated for batches: constant while released ones suffice */
+    uint64_t blocks; /* allocated for batches: constant while released blocks suffice */
     uint64_t reserved[3];
 } ffload_stats;
 
-/* Since it was created, seeks included. */
+/* Counted since the loader's creation, seeks included. */
 FFLOAD_API int ffload_loader_stats(ffload_loader *loader, ffload_stats *stats, ffload_error *error);
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -322,53 +351,54 @@ FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *bat
  *
  *   images         [n, C, H, W] of the option dtype, with strides of the option layout: normalized,
  *                  as augmented; u8 and u16: as stored
- *   labels         of the first label field: a class field [n] of the option label_dtype, -1 where
- *                  there is none, others [n, width] f32
- *   labels/NAME    of the field NAME, one of the option label
+ *   labels         the first label field: a class field [n] of the option label_dtype, -1 for an
+ *                  unlabelled sample, others [n, width] f32
+ *   labels/NAME    the field NAME, one of the option label
  *   weight         [n] f32: 1; 0 for rows that only pad
  *   samples        [n] i64: the samples' numbers in the set; -1 for rows that only pad
- * and with mixup or cutmix, where a row is mixed with that of its neighbour i ^ 1:
- *   mix            [n] f32: the share of the row's own sample and label; 1 where it is not mixed
- *   labels_b       as labels: those of the other sample, whose share is 1 - mix
+ * and with mixup or cutmix, where row i is mixed with row i ^ 1:
+ *   mix            [n] f32: the share of the row's own sample and label; 1 if it is not mixed
+ *   labels_b       as labels: the other sample's, whose share is 1 - mix
  *   labels_b/NAME  as labels/NAME
  *
  * The loss of a mixed row is mix * loss(labels) + (1 - mix) * loss(labels_b).
  *
- * FFLOAD_USAGE naming those that there are. Valid until the batch is released. */
+ * FFLOAD_USAGE for an unknown tensor, naming the batch's tensors. Valid until the batch is
+ * released. */
 FFLOAD_API int ffload_batch_tensor(const ffload_batch *batch, const char *name,
                                    const DLTensor **tensor, ffload_error *error);
 
-/* The same with an owner, for other libraries, which may write to it: the batch lives until the
- * tensor's deleter was called, by any thread. */
+/* The same with an owner, for other libraries, which may write to the tensor: the batch lives until
+ * any thread has called the tensor's deleter. */
 FFLOAD_API int ffload_batch_export(ffload_batch *batch, const char *name,
                                    DLManagedTensorVersioned **tensor, ffload_error *error);
 
-/* *old takes over a tensor, for consumers that know no versions; *tensor = NULL. The flags are
+/* *old takes over a tensor, for consumers that do not know versions; *tensor = NULL. The flags are
  * lost. On failure the caller keeps *tensor. */
 FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTensor **old,
                                   ffload_error *error);
 
 /* ---- batches on a GPU ----------------------------------------------------------------------- */
 
-/* With device cuda a loader writes the next batch into memory that the caller gives, names[i] into
- * to[i]. names: any of a batch's tensors (ffload_batch_tensor). to: tensors on the loader's device,
- * of the dtype, shape and strides of a full batch (ffload_loader_describe); rows after info.count
- * are padding, with weight 0 and class -1.
+/* With device cuda a loader writes the next batch into the caller's memory, names[i] into to[i].
+ * names: any of a batch's tensors (ffload_batch_tensor). to: tensors on the loader's device, of the
+ * dtype, shape and strides of a full batch (ffload_loader_describe); rows after info.count are
+ * padding, with weight 0 and class -1.
  *
- * All work is enqueued in `stream`, a cudaStream_t of the caller's, and the host waits for none of
- * it: what comes later in the stream sees the batch. With placement stream and host it waits, as
- * ffload_loader_next does, until the samples of the batch were read. One stream is used for all
- * batches, or several that wait for each other. The loader's device becomes the calling thread's
- * current one.
+ * All work is enqueued in `stream`, a cudaStream_t of the caller, and the host does not wait for
+ * the work: later work in the stream sees the batch. With placement stream or host the call waits,
+ * as ffload_loader_next does, until the batch's samples were read. Use one stream for all batches,
+ * or several that wait for each other. The loader's device becomes the calling thread's current
+ * one.
  *
  * *info = NULL after the last batch, else valid until the next call. ffload_loader_destroy waits
- * for the batches enqueued. Of a loader on the CPU: FFLOAD_USAGE. */
+ * for the enqueued batches. FFLOAD_USAGE for a loader on the CPU. */
 FFLOAD_API int ffload_loader_enqueue_into(ffload_loader *loader, const char *const *names,
                                           const DLTensor *const *to, size_t count, void *stream,
                                           const ffload_batch_info **info, ffload_error *error);
 
-/* The same in three parts, of which the second may be captured in a CUDA graph of the caller's,
- * with the training step that reads the batch:
+/* The same in three parts. The caller may capture the second part in a CUDA graph, together with
+ * the training step that reads the batch:
  *
  *     ... cudaStreamBeginCapture(stream, ...) ...
  *     ffload_loader_write(loader, names, to, count, stream, &error);  // recorded, not done
@@ -379,21 +409,21 @@ FFLOAD_API int ffload_loader_enqueue_into(ffload_loader *loader, const char *con
  *         ffload_loader_end(loader, stream, &error);
  *     }
  *
- * begin does what the host has to do: it waits as enqueue_into does, and enqueues where the batch
- * is; *info = NULL after the last one. write enqueues the work that writes the batch that was
- * begun, or, in a capture, the one that will have been begun at a launch. end says that all work
- * which was to write it is enqueued. A batch counts as given at its end: begin again before, in
- * the same stream or another, begins the same one, and write again, or a second launch, writes the
- * same one.
+ * begin does the host's part: it waits as enqueue_into does, and enqueues the batch's place; *info
+ * = NULL after the last batch. write enqueues the work that writes the batch begun before it or, in
+ * a capture, the batch begun before each launch. end declares that all work that writes the batch
+ * is enqueued, and counts the batch as returned: before end, another begin, in the same stream or
+ * another, begins the same batch, and another write or launch writes the same batch.
  *
- * Before a capture write one batch without one, in which kernels are loaded: begin and write
- * without end do, and lose no batch. A recording holds the addresses of `to` and of the loader's
- * memory, and is valid until ffload_loader_destroy, which the caller lets come after its last
- * launch is done; also after seeks and in further epochs. Several recordings may write to several
- * tensors. Nothing is allocated, waited for or synchronized in write.
+ * Before the capture, write one batch outside of it, which loads the kernels: begin and write
+ * without end suffice, and lose no batch. A recording holds the addresses of `to` and of the
+ * loader's memory. It stays valid after seeks and in further epochs, until ffload_loader_destroy,
+ * which the caller calls after the last launch is done. Several recordings may write to several
+ * tensors. write allocates nothing, and neither waits nor synchronizes.
  *
- * FFLOAD_USAGE: begin and end in a capture; write where none was begun and nothing is captured; end
- * where none was begun. The stream of a begin lives until the end, a seek, or the loader's end. */
+ * FFLOAD_USAGE: begin and end in a capture; write outside of a capture without a begun batch; end
+ * without a begun batch. The stream of a begin must live until the end, a seek, or the loader's
+ * end. */
 FFLOAD_API int ffload_loader_begin(ffload_loader *loader, void *stream,
                                    const ffload_batch_info **info, ffload_error *error);
 FFLOAD_API int ffload_loader_write(ffload_loader *loader, const char *const *names,
@@ -401,26 +431,26 @@ FFLOAD_API int ffload_loader_write(ffload_loader *loader, const char *const *nam
                                    ffload_error *error);
 FFLOAD_API int ffload_loader_end(ffload_loader *loader, void *stream, ffload_error *error);
 
-/* For consumers that have no memory of their own for it: the next batch in memory of the loader's
- * on its device, as ffload_loader_next gives it on the host, with its tensors of device kDLCUDA;
- * *batch = NULL after the last one. The work that writes it is enqueued in `stream`, as by
- * enqueue_into.
+/* For consumers without memory for the batch: returns the next batch in the loader's memory on its
+ * device, as ffload_loader_next does on the host, with tensors of device kDLCUDA; *batch = NULL
+ * after the last one. The work that writes it is enqueued in `stream`, as by enqueue_into.
  *
- * The batch may be kept as long as the caller likes, also after the loader is gone. Once it is
+ * The caller may keep the batch for any time, also after the loader is gone. Once the batch is
  * released, and the deleters of its tensors were called, its memory is used for a later batch,
- * although work that reads it may still be enqueued: the later one is written only after what is by
- * then enqueued in the stream of this call and in those named to ffload_batch_use_on, and the host
- * waits for nothing. Work in any other stream must be done when the batch is released. All these
- * streams live as long as the loader and the batch. A loop that keeps no batch allocates nothing
- * after the start. A release after the loader's end waits for what is enqueued in them, and frees
- * the memory. */
+ * although enqueued work may still read it: the later batch is written only after the work that is
+ * by then enqueued in the stream of this call and in the streams passed to ffload_batch_use_on, and
+ * the host never waits. Work in any other stream must be done when the batch is released. All these
+ * streams must live as long as the loader and the batch. A loop that keeps no batch allocates
+ * nothing after the start. A release after the loader's end waits for the work in these streams,
+ * and frees the memory. */
 FFLOAD_API int ffload_loader_next_on(ffload_loader *loader, void *stream, ffload_batch **batch,
                                      ffload_error *error);
 
-/* Lets work in `stream` use a batch on a GPU: what is enqueued there later sees the batch,
- * whichever stream it was written in, and its memory is used for another one only after what
- * `stream` has by then. For example in __dlpack__(stream), for the consumer's. By any thread. Of a
- * batch on the host: nothing. FFLOAD_USAGE where the stream is in a capture. */
+/* Lets work in `stream` use a batch on a GPU: work enqueued there later sees the batch, whichever
+ * stream wrote it, and the batch's memory is used for another batch only after the work that
+ * `stream` has at the release. For example in __dlpack__(stream), for the consumer's stream. May be
+ * called by any thread. Does nothing for a batch on the host. FFLOAD_USAGE if the stream is in a
+ * capture. */
 FFLOAD_API int ffload_batch_use_on(ffload_batch *batch, void *stream, ffload_error *error);
 
 #ifdef __cplusplus

@@ -30,15 +30,15 @@ struct ff_archive {
     bool plain;      /* as far as read */
     locale_t locale; /* "C": libarchive cannot convert names to it, and leaves them as they are */
     struct archive_entry *entry;   /* the current member's */
-    struct archive *outer;         /* of the file */
-    struct archive *inner;         /* of its current member, or NULL */
+    struct archive *outer;         /* the file's */
+    struct archive *inner;         /* the current member's, or NULL */
     struct archive *current;       /* whose member is current: outer or inner */
-    ff_archive_range file, inside; /* of the outer archive, and of the inner one in a plain tar */
+    ff_archive_range file, inside; /* the outer archive's, and the inner one's in a plain tar */
     ff_buffer prefix;              /* "INNER/" */
     ff_buffer name, stored;        /* `stored`: a name in a zip */
     uint64_t member_count;
-    uint64_t unpacked_bytes; /* of all members so far */
-    uint64_t end[2];         /* of the last member of the outer tar, and of the inner one */
+    uint64_t unpacked_bytes; /* all members' so far */
+    uint64_t end[2];         /* the last member's of the outer tar, and of the inner one */
 };
 
 static ff_status broken(ff_archive *archive, struct archive *reader, ff_error *error) {
@@ -56,7 +56,7 @@ static ff_status broken(ff_archive *archive, struct archive *reader, ff_error *e
                    archive->path, archive_filter_bytes(archive->outer, -1),
                    reader == archive->outer ? "" : " in ", (int)archive->prefix.length,
                    archive->prefix.length ? archive->prefix.bytes : "",
-                   reason ? reason : "libarchive gives no reason");
+                   reason ? reason : "libarchive reports no reason");
 }
 
 bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes) {
@@ -234,8 +234,8 @@ static bool is_tar_name(const char *name) {
     return length > 4 && !strcasecmp(name + length - 4, ".tar");
 }
 
-/* A tar ends with blocks of zeros, which libarchive reads where they are. Without them it was cut
- * off exactly after a member. */
+/* A tar ends with blocks of zeros, which libarchive reads. A tar without them was cut off exactly
+ * after a member. */
 static ff_status check_end(const ff_archive *archive, ff_error *error) {
     struct archive *reader = archive->current;
     bool tar = (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;

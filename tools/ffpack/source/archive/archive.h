@@ -32,7 +32,7 @@ typedef struct ff_archive_member {
     ff_archive_kind kind;
     uint64_t bytes;
     uint64_t ordinal; /* among all members, from 0; the same in every pass */
-    uint64_t offset;  /* of its first byte in the file; only where ff_archive_is_plain */
+    uint64_t offset;  /* of its first byte in the file; only if ff_archive_is_plain */
 } ff_archive_member;
 
 /* Whether a file that begins with `head` (not decompressed) is an archive, compressed or not. A
@@ -40,10 +40,10 @@ typedef struct ff_archive_member {
 bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes);
 
 /* Whether one of the first members of the archive `path` is a file whose base name `wanted`
- * accepts. false where it cannot be read, with the reason in *error. */
+ * accepts. False if it cannot be read, with the reason in *error. */
 bool ff_archive_holds(const char *path, bool (*wanted)(const char *base), ff_error *error);
 
-/* FF_BAD_DATA where `path` is no such archive; errors name path and place. */
+/* FF_BAD_DATA if `path` is not such an archive; errors name path and place. */
 FF_MUST_USE ff_status ff_archive_open(ff_archive **archive, const char *path, bool nested,
                                       ff_error *error);
 

@@ -7,7 +7,7 @@
 #include "format/base/memory.h"
 
 /* Reads the name from the local header that ends at `end`, where the member's data begins, and
- * begins at or after `begin`. `name` ends with a zero; empty where there is no such header. */
+ * begins at or after `begin`. `name` ends with a zero; empty without such a header. */
 FF_MUST_USE ff_status ff_archive_zip_name(ff_buffer *name, int fd, const char *path, uint64_t begin,
                                           uint64_t end, ff_error *error);
 

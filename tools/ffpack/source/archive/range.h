@@ -15,7 +15,7 @@ typedef struct ff_archive_range {
     uint64_t begin, end, at;
     size_t chunk_bytes;
     unsigned char *chunk; /* [chunk_bytes] owned */
-    ff_error failed;      /* of reading the file */
+    ff_error failed;      /* the error of reading the file */
 } ff_archive_range;
 
 /* Opens `reader` on a range, which must outlive it, or on the current member of the archive

@@ -57,8 +57,8 @@ static uint64_t straight_place(const ff_array *array, uint64_t index) {
     return place;
 }
 
-/* Samples first .. first + count - 1: for each element of a sample, those of all samples are
- * adjacent in the file. */
+/* Samples first .. first + count - 1: for each position in a sample, the elements of all samples
+ * are adjacent in the file. */
 static ff_status gather(const ff_array *array, const ff_source_part *part, uint64_t first,
                         uint64_t count, unsigned char *column, unsigned char *samples,
                         ff_error *error) {

@@ -19,7 +19,7 @@ typedef struct ff_array {
     uint64_t offset;
 } ff_array;
 
-/* The bytes of its elements; false where they are more than 2^60. */
+/* The bytes of its elements; false if they exceed 2^60. */
 bool ff_array_bytes(const ff_array *array, uint64_t *bytes);
 /* The same of one sample: all indices but the first. Only after ff_array_bytes was true. */
 uint64_t ff_array_sample_bytes(const ff_array *array);

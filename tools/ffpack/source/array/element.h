@@ -30,7 +30,7 @@ bool ff_element_is_float(ff_element_type element);
 /* Integers except u8 and bool: their range of intensities is not known. */
 bool ff_element_needs_range(ff_element_type element);
 
-/* NumPy's type string: "|u1", "<f4", ">i8", "u1", "?", ... False where it is none of the above. */
+/* NumPy's type string: "|u1", "<f4", ">i8", "u1", "?", ... False for any other string. */
 bool ff_element_parse(const char *text, ff_element_type *element, bool *big_endian);
 
 /* Element `index`, without any alignment, as a double (64-bit integers rounded to nearest) and, for

@@ -25,7 +25,7 @@ typedef struct idx_set {
     ff_array_set set;
     int images_fd, labels_fd; /* until they are parts of the source */
     const ff_source *source;
-    ff_error error; /* of its reading, which runs on a thread */
+    ff_error error; /* the error of reading it, which runs on a thread */
 } idx_set;
 
 typedef struct idx_sets {
@@ -211,7 +211,7 @@ static ff_status read_header(int fd, const char *path, unsigned least, uint64_t 
     return FF_OK;
 }
 
-/* Opens one file, decompressed if gzip, and checks all of it. */
+/* Opens one file, decompressed if gzip, and checks it completely. */
 static ff_status open_array(const ff_source *source, const char *path, unsigned least, int *fd,
                             ff_array *array, ff_error *error) {
     bool gzip;
@@ -293,6 +293,6 @@ const ff_source_format ff_source_idx = {
     .endings = "ubyte idx gz /",
     .detect = idx_detect,
     .list = idx_list,
-    .labels = "in the file of labels beside that of images",
+    .labels = "in the file of labels next to the file of images",
     .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

@@ -111,7 +111,7 @@ static ff_status check_labels(const ff_array_set *set, const ff_array_set *first
 
 /* What all rows are. */
 typedef struct row_kinds {
-    bool hot, soft, whole; /* of 0 and 1; not below 0 with the sum 1; of whole numbers */
+    bool hot, soft, whole; /* only 0 and 1; not below 0 with the sum 1; whole numbers */
 } row_kinds;
 
 static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, row_kinds *kinds,
@@ -225,7 +225,7 @@ static ff_status class_label(const ff_source *source, const ff_array_set *set, u
                        set->labels_path, value, index, at, named - 1, source->classes, named);
     return ff_fail(error, FF_BAD_DATA,
                    "%s: label %" PRId64 " of item %" PRIu64 " at byte %" PRIu64
-                   ", wanted a class from 0 on, or -1 for none",
+                   ", wanted a class from 0 on, or -1 for an unlabelled item",
                    set->labels_path, value, index, at);
 }
 

@@ -4,8 +4,8 @@
  * most 4, second if only the second is, else by --array-layout. Labels: none; integers or booleans
  * [N] or [N, 1]: a class (-1 = unlabeled); integers or booleans [N, K]: multi-hot if all are 0 or
  * 1, else a vector of i64; floats [N] or [N, K]: soft if K > 1, none is below 0 and all rows sum to
- * 1 (within 0.001), else multi-hot if all are 0 or 1, else a vector of f32. --label-kind says
- * otherwise. Thread rule: one thread at a time. */
+ * 1 (within 0.001), else multi-hot if all are 0 or 1, else a vector of f32. --label-kind overrides
+ * this. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_ARRAY_LIST_H
 #define FF_FFPACK_SOURCE_ARRAY_LIST_H
 

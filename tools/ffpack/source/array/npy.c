@@ -1,7 +1,7 @@
 /* NumPy's arrays: an .npy file, with its labels next to it; a folder of them; an .npz archive of
  * them (npz.c). Their roles follow from their names (npy_names.c), their types from their headers
  * (npy_header.c). Labels of X.npy: the file named as the same split's labels (y_train.npy for
- * x_train.npy), or called after it (X_labels.npy); else it has none. */
+ * x_train.npy), or named after it (X_labels.npy); otherwise there are no labels. */
 #include "tools/ffpack/source/array/npy.h"
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive/archive.h"
@@ -63,7 +63,7 @@ static ff_status open_array(ff_source *source, const char *folder, const char *n
     return FF_OK;
 }
 
-/* Says in the summary which file the labels are from: it was found by its name. */
+/* Notes in the summary the file of the labels, which was found by its name. */
 static ff_status note_labels(ff_source *source, const ff_array_set *set, ff_error *error) {
     char *text;
     if (!set->labeled) return FF_OK;
@@ -71,7 +71,7 @@ static ff_status note_labels(ff_source *source, const ff_array_set *set, ff_erro
     return ff_source_note(source, text, error);
 }
 
-/* Lists those of the files in `folder`. */
+/* Lists the arrays in `folder`. */
 static ff_status list_names(ff_source *source, const char *folder, const ff_names *names,
                             ff_error *error) {
     ff_npy_choice choice;
@@ -152,7 +152,7 @@ done:
     return status;
 }
 
-/* Counts what is no array. */
+/* Counts the files that are not arrays. */
 static ff_status leave_others(ff_source *source, ff_error *error) {
     ff_names names;
     FF_TRY(ff_names_read(&names, source->path, NULL, error));
@@ -198,6 +198,6 @@ const ff_source_format ff_source_npy = {
     .endings = "npy npz /",
     .detect = npy_detect,
     .list = npy_list,
-    .labels = "in y.npy beside x.npy, X_labels.npy beside X.npy, or labels of the .npz",
+    .labels = "in y.npy next to x.npy, X_labels.npy next to X.npy, or labels of the .npz",
     .uses = FF_USES_CLASSES | FF_USES_ARRAY_LAYOUT | FF_USES_LABEL_KIND,
 };

@@ -7,7 +7,7 @@
 
 enum { FF_NPY_SETS_LIMIT = 8 };
 
-/* The arrays that were chosen, as sets without their arrays; the names are those of the list. */
+/* The chosen arrays, as sets without their arrays; the names belong to the list. */
 typedef struct ff_npy_choice {
     size_t count;
     ff_array_set set[FF_NPY_SETS_LIMIT];
@@ -15,16 +15,16 @@ typedef struct ff_npy_choice {
     size_t labels[FF_NPY_SETS_LIMIT]; /* where set.labeled */
 } ff_npy_choice;
 
-/* Bytes of an array's name without ".npy" (and ".gz"); 0 where it is none. */
+/* Bytes of an array's name without ".npy" (and ".gz"); 0 if it is not an array. */
 size_t ff_npy_stem(const char *name);
-/* Whether the file name is that of an array of images; and whether `labels` is that of the labels
- * of the same split. */
+/* Whether the file name names an array of images; and whether `labels` names the labels of the same
+ * split. */
 bool ff_npy_is_images(const char *name);
 bool ff_npy_is_like_labels(const char *name); /* has a word of labels in it */
 bool ff_npy_labels_of(const char *images, const char *labels);
 
-/* Chooses among the arrays with these names. `place` holds them, for messages. FF_BAD_DATA where
- * there are no images among them, or two for one split. */
+/* Chooses among the arrays with these names. `place` holds them, for messages. FF_BAD_DATA without
+ * images among them, or with two for one split. */
 FF_MUST_USE ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char *place,
                                     ff_error *error);
 /* Adds to the source's summary which arrays were left out, and which images have no labels. */

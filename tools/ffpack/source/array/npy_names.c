@@ -58,11 +58,11 @@ static size_t after_word(const char *name, size_t at, size_t word) {
     return at + word + (name[at + word] && strchr("_-.", name[at + word]) != NULL);
 }
 
-/* What the words of a name say. */
+/* The meaning of a name's words. */
 typedef struct npy_says {
-    npy_role role;    /* of a name with no other words */
+    npy_role role;    /* for a name without other words */
     int split;        /* its rank (ff_split_rank), or ALONE */
-    bool like_labels; /* a word of labels, and none of names */
+    bool like_labels; /* a word for labels, and no word for names */
 } npy_says;
 
 static npy_says says(const char *name) {
@@ -122,7 +122,7 @@ bool ff_npy_labels_of(const char *images, const char *labels) {
            (first.role == ROLE_IMAGES && second.role == ROLE_LABELS && first.split == second.split);
 }
 
-/* One name of a split and role; *index = SIZE_MAX where there is none. */
+/* The only name of a split and role; *index = SIZE_MAX if there is none. */
 static ff_status find(const ff_names *names, const char *place, npy_role role, int split,
                       size_t *index, ff_error *error) {
     *index = SIZE_MAX;
@@ -140,7 +140,7 @@ static ff_status find(const ff_names *names, const char *place, npy_role role, i
     return FF_OK;
 }
 
-/* Labels for images that have none by the role of a name. */
+/* Labels for images without labels by the role of a name. */
 static ff_status find_like_labels(const ff_names *names, const char *place, size_t images,
                                   size_t *index, ff_error *error) {
     const char *name = ff_names_at(names, images), *other = NULL;
@@ -158,7 +158,7 @@ static ff_status find_like_labels(const ff_names *names, const char *place, size
         }
         if (*index != SIZE_MAX)
             return ff_fail(error, FF_USAGE,
-                           "%s: %s and %s may both be the labels of %s; wanted one of them, or one "
+                           "%s: %s and %s may both be the labels of %s; wanted only one, or one "
                            "called labels",
                            place, ff_names_at(names, *index), found, name);
         *index = i;
@@ -214,8 +214,8 @@ ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char
         if (choice->count && !*choice->set[0].split)
             return ff_fail(
                 error, FF_BAD_DATA,
-                "%s: %s is of no split, but %s is of split %s; wanted names with a split "
-                "for all or for none",
+                "%s: %s has no split in its name, but %s is in split %s; wanted a split in all "
+                "names or in none",
                 place, ff_names_at(names, choice->images[0]), ff_names_at(names, images),
                 ff_split_names[split]);
         if (labels == SIZE_MAX) FF_TRY(find_like_labels(names, place, images, &labels, error));

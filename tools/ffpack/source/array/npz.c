@@ -34,7 +34,7 @@ done:
     return status;
 }
 
-/* The array of the choice that a member is; NULL = none. */
+/* The chosen array that the member is; NULL = none. */
 static ff_array *find_array(ff_npy_choice *choice, const ff_names *names, const char *member,
                             const char **path) {
     for (size_t i = 0; i < choice->count; i++) {

@@ -4,8 +4,8 @@
  * A record is one label byte (CIFAR-10) or two, coarse then fine (CIFAR-100), and 3072 bytes: the
  * red, green and blue plane of 32 x 32 pixels. Files: data_batch_1.bin, ... and test_batch.bin with
  * batches.meta.txt; or train.bin and test.bin with fine_label_names.txt and coarse_label_names.txt.
- * They are in a folder (or in its folder cifar-10-batches-bin or cifar-100-binary), in a tar
- * archive, or one of them is given alone. The python version has the same names without .bin:
+ * SOURCE is a folder that holds them (or holds a folder cifar-10-batches-bin or cifar-100-binary),
+ * a tar archive, or one of them alone. The python version has the same names without .bin:
  * python.c. */
 #include "format/base/read.h"
 #include "format/base/thread.h"
@@ -24,8 +24,8 @@ static int compare_batches(const void *a, const void *b) {
     return (int)ff_cifar_batch_number(first->name) - (int)ff_cifar_batch_number(second->name);
 }
 
-/* CIFAR-10 has five batches and a test batch. Several without one of these are an interrupted copy;
- * a batch alone is wanted so. */
+/* CIFAR-10 has five batches and a test batch. Several files without one of these are an interrupted
+ * copy; a single batch is intended. */
 static ff_status check_whole(const ff_cifar *found, ff_error *error) {
     unsigned last = 0;
     bool test = false;
@@ -192,7 +192,7 @@ const ff_source_format ff_source_cifar = {
     .name = "cifar",
     .wanted =
         "CIFAR-10 or CIFAR-100, binary or python version: a .bin file or a pickle, a folder or a "
-        ".tar.gz of them",
+        ".tar.gz with these",
     .endings = "bin gz /",
     .detect = ff_cifar_detect,
     .list = cifar_list,

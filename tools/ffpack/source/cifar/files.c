@@ -4,8 +4,8 @@
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
-#include "tools/ffpack/source/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ static bool is_bin_name(const char *name) {
     return length > 4 && !strcmp(name + length - 4, ".bin");
 }
 
-/* Which version a file of this name belongs to; NULL = none. */
+/* The version to which a file of this name belongs; NULL = none. */
 static const ff_cifar_kind *kind_of_name(const char *name) {
     bool python = !is_bin_name(name);
     size_t length = strlen(name) - (python ? 0 : 4);
@@ -136,7 +136,7 @@ static ff_status holds_batches(const char *folder, bool *found, ff_error *error)
 }
 
 /* *folder = the folder with the files: `path`, or the folder in it that the archives unpack to,
- * allocated; NULL where there is none. */
+ * allocated; NULL if there is none. */
 static ff_status find_folder(const char *path, char **folder, ff_error *error) {
     static const char *const inside[] = {"cifar-10-batches-bin", "cifar-100-binary",
                                          "cifar-10-batches-py", "cifar-100-python"};
@@ -291,8 +291,8 @@ static ff_status read_text_member(ff_cifar *found, ff_archive *archive, const ch
     ff_status status;
     FF_TRY_DONE(ff_archive_read(archive, text, TEXT_BYTES - 1, &got, error));
     if (got == TEXT_BYTES - 1 || memchr(text, 0, got))
-        FF_TRY_DONE(
-            ff_fail(error, FF_BAD_DATA, "%s: %s is no short list of names", found->place, member));
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: %s is not a short list of names", found->place,
+                            member));
     FF_TRY_DONE(ff_format(&path, error, "%s: %s", ff_path_base(found->place), member));
     status = add_text(found, ff_path_base(member), text, path, error);
     text = NULL; /* add_text's */
@@ -356,7 +356,7 @@ done:
 static ff_status nothing_found(const char *path, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "%s: holds neither data_batch_N.bin and test_batch.bin (CIFAR-10) nor train.bin "
-                   "and test.bin (CIFAR-100), nor the python version's files of these names "
+                   "and test.bin (CIFAR-100), nor the python version's files with these names "
                    "without .bin",
                    path);
 }

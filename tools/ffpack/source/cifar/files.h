@@ -1,5 +1,5 @@
 /* The files of CIFAR's binary and python versions: found by their names in a folder or an archive,
- * or one of them given alone. Their content is described in cifar.c and python.c, the only users.
+ * or a single file. Their content is described in cifar.c and python.c, the only users.
  * Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_CIFAR_FILES_H
 #define FF_FFPACK_SOURCE_CIFAR_FILES_H
@@ -29,7 +29,7 @@ typedef struct ff_cifar_batch {
     uint32_t part;
     uint64_t offset, bytes; /* in the part */
     unsigned char *labels;  /* binary version: the label bytes of its records; owned */
-    ff_error error;         /* of reading them, which runs on a thread */
+    ff_error error;         /* the error of reading them, which runs on a thread */
 } ff_cifar_batch;
 
 typedef struct ff_cifar {
@@ -62,8 +62,8 @@ bool ff_cifar_is_pickle(const unsigned char *head, size_t head_bytes);
 /* The version of the pickle `batch`, by the name of its labels. */
 FF_MUST_USE ff_status ff_cifar_python_kind(const ff_source *source, const ff_cifar_batch *batch,
                                            const ff_cifar_kind **kind, ff_error *error);
-/* The class names of label `which` in the meta file, a line each, allocated; NULL where the meta
- * file has none. */
+/* The class names of label `which` in the meta file, a line each, allocated; NULL if the meta file
+ * has none. */
 FF_MUST_USE ff_status ff_cifar_python_names(const ff_cifar *found, const ff_source *source,
                                             uint32_t which, char **text, ff_error *error);
 /* Adds the samples of a batch. Fields are complete. */

@@ -61,7 +61,7 @@ static ff_status import(ff_pickle *pickle, const char *module, const char *name,
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/* The arguments of a call or state; `limit` of them at most. */
+/* The arguments of a call or state; at most `limit`. */
 static ff_status arguments_of(const ff_pickle *pickle, ff_pickle_value list, uint32_t least,
                               uint32_t limit, const char *what, const ff_pickle_value **items,
                               ff_error *error) {

@@ -80,7 +80,7 @@ static ff_status add_name(const ff_cifar *found, const ff_cifar_batch *meta, ff_
     FF_TRY(ff_pickle_text(pickle, value, NAME_LIMIT_BYTES, &name, &length, error));
     ff_status status;
     if (!length || memchr(name, 0, length) || strpbrk(name, "\r\n"))
-        status = ff_fail(error, FF_BAD_DATA, "%s: %s: a class name that is no line of text",
+        status = ff_fail(error, FF_BAD_DATA, "%s: %s: a class name that is not a line of text",
                          found->place, meta->name);
     else
         status = ff_buffer_printf(lines, error, "%s\n", name);

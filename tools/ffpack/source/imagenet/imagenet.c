@@ -1,6 +1,6 @@
 /* ImageNet (ILSVRC2012) as distributed: the train archive, a tar with one tar per class
- * (nXXXXXXXX.tar), the validation archive, a tar of images, and the labels of the latter
- * (labels.h). SOURCE is the folder that holds both, or one of the archives.
+ * (nXXXXXXXX.tar), the validation archive, a tar of images, and the validation labels (labels.h).
+ * SOURCE is the folder that holds both, or one of the archives.
  *
  * Classes are the wnids in the order of their bytes. Items, keys ("n01440764/NAME.JPEG") and
  * numbers are those of torchvision's ImageNet, which unpacks train and sorts val into class
@@ -34,7 +34,7 @@ static bool is_imagenet_member(const char *base) {
     return is_class_tar(base) || is_val_image(base);
 }
 
-/* *path = the file in the folder, or NULL where there is none. */
+/* *path = the file in the folder, or NULL. */
 static ff_status find_file(const char *folder, const char *name, char **path, ff_error *error) {
     struct stat info;
     FF_TRY(ff_path_join(path, folder, name, error));
@@ -130,7 +130,7 @@ static ff_status read_images(val_archive *found, ff_error *error) {
     return ff_source_add_archive(found->source, found->path, plain, false, &found->part, error);
 }
 
-/* The wnids that occur, sorted; they are the classes, or must be those of train. */
+/* The wnids that occur, sorted; they are the classes, or must be train's. */
 static ff_status find_classes(val_archive *found, int32_t **label, ff_error *error) {
     ff_names all = {0};
     ff_status status = FF_OK;

@@ -2,9 +2,9 @@
 
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/imagenet/matlab.h"
-#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -98,8 +98,9 @@ static ff_status take_devkit(ff_imagenet_labels *labels, devkit *kit, ff_error *
         unsigned long id = strtoul(line, &end, 10);
         if (!*line && !*cursor) break;
         if (end == line || *end || id >= ID_LIMIT || !kit->wnid[id][0])
-            return ff_fail(error, FF_BAD_DATA, "%s: %s, line %zu: '%.40s' is no class of meta.mat",
-                           labels->path, truth_name, number, line);
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: %s, line %zu: '%.40s' is not a class of meta.mat", labels->path,
+                           truth_name, number, line);
         FF_TRY(ff_names_add(&labels->wnid, kit->wnid[id], FF_WNID_BYTES, error));
     }
     return FF_OK;
@@ -134,7 +135,7 @@ static ff_status take_line(ff_imagenet_labels *labels, const char *line, size_t 
     }
     if (labels->wnid.count != labels->name.count)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: line %zu has an image's name, those before have none", labels->path,
+                       "%s: line %zu has an image's name, the lines before have none", labels->path,
                        number);
     const char *name = line;
     size_t bytes = stem(&name, first);
@@ -153,7 +154,8 @@ static ff_status take_text(ff_imagenet_labels *labels, char *text, ff_error *err
     ff_names *names = &labels->name;
     if (!names->count && labels->header && labels->wnid.count)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: line 1 is no wnid (n and 8 digits), as the others are", labels->path);
+                       "%s: line 1 is not a wnid (n and 8 digits), unlike the other lines",
+                       labels->path);
     if (!names->count) return FF_OK;
     FF_TRY(ff_alloc(&labels->by_name, names->count, sizeof *labels->by_name, "labels", error));
     for (size_t i = 0; i < names->count; i++) labels->by_name[i] = i;

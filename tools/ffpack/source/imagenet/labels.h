@@ -5,9 +5,9 @@
  * - a text with an image's name and its wnid per line, separated by blanks, a tab or a comma; the
  *   rest of a line is ignored, as is a first line without a wnid (LOC_val_solution.csv). The names'
  *   folders and extensions are ignored.
- * Lines without names are those of the images by their numbers: ILSVRC2012_val_00000003 has the
- * third, whatever images are missing. Images with other names have the lines in the order of names,
- * and there must be one for each. Thread rule: read-only once read. */
+ * Lines without names belong to images by their numbers: ILSVRC2012_val_00000003 has the third
+ * line, whatever images are missing. Images with other names take the lines in the order of names,
+ * one line for each image. Thread rule: read-only once read. */
 #ifndef FF_FFPACK_SOURCE_IMAGENET_LABELS_H
 #define FF_FFPACK_SOURCE_IMAGENET_LABELS_H
 
@@ -18,7 +18,7 @@
 typedef struct ff_imagenet_labels {
     char *path;
     ff_names wnid;   /* in the order of lines */
-    ff_names name;   /* the images', or none where the lines are in their order */
+    ff_names name;   /* the images', or none if the lines are in their order */
     bool header;     /* a first line without a wnid */
     size_t *by_name; /* [name.count] lines in the order of names */
 } ff_imagenet_labels;

@@ -185,7 +185,8 @@ static ff_status read_elements(const reader *from, cursor left, uint64_t count, 
         for (size_t k = 0; k < fields; k++) {
             element matrix;
             FF_TRY(next_element(from, &left, &matrix, error));
-            if (matrix.type != MATRIX) return broken(from, "a struct's field is no matrix", error);
+            if (matrix.type != MATRIX)
+                return broken(from, "a struct's field is not a matrix", error);
             if (place[k] < WANTED_LIMIT) FF_TRY(read_value(from, &matrix, &value[place[k]], error));
         }
         FF_TRY(from->take(from->context, value, error));
@@ -246,7 +247,7 @@ ff_status ff_matlab_struct(const uint8_t *bytes, size_t length, const char *path
                    .take = take,
                    .context = context};
     if (length < HEADER_BYTES || memcmp(bytes + 124, "\x00\x01IM", 4) != 0)
-        return ff_fail(error, FF_BAD_DATA, "%s: is no MAT-file of level 5, little-endian", path);
+        return ff_fail(error, FF_BAD_DATA, "%s: is not a MAT-file of level 5, little-endian", path);
     cursor left = {bytes + HEADER_BYTES, bytes + length};
     while (left.at < left.end && !from.found) {
         element next;

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/list/cell.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

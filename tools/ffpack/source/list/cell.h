@@ -9,8 +9,7 @@
 
 #define FF_LIST_WIDTH_LIMIT 65536u /* values of a vector or multi-hot label */
 
-/* A whole number, also one like 2.0; *point = whether it is one of these. Returns as
- * ff_text_whole. */
+/* A whole number, also one like 2.0; *point = whether it has a point. Returns as ff_text_whole. */
 int ff_cell_whole(const char *text, size_t bytes, int64_t *value, bool *point);
 /* Whether it is -1: an item without a label. */
 bool ff_cell_unlabeled(const char *text, size_t bytes);

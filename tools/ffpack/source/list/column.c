@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/list/column.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,8 +70,8 @@ static ff_status mixed(const ff_list_column *column, ff_error *error) {
 
 static ff_status uneven(const ff_list_column *column, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
-                   "line %" PRIu64 " has %u numbers, others have %u; wanted as many in each, or a "
-                   "header like NAME:multi-hot where these are names",
+                   "line %" PRIu64 " has %u numbers, others have %u; wanted the same number in "
+                   "each, or a header like NAME:multi-hot if these are names",
                    column->uneven_line, column->uneven_width, column->width);
 }
 
@@ -89,7 +89,7 @@ static ff_status guess(ff_list_column *column, ff_error *error) {
     if (column->classes_only && column->number_line && !names)
         return ff_fail(error, FF_BAD_DATA,
                        "line %" PRIu64 " has a number that is not whole, wanted a class; "
-                       "--label-kind names where it is the name of one",
+                       "--label-kind names if it is the name of a class",
                        column->number_line);
     if (column->classes_only) return FF_OK;
     if (names && column->joined_line) column->kind = FF_LIST_MULTI;
@@ -117,7 +117,7 @@ ff_status ff_list_column_decide(ff_list_column *column, ff_error *error) {
         return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 " has no whole number",
                        no_number(column));
     if (column->kind == FF_LIST_VECTOR && names)
-        return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 " is no number", column->name_line);
+        return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 " is not a number", column->name_line);
     if (column->kind == FF_LIST_VECTOR && column->uneven_line) return uneven(column, error);
     column->named = column->kind == FF_LIST_MULTI || column->asked == FF_LABEL_NAMES ||
                     (column->kind == FF_LIST_CLASS && (names || column->number_line));
@@ -261,7 +261,7 @@ static ff_status find_name(const ff_list_column *column, uint64_t line, const ch
     if (*number == UINT32_MAX && column->fixed && ff_cell_whole(name, bytes, &value, &point) > 0)
         *number = (uint32_t)ff_class_numbers_named(&column->numbers, value);
     if (*number == UINT32_MAX)
-        return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 ": '%.*s' is no class of %s", line,
+        return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 ": '%.*s' is not a class of %s", line,
                        (int)(bytes < 60 ? bytes : 60), name,
                        column->fixed ? column->fixed_by : "the list any more: it changed");
     if (column->rank) *number = column->rank[*number];

@@ -1,22 +1,21 @@
 /* A label column of a list: its kind, found in one pass over its cells, and each cell's value as
  * the bytes of a label field.
  *
- * Kinds, where neither the header nor --label-kind says one:
- * - all cells are whole numbers: classes, i32, or i64 where they need it. "2.0" is whole, as pandas
+ * Kinds, unless the header or --label-kind names one:
+ * - all cells are whole numbers: classes, i32, or i64 if they need it. "2.0" is whole, as pandas
  *   writes a column with a missing value;
- * - all are numbers, or as many numbers with spaces or ';' between: a vector, f32;
+ * - all are numbers, or the same count of numbers with spaces or ';' between: a vector, f32;
  * - all are names, some with ';' or '|' between that also occur in other cells: multi-hot, u8, one
- *   value per name; an empty cell is none. Where no part occurs again, one class may be called so,
- *   and the list is refused;
+ *   value per name; an empty cell names nothing. If no part occurs again, the cell may be the name
+ *   of one class, and the list is refused;
  * - all are names: classes by name.
  * A mixture of numbers and names is refused, because it is usually a mistake, and so are nan and
  * inf. A list of --labels takes one class a cell, and refuses cells of several names that recur. -1
  * is an item without a label in columns of classes, and does not decide their kind. With the kind
  * class one name or number is a class; with names numbers are names, too; with multi-hot all are
- * names separated by
- * ';' or '|'; with value all are numbers. Names are numbered in the order of their bytes, or are
- * classes that are known; class_numbers.h says which class a number means then. Blanks around a
- * name or number are ignored. Thread rule: one thread at a time. */
+ * names separated by ';' or '|'; with value all are numbers. Names are numbered in the order of
+ * their bytes, or are known classes; then class_numbers.h decides which class a number means.
+ * Blanks around a name or number are ignored. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_LIST_COLUMN_H
 #define FF_FFPACK_LIST_COLUMN_H
 
@@ -34,17 +33,17 @@ typedef enum ff_list_kind {
 typedef struct ff_list_column {
     char *name; /* the header's; NULL = none. Owned */
     ff_list_kind kind;
-    ff_label_kind asked; /* of the header or --label-kind */
-    bool classes_only;   /* of --labels: no other kind */
-    /* Seen: the first line with each; 0 = none. A point_line has a whole number like 2.0. */
+    ff_label_kind asked; /* the header's or --label-kind's */
+    bool classes_only;   /* for --labels: no other kind */
+    /* The first line with each; 0 = none. A point_line has a whole number like 2.0. */
     uint64_t whole_line, point_line, number_line, name_line, joined_line, empty_line, uneven_line;
     uint64_t missing_line;    /* nan or inf */
     char joined[64];          /* the cell in joined_line */
-    int64_t least, most;      /* of the whole numbers */
+    int64_t least, most;      /* the whole numbers' */
     uint32_t width;           /* numbers in the first cell of numbers */
-    uint32_t uneven_width;    /* of uneven_line */
+    uint32_t uneven_width;    /* uneven_line's */
     bool named;               /* decided: labels are names */
-    ff_class_set names;       /* of the known classes, else of ff_list_column_collect */
+    ff_class_set names;       /* the known classes', else ff_list_column_collect's */
     ff_class_set cells;       /* different ones of a multi-hot column, until: */
     bool recurs;              /* a name in one cell with others is in another cell, too */
     bool fixed;               /* the classes are known */
@@ -68,11 +67,11 @@ FF_MUST_USE ff_status ff_list_column_collect(ff_list_column *column, uint64_t li
                                              const char *cell, ff_error *error);
 /* After all were collected: which class a number means. */
 FF_MUST_USE ff_status ff_list_column_settle(ff_list_column *column, ff_error *error);
-/* How the numbers of known classes are read, allocated; NULL where there is only one way. */
+/* How the numbers of known classes are read, allocated; NULL if there is only one way. */
 FF_MUST_USE ff_status ff_list_column_say(const ff_list_column *column, char **text,
                                          ff_error *error);
 
-/* Of a value of a decided column whose names are known. */
+/* Writes a value of a decided column whose names are known. */
 ff_dtype ff_list_column_dtype(const ff_list_column *column);
 uint32_t ff_list_column_width(const ff_list_column *column);
 /* Stores the cell's value: width x dtype bytes. */

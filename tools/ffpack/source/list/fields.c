@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/list/fields.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,8 +41,8 @@ static ff_status take_title(ff_list_column *column, const char *cell, ff_error *
             column->asked = kinds[i].kind;
     if (colon && column->asked == FF_LABEL_GUESS)
         return ff_fail(error, FF_BAD_DATA,
-                       "the header says '%.200s', wanted class, names, numbers, multi-hot or value "
-                       "after ':'",
+                       "the header has '%.200s', wanted class, names, numbers, multi-hot or "
+                       "value after ':'",
                        cell);
     if (colon) bytes = (size_t)(colon - title);
     if (!bytes) return ff_fail(error, FF_BAD_DATA, "the header has no name");
@@ -109,7 +109,7 @@ done:
     return status;
 }
 
-/* Says in the summary which columns are used for what, where a header or --columns decides it. */
+/* Notes in the summary what each column is used for, if a header or --columns decides it. */
 static ff_status note_columns(const ff_list_fields *fields, const ff_table_row *row,
                               ff_error *error) {
     ff_buffer text = {0};

@@ -1,7 +1,7 @@
 /* The label fields of a list: its columns, the header, and the resulting fields in the metadata
  * (rules: list.c). Order of calls: begin with the first row; survey every row except the header;
- * make; collect every row, if make says so; finish; then the values of any row. Thread rule: one
- * thread at a time. */
+ * make; collect every row, if make requires it; finish; then the values of any row. Thread rule:
+ * one thread at a time. */
 #ifndef FF_FFPACK_LIST_FIELDS_H
 #define FF_FFPACK_LIST_FIELDS_H
 
@@ -16,13 +16,13 @@ typedef struct ff_list_field {
 
 typedef struct ff_list_fields {
     ff_source *source;     /* gets the fields and their classes */
-    ff_list_header header; /* of the first row */
+    ff_list_header header; /* the first row's */
     size_t column_count;
     ff_list_column *column; /* [column_count] */
     bool *used;             /* [column_count] is a label that is kept */
     size_t field_count;
     ff_list_field *field;
-    size_t label_bytes; /* of all fields' values, one after the other */
+    size_t label_bytes; /* all fields' values, one after the other */
 } ff_list_fields;
 
 FF_MUST_USE ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source,

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/list/header.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <string.h>
 #include <strings.h>
@@ -40,7 +40,7 @@ bool ff_list_is_label_title(const char *title) {
 
 /* ---- by the words --------------------------------------------------------------------------- */
 
-/* As pandas names a column without a title; it gives these to the numbers of rows. */
+/* How pandas names a column without a title, such as the numbers of rows. */
 static bool is_unnamed(const char *title) {
     return !strncmp(title, "Unnamed: ", 9);
 }
@@ -49,7 +49,7 @@ static bool is_index_title(const char *title) {
     return !*title || is_unnamed(title);
 }
 
-/* Whether there is a column that is neither of a known role nor a number of rows. */
+/* Whether a column has no known role and does not number the rows. */
 static bool has_other(const ff_list_header *header, const ff_table_row *row) {
     for (size_t i = 0; i < row->count; i++) {
         const char *title = ff_table_cell(row, i);
@@ -60,8 +60,8 @@ static bool has_other(const ff_list_header *header, const ff_table_row *row) {
     return false;
 }
 
-/* Whether a column counts the rows: one of pandas' without a title, or one before the paths that
- * is called so, beside others. */
+/* Whether a column numbers the rows: a pandas column without a title, or a column before the paths
+ * with such a title, next to other columns. */
 static bool counts_rows(const ff_list_header *header, const ff_table_row *row, size_t index) {
     const char *title = ff_table_cell(row, index);
     if (!header->present) return false;
@@ -103,7 +103,7 @@ static bool are_titles(const ff_table_row *row, size_t path) {
     return titled && ff_list_header_may_be(row);
 }
 
-/* The first column of one of the words; row->count where there is none. */
+/* The first column with one of the words; row->count if there is none. */
 #define FIND(row, words) find(row, words, sizeof words / sizeof words[0])
 static size_t find(const ff_table_row *row, const char *const *words, size_t count) {
     size_t at = 0;
@@ -174,9 +174,9 @@ static ff_status find_column(ff_list_header *header, const ff_table_row *row, co
     return no_column(row, name, bytes, file, error);
 }
 
-/* What --columns says, beside what the words say. */
+/* The roles by --columns, in addition to the words'. */
 typedef struct choice {
-    size_t path, split; /* SIZE_MAX = not said */
+    size_t path, split; /* SIZE_MAX = unset */
     ff_list_header *header;
 } choice;
 

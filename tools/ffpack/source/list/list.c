@@ -2,20 +2,19 @@
  * CSV (table.h). The first cell is the path, relative to the list's folder (.. and absolute ones
  * too); the others are label fields, whose kinds follow from their cells (column.h).
  *
- * The first line may be a header (header.h), which says in which column the paths are. Its other
- * cells name the fields; NAME:class, NAME:names, NAME:numbers, NAME:multi-hot and NAME:value also
- * say their kind; one named split is not a label but the split of each line: train, val
- * and test also by the words that folders may have. Without a header the
- * field is named label (then label2, ...), and adjacent vectors (columns of numbers that are not
- * all whole) become one field named target (then target2, ...). Items are numbered in the order of
- * the lines, in each split; keys are the paths as written, without ./ in front. A path with two
- * labels is refused. The list is read twice, or three times where labels are names, so memory does
- * not grow with it. */
+ * The first line may be a header (header.h), which marks the column of paths. Its other cells name
+ * the fields; NAME:class, NAME:names, NAME:numbers, NAME:multi-hot and NAME:value also set their
+ * kind; a field named split is not a label but the split of each line: train, val and test also by
+ * the words that folders may have. Without a header the field is named label (then label2, ...),
+ * and adjacent vectors (columns of numbers that are not all whole) become one field named target
+ * (then target2, ...). Items are numbered in the order of the lines, in each split; keys are the
+ * paths as written, without ./ in front. A path with two labels is refused. The list is read twice,
+ * or three times if labels are names, so memory does not grow with it. */
 #include "format/base/path.h"
+#include "format/base/text.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/list/fields.h"
 #include "tools/ffpack/source/list/repeats.h"
-#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,7 +83,7 @@ typedef struct list {
     ff_names words;  /* [splits.count] the first word for each */
     ff_list_repeats *repeats;
     size_t *split; /* [splits.count] its number in source->split */
-    char *labels;  /* of an item */
+    char *labels;  /* an item's */
 } list;
 
 /* ---- passes -------------------------------------------------------------------------------- */

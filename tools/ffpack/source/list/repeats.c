@@ -15,7 +15,7 @@ typedef struct line {
 
 struct ff_list_repeats {
     ff_sorter *sorter;
-    ff_buffer path;            /* of the line before */
+    ff_buffer path;            /* the line before's */
     line last;                 /* the line before */
     uint64_t repeated, in_two; /* lines with the same labels as an earlier one; images in two
                                   splits */
@@ -50,7 +50,7 @@ static ff_status take_same(ff_list_repeats *repeats, const line *now, ff_error *
     if (!XXH128_isEqual(now->labels, repeats->last.labels))
         return ff_fail(error, FF_BAD_DATA,
                        "lines %" PRIu64 " and %" PRIu64
-                       " give %.*s different labels; wanted one line for each image",
+                       " have different labels for %.*s; wanted one line for each image",
                        repeats->last.number, now->number, (int)repeats->path.length,
                        repeats->path.bytes);
     if (now->split != repeats->last.split)

@@ -15,7 +15,7 @@ FF_MUST_USE ff_status ff_list_repeats_create(ff_list_repeats **repeats, const ch
 FF_MUST_USE ff_status ff_list_repeats_add(ff_list_repeats *repeats, const char *path, uint64_t line,
                                           size_t split, const void *labels, size_t label_bytes,
                                           ff_error *error);
-/* After all lines, once: FF_BAD_DATA naming two lines that differ. *said = what the summary says,
+/* After all lines, once: FF_BAD_DATA naming two lines that differ. *said = a note for the summary,
  * or NULL; allocated. */
 FF_MUST_USE ff_status ff_list_repeats_check(ff_list_repeats *repeats, char **said, ff_error *error);
 void ff_list_repeats_destroy(ff_list_repeats **repeats);

@@ -15,11 +15,11 @@ struct ff_table {
     size_t text_at, text_bytes;
     char separator; /* 0 = a line is one cell */
     bool quotes;    /* cells may be quoted */
-    uint64_t line;  /* of the next character */
-    size_t columns; /* of the first row; 0 before it */
+    uint64_t line;  /* the next character's */
+    size_t columns; /* the first row's; 0 before it */
     size_t at, length;
     unsigned char chunk[CHUNK_BYTES];
-    ff_buffer bytes; /* of the row */
+    ff_buffer bytes; /* the row's */
     size_t *offset;
     size_t offset_capacity, count;
 };
@@ -236,7 +236,7 @@ ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error *error) {
         if (c == END) return FF_OK;
         row->line = table->line;
         FF_TRY(read_row(table, error));
-    } while (table->count == 1 && table->bytes.length == 1); /* an empty line is no row */
+    } while (table->count == 1 && table->bytes.length == 1); /* an empty line is not a row */
     if (!table->columns) table->columns = table->count;
     if (table->count != table->columns)
         return ff_fail(error, FF_BAD_DATA,

@@ -33,7 +33,7 @@ FF_MUST_USE ff_status ff_table_open(ff_table **table, const char *path, ff_error
  * failure. */
 FF_MUST_USE ff_status ff_table_open_text(ff_table **table, const char *path, char *text,
                                          size_t bytes, ff_error *error);
-/* The next row, valid until the next call. FF_BAD_DATA naming the line where it has a zero byte,
+/* The next row, valid until the next call. FF_BAD_DATA naming the line if it has a zero byte,
  * another number of cells than the first row, a quote that does not end, or is too long. */
 FF_MUST_USE ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error *error);
 void ff_table_close(ff_table **table);

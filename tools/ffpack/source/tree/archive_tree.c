@@ -1,5 +1,5 @@
 /* Image folders inside an archive (tar, zip; plain, gzip, bzip2, xz, zstd), read in memory: nothing
- * is unpacked to disk, and the result is that of the unpacked folder. */
+ * is unpacked to disk, and the result equals the unpacked folder's. */
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/tree/tree.h"
 

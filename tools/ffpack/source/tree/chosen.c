@@ -28,7 +28,7 @@ ff_status ff_chosen_open(ff_chosen *chosen, const char *exclude, ff_left_out *le
     return ff_alloc(&chosen->used, chosen->pattern.count, sizeof *chosen->used, "patterns", error);
 }
 
-/* Where the last `count` names of a path begin; NULL where it has fewer. */
+/* Where the last `count` names of a path begin; NULL if it has fewer. */
 static const char *last_names(const char *path, size_t count) {
     const char *at = path + strlen(path);
     while (at > path && (at[-1] != '/' || --count)) at--;
@@ -139,7 +139,7 @@ ff_status ff_chosen_finish(const ff_chosen *chosen, const char *source, bool ski
     const char *ending = ff_path_ending(chosen->unread_name);
     return ff_fail(error, FF_BAD_DATA,
                    "%s: %s is a %s image, which is not read%s; wanted " FF_DECODE_KINDS
-                   ", or --exclude '%s%s' or --on-error skip to go without",
+                   ", or --exclude '%s%s' or --on-error skip to leave them out",
                    source, chosen->unread_name, chosen->unread_kind, more, *ending ? "*" : "",
                    *ending ? ending : ff_path_base(chosen->unread_name));
 }

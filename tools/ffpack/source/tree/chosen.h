@@ -17,7 +17,7 @@
 
 typedef struct ff_chosen {
     ff_left_out *left;    /* counts what is left out; not owned */
-    ff_names pattern;     /* of --exclude */
+    ff_names pattern;     /* by --exclude */
     bool *used;           /* [pattern.count] */
     ff_class_set folders; /* that were left out */
     /* Images of kinds that are not read: how many, the first one's kind and name. */
@@ -45,8 +45,8 @@ FF_MUST_USE ff_status ff_chosen_content(ff_chosen *chosen, const char *path,
                                         ff_error *error);
 /* Counts a file that is left out for its ending. */
 FF_MUST_USE ff_status ff_chosen_leave(ff_chosen *chosen, const char *path, ff_error *error);
-/* FF_BAD_DATA where there were images of kinds that are not read, unless `skip`; a line of `notes`
- * for every pattern that matched nothing. */
+/* FF_BAD_DATA if there were images of kinds that are not read, unless `skip`; a line of `notes` for
+ * every pattern that matched nothing. */
 FF_MUST_USE ff_status ff_chosen_finish(const ff_chosen *chosen, const char *source, bool skip,
                                        ff_names *notes, ff_error *error);
 void ff_chosen_free(ff_chosen *chosen);

@@ -70,7 +70,7 @@ typedef struct filling {
     uint32_t part;
     bool plain;
     size_t begun;                /* splits */
-    const ff_tree_split *layout; /* of the split that is filled */
+    const ff_tree_split *layout; /* of the split being filled */
     ff_source_split *split;
     ff_names classes;
     int32_t *label;
@@ -85,7 +85,7 @@ static ff_status pass_classes(filling *fill, size_t end, ff_error *error) {
         if (!fill->class_items && !fill->tree->source->allow_empty_classes)
             return ff_fail(error, FF_BAD_DATA,
                            "%s/%s: a class without an image, wanted files of " FF_IMAGE_NAMES
-                           ", --exclude to go without the folder, or --allow-empty-classes",
+                           ", --exclude to leave out the folder, or --allow-empty-classes",
                            fill->where, ff_names_at(&fill->classes, fill->class_at));
         fill->class_at++;
         fill->class_items = 0;

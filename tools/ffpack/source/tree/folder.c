@@ -59,7 +59,7 @@ typedef struct folder_walk {
     ff_tree *tree;
     size_t depth;
     folder_identity above[DEPTH_LIMIT];
-    ff_buffer path; /* "ROOT/a/b": of what is added */
+    ff_buffer path; /* "ROOT/a/b" of the folder being added */
 } folder_walk;
 
 /* Regular files only: opening a pipe would wait. An unreadable file is not taken for an image. */

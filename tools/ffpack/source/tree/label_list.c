@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/tree/label_list.h"
 
-#include "tools/ffpack/source/text.h"
+#include "format/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static bool are_numbers(const ff_label_list *list, const ff_table_row *row) {
     return true;
 }
 
-/* A path without the folder where it begins. */
+/* A path without its first folder. */
 static const char *strip_root(const ff_label_list *list, const char *name) {
     while (name[0] == '.' && name[1] == '/') name += 2;
     for (size_t i = 0; i < list->roots.count; i++) {
@@ -257,7 +257,7 @@ static ff_status decide(ff_label_list *list, ff_label_kind kind, ff_metadata *la
                    INT32_MAX);
 }
 
-/* *said = what the summary says of the list, NULL where that is nothing; `how` may be NULL. */
+/* *said = a note on the list for the summary, or NULL; `how` may be NULL. */
 static ff_status say(const ff_label_list *list, const char *how, char **said, ff_error *error) {
     ff_buffer text = {0};
     ff_status status;

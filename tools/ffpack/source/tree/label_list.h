@@ -5,11 +5,10 @@
  * A line's name is an image's path in its split's folder or its name alone, each with or without
  * its ending; the path may begin at a folder of `roots`. Lines that name no image are counted, and
  * decide nothing: neither whether classes are names or numbers, nor which classes there are.
- * Further columns are named in the summary where the class's column is clear: by --label or
- * --columns, by its title (label, class, target), or without a header as names next to numbers
- * (boxes); else the list is refused. Classes are names, or whole numbers (list/column.h). Memory:
- * the names and classes of all lines. Thread rule: one thread at a time.
- */
+ * Further columns are named in the summary if the class's column is clear: by --label or --columns,
+ * by its title (label, class, target), or without a header as names next to numbers (boxes); else
+ * the list is refused. Classes are names, or whole numbers (list/column.h). Memory: the names and
+ * classes of all lines. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_LABEL_LIST_H
 #define FF_FFPACK_SOURCE_LABEL_LIST_H
 
@@ -21,9 +20,9 @@ typedef struct ff_label_list {
     char *path;     /* for messages */
     ff_names roots; /* "/data/set/test/", "test/"; filled before it is read. Owned */
     char *columns;  /* the further columns, "b, c"; NULL = none. Owned */
-    char *roles; /* which columns are used, where a header or --columns says it; or NULL. Owned */
+    char *roles; /* which columns are used, if a header or --columns decides it; or NULL. Owned */
     size_t class_column;
-    char *class_title;    /* of that column, or its number. Owned */
+    char *class_title;    /* the column's, or its number. Owned */
     bool chosen;          /* by --label */
     bool unclear;         /* which column has the classes */
     bool numbers;         /* the further columns hold numbers only, as boxes do */

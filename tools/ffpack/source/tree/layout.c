@@ -1,5 +1,7 @@
 #include "tools/ffpack/source/tree/layout.h"
 
+#include "format/split_rule.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +43,9 @@ static ff_status mixture(const char *where, const char *split, const ff_names *t
     if (!all) strcat(others, ",...");
     return ff_fail(
         error, FF_USAGE,
-        "%s: holds the folder %s, a split by its name, next to %s; wanted --exclude %s to leave it out, --splits NAME=FOLDER,... to name the splits, --splits none to make "
-        "all folders classes, or --format where it is no folder of images",
+        "%s: holds the folder %s, a split by its name, next to %s; wanted --exclude %s to leave it "
+        "out, --splits NAME=FOLDER,... to name the splits, --splits none to make all folders "
+        "classes, or --format if it is not a folder of images",
         where, split, others, others);
 }
 
@@ -107,7 +110,7 @@ static ff_status take_word(ff_tree_layout *layout, const char *wanted, const cha
     }
     if (name_bytes > NAME_LIMIT_BYTES || !ff_is_split_name(name, name_bytes))
         return wrong(wanted, name, name_bytes,
-                     "is no name of a split, wanted letters, digits, _ and -", error);
+                     "is not the name of a split, wanted letters, digits, _ and -", error);
     if (!folder_bytes)
         return wrong(wanted, word, bytes, "has no folder, wanted NAME=FOLDER", error);
     for (size_t i = 0; i < layout->count; i++) {

@@ -1,8 +1,8 @@
 /* Which folders of a tree are splits.
  *
- * By their names (ff_split_rank), where all folders of the root have such names; each split has
- * one. --splits NAME=FOLDER,...: only those; --splits none: none. A mixture of names of splits and
- * others is refused. */
+ * By their names (ff_split_rank), if all folders of the root have such names; each split has one.
+ * --splits NAME=FOLDER,...: only those; --splits none: none. A mixture of split names and other
+ * names is refused. */
 #ifndef FF_FFPACK_SOURCE_LAYOUT_H
 #define FF_FFPACK_SOURCE_LAYOUT_H
 
@@ -16,7 +16,7 @@ typedef enum ff_tree_split_kind {
 } ff_tree_split_kind;
 
 typedef struct ff_tree_split {
-    char *name;   /* "" where there are no splits */
+    char *name;   /* "" without splits */
     char *folder; /* in the root, "train/"; "" = the root itself */
     ff_tree_split_kind kind;
     ff_label_list *list; /* not owned */

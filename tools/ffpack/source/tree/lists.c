@@ -1,4 +1,4 @@
-/* Lists of labels of a tree: those of --labels, and those inside it. */
+/* Lists of labels of a tree: from --labels, and inside the tree. */
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ ff_status ff_tree_lists_parse(ff_tree_splits *splits, const char *wanted, ff_err
         equals = memchr(at, '=', bytes);
         if (!equals || equals == at || equals + 1 == at + bytes)
             return ff_fail(error, FF_USAGE,
-                           "--labels: '%.*s' in '%s' is no SPLIT=FILE; wanted FILE, or "
+                           "--labels: '%.*s' in '%s' is not SPLIT=FILE; wanted FILE, or "
                            "SPLIT=FILE,SPLIT=FILE",
                            (int)bytes, at, wanted);
         FF_TRY(ff_tree_lists_add(splits, at, (size_t)(equals - at), equals + 1,
@@ -171,7 +171,7 @@ ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,
         if (!held) continue;
         if (*found != SIZE_MAX)
             return ff_fail(error, FF_USAGE,
-                           "%s: both %s and %s name images of %s; wanted one of them as --labels "
+                           "%s: both %s and %s name images of %s; wanted one list as --labels "
                            "%s=FILE",
                            tree->path, ff_names_at(&tree->tables, *found), name, split->name,
                            split->name);

@@ -19,7 +19,7 @@ static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_
     const char *folder = ff_names_at(folders, 0), *first = splits->layout.split->folder;
     size_t root_bytes = strlen(tree->root), first_bytes = strlen(first);
     for (size_t i = 0; i < tree->folders.count; i++) {
-        const char *at = ff_names_at(&tree->folders, i); /* one beside it in the first split? */
+        const char *at = ff_names_at(&tree->folders, i); /* is one next to it in the first split? */
         if (!strncmp(at, tree->root, root_bytes) && !strncmp(at + root_bytes, first, first_bytes) &&
             !strcmp(at + root_bytes + first_bytes, folder))
             return false;
@@ -29,7 +29,7 @@ static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_
     return false;
 }
 
-/* A list was given, for a split that the source does not have. */
+/* --labels has a list for a split that the source does not have. */
 static ff_status refuse_list(const ff_tree_splits *splits, const ff_tree *tree, ff_error *error) {
     const ff_tree_list *list = &splits->list[0];
     const char *path = tree->source->path;
@@ -131,8 +131,8 @@ static ff_status check_lists(const ff_tree_splits *splits, const ff_tree *tree, 
             return ff_fail(error, FF_USAGE, "--labels: %s has no split '%s'", tree->path, name);
         if (!used)
             return ff_fail(error, FF_USAGE,
-                           "--labels: all splits of %s have class folders; wanted SPLIT=FILE where "
-                           "one shall have its labels from the list instead",
+                           "--labels: all splits of %s have class folders; wanted SPLIT=FILE if a "
+                           "split should take its labels from the list",
                            tree->path);
     }
     return FF_OK;

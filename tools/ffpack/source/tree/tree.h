@@ -2,17 +2,19 @@
  * disk (folder.c) or in an archive (archive_tree.c); these add folders and files one by one in any
  * order.
  *
- * The order is that of torchvision's ImageFolder (torchvision/datasets/folder.py, 0.14): every
- * folder in the root is a class, numbered in the order of the names' bytes (Python sorts by code
- * point, which is the same for UTF-8); a class's images are those of all folders below it, sorted
- * by their whole path, in each the files sorted by name.
+ * The order is as in torchvision's ImageFolder (torchvision/datasets/folder.py, 0.14): every folder
+ * in the root is a class, numbered in the order of the names' bytes (Python sorts by code point,
+ * which is the same for UTF-8). A class has the images of all folders below it: folders sorted by
+ * their whole path, the files of each folder by name.
  *
- * Other than ImageFolder, so that numbers differ from its where there are such files:
- * - what begins with a dot, and __MACOSX, is left out (chosen.h); there a hidden folder is a class;
- * - images with an unknown ending are taken by their content, there .jfif and .gif are left out;
+ * Differences from ImageFolder, which change the numbers if there are such files:
+ * - names that begin with a dot, and __MACOSX, are left out (chosen.h); in ImageFolder a hidden
+ *   folder is a class;
+ * - images with an unknown ending are taken by their content; ImageFolder leaves .jfif and .gif
+ *   out;
  * - folders named as splits are splits (layout.h), each numbered on its own, all with the classes
- * of the first; a split without class folders has its labels from a list (label_list.h). As there,
- * a class without an image is an error, unless --allow-empty-classes. */
+ * of the first; a split without class folders has its labels from a list (label_list.h). As in
+ * ImageFolder, a class without an image is an error, unless --allow-empty-classes. */
 #ifndef FF_FFPACK_SOURCE_TREE_H
 #define FF_FFPACK_SOURCE_TREE_H
 
@@ -35,7 +37,7 @@ typedef struct ff_tree_options {
     bool files;        /* items are files in the folder `path`; else members of an archive */
     bool rooted;       /* the top is the root; else folders that hold but one are entered */
     const char *split; /* the name of the only split; NULL: found by layout.h */
-    void *context;     /* of the two: */
+    void *context;     /* for look and open */
     ff_tree_look *look;
     /* Opens a file of the tree as a table. */
     ff_status (*open)(void *context, const char *name, ff_table **table, ff_error *error);

@@ -12,7 +12,7 @@ struct ff_tree {
     const ff_tree_options *options;
     ff_chosen chosen;
     ff_listing *images; /* in the order of adding; an ff_tree_place as labels */
-    ff_sorter *sorter;  /* of the folders, then of the images */
+    ff_sorter *sorter;  /* the folders', then the images' */
     ff_names folders;   /* all, sorted */
     bool *has_images;   /* [folders.count] in the folder itself */
     bool root_images;   /* next to the topmost folders */
@@ -37,7 +37,7 @@ bool ff_tree_has_images(const ff_tree *tree, const char *inside);
 /* A list of labels: of --labels, or found in the tree. */
 typedef struct ff_tree_list {
     char *split; /* "" = of every split without class folders */
-    char *path;  /* as it was given */
+    char *path;  /* as in the option */
     ff_label_list list;
 } ff_tree_list;
 
@@ -63,7 +63,7 @@ void ff_tree_splits_free(ff_tree_splits *splits);
 FF_MUST_USE ff_status ff_tree_lists_add(ff_tree_splits *splits, const char *split,
                                         size_t split_bytes, const char *path, size_t path_bytes,
                                         ff_error *error);
-/* Adds those of --labels: FILE, or SPLIT=FILE,... */
+/* Adds the lists of --labels: FILE, or SPLIT=FILE,...... */
 FF_MUST_USE ff_status ff_tree_lists_parse(ff_tree_splits *splits, const char *wanted,
                                           ff_error *error);
 /* Reads a file of --labels, which may also be one of the tree, by its name in the root. */
@@ -73,8 +73,8 @@ FF_MUST_USE ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree,
 FF_MUST_USE ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree,
                                              const char *name, const char *columns,
                                              ff_error *error);
-/* The table among those in `inside` (and, where `deep`, in a folder of it) that names images of the
- * split: *found = its index in tree->tables, SIZE_MAX where there is none. Two are refused. */
+/* The table in `inside` (with `deep` also in its folders) that names images of the split: *found =
+ * its index in tree->tables, SIZE_MAX if there is none. Two are refused. */
 FF_MUST_USE ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,
                                          const ff_tree_split *split, const char *inside, bool deep,
                                          size_t *found, ff_error *error);

@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/webdataset/sample.h"
 
+#include "format/base/text.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/text.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -211,7 +211,7 @@ ff_status ff_web_parse_json(char *text, size_t bytes, const char *const *keys, s
                        reason.text);
     ff_status status = FF_OK;
     if (!json_is_object(root))
-        status = ff_fail(error, FF_BAD_DATA, "its .json is no object, wanted {...}");
+        status = ff_fail(error, FF_BAD_DATA, "its .json is not an object, wanted {...}");
     for (size_t i = 0; i < key_count && status == FF_OK; i++) {
         const json_t *value = json_object_get(root, keys[i]);
         if (!value || json_is_null(value)) continue;

@@ -9,13 +9,13 @@
 
 #define FF_WEB_CLS_LIMIT_BYTES  32u
 #define FF_WEB_JSON_LIMIT_BYTES (1u << 20)
-#define FF_WEB_MEMBERS_LIMIT    1024u /* of one sample */
+#define FF_WEB_MEMBERS_LIMIT    1024u /* one sample's */
 #define FF_WEB_IMAGE_EXTENSIONS ".jpg .jpeg .png .ppm .pgm .pbm .bmp .webp .gif .tif .tiff"
 
 /* The key is the name up to the first dot of its last component; the extension is everything after
  * that dot. A name that begins with a dot after a folder has the folder with its '/' as its key, as
- * with WebDataset's regular expression ^((?:.*[/]|)[^.]+)[.]([^/]*)$. False where it has no key, or
- * is one of WebDataset's own (__NAME__ or inside such a folder): such members are left out. */
+ * with WebDataset's regular expression ^((?:.*[/]|)[^.]+)[.]([^/]*)$. False if it has no key, or is
+ * WebDataset's own (__NAME__ or inside such a folder): such members are left out. */
 bool ff_web_split(const char *name, size_t *key_bytes);
 
 typedef struct ff_web_sample {
@@ -23,7 +23,7 @@ typedef struct ff_web_sample {
     ff_names extensions; /* in lower case */
     int image_rank;      /* 0 = no image yet */
     size_t image;        /* index of its extension */
-    size_t second;       /* index of another one of this rank; 0 = none */
+    size_t second;       /* index of another image of this rank; 0 = none */
     uint64_t image_offset, image_bytes;
     bool has_cls, has_json;
     int64_t cls;
@@ -36,12 +36,12 @@ typedef enum ff_web_member { FF_WEB_OTHER, FF_WEB_IMAGE, FF_WEB_CLS, FF_WEB_JSON
 FF_MUST_USE ff_status ff_web_sample_begin(ff_web_sample *sample, const char *key, size_t key_bytes,
                                           ff_error *error);
 /* Takes a member with this extension; *kind = its kind. An image's place is noted: one whose
- * extension is an image's ("jpg") before one whose extension ends so ("left.jpg"). FF_BAD_DATA
- * where there is one of this extension already, in any case. */
+ * extension is an image's ("jpg") before one whose extension ends so ("left.jpg"). FF_BAD_DATA if
+ * there is a member with this extension already, in upper or lower case. */
 FF_MUST_USE ff_status ff_web_sample_add(ff_web_sample *sample, const char *extension,
                                         uint64_t offset, uint64_t bytes, ff_web_member *kind,
                                         ff_error *error);
-/* FF_BAD_DATA where it has no image, or more than one of the preferred rank. */
+/* FF_BAD_DATA if it has no image, or more than one of the preferred rank. */
 FF_MUST_USE ff_status ff_web_sample_check(const ff_web_sample *sample, ff_error *error);
 void ff_web_sample_free(ff_web_sample *sample);
 
@@ -53,16 +53,16 @@ typedef struct ff_web_label {
     ff_buffer name;
 } ff_web_label;
 
-/* Whether there is none, or -1, also as a string. */
+/* Whether the label is missing, or -1, also as a string. */
 bool ff_web_is_unlabeled(const ff_web_label *label);
 
 /* The whole number in a .cls, with white space around it. */
 FF_MUST_USE ff_status ff_web_parse_cls(const char *text, size_t bytes, int64_t *number,
                                        ff_error *error);
 
-/* The value of the first of `keys` that the object has: a whole number or a string; kind none where
- * it has none of them, or null. *used = which one. Python's NaN and Infinity are taken for
- * strings; changes the text. */
+/* The value of the first of `keys` that the object has: a whole number or a string; kind none if it
+ * has no such key, or null. *used = the key found. Python's NaN and Infinity are taken for strings;
+ * changes the text. */
 FF_MUST_USE ff_status ff_web_parse_json(char *text, size_t bytes, const char *const *keys,
                                         size_t key_count, ff_web_label *label, size_t *used,
                                         ff_error *error);

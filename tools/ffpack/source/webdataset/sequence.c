@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* With more of them the summary says none. */
+/* With more sequences the summary lists none. */
 enum { NOTES_MOST = 8 };
 
 /* A tar's path around the number in its name: the last one that is neither the M of N-of-M nor the
@@ -47,7 +47,7 @@ static int compare_numbered(const void *a, const void *b) {
     return text ? text : (first->number > second->number) - (first->number < second->number);
 }
 
-/* The M of N-of-M; 0: the name says none. */
+/* The M of N-of-M; 0: the name has none. */
 static uint64_t total_of(const numbered *at) {
     const char *after = at->name + at->before + at->digits;
     if (!at->digits || strncasecmp(after, "-of-", 4) != 0) return 0;

@@ -4,8 +4,8 @@
 
 #include "tools/ffpack/source/names.h"
 
-/* Notes each sequence of numbered tars with its first, its last and their count, and how many it
- * lacks between these. FF_BAD_DATA where names say how many there are (`-of-M`) and some are
+/* Notes each sequence of numbered tars with its first number, its last and their count, and the
+ * number missing between them. FF_BAD_DATA if names hold the count (`-of-M`) and some tars are
  * missing. `source` is for the message. */
 FF_MUST_USE ff_status ff_web_sequences_check(const ff_names *paths, const char *source,
                                              ff_names *notes, ff_error *error);

@@ -12,7 +12,7 @@
 
 const char *const ff_web_splits[] = {"", "train", "val", "test", NULL};
 
-/* Of a tar: .tar .tgz .tbz2 .txz .tzst, .tar.gz and the like. */
+/* A tar's extensions: .tar .tgz .tbz2 .txz .tzst, .tar.gz and the like. */
 static bool is_tar_name(const char *name) {
     static const char *const ends[] = {".tar",    ".tgz",     ".tbz2",   ".txz",    ".tzst",
                                        ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst"};
@@ -33,7 +33,7 @@ static ff_status add(ff_web_tars *tars, const char *path, const char *split, ff_
 
 enum { NO_SPLIT = -1, SEVERAL_SPLITS = -2 };
 
-/* The split that a tar's name says: the words of splits among its runs of letters. */
+/* The split in a tar's name: the words of splits among its runs of letters. */
 static int split_of_name(const char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     int found = NO_SPLIT;
@@ -56,7 +56,8 @@ static const char *said(int split, char text[32]) {
     return text;
 }
 
-/* The names say the splits, unless all say the same; either all say one, or none does. */
+/* The names decide the splits, unless all name the same; either all names have a split, or none
+ * has. */
 static ff_status split_by_names(ff_web_tars *tars, const char *source, ff_error *error) {
     const char *first = ff_names_at(&tars->path, 0), *other = NULL, *unclear = NULL;
     for (size_t i = 0; i < tars->path.count; i++) {
@@ -69,8 +70,8 @@ static ff_status split_by_names(ff_web_tars *tars, const char *source, ff_error 
         char one[32], two[32];
         if (unclear != first) other = first;
         return ff_fail(error, FF_USAGE,
-                       "%s: the name of %s says %s, and that of %s %s; wanted names that all say "
-                       "one, or --splits none for one set of all tars",
+                       "%s: the name of %s has %s, and the name of %s has %s; wanted a split in "
+                       "all names, or --splits none for one set of all tars",
                        source, ff_path_base(other), said(split_of_name(other), one),
                        ff_path_base(unclear), said(split_of_name(unclear), two));
     }
@@ -85,7 +86,7 @@ static ff_status split_by_names(ff_web_tars *tars, const char *source, ff_error 
 /* ---- folders -------------------------------------------------------------------------------- */
 
 typedef struct tar_folders {
-    ff_names with, without; /* names of folders that hold tars, and that hold none */
+    ff_names with, without; /* names of folders with tars, and without */
 } tar_folders;
 
 static ff_status leave(ff_left_out *left, const char *one, const char *many, const char *path,
@@ -164,11 +165,11 @@ static ff_status check_folders(const char *source, bool tars_above, const tar_fo
         const char *name = ff_names_at(&found->with, i);
         int rank = ff_split_rank(name, strlen(name));
         if (rank < 0)
-            return ff_fail(error, FF_USAGE,
-                           "%s: holds the folder %s of tars, which is no split by its name, next "
-                           "to %s; wanted only splits: train, val, test",
-                           source, name,
-                           i ? first : ff_names_at(&found->with, found->with.count - 1));
+            return ff_fail(
+                error, FF_USAGE,
+                "%s: holds the folder %s of tars, which is not a split by its name, next "
+                "to %s; wanted only splits: train, val, test",
+                source, name, i ? first : ff_names_at(&found->with, found->with.count - 1));
         if (taken[rank])
             return ff_fail(error, FF_USAGE,
                            "%s: the folders %s and %s would both be the split %s; wanted one",
@@ -214,7 +215,7 @@ static ff_status find(ff_web_tars *tars, const char *path, ff_source *source, ff
     struct stat info;
     if (source && source->splits && strcmp(source->splits, "none") != 0)
         return ff_fail(error, FF_USAGE,
-                       "--splits: the names of a WebDataset's tars and folders say its splits; "
+                       "--splits: the names of a WebDataset's tars and folders decide its splits; "
                        "wanted none, for one set of all tars");
     if (source && source->pattern) {
         FF_TRY(ff_braces_expand(&tars->path, path, error));

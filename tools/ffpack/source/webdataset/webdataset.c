@@ -5,12 +5,12 @@
  * Consecutive members of one key are a sample; groups never cross tars. Items are numbered in the
  * order of reading, and an item's key is its sample's (__key__), which is often unique only within
  * its tar. The image is the member with an image's extension; the label is the .cls, a whole
- * number, or a value of the .json: of the key that --label names, else of the first of "label",
- * "cls" and "class" that exists. The first sample with a label decides for all. Whole numbers are
- * class numbers; strings are class names, numbered in the order of --classes, else of their bytes.
- * A set has labels for every sample, or for none. Refused: links and devices (their bytes are
- * elsewhere), samples without an image. Other members (captions, arrays) are counted as left out. A
- * leading "./" of members' names is not part of the key. */
+ * number, or a value of the .json: the key named by --label, else the first of "label", "cls" and
+ * "class" that exists. The first sample with a label decides for all. Whole numbers are class
+ * numbers; strings are class names, numbered in the order of --classes, else of their bytes. A set
+ * has labels for every sample, or for none. Refused: links and devices (their bytes are elsewhere),
+ * samples without an image. Other members (captions, arrays) are counted as left out. A leading
+ * "./" of members' names is not part of the key. */
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/class_set.h"
@@ -78,8 +78,8 @@ enum { USUAL_KEYS = 3 };
 
 typedef struct web {
     ff_source *source;
-    ff_listing *listing; /* of the split */
-    const char *path;    /* of the tar */
+    ff_listing *listing; /* the split's */
+    const char *path;    /* the tar's */
     ff_archive *archive;
     uint32_t part; /* FF_PART_FILE = not yet added */
     uint64_t bytes;
@@ -195,7 +195,8 @@ static ff_status take_sample(web *state, int32_t *label, ff_error *error) {
                                             : number_label(state, label, error);
 }
 
-/* Counts what nobody reads: captions, arrays, second images, a .json beside the .cls. */
+/* Counts the members that are not read: captions, arrays, second images, a .json next to the .cls.
+ */
 static ff_status leave_rest(web *state, ff_error *error) {
     const ff_web_sample *sample = &state->sample;
     ff_buffer name = {0};
@@ -360,8 +361,7 @@ static ff_status change_to_nothing(void *context, const void *labels, void *chan
     return FF_OK;
 }
 
-/* Names get their places in the order of all names; a set without labels gets a field of kind
- * none. */
+/* Names are numbered in the order of all names; a set without labels gets a field of kind none. */
 static ff_status finish_labels(web *state, ff_error *error) {
     ff_source *source = state->source;
     ff_field *field = &source->labels.field[0];
@@ -419,6 +419,6 @@ const ff_source_format ff_source_webdataset = {
     .detect = webdataset_detect,
     .list = webdataset_list,
     .patterns = true,
-    .labels = "beside the images as .cls or .json",
+    .labels = "next to the images as .cls or .json",
     .uses = FF_USES_CLASSES | FF_USES_LABEL_KIND | FF_USES_SPLITS,
 };

@@ -1,0 +1,47 @@
+/* The keys that a file of --keys or --not-keys names, one a line, each as the set has it or as
+ * ffinspect prints it (%XX). In a set of several splits a key may have the split's name in front:
+ * train/cat/1.png. Memory: about twice the file and 40 bytes a line. Thread rule: one thread at a
+ * time. */
+#ifndef FF_FORMAT_KEYS_H
+#define FF_FORMAT_KEYS_H
+
+#include "format/base/memory.h"
+
+/* A spelling of a line's key. */
+typedef struct ff_key_form {
+    const char *key;
+    size_t bytes, line;
+    bool decoded;
+} ff_key_form;
+
+/* Zero-initialised; released with ff_keys_free. */
+typedef struct ff_keys {
+    const char *path;
+    char *text, *decoded; /* the file; the same with each %XX decoded */
+    ff_key_form *form;    /* [form_count], by key */
+    size_t form_count, form_capacity;
+    size_t line_count, line_capacity;
+    struct ff_key_line {
+        const char *text;  /* NULL: an empty line */
+        const char *split; /* where a sample has this key; NULL: nowhere so far */
+        bool decoded;      /* it has the decoded spelling */
+    } * line;              /* [line_count] */
+} ff_keys;
+
+/* Reads the file; `path` must outlive the keys. FF_IO, FF_BAD_DATA (also where no line has a
+ * key). */
+FF_MUST_USE ff_status ff_keys_read(ff_keys *keys, const char *path, ff_error *error);
+
+/* *named = whether a line names this key of the split, which it then does not name in vain. `split`
+ * must outlive the keys. FF_USAGE where the line names a sample of another split, or by its other
+ * spelling another sample, too. */
+FF_MUST_USE ff_status ff_keys_look(ff_keys *keys, const char *split, const char *key, size_t bytes,
+                                   bool *named, ff_error *error);
+
+/* After all samples were looked up: FF_USAGE with the first line that names no sample, and the
+ * number of such lines. */
+FF_MUST_USE ff_status ff_keys_check(const ff_keys *keys, const char *set, ff_error *error);
+
+void ff_keys_free(ff_keys *keys);
+
+#endif

@@ -1,0 +1,68 @@
+"""Which samples a loader has, where they are given by their numbers."""
+from __future__ import annotations
+
+import array
+import operator
+import os
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+from .errors import UsageError
+from .words import Indices
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+
+# An option of the library, and an argument.
+Samples = Tuple[Dict[str, str], List[bytes]]
+
+
+def numbers_of(dataset: Dataset, indices: Optional[Indices]) -> Samples:
+    """What the library takes."""
+    if indices is None or isinstance(indices, (str, os.PathLike)):
+        return ({} if indices is None else {"indices": os.fspath(indices)}), []
+    try:
+        chosen = dataset._chosen(indices)
+        if chosen is None:
+            raise TypeError("%r; wanted numbers of samples, a slice, a mask or a file" % (indices,))
+        numbers = [operator.index(number) for number in chosen]
+    except (IndexError, TypeError) as error:
+        raise UsageError("indices: %s" % error) from None
+    count = len(dataset)
+    return {}, [array.array("q", (number + count if -count <= number < 0 else number for number in numbers)).tobytes()]
+
+
+class Selecting:
+    """The samples of a loader, which may change between epochs."""
+
+    dataset: Dataset
+    _arguments: Dict[str, Any]
+    _own: Any
+    _samples: Samples
+    _epoch: int
+    _stands: bool
+    _turn: int
+
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def indices(self) -> Optional[Indices]:
+        """Those given. Set between epochs, they are the next epoch's samples (a curriculum); an iteration that goes on elsewhere
+        ends. UsageError as of a loader that is made with them, which then keeps those before."""
+        given: Optional[Indices] = self._arguments["indices"]
+        return given
+
+    @indices.setter
+    def indices(self, indices: Optional[Indices]) -> None:
+        before = self._samples, self._own
+        self._samples = numbers_of(self.dataset, indices)
+        try:
+            self._open()
+        except UsageError:
+            self._samples, self._own = before
+            raise
+        before[1].close()
+        self._arguments["indices"] = indices
+        self._turn += 1
+        self._own.seek(self._epoch, 0)
+        self._stands = True

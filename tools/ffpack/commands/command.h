@@ -1,0 +1,66 @@
+/* Room tools/ffpack/commands, floor 15: the command line.
+ *
+ * One command_*.c for each command; command.c has what they share.
+ *
+ * May include format, tools/ffpack/copy, tools/ffpack/pack, tools/ffpack/parts,
+ * tools/ffpack/repair, tools/ffpack/settings.
+ *
+ * The commands of ffpack, and what their command lines share. Only main.c and the command_*.c files
+ * use this; they print and return the exit code. */
+#ifndef FF_FFPACK_COMMAND_H
+#define FF_FFPACK_COMMAND_H
+
+#include "format/base/options.h"
+#include "format/recorded.h"
+
+#include <stdbool.h>
+
+/* argv[0] is the program or, for the others, the command's name. They return the exit code. */
+int ff_command_pack(int argc, char **argv);
+int ff_command_merge(int argc, char **argv);
+int ff_command_append(int argc, char **argv);
+int ff_command_check(int argc, char **argv);
+int ff_command_copy(int argc, char **argv);
+int ff_command_repair(int argc, char **argv);
+
+/* The operands of a command line: strings of argv. */
+typedef struct ff_positionals {
+    const char **operand; /* [count]; owned array */
+    int count;
+    bool done; /* --help or --version was printed: nothing else to do */
+} ff_positionals;
+
+FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
+                                       ff_positionals *operands, ff_error *error);
+/* Parses again with these options before the command line's, which thereby win; `operands` come
+ * from an earlier parse. */
+FF_MUST_USE ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *options,
+                                             int argc, char **argv, ff_positionals *operands,
+                                             ff_error *error);
+/* Returns 0. */
+int ff_positionals_free(ff_positionals *operands);
+
+/* Prints "ffpack: SENTENCE[; more [argv]]" on stderr, the arguments quoted for a shell; returns the
+ * exit code. `more` may be NULL, argc 0. */
+int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv);
+
+/* The folder OUT.partial in which a failed run kept whole shards, allocated; NULL if it kept none.
+ */
+char *ff_command_kept(const char *output);
+
+/* One notice on stderr; the signature of ff_notices.tell. */
+void ff_command_notice(void *context, const char *message);
+
+/* A broken item on stdout: a line of its reason, which names it; or an object of JSON. The
+ * signature of ff_notices.broken; `context` is an int, which gets the errno of the first that
+ * cannot be written. */
+void ff_command_broken(void *context, const char *split, const char *name, const char *reason);
+void ff_command_broken_json(void *context, const char *split, const char *name, const char *reason);
+
+/* `status`, or FF_IO where broken items could not be written (`failed`, as above). */
+FF_MUST_USE ff_status ff_command_listed(ff_status status, int failed, ff_error *error);
+
+/* FF_IO where writing to stdout failed. */
+FF_MUST_USE ff_status ff_command_flush(ff_error *error);
+
+#endif

@@ -1,0 +1,11 @@
+/* Options of other packers, torchvision and shells, and what ffpack has instead. */
+#ifndef FF_FFPACK_HABITS_H
+#define FF_FFPACK_HABITS_H
+
+#include "format/base/habits.h"
+
+/* For packing, and for `ffpack append`; each ends with an entry of names NULL. */
+extern const ff_habit ff_pack_habits[];
+extern const ff_habit ff_append_habits[];
+
+#endif
