@@ -193,7 +193,8 @@ ff_status ff_set_refuse(const char *path, ff_error *error) {
                            splits.bytes)
                  : ff_fail(error, FF_BAD_DATA,
                            "%s: is not a packed dataset: it has no " FF_INDEX_NAME "%s", path,
-                           set.count ? "; ffpack repair makes one from its shards" : "");
+                           set.count ? "; ffpack repair makes one from its shards"
+                                     : "; ffpack SOURCE -o OUT packs images");
 done:
     ff_buffer_free(&splits);
     ff_set_free(&set);

@@ -71,10 +71,19 @@ ff_status ff_options_find(const ff_command *command, const char *name, size_t le
     return *option ? FF_OK : unknown(command, name, length, error);
 }
 
+static bool holds_real(const ff_option *option, double value) {
+    return value >= option->minimum && value <= option->maximum; /* NaN is not */
+}
+
+/* Compared as whole numbers: as a double 2^53 + 1 would be 2^53. */
+static bool holds_whole(const ff_option *option, int64_t value) {
+    return value >= (int64_t)option->minimum && value <= (int64_t)option->maximum;
+}
+
 static ff_status parse_number(const ff_option *option, const char *text, ff_error *error) {
     char *end;
     errno = 0;
-    double value;
+    double value = 0;
     int64_t whole = 0;
     if (option->choices && strcmp(text, option->choices) == 0) {
         *(int64_t *)option->target = (int64_t)option->minimum - 1;
@@ -92,7 +101,6 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
                 end++;
             }
         }
-        value = (double)whole;
     }
     if (end == text || *end)
         return ff_fail(error, FF_USAGE, "%s%s: '%s' is not %s%s%s", dashes(option), option->name,
@@ -101,8 +109,9 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
                        : option->kind == FF_OPTION_INTEGER ? "a whole number"
                                                            : "a size like 4096, 64K, 128M or 1G",
                        option->choices ? " or " : "", option->choices ? option->choices : "");
-    if (errno == ERANGE || !isfinite(value) || value < option->minimum || value > option->maximum)
-        return ff_fail(error, FF_USAGE, "%s%s: %s is out of range; it must be from %.15g to %.15g",
+    if (errno == ERANGE ||
+        !(option->kind == FF_OPTION_REAL ? holds_real(option, value) : holds_whole(option, whole)))
+        return ff_fail(error, FF_USAGE, "%s%s: %s is out of range; it must be from %.16g to %.16g",
                        dashes(option), option->name, text, option->minimum, option->maximum);
     if (option->kind == FF_OPTION_REAL)
         *(double *)option->target = value;

@@ -333,8 +333,10 @@ uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_heig
     if (!out_height) out_height = height;
     if (!out_width) out_width = width;
     const uint32_t side = out_height > out_width ? out_height : out_width;
+    const uint32_t least = height < width ? height : width;
     if (height > out_height || width > out_width) return 0;
-    return side <= FF_AUGMENT_SMALL ? 4 : side / 8;
+    const uint32_t usual = side <= FF_AUGMENT_SMALL ? 4 : side / 8;
+    return usual < least ? usual : least;
 }
 
 void ff_augment_text(const ff_augment_spec *spec, ff_text text) {
@@ -365,10 +367,12 @@ ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_
         return ff_fail(error, FF_USAGE,
                        "an output of %ux%u cannot be cropped from a sample of %ux%u padded by %u",
                        out_height, out_width, height, width, (unsigned)pad);
-    if (spec->pad_mode == FF_PAD_REFLECT && (pad >= height || pad >= width))
+    const bool reflected = spec->pad_mode == FF_PAD_REFLECT;
+    const uint32_t most = (height < width ? height : width) - reflected;
+    if (pad > most)
         return ff_fail(error, FF_USAGE,
-                       "a reflected padding of %u needs samples of more than %u pixels a side, not "
-                       "%ux%u",
-                       (unsigned)pad, (unsigned)pad, height, width);
+                       "a%s padding of %u is too large for samples of %ux%u; it may be %u pixels "
+                       "at most",
+                       reflected ? " reflected" : "", (unsigned)pad, height, width, most);
     return FF_OK;
 }

@@ -240,8 +240,8 @@ FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, 
 
 /* Whether the text has a crop without a padding: the padding is then ff_augment_usual_pad for
  * samples of height x width or larger, of which out_height x out_width (0: all) are cropped: 4 for
- * small images, an eighth of the side for others, and 0 if the samples are larger than the output.
- */
+ * small images, an eighth of the side for others, but at most the samples' short side, and 0 if the
+ * samples are larger than the output. */
 bool ff_augment_chooses_pad(const char *text);
 uint32_t ff_augment_usual_pad(uint32_t height, uint32_t width, uint32_t out_height,
                               uint32_t out_width);
@@ -255,7 +255,8 @@ const char *ff_augment_help(char text[FF_AUGMENT_HELP_BYTES]);
 void ff_augment_text(const ff_augment_spec *spec, ff_text text);
 
 /* FF_USAGE where samples of height x width cannot be augmented to out_height x out_width: the
- * output is larger than the (padded or resized) sample, or reflection reaches beyond it. */
+ * output is larger than the (padded or resized) sample, or the padding is larger than the sample's
+ * short side (reflected: as large), as in torch's "reflect". */
 FF_MUST_USE ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_t width,
                                        uint32_t out_height, uint32_t out_width, ff_error *error);
 #endif

@@ -125,7 +125,10 @@ open("sizes/a/3.png", "w").close()
 checked("the broken ones first", 65, ["sizes/a/0.png", "sizes/a/3.png"], "sizes", "--dry-run", "--decode")
 for i in range(5):
     open("sizes/a/%d.png" % i, "w").close()
-checked("all are broken", 65, ["sizes/a/%d.png" % i for i in range(5)], "check", "sizes")
+everyone = ["sizes/a/%d.png" % i for i in range(5)]
+for words in (["check", "sizes"], ["sizes", "--dry-run", "--decode"], ["sizes", "--dry-run", "--decode", "-o", "out"], ["sizes", "--dry-run", "--decode", "--resize", "7"],
+              ["sizes", "--dry-run", "--decode", "--center-crop", "4"]):
+    checked("all are broken: " + " ".join(words), 65, everyone, *words)
 
 # ---- other sources
 subprocess.run(["tar", "czf", "photos.tar.gz", "photos/train"], check=True)

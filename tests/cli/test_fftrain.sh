@@ -269,6 +269,10 @@ check "with a line per stage and the message" \
     test "$(grep -cE '^((storage|gather|augment|compute) .* samples/s|Bottleneck: (storage|gather|augment|compute); )' stdout)" -eq 5
 refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
 refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
+refuses "a command by another word" 2 "unexpected argument 'eval': here it is fftrain evaluate RUN" eval runs/a
+refuses "help as a word" 2 "unexpected argument 'help': here it is fftrain --help" help
+refuses "train as a word" 2 "'train': here it is fftrain --data SET" train --data set
+refuses "a command after an option" 2 "'report': a command is the first word" --quiet report runs/a
 refuses "--device tpu" 2 "--device: 'tpu' is not one of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
 refuses "an unknown device" 2 "--device: 'tpu' is not one of auto|cpu" --data set "${small[@]}" --device tpu
 refuses "Nesterov and not" 2 "exclude each other" --data set "${small[@]}" --nesterov --no-nesterov
@@ -321,6 +325,8 @@ check "crop pads small images by 4" augments '^augment *crop=4$' --data set --au
 check "and says so" augments 'crop without a number pads by 4, as is usual for small images' --data set --augment crop
 check "crop pads large images by an eighth of the side" augments '^augment *crop=10,flip$' --data large --augment flip,crop
 check "and says so" augments 'pads by 10, an eighth of the side' --data large --augment flip,crop
+"$fftrain" --data set "${small[@]}" --augment crop=9999 -n >stdout 2>stderr
+judge "a padding larger than the images" 2 "a padding of 9999 is too large for samples of" $?
 check "crop=0 pads by nothing" augments '^augment *crop=0,flip$' --data large --augment crop=0,flip
 check "crop of samples larger than --crop pads by nothing" augments '^augment *crop=0$' --data large --augment crop --crop 64
 check "the default of large images" augments '^augment *crop=10,flip (the model' --data large
@@ -393,7 +399,7 @@ refuses "splits of other names in --val" 2 "named: has no split 'val';named/two"
 check "a set without splits" "$fftrain" --data named/one "${small[@]}" --epochs 1
 refuses "a missing set" 74 "nowhere" --data nowhere "${small[@]}"
 mkdir hollow
-refuses "a folder without a set" 65 "hollow: is not a packed dataset" --data hollow "${small[@]}"
+refuses "a folder without a set" 65 "hollow: is not a packed dataset;ffpack SOURCE -o OUT packs images" --data hollow "${small[@]}"
 refuses "a missing --val" 74 "nowhere" --data set --val nowhere "${small[@]}"
 make raw --count 20 --dtype u8
 refuses "u8 without statistics" 65 "raw: holds raw u8 values without the statistics;--stats compute" --data raw "${small[@]}"

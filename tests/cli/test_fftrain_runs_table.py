@@ -2,14 +2,18 @@
 """fftrain runs: the table of a folder's runs against their own logs and recipes, read by plain lines. Prints TAP. Environment: BUILD."""
 # Needs: fftrain tests/make_set
 import csv
+import fcntl
 import html
 import io
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
+import time
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -37,7 +41,7 @@ def expected(name):
     best = max(known, key=lambda line: (line["val_accuracy"] if by == "accuracy" else -line["val_loss"], -line["epoch"]), default=None)
     end = events("runs/" + name, "end")
     return ("val_" + by, best and best["val_" + by], best and best["epoch"], max([line["epoch"] for line in epochs("runs/" + name)], default=0),
-            events("runs/" + name, "start")[-1]["epochs"], end[-1]["status"] if end else "not ended")
+            events("runs/" + name, "start")[-1]["epochs"], end[-1]["status"] if end else "killed")
 
 
 train("one", "--epochs", 3, "--lr", 0.1)
@@ -98,6 +102,40 @@ row = next(line for line in lines if line.startswith("early"))
 tap.ok(row.split()[1:4] == ["%.2f" % (100 * want["early"][1]), "%", str(want["early"][2])], "its numbers", row)
 tap.ok("%d of 20" % want["early"][3] in row and "stopped early" in row and "loss %.4f" % want["low"][1] in done.stdout and
        "4 of 5" in next(line for line in lines if line.startswith("killed")), "how runs ended", lines)
+
+# ---- a run that trains, and the same one killed
+RUN = "alive/it"
+alive = subprocess.Popen([runs.FFTRAIN, *map(str, COMMON), "--out", RUN, "--epochs", "1000000"], env={**os.environ, **runs.ENVIRONMENT}, stderr=subprocess.DEVNULL)
+
+
+def status():
+    tables = json.loads(fftrain("runs", "alive", "--json").stdout)
+    page = fftrain("report", RUN, "-o", "alive.html")
+    said = re.search(r"(running|killed|not ended), epoch", open("alive.html").read()) if page.returncode == 0 else None
+    return tables[0]["status"], said and said.group(1)
+
+
+until = time.time() + 60
+while not (os.path.exists(RUN + "/log.jsonl") and epochs(RUN)) and time.time() < until:
+    time.sleep(0.05)
+while_training = status()
+second = fftrain("--resume", RUN)
+tap.ok(while_training == ("running", "running") and alive.poll() is None, "a run that trains", while_training)
+tap.ok(second.returncode == 2 and "another fftrain is training there" in second.stderr, "is not resumed beside itself", second.stderr)
+alive.kill()
+alive.wait()
+killed = status()
+tap.ok(killed == ("killed", "killed"), "a run that was killed", killed)
+holder = os.open(RUN, os.O_RDONLY)  # a look at the folder holds it for a moment
+fcntl.flock(holder, fcntl.LOCK_SH)
+threading.Timer(0.04, os.close, [holder]).start()
+resumed = subprocess.Popen([runs.FFTRAIN, "--resume", RUN, "--quiet"], env={**os.environ, **runs.ENVIRONMENT}, stderr=subprocess.PIPE, text=True)
+until = time.time() + 60
+while status()[0] != "running" and resumed.poll() is None and time.time() < until:
+    time.sleep(0.05)
+tap.ok(resumed.poll() is None, "a look at a run's folder does not keep it from being resumed")
+resumed.kill()
+tap.ok(not resumed.communicate()[1], "without a word")
 
 # ---- the same as a page
 

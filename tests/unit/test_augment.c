@@ -483,9 +483,16 @@ static void checks(void **state) {
     assert_int_equal(ff_augment_check(&spec, 32, 32, 41, 40, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 32, 32, 40, 41, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 32, 32, 32, 0, NULL), FF_USAGE);
+    assert_ok(ff_augment_check(&spec, 4, 9, 9, 9, error));
+    assert_fails(ff_augment_check(&spec, 3, 9, 9, 9, error), FF_USAGE,
+                 "a padding of 4 is too large for samples of 3x9; it may be 3 pixels at most");
+    assert_int_equal(ff_augment_check(&spec, 9, 3, 9, 9, NULL), FF_USAGE);
+    assert_int_equal(ff_augment_usual_pad(3, 2, 0, 0), 2);
+    assert_int_equal(ff_augment_usual_pad(8, 80, 0, 0), 8);
     spec = parse("crop=4:reflect");
     assert_ok(ff_augment_check(&spec, 5, 5, 5, 5, error));
-    assert_int_equal(ff_augment_check(&spec, 4, 5, 4, 4, NULL), FF_USAGE);
+    assert_fails(ff_augment_check(&spec, 4, 5, 4, 4, error), FF_USAGE,
+                 "a reflected padding of 4 is too large for samples of 4x5; it may be 3 pixels at");
     assert_int_equal(ff_augment_check(&spec, 5, 4, 4, 4, NULL), FF_USAGE);
     spec = parse("none");
     assert_int_equal(ff_augment_check(&spec, 32, 32, 33, 32, NULL), FF_USAGE);

@@ -256,6 +256,21 @@ static void options_accepted(void **state) {
     }
 }
 
+/* Whole numbers next to a limit that as doubles would be the limit: 2^53 + 1. */
+static void options_limits(void **state) {
+    (void)state;
+    int64_t number = 7;
+    const ff_option seed = {"seed",  0,      FF_OPTION_INTEGER, "N", &number, NULL,
+                            -0x1p53, 0x1p53, "A number."};
+    static const char limits[] = "must be from -9007199254740992 to 9007199254740992";
+    assert_fails(ff_option_set(&seed, "9007199254740993", error), FF_USAGE, limits);
+    assert_fails(ff_option_set(&seed, "-9007199254740993", error), FF_USAGE, limits);
+    assert_int_equal(number, 7);
+    assert_ok(ff_option_set(&seed, "-9007199254740992", error));
+    assert_ok(ff_option_set(&seed, "9007199254740992", error));
+    assert_int_equal(number, INT64_C(9007199254740992));
+}
+
 static void options_refused(void **state) {
     (void)state;
     const char *positional[16];
@@ -278,6 +293,7 @@ static void options_refused(void **state) {
     assert_fails(PARSE("--integer", "-6"), FF_USAGE, "must be from -5 to 1000000");
     assert_fails(PARSE("--integer", "1000001"), FF_USAGE, "out of range");
     assert_fails(PARSE("--integer", "99999999999999999999"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--bytes", "1000000000000000001"), FF_USAGE, "out of range");
     assert_fails(PARSE("--integer", "1.5"), FF_USAGE, "is not a whole number");
     assert_fails(PARSE("--integer", ""), FF_USAGE, "is not a whole number");
     assert_fails(PARSE("--integer", "1K"), FF_USAGE, "is not a whole number");
@@ -609,13 +625,14 @@ static void numbers_as_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byte_order),      cmocka_unit_test(numbers_as_text),
-        cmocka_unit_test(memory),          cmocka_unit_test(buffers),
-        cmocka_unit_test(errors),          cmocka_unit_test(options_accepted),
-        cmocka_unit_test(options_refused), cmocka_unit_test(options_help),
-        cmocka_unit_test(nearest_name),    cmocka_unit_test(threads),
-        cmocka_unit_test(parallel_for),    cmocka_unit_test(guard),
-        cmocka_unit_test(interrupts),      cmocka_unit_test(progress),
+        cmocka_unit_test(byte_order),     cmocka_unit_test(numbers_as_text),
+        cmocka_unit_test(memory),         cmocka_unit_test(buffers),
+        cmocka_unit_test(errors),         cmocka_unit_test(options_accepted),
+        cmocka_unit_test(options_limits), cmocka_unit_test(options_refused),
+        cmocka_unit_test(options_help),   cmocka_unit_test(nearest_name),
+        cmocka_unit_test(threads),        cmocka_unit_test(parallel_for),
+        cmocka_unit_test(guard),          cmocka_unit_test(interrupts),
+        cmocka_unit_test(progress),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

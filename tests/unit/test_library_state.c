@@ -193,6 +193,8 @@ static void refused(void **state) {
     static const char *const wrong[][2] = {
         {"rank 2 world 2", "rank: there is no rank 2 in a world of 2"},
         {"label fine", "has no label field fine; it has label"},
+        {"augment crop=33", "a padding of 33 is too large for samples of 32x32; it may be 32"},
+        {"augment crop=32:reflect", "it may be 31 pixels at most"},
         {"size 64x64", "an output of 64x64 cannot be cropped from a sample of 32x32"},
         {"placement resident", "placement: resident needs a GPU, and device is cpu"},
         {"dtype u8", "u8"},

@@ -32,7 +32,8 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to, ff_layout fro
     uint32_t least = c->height < c->width ? c->height : c->width;
     if (c->spec.crop) {
         c->spec.pad_mode = least > 1 && roll(&luck, 3) == 0 ? FF_PAD_REFLECT : FF_PAD_BLACK;
-        c->spec.pad = roll(&luck, c->spec.pad_mode == FF_PAD_REFLECT ? least : 7);
+        const bool reflects = c->spec.pad_mode == FF_PAD_REFLECT;
+        c->spec.pad = roll(&luck, reflects ? least : least < 6 ? least + 1 : 7);
     }
     if (ff_dtype_is_float(to) && roll(&luck, 2)) c->spec.cutout = 1 + roll(&luck, side_limit);
     c->out_height = 1 + roll(&luck, c->height + 2 * c->spec.pad);

@@ -13,9 +13,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LARGEST_NUMBER = 1000000 };
+/* The lock is tried again for a while: ff_run_folder_is_locked may hold the folder for a moment. */
+enum { LARGEST_NUMBER = 1000000, LOCK_TRIES = 10, LOCK_PAUSE_NS = 10000000 };
 
 struct ff_run_folder {
     char *path, *log, *checkpoints, *chosen;
@@ -30,9 +32,21 @@ static ff_status set_paths(ff_run_folder *folder, ff_error *error) {
 ff_status ff_run_folder_lock(ff_run_folder *folder, ff_error *error) {
     folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder->path);
-    if (flock(folder->lock, LOCK_EX | LOCK_NB) == 0) return FF_OK;
-    if (errno != EWOULDBLOCK) return ff_fail_errno(error, "%s: cannot lock", folder->path);
-    return ff_fail(error, FF_USAGE, "%s: another fftrain is training there", folder->path);
+    for (int tried = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0; tried++) {
+        if (errno != EWOULDBLOCK) return ff_fail_errno(error, "%s: cannot lock", folder->path);
+        if (tried == LOCK_TRIES)
+            return ff_fail(error, FF_USAGE, "%s: another fftrain is training there", folder->path);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+    }
+    return FF_OK;
+}
+
+bool ff_run_folder_is_locked(const char *path) {
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool locked =
+        folder >= 0 && flock(folder, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (folder >= 0) close(folder);
+    return locked;
 }
 
 /* ---- a new folder ---- */

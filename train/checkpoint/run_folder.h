@@ -33,6 +33,8 @@ FF_MUST_USE ff_status ff_run_folder_open(ff_run_folder **folder, const char *pat
 FF_MUST_USE ff_status ff_run_folder_newest(char **path, ff_error *error);
 /* Call before writing to an opened folder. FF_USAGE if another process holds it. */
 FF_MUST_USE ff_status ff_run_folder_lock(ff_run_folder *folder, ff_error *error);
+/* Whether a process holds the folder at `path`, so that its run is training. */
+bool ff_run_folder_is_locked(const char *path);
 void ff_run_folder_close(ff_run_folder **folder); /* NULL is accepted */
 
 const char *ff_run_folder_path(const ff_run_folder *folder);

@@ -60,6 +60,23 @@ const ff_habit ff_train_habits[] = {
     {NULL, NULL},
 };
 
+static const ff_habit command_words[] = {
+    {"help", "here it is fftrain --help"},
+    {"train fit", "here it is fftrain --data SET, without a word before it"},
+    {"resume", "here it is fftrain --resume RUN"},
+    {"evaluate eval test val validate", "here it is fftrain evaluate RUN"},
+    {"predict infer inference", "here it is fftrain predict RUN FOLDER"},
+    {"list ls", "here it is fftrain runs"},
+    {"export report lr-find diff replay measure-net runs", "a command is the first word"},
+    {NULL, NULL},
+};
+
+ff_status ff_habits_refuse_word(const char *word, ff_error *error) {
+    const char *here = ff_habit_find(command_words, word, strlen(word));
+    return ff_fail(error, FF_USAGE, "unexpected argument '%s'%s%s", word, here ? ": " : "; ",
+                   here ? here : "name the training set with --data");
+}
+
 /* The value of --model or -m; NULL if the option is absent. */
 static const char *model_of(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {

@@ -8,6 +8,9 @@
 /* Ends with an entry of names NULL. */
 extern const ff_habit ff_train_habits[];
 
+/* FF_USAGE, for a word that is no option: names the command that people mean by it. */
+FF_MUST_USE ff_status ff_habits_refuse_word(const char *word, ff_error *error);
+
 /* FF_USAGE if --pretrained is among the arguments; the error names the commands that get the
  * weights of --model. */
 FF_MUST_USE ff_status ff_habits_check_pretrained(int argc, char **argv, ff_error *error);

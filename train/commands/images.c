@@ -307,6 +307,15 @@ done:
 
 /* ---- what was left out ---- */
 
+/* The reason without the image's name, with which ffpack begins it. */
+static const char *reason_of(char *name, char *reason) {
+    ff_tsv_text(name);
+    ff_tsv_text(reason);
+    const size_t named = strlen(name);
+    const bool begins = !strncmp(reason, name, named) && !strncmp(reason + named, ": ", 2);
+    return begins ? reason + named + 2 : reason;
+}
+
 /* A line of titles, then lines of split, position, item, name and reason. */
 static ff_status read_skipped(ff_images *images, ff_error *error) {
     char *path, *line = NULL;
@@ -328,8 +337,7 @@ static ff_status read_skipped(ff_images *images, ff_error *error) {
             break;
         }
         cell[4][strcspn(cell[4], "\n")] = 0;
-        ff_tsv_text(cell[4]);
-        status = ff_copy_string(&images->image[item].reason, cell[4], error);
+        status = ff_copy_string(&images->image[item].reason, reason_of(cell[3], cell[4]), error);
         images->broken++;
     }
     if (file) fclose(file);

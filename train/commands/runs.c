@@ -14,9 +14,9 @@ static const char summary[] =
     "the runs differ.";
 
 static const char epilogue[] =
-    "DIR holds runs, each a folder with recipe.txt and log.jsonl; default: runs. \"not ended\" is a\n"
-    "run that trains still, or was killed. \"-\" is an option as by default. With --json and --csv\n"
-    "accuracies are in [0, 1].\n"
+    "DIR holds runs, each a folder with recipe.txt and log.jsonl; default: runs. A run that has not\n"
+    "ended is \"running\" where a process holds its folder, else \"killed\": --resume continues it.\n"
+    "\"-\" is an option as by default. With --json and --csv accuracies are in [0, 1].\n"
     "\n"
     "Examples:\n"
     "  fftrain runs\n"

@@ -36,9 +36,7 @@ static ff_status parse_line(const ff_command *command, void *context, ff_error *
     ff_status status =
         ff_options_parse(command, line->argc, line->argv, positional, &count, &line->result, error);
     if (status == FF_OK && line->result == FF_OPTIONS_RUN && count)
-        status =
-            ff_fail(error, FF_USAGE, "unexpected argument '%s'; name the training set with --data",
-                    positional[0]);
+        status = ff_habits_refuse_word(positional[0], error);
     free(positional);
     return status;
 }

@@ -35,6 +35,10 @@ static ff_status look_at(ff_sample_plan *plan, const ff_source_split *split, con
     return ff_copy_string(&plan->first_name, name, error);
 }
 
+static bool is_broken(ff_status status) {
+    return status == FF_BAD_DATA || status == FF_IO;
+}
+
 static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, bool skip,
                             ff_error *error) {
     ff_listing_cursor *cursor = NULL;
@@ -50,8 +54,7 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
         FF_TRY_DONE(ff_listing_item(cursor, ff_source_item_at(split, position), &item, error));
         FF_TRY_DONE(ff_source_begin(reader, position, position + 1, error));
         status = look_at(plan, split, &item, reader, error);
-        const bool bad = status == FF_BAD_DATA || status == FF_IO;
-        if (!bad || !skip) break;
+        if (!is_broken(status) || !skip) break;
     }
 done:
     ff_listing_cursor_destroy(&cursor);
@@ -186,13 +189,16 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         const bool deep = plan->values == FF_VALUES_U16;
         if (plan->mode == FF_MODE_NATIVE && !deep) plan->mode = FF_MODE_RGB;
         plan->channels = deep ? 1 : ff_image_mode_channels(plan->mode, 3);
-        if (plan->variable) {
-            native_height = native_width = geometry->max_side ? geometry->max_side : 1;
-        } else if (!ff_geometry_is_fixed(geometry)) {
-            FF_TRY(find_first(plan, &source->split[0], settings->skip, error));
+        if (!plan->variable && !ff_geometry_is_fixed(geometry)) {
+            const ff_status found = find_first(plan, &source->split[0], settings->skip, error);
+            /* Where all are broken, a check lists them all. */
+            plan->variable = settings->decode && is_broken(found);
+            if (!plan->variable) FF_TRY(found);
             native_height = plan->first_height;
             native_width = plan->first_width;
         }
+        if (plan->variable)
+            native_height = native_width = geometry->max_side ? geometry->max_side : 1;
     } else {
         const ff_source_raw *raw = &source->raw;
         native_height = raw->height;

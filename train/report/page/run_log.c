@@ -2,6 +2,7 @@
 
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "train/checkpoint/run_folder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -127,11 +128,13 @@ static ff_status read_run(ff_run_log *run, const char *path, bool brief, ff_erro
     struct stat info;
     char *log = NULL;
     ff_status status;
-    *run = (ff_run_log){0};
+    *run = (ff_run_log){.unended = "not ended"};
     FF_TRY(ff_copy_bytes(&run->name, path, ff_path_length(path), error));
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return read_log(run, path, error);
+    const bool locked = ff_run_folder_is_locked(path); /* a run may end, or begin, meanwhile */
     FF_TRY_DONE(ff_path_join(&log, path, "log.jsonl", error));
     FF_TRY_DONE(read_log(run, log, error));
+    run->unended = locked || ff_run_folder_is_locked(path) ? "running" : "killed";
     FF_TRY_DONE(read_part(&run->recipe, path, "recipe.txt", error));
     if (brief) goto done;
     FF_TRY_DONE(read_evaluation(run, path, error));

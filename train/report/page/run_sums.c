@@ -39,7 +39,7 @@ double ff_run_last_epoch(const ff_run_log *run) {
 }
 
 const char *ff_run_status(const ff_run_log *run) {
-    return run->end ? ff_run_log_text(run->end, "status") : "not ended";
+    return run->end ? ff_run_log_text(run->end, "status") : run->unended;
 }
 
 static double or_zero(double value) {

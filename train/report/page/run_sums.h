@@ -11,8 +11,8 @@ void ff_run_evaluated(const ff_run_log *run, long *last, long *best);
 bool ff_run_is_by_loss(const ff_run_log *run);
 /* The number of the last finished epoch; 0 = none. */
 double ff_run_last_epoch(const ff_run_log *run);
-/* "done", "stopped early", "interrupted", "preempted", "failed"; "not ended": the run is still
- * training, or was killed. */
+/* "done", "stopped early", "interrupted", "preempted", "failed"; without an end "running", where a
+ * process holds the run's folder, else "killed"; "not ended" for a log without its folder. */
 const char *ff_run_status(const ff_run_log *run);
 
 /* Where a run's time went. */
