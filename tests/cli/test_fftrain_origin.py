@@ -290,7 +290,7 @@ tap.ok("No difference in the 4 steps that both have hashes of, up to step 4." in
        not any("other options" in one.stderr for one in (found[0], found[1], found[3])),
        "which find the step", [one.stdout[-300:] + one.stderr for one in found])
 done = fftrain("replay", "changed", "--from", 0, "--step", 5)
-tap.ok("went on with other options after step 4" in done.stderr, "a replay across the change says so", done.stderr)
+tap.ok("was resumed with other options after step 4" in done.stderr, "a replay across the change says so", done.stderr)
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()
