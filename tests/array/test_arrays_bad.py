@@ -104,7 +104,7 @@ bad_npz("names that say nothing", ("holds no arrays with names of images and lab
 bad_npz("labels without images", ("y_test.npy holds labels, but their images are missing",), x_train=images, y_test=labels)
 bad_npz("images twice", ("images.npy and x.npy both hold images, wanted one",), images=images, x=images)
 bad_npz("images of a split twice", ("both hold images of split test",), x_test=images, test_images=images)
-bad_npz("images with and without a split", ("x.npy has no split in its name, but x_test.npy is of split test",), x=images, x_test=images)
+bad_npz("images with and without a split", ("x.npy has no split in its name, but x_test.npy is in split test",), x=images, x_test=images)
 os.makedirs("none", exist_ok=True)
 write("none/a.txt", b"")
 refuses("a folder without arrays", 65, ("none: holds no arrays with names of images and labels, only none",), "none", "--format", "npy")

@@ -162,7 +162,7 @@ check("another source", "packed", "photos", "kinds")
 
 # ---- safety
 
-for name, code, wanted, arguments in (("--part", 2, "--if-changed: is for a whole set", ["--part", "1/2"]), ("--force", 2, "--if-changed: replaces OUT where", ["--force"])):
+for name, code, wanted, arguments in (("--part", 2, "--if-changed: is for a whole set", ["--part", "1/2"]), ("--force", 2, "--if-changed: replaces OUT if", ["--force"])):
     done = ffpack("photos", "-o", "no", "--if-changed", *arguments)
     tap.ok(done.returncode == code and wanted in done.stderr.decode() and done.stderr.count(b"\n") == 1 and not os.path.exists("no"), name, done.stderr.decode())
 os.mkdir("thesis")

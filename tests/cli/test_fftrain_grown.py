@@ -133,7 +133,7 @@ for run in "replayed", "young":
     done = fftrain("replay", run, "--step", 2, "--data", "set")
     tap.ok(done.returncode == 0 and "the same as in the run" in done.stdout, "%s: replay uses the set as it was before it was appended to" % run,
            done.stdout[:300] + done.stderr)
-    refused("%s: and refuses another set" % run, 65, ["the run has other data, of content id", "set/test has", "--data DIR says where it is"],
+    refused("%s: and refuses another set" % run, 65, ["the run has other data, with content id", "set/test has", "--data DIR names its place"],
             "replay", run, "--step", 2, "--data", "set/test")
 shutil.copytree("replayed", "later", symlinks=True)  # has checkpoints, all of them after the step
 os.remove("later/hashes.jsonl")

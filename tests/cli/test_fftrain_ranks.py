@@ -84,7 +84,7 @@ if not tap.SANITIZE:
 # ---- what is refused
 
 for name, how, says, code in [
-        ("more ranks than samples", ["--batch", 2, "--dp", "cpu,cpu,cpu"], "3 ranks share batches of 2 samples, and rank 0 has none", 2),
+        ("more ranks than samples", ["--batch", 2, "--dp", "cpu,cpu,cpu"], "3 ranks share batches of 2 samples, and rank 0 gets no samples", 2),
         ("too few parts", ["--dp", "cpu,cpu", "--dp-balance", "1"], "--dp-balance 1: 2 replicas need one number each", 2),
         ("too many parts", ["--dp", "cpu,cpu", "--dp-balance", "1,2,3"], "--dp-balance 1,2,3: 2 replicas need one number each", 2),
         ("a part of nothing", ["--dp", "cpu,cpu", "--dp-balance", "0,3"], "--dp-balance 0,3: 2 replicas need one number each", 2),

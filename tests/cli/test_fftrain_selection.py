@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """--subset and --fold: a run on some samples of a set has the losses and weights of a run on a set that holds just these (ffpack --split and
 ffpack copy), also on two ranks and when it goes on; what is refused. Prints TAP. Environment: BUILD."""
-# Needs: ffpack fftrain tests/make_set
+# Needs: ffpack ffinspect fftrain tests/make_set
 import json
 import os
 import shutil
