@@ -10,6 +10,7 @@
  *     NAME [not] like 'PATTERN'    PATTERN: * means any text, ? one character
  *
  * NAME is a label field, key, split, height or width; `NAME` in backquotes is always a label field.
+ * class, if no field is called so, is the only field of classes.
  * VALUE is a number, or text in '' or "", in which \ stands before a quote or another \.
  *
  * A class is written as its name (text) or its number; samples without a label have the number -1.

@@ -41,6 +41,15 @@ static bool is_name(const ff_where *where, const ff_where_step *step, const char
            !memcmp(where->expression + step->at, name, step->name_bytes);
 }
 
+/* `class`: the only field of classes; *field is not changed if there are several. */
+static bool find_only_class(const ff_metadata *metadata, size_t *field) {
+    size_t found = 0, count = 0;
+    for (size_t i = 0; i < metadata->field_count; i++)
+        if (metadata->field[i].kind == FF_FIELD_CLASS) found = i, count++;
+    if (count == 1) *field = found;
+    return count == 1;
+}
+
 static ff_status find_name(const ff_where *where, ff_where_step *step, const ff_metadata *metadata,
                            const char *set, ff_error *error) {
     for (int i = 0; i < FF_WHERE_FIELD && !step->quoted_name; i++) {
@@ -51,6 +60,9 @@ static ff_status find_name(const ff_where *where, ff_where_step *step, const ff_
     step->name = FF_WHERE_FIELD;
     for (step->field = 0; step->field < metadata->field_count; step->field++)
         if (is_name(where, step, metadata->field[step->field].name)) return FF_OK;
+    if (!step->quoted_name && is_name(where, step, "class") &&
+        find_only_class(metadata, &step->field))
+        return FF_OK;
     return no_name(where, step, metadata, set, error);
 }
 

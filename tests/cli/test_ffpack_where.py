@@ -142,6 +142,13 @@ def check_by_hand():
     make("copy", "set/train", "-o", "other", "--not-keys", "some", "--where", "key like 'a*'")
     tap.ok(Packed("both").keys == [k for k in keys[:10] if k[0] == "a"] and Packed("other").keys == [k for k in keys[10:] if k[0] == "a"],
            "with --keys and --not-keys: what both choose")
+    for name in "cat/1", "cat/2", "dog/3":
+        os.makedirs("folders/" + name[:3], exist_ok=True)
+        with open("folders/%s.png" % name, "wb") as file:
+            file.write(image(rng, size=(8, 8)))
+    make("folders", "-o", "one-label")
+    make("copy", "one-label", "-o", "dogs", "--where", "class in ('dog') and width = 8")
+    tap.ok(Packed("dogs").keys == ["dog/3.png"], "class: the only label that is a class, whatever its name")
     deep = "(" * 30 + "colour = 0" + ")" * 30
     tap.ok(ffpack("copy", "set/train", "-o", "deep", "--where", deep).returncode == 0, "30 parentheses")
 
@@ -149,6 +156,7 @@ def check_by_hand():
 def check_refused():
     for text, place, piece in (
             ("color = 'red'", 1, "no label field 'color'; did you mean colour?"), ("heigth > 3", 1, "did you mean height?"),
+            ("class = 'red'", 1, "wanted one of colour, kind, age,"), ("`class` = 'red'", 2, "no label field 'class'"),
             ("zebra = 1", 1, "wanted one of colour, kind, age, key, split, height and width"),
             ("colour = 'dark bleu'", 10, "no class 'dark bleu' in its field colour; did you mean 'dark blue'?"),
             ("colour = red", 10, "text in quotes like 'cat', found 'red'"), ("colour < 'red'", 10, "names of classes have no order"),
