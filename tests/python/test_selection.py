@@ -137,7 +137,7 @@ for fold in ("0/5", "6/5", "1/1", "1/17", "2", "2/", "x/3", "2/5 stratify", "not
 tap.ok(raises(ffload.UsageError, lambda: Loader(make_set("soft", "--fields", "soft"), fold="1/2 stratified"), "no label that is a class"),
        "a stratified fold needs classes")
 
-# ---- the order: that of as many samples, of which each is a selected one ----
+# ---- the order: as for a set of this number of samples, each place a selected sample ----
 CHOSEN = [i * 7 % COUNT for i in range(61)] + [3, 3]
 LIKE = make_set("like", "--count", len(CHOSEN), "--height", 8, "--width", 8)
 ORDERS = [dict(order="random"), dict(order="block", block=5, group=3), dict(order="sequential")]

@@ -84,7 +84,7 @@ static void warm_all(void *context, int index) {
 void ff_warm_create(ff_warm **out, const ff_loader_settings *settings) {
     ff_warm *warm;
     *out = NULL;
-    /* Of a small part of a set most would be read in vain. */
+    /* If few samples of the set are wanted, most of what is read would not be used. */
     if (settings->direct || !settings->threads || settings->count <= settings->stored / 2 ||
         ff_alloc(&warm, 1, sizeof *warm, "warming", NULL) != FF_OK)
         return;

@@ -125,7 +125,7 @@ class ImageSpool:
             raise UsageError("sample %d: the label of images whose size ffpack changes is a class, or nothing"
                              % self.count)
         if label is not None and self.count and not self.labeled:
-            raise UsageError("sample %d has a class, and the samples before have none: if ffpack changes the size "
+            raise UsageError("sample %d has a class, but the samples before it do not: if ffpack changes the size "
                              "of images, the first has a class, or -1" % self.count)
         self.labeled = label is not None or self.labeled
         height, width = sample.size(self.layout)

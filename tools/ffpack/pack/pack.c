@@ -137,7 +137,7 @@ done:
     return status;
 }
 
-/* Of a part that makes the whole pass itself. */
+/* For a part that makes the whole pass itself. */
 static void notice_pass(const pack *job) {
     const ff_report *report = job->run.report;
     if (!report->part.count || report->shares) return;

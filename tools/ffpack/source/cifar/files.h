@@ -63,7 +63,7 @@ bool ff_cifar_is_pickle(const unsigned char *head, size_t head_bytes);
 FF_MUST_USE ff_status ff_cifar_python_kind(const ff_source *source, const ff_cifar_batch *batch,
                                            const ff_cifar_kind **kind, ff_error *error);
 /* The class names of label `which` in the meta file, a line each, allocated; NULL if the meta file
- * has none. */
+ * has no names. */
 FF_MUST_USE ff_status ff_cifar_python_names(const ff_cifar *found, const ff_source *source,
                                             uint32_t which, char **text, ff_error *error);
 /* Adds the samples of a batch. Fields are complete. */
