@@ -41,8 +41,12 @@ ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what, ff_erro
     FF_TRY(ff_alloc_aligned(out, bytes, 1, whole ? HUGE_PAGE : PAGE, what, error));
     memcpy(&memory, out, sizeof memory);
     if (whole) (void)madvise(memory, whole, MADV_HUGEPAGE);
-    for (uint64_t at = 0; at < bytes; at += PAGE) ((volatile uint8_t *)memory)[at] = 0;
+    for (uint64_t at = 0; at < whole; at += HUGE_PAGE) ((volatile uint8_t *)memory)[at] = 0;
     return FF_OK;
+}
+
+void ff_touch_pages(void *memory, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += PAGE) ((volatile uint8_t *)memory)[at] = 0;
 }
 
 ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *what,

@@ -34,10 +34,13 @@ FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size,
 /* The same for `bytes` that a disk writes into: at a multiple of 4096, in huge pages as far as the
  * kernel has them. A huge page is one piece of memory to a device; 2 MiB of normal pages are 512
  * pieces, each of which costs the device time. Some devices take at most 254 pieces per request.
- * The calling thread touches each page, huge or not: if many threads did so at once, a cgroup could
- * exceed its limit for a moment, and the kernel would kill the process. */
+ * The calling thread touches each huge page: if many threads did so at once, a cgroup could exceed
+ * its limit for a moment, and the kernel would kill the process. */
 FF_MUST_USE ff_status ff_alloc_for_disk(void *out, uint64_t bytes, const char *what,
                                         ff_error *error);
+
+/* Writes 0 to each page of `bytes`, for the same reason: also those that are not huge. */
+void ff_touch_pages(void *memory, uint64_t bytes);
 
 /* Makes `*array` (elements of `size` bytes, `*capacity` of them allocated) hold at least `count`
  * elements; grows by doubling; new elements are zero. After a failure the array is unchanged. */

@@ -33,12 +33,13 @@ static void byte_order(void **state) {
     assert_int_equal(bytes[3], 0xd4);
 }
 
-/* Memory for a disk has all its pages at once. */
+/* Memory for a disk has all its pages once they are touched. */
 static void assert_is_resident(uint64_t bytes) {
     void *memory_at;
     unsigned char page[4096];
     assert_ok(ff_alloc_for_disk(&memory_at, bytes, "a test", error));
     assert_int_equal((uintptr_t)memory_at % 4096, 0);
+    ff_touch_pages(memory_at, bytes);
     assert_int_equal(mincore(memory_at, bytes, page), 0);
     for (uint64_t i = 0; i < bytes / 4096; i++) assert_int_equal(page[i] & 1, 1);
     free(memory_at);

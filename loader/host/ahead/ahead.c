@@ -151,6 +151,7 @@ ff_status ff_ahead_create(ff_ahead **out, const ff_loader_settings *settings, ui
         .rows_now = settings->ahead.rows,
         .stop = &ahead->halt};
     FF_TRY_DONE(ff_alloc_for_disk(&ahead->arena, ahead->arena_bytes, "what is read ahead", error));
+    ff_touch_pages(ahead->arena, ahead->arena_bytes);
     FF_TRY_DONE(ff_engine_create(&ahead->engine, settings->dataset, request_done, ahead, error));
     FF_TRY_DONE(ff_threads_start(&ahead->planner, 1, "plan", plan_all, ahead, error));
 done:
