@@ -165,7 +165,7 @@ evil("an endless memo", b"\x80\x02}r\xff\xff\xff\xff.", "memo 4294967295, wanted
 evil("a memo never set", b"\x80\x02}h\x07.", "asks for memo 7, which was never set")
 evil("a memo never set, below one that was", b"\x80\x02}q\x05h\x03.", "asks for memo 3, which was never set")
 evil("values below a mark", b"\x80\x02K\x01K\x02(R.", "takes more from its stack than there is")
-evil("half a character", b"\x80\x02c_codecs\nencode\nX\x02\x00\x00\x00a\xc3X\x06\x00\x00\x00latin1\x86R.", "no latin-1")
+evil("half a character", b"\x80\x02c_codecs\nencode\nX\x02\x00\x00\x00a\xc3X\x06\x00\x00\x00latin1\x86R.", "not latin-1")
 evil("marks in one another", b"\x80\x02" + b"(" * 100000, "more than 1024 marks in one another")
 evil("lists in one another", b"\x80\x02" + b"]" * 1500000, "more than 1048576 values on its stack")
 evil("millions of values", b"\x80\x02" + b"N0" * 4500000, "more than 4194304 values")

@@ -57,8 +57,8 @@ check "reduced ones have other values" "$python" -c 'import sys
 a, b = (open(f"{name}/shard-000000.ffs", "rb").read()[4096:4096 + 60 * 384] for name in ("fast", "slow"))
 sys.exit(a == b)'
 
-refuses "--max-side with a crop" 2 '--max-side;--center-crop;wanted one' in_folder -o place/out --max-side 40 --center-crop 30
-refuses "--max-side with an exact resize" 2 '--max-side;--resize HxW;wanted one' in_folder -o place/out --max-side 40 --resize 30x30
+refuses "--max-side with a crop" 2 '--max-side;--center-crop;wanted only one' in_folder -o place/out --max-side 40 --center-crop 30
+refuses "--max-side with an exact resize" 2 '--max-side;--resize HxW;wanted only one' in_folder -o place/out --max-side 40 --resize 30x30
 refuses "--max-side not above --resize" 2 '--max-side: 30;--resize 30' in_folder -o place/out --max-side 30 --resize 30
 refuses "different sizes name --max-side" 2 'different sizes;--max-side N' in_folder -o place/out
 finish
