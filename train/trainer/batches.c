@@ -71,7 +71,8 @@ static ff_status take_parts(ff_trainer *trainer, const ff_trainer_options *optio
                        parts, ranks, given > 0 ? given : each);
     if (ranks > 1 && each & (each - 1))
         return ff_fail(error, FF_USAGE,
-                       "--reproducible: %" PRId64 " micro-batches on each of several ranks are not a "
+                       "--reproducible: %" PRId64
+                       " micro-batches on each of several ranks are not a "
                        "power of two, so their sums differ from one rank's",
                        each);
     if (trainer->batch % (parts * (*pairs ? 2 : 1)))
