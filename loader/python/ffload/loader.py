@@ -249,7 +249,7 @@ class Loader(AsDataLoader, Selecting):
     def _host_batches(self) -> Callable[[], Batch]:
         names, arrange, convert, take = (self._parts.names, self._parts.arrange, converter(kind_of(self._as)),
                                          self._own.next)
-        return lambda: arrange([convert(tensor) for tensor in take(names)])  # type: ignore[union-attr]
+        return lambda: arrange([convert(tensor) for tensor in take(names)])
 
     def _pool_batches(self) -> Callable[[], Batch]:
         from .memory import current_stream
@@ -258,7 +258,7 @@ class Loader(AsDataLoader, Selecting):
             raise UsageError("as_=\"numpy\" with device=%r: NumPy's arrays are in the memory of the host" % (
                 self._about["device"],))
         convert = converter(kind)
-        return lambda: arrange([convert(tensor) for tensor in take(names, current_stream(kind))])  # type: ignore[union-attr]
+        return lambda: arrange([convert(tensor) for tensor in take(names, current_stream(kind))])
 
     def _torch_batches(self) -> Callable[[], Batch]:
         memory, arrange, own, pad = self._memory(), self._arrange, self._own, self._options["last_batch"] == "pad"
