@@ -102,11 +102,12 @@ ff_status ff_selection_make(ff_selection *selection, ff_dataset *dataset,
     size_t count = index ? rule->index_count : ff_dataset_count(dataset);
     filter own = {0};
     ff_status status;
-    *selection = (ff_selection){.of = ff_dataset_count(dataset)};
+    *selection = (ff_selection){0};
     if (rule->index && rule->list)
         return ff_fail(error, FF_USAGE, "indices: numbers and a file; wanted one of them");
     if (rule->list) FF_TRY(ff_list_read(&listed, &count, dataset, rule->list, error));
     if (rule->list) index = listed;
+    selection->of = ff_dataset_count(dataset);
     FF_TRY_DONE(open_filter(&own, dataset, rule, error));
     FF_TRY_DONE(choose(selection, &own, index, count, error));
 done:
