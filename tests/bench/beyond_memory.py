@@ -34,6 +34,10 @@ def limited(command, limit):
         return subprocess.run(group.inside(command), check=True, stdout=subprocess.PIPE).stdout
 
 
+def spread(ratios):
+    return f"{statistics.median(ratios):.2f} ({' '.join(f'{ratio:.2f}' for ratio in sorted(ratios))})"
+
+
 def table(where, folder, kind):
     """A line for each limit and order."""
     data = os.path.join(folder, kind)
@@ -46,12 +50,13 @@ def table(where, folder, kind):
         # A process for each round: each has the same memory.
         limit = int(SAMPLES * 12288 * LIMITS[share])
         rounds = [json.loads(limited([PROGRAM, data, order, SECONDS, "1"], limit))["rounds"][0] for _ in range(ROUNDS)]
-        plain = [(one["before"] + one["between"]) / 2 for one in rounds]
-        ratios = [one["loader"] / best for one, best in zip(rounds, plain)]
+        plain, keeping = ([(one["before" + way] + one["between" + way]) / 2 for one in rounds] for way in ("", " keeping"))
+        of = [spread([one["loader"] / rate for one, rate in zip(rounds, rates)]) for rates in (plain, keeping)]
         unchecked = f"{statistics.median(one['loader'] / one['unchecked'] for one in rounds):.2f}"
-        print(f"| {where} | {kind} | {share} | {order} | {statistics.median(plain) / 1e6:,.0f} | "
-              f"{statistics.median(one['loader'] for one in rounds) / 1e6:,.0f} | {statistics.median(ratios):.2f} "
-              f"({' '.join(f'{ratio:.2f}' for ratio in sorted(ratios))}) | {GOAL[order] if kind == 'raw' else ''} | "
+        print(f"| {where} | {kind} | {share} | {order} | {statistics.median(plain) / 1e6:,.0f}, "
+              f"{statistics.median(keeping) / 1e6:,.0f} | "
+              f"{statistics.median(one['loader'] for one in rounds) / 1e6:,.0f} | {of[0]} | {of[1]} | "
+              f"{GOAL[order] if kind == 'raw' else ''} | "
               f"{max(one['read'] for one in rounds):.2f} | {unchecked if share != 'all' else ''} |", flush=True)
     shutil.rmtree(data)
 
@@ -110,7 +115,7 @@ def main():
     except OSError as error:
         print(f"not measured: needs root and memory cgroups ({error})")
         return 0
-    print("| disk | shards | memory, of the set | order | plain reader, MB/s | loader, MB/s of samples | of it (each round) | goal | "
+    print("| disk | shards | memory, of the set | order | plain reader, MB/s; one that keeps what it reads | loader, MB/s of samples | of the first (each round) | of the second | goal | "
           "bytes read for each used | of the rate without checksums |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:

@@ -7,10 +7,12 @@
  * epoch with the loader (batch 256, 2 threads, u8 as stored) by turns: with checksums, and without.
  * The page cache has nothing of the set. The plain reader reads whole samples at random places, or
  * with the other orders parts of 1 MiB one after another, with O_DIRECT and through the page cache,
- * each thread into a huge page.
- * With ROUNDS 0 it reads alone, once. Prints a JSON object: the group of block order, and of each
- * round the rates in bytes of samples a second, and the bytes that the loader read for each it used
- * (/proc/self/io). */
+ * into huge pages. A thread of the plain reader overwrites what it read before, which stays in the
+ * processor's caches. The plain reader that keeps what it reads, as whoever uses it must, reads
+ * into KEPT_BYTES by turns.
+ * With ROUNDS 0 both plain readers read alone, once. Prints a JSON object: the group of block
+ * order, and of each round the rates in bytes of samples a second, and the bytes that the loader
+ * read for each it used (/proc/self/io). */
 #include "tests/programs/bench_loader.h"
 
 #include <fcntl.h>
@@ -19,13 +21,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A huge page has room for a part and for what is read around it. */
 enum { THREADS_MOST = 64, PART_BYTES = 1 << 20, HUGE_PAGE = 2 << 20, BATCH = 256 };
+enum { KEPT_BYTES = 64 << 20 };
 
 typedef struct plain {
     ff_dataset *dataset;
     int *file; /* [shards] */
     bool random;
+    uint8_t *memory; /* [threads][buffers][buffer_bytes] */
+    uint64_t buffer_bytes, buffers;
     uint64_t until_ns;
     atomic_uint_fast64_t bytes, part; /* used; the next part of the set */
 } plain;
@@ -47,12 +51,6 @@ static bool find_part(const plain *job, uint64_t part, uint32_t *shard, uint64_t
 
 static void plain_body(void *context, size_t thread) {
     plain *job = context;
-    /* Unmapped at the end: a heap would keep the memory, which the loader is to have. */
-    uint8_t *mapped =
-        mmap(NULL, 2 * HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) abort();
-    uint8_t *memory = mapped + (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE);
-    (void)madvise(memory, HUGE_PAGE, MADV_HUGEPAGE);
     for (uint64_t i = 0; ff_now_ns() < job->until_ns; i++) {
         uint32_t shard;
         uint64_t offset, bytes;
@@ -67,11 +65,12 @@ static void plain_body(void *context, size_t thread) {
         }
         const uint64_t begin = offset & ~(FF_READ_BLOCK - 1);
         const size_t length = ff_align_u64(offset + bytes - begin, FF_READ_BLOCK);
+        const uint64_t buffer = thread * job->buffers + i % job->buffers;
+        uint8_t *memory = job->memory + buffer * job->buffer_bytes;
         const ssize_t got = pread(job->file[shard], memory, length, (off_t)begin);
         if (got < (ssize_t)(offset + bytes - begin)) fprintf(stderr, "bench_ahead: a short read\n");
         atomic_fetch_add(&job->bytes, bytes);
     }
-    munmap(mapped, 2 * HUGE_PAGE);
 }
 
 /* The file of a shard, none of which the page cache has. */
@@ -88,10 +87,28 @@ static int open_shard(ff_dataset *dataset, uint32_t shard, int flags) {
 typedef struct plain_way {
     int threads; /* each has one request at the disk */
     bool direct; /* O_DIRECT; else through the page cache */
+    bool keeps;
 } plain_way;
 
+static const plain_way ways[] = {
+    {4, true, false}, {16, true, false}, {THREADS_MOST, true, false}, {1, false, false},
+    {4, true, true},  {16, true, true},  {THREADS_MOST, true, true}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
 static double plain_rate(ff_dataset *dataset, bool random, const plain_way *way, double seconds) {
-    plain job = {.dataset = dataset, .random = random};
+    plain job = {.dataset = dataset, .random = random, .buffers = 1};
+    const uint64_t threads = (uint64_t)way->threads;
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    const uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    job.buffer_bytes = ff_align_u64(random ? slot : PART_BYTES, FF_READ_BLOCK) + 2 * FF_READ_BLOCK;
+    if (way->keeps) job.buffers = KEPT_BYTES / (threads * job.buffer_bytes) + 1;
+    /* Unmapped at the end: a heap would keep the memory, which the loader is to have. */
+    const size_t mapped_bytes = threads * job.buffers * job.buffer_bytes + HUGE_PAGE;
+    uint8_t *mapped =
+        mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) abort();
+    job.memory = mapped + (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE);
+    (void)madvise(job.memory, mapped_bytes - HUGE_PAGE, MADV_HUGEPAGE);
     const uint32_t shards = ff_dataset_shard_count(dataset);
     job.file = calloc(shards, sizeof *job.file);
     for (uint32_t i = 0; i < shards; i++)
@@ -102,6 +119,7 @@ static double plain_rate(ff_dataset *dataset, bool random, const plain_way *way,
     const double took = (double)(ff_now_ns() - began) * 1e-9;
     for (uint32_t i = 0; i < shards; i++) close(job.file[i]);
     free(job.file);
+    munmap(mapped, mapped_bytes);
     return (double)atomic_load(&job.bytes) / took;
 }
 
@@ -165,8 +183,21 @@ static int make(char **argument) {
     return 0;
 }
 
+/* The fastest way of the plain reader that keeps what it reads, or of the other one. */
+static const plain_way *best_way(ff_dataset *dataset, bool random, bool keeps, double seconds) {
+    const plain_way *best = NULL;
+    double best_rate = 0;
+    for (const plain_way *way = ways; way < ways + WAYS; way++) {
+        if (way->keeps != keeps || (random && !way->direct)) continue;
+        const double rate = plain_rate(dataset, random, way, seconds);
+        printf("\"%s%s %d\": %.0f, ", way->direct ? "plain" : "page cache", keeps ? " keeping" : "",
+               way->threads, rate);
+        if (rate > best_rate) best_rate = rate, best = way;
+    }
+    return best;
+}
+
 int main(int count, char **argument) {
-    static const plain_way ways[] = {{4, true}, {16, true}, {THREADS_MOST, true}, {1, false}};
     if (count == 5 && !strcmp(argument[1], "make")) return make(argument + 1);
     if (count != 5) return 2;
     const char *order = argument[2];
@@ -181,25 +212,22 @@ int main(int count, char **argument) {
     printf("{\"block\": %" PRIu64 ", \"group\": %" PRIu64 ", \"rounds\": [", options.block,
            options.group);
     for (int round = 0; round < (rounds ? rounds : 1); round++) {
-        double ratio = 0, best = 0, rate = 0;
-        plain_way way = {0};
+        static const char *const when[] = {"before", "between", "after"};
+        double ratio = 0;
         printf("%s{", round ? ", " : "");
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-            if (random && !ways[i].direct) continue;
-            rate = plain_rate(dataset, random, &ways[i], seconds);
-            printf("\"%s %d\": %.0f, ", ways[i].direct ? "plain" : "page cache", ways[i].threads,
-                   rate);
-            if (rate > best) best = rate, way = ways[i];
-        }
+        const plain_way *way = best_way(dataset, random, false, seconds);
+        const plain_way *keeping = best_way(dataset, random, true, seconds);
         /* A disk may give more after a pause than it can for long, so what is compared follows one
-         * another: the best way of the plain reader, the loader, the plain reader. */
+         * another: the best ways of the plain readers, the loader, the plain readers. */
         options.seed = (uint64_t)round;
-        printf("\"before\": %.0f, ", plain_rate(dataset, random, &way, seconds));
-        for (int checked = 1; rounds && checked >= 0; checked--) {
-            rate = loader_rate(checked ? dataset : unchecked, &options, &ratio);
-            printf("\"%s\": %.0f, ", checked ? "loader" : "unchecked", rate);
-            printf("\"%s\": %.0f, ", checked ? "between" : "after",
-                   plain_rate(dataset, random, &way, seconds));
+        for (int i = 0; i < 3; i++) {
+            if (rounds && i)
+                printf("\"%s\": %.0f, ", i == 1 ? "loader" : "unchecked",
+                       loader_rate(i == 1 ? dataset : unchecked, &options, &ratio));
+            printf("\"%s\": %.0f, ", when[i], plain_rate(dataset, random, way, seconds));
+            printf("\"%s keeping\": %.0f, ", when[i],
+                   plain_rate(dataset, random, keeping, seconds));
+            if (!rounds) break;
         }
         printf("\"read\": %.3f}", ratio);
     }
