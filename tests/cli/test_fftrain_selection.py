@@ -76,6 +76,7 @@ same("both", ["--data", part("some_one"), "--val", part("some_two")], "--subset"
 keys = subprocess.run([os.path.join(tap.BUILD, "ffinspect"), SOME, "--keys"], check=True, stdout=subprocess.PIPE, text=True).stdout
 with open("keys", "w", encoding="utf-8") as out:
     out.write(keys)
+same("listed", ["--data", SOME, "--val", "none"], "--subset", "keys:keys", "--val", "none")
 same("file", ["--data", SOME, "--val", "none"], "--subset", "keys", "--val", "none")
 
 # ---- what a run says and keeps ----
@@ -96,6 +97,9 @@ for end in (1, 2):
     done = fftrain("--data", WHOLE, *RUN, "--schedule", "constant", "--fold", "2/2", "--epochs", end, "--out", "parted", *(["--resume", "auto"] if end > 1 else []))
 fftrain("--data", WHOLE, *RUN, "--schedule", "constant", "--fold", "2/2", "--out", "whole")
 tap.ok(result("parted") == result("whole"), "a run that goes on ends in the same bits", done.stderr)
+for name in ("file", "listed"):
+    done = fftrain("--resume", os.path.join(place, name), "--epochs", 3, "--schedule", "cosine", before=["env", "-C", "/"])
+    tap.ok(done.returncode == 0 and len(epochs(name)) == 3, "%s: the run goes on from another folder" % name, done.stderr)
 with open("keys", "w", encoding="utf-8") as out:
     out.writelines(line + "\n" for line in keys.splitlines()[1:])
 refused("a run whose file has other keys does not go on", 2, ["--subset", "59 of 90", "60 of 90"], "--resume", "file", "--epochs", 3)
