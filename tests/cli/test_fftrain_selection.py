@@ -73,6 +73,14 @@ same("groups_fold", ["--data", "groups/one", "--val", "groups/two", "--class-wei
 same("fold_alone", ["--data", "half/one", "--val", "none"], "--fold", "2/2", "--val", "none")
 same("subset", ["--data", SOME, "--val", SOME], "--subset", "label != 'b'", "--val", SOME)
 same("both", ["--data", part("some_one"), "--val", part("some_two")], "--subset", "label != 'b'", "--fold", "2/2")
+# Its first convolution is of the selected images alone. 32 x 32, which the net needs.
+ffpack("photos", "-o", "all32", "--resize", 32, "--center-crop", 32, *NORMAL)
+ffpack("copy", "all32", "-o", "some32", "--where", "label != 'b'")
+WHITE = ["--model", "cifarnet", "--val", "none", "--augment", "none", "--batch", 30, "--epochs", 1, "--threads", 1]
+for name, given in (("white", ["--data", part("some32")]), ("white_subset", ["--data", part("all32"), "--subset", "label != 'b'"]), ("white_all", ["--data", part("all32")])):
+    fftrain(*given, *WHITE, "--out", name)
+whites = [runs.stored(name + "/checkpoints/last/model.safetensors")[0]["whiten.weight"] for name in ("white", "white_subset", "white_all")]
+tap.ok(whites[0] == whites[1] != whites[2], "--subset: the whitening is of the selected images")
 keys = subprocess.run([os.path.join(tap.BUILD, "ffinspect"), SOME, "--keys"], check=True, stdout=subprocess.PIPE, text=True).stdout
 with open("keys", "w", encoding="utf-8") as out:
     out.write(keys)
