@@ -36,6 +36,8 @@ static ff_status parse_device(const char *text, int *ordinal, ff_error *error) {
     unsigned long number = 0;
     *ordinal = FF_LIBRARY_CPU;
     if (!text || strcmp(text, "cpu") == 0) return FF_OK;
+    /* torch.device("cpu", 0), which accelerate makes */
+    if (strncmp(text, "cpu:", 4) == 0 && parse_numbers(text + 4, 0, 1023, &number, 1)) return FF_OK;
     if (strcmp(text, "cuda") != 0 &&
         (strncmp(text, "cuda:", 5) != 0 || !parse_numbers(text + 5, 0, 1023, &number, 1)))
         return ff_fail(error, FF_USAGE, "device: '%s' is not one of cpu|cuda|cuda:NUMBER", text);

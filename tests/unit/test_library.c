@@ -58,11 +58,13 @@ static void options_by_name(void **state) {
         {"size", "4x4x4", "size: '4x4x4' is not HEIGHTxWIDTH"},
         {"size", "", "size: '' is not HEIGHTxWIDTH"},
         {"device", "gpu", "device: 'gpu' is not one of cpu|cuda|cuda:NUMBER"},
+        {"device", "cpu:", "is not one of"},
         {"device", "cuda:", "is not one of"},
         {"device", "cuda:1x", "is not one of"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(ffload_options_set(options, bad[i][0], bad[i][1], error), FFLOAD_USAGE,
                        bad[i][2]);
+    assert_did(ffload_options_set(options, "device", "cpu:0", error));
     assert_int_equal(ffload_options_set(options, "rnak", "1", NULL), FFLOAD_USAGE);
     ffload_options_destroy(&options);
     assert_null(options);

@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--resume", help="such a folder")
     args = parser.parse_args()
 
-    accelerator = accelerate.Accelerator()
+    accelerator = accelerate.Accelerator(cpu=not torch.cuda.is_available())  # without it, ranks on CPUs train apart
     accelerate.utils.set_seed(0)
     dataset = ffload.Dataset(args.data + "/train")
     train = ffload.Loader(dataset, args.batch, augment=args.augment, drop_last=True, device=accelerator.device)
