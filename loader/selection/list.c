@@ -2,6 +2,7 @@
 
 #include "format/base/text.h"
 #include "format/keys.h"
+#include "loader/selection/selection.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -89,13 +90,20 @@ done:
     return status;
 }
 
+static bool begins(const char *text, const char *word) {
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+const char *ff_selection_list_path(const char *given) {
+    return begins(given, "keys:") || begins(given, "numbers:") ? strchr(given, ':') + 1 : given;
+}
+
 ff_status ff_list_read(int64_t **index, size_t *count, ff_dataset *dataset, const char *given,
                        ff_error *error) {
-    const bool numbers = !strncmp(given, "numbers:", strlen("numbers:"));
-    const bool keys = !strncmp(given, "keys:", strlen("keys:"));
-    const char *path = numbers || keys ? strchr(given, ':') + 1 : given;
+    const bool numbers = begins(given, "numbers:"), keys = begins(given, "keys:");
     list found = {0};
-    const ff_status status = read_either(&found, dataset, path, !keys, !numbers, error);
+    const ff_status status =
+        read_either(&found, dataset, ff_selection_list_path(given), !keys, !numbers, error);
     *index = status == FF_OK ? found.index : NULL;
     *count = found.count;
     if (status != FF_OK) free(found.index);

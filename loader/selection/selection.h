@@ -42,6 +42,9 @@ static inline bool ff_selection_asked(const ff_selection_rule *rule) {
     return rule->index || rule->list || rule->where || rule->split || rule->fold;
 }
 
+/* The file's path in ff_selection_rule.list: what follows "keys:" or "numbers:", or all of it. */
+const char *ff_selection_list_path(const char *list);
+
 /* FF_USAGE: an expression, a part or a list that cannot be read, a number out of range or an
  * unknown key (which the message names), or no sample matches; also the reader's errors.
  * Released with ff_selection_free; zeroed on failure. */

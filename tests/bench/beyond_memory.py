@@ -115,9 +115,10 @@ def main():
     except OSError as error:
         print(f"not measured: needs root and memory cgroups ({error})")
         return 0
-    print("| disk | shards | memory, of the set | order | plain reader, MB/s; one that keeps what it reads | loader, MB/s of samples | of the first (each round) | of the second | goal | "
+    print("| disk | shards | memory, of the set | order | plain reader, MB/s; one that keeps what it reads | loader, MB/s of samples | "
+          "of the first (each round) | of the second | goal | "
           "bytes read for each used | of the rate without checksums |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         table("as it is", folder, "raw")
         table("as it is", folder, "zstd")

@@ -73,9 +73,18 @@ same("groups_fold", ["--data", "groups/one", "--val", "groups/two", "--class-wei
 same("fold_alone", ["--data", "half/one", "--val", "none"], "--fold", "2/2", "--val", "none")
 same("subset", ["--data", SOME, "--val", SOME], "--subset", "label != 'b'", "--val", SOME)
 same("both", ["--data", part("some_one"), "--val", part("some_two")], "--subset", "label != 'b'", "--fold", "2/2")
+# Its first convolution is of the selected images alone. 32 x 32, which the net needs.
+ffpack("photos", "-o", "all32", "--resize", 32, "--center-crop", 32, *NORMAL)
+ffpack("copy", "all32", "-o", "some32", "--where", "label != 'b'")
+WHITE = ["--model", "cifarnet", "--val", "none", "--augment", "none", "--batch", 30, "--epochs", 1, "--threads", 1]
+for name, given in (("white", ["--data", part("some32")]), ("white_subset", ["--data", part("all32"), "--subset", "label != 'b'"]), ("white_all", ["--data", part("all32")])):
+    fftrain(*given, *WHITE, "--out", name)
+whites = [runs.stored(name + "/checkpoints/last/model.safetensors")[0]["whiten.weight"] for name in ("white", "white_subset", "white_all")]
+tap.ok(whites[0] == whites[1] != whites[2], "--subset: the whitening is of the selected images")
 keys = subprocess.run([os.path.join(tap.BUILD, "ffinspect"), SOME, "--keys"], check=True, stdout=subprocess.PIPE, text=True).stdout
 with open("keys", "w", encoding="utf-8") as out:
     out.write(keys)
+same("listed", ["--data", SOME, "--val", "none"], "--subset", "keys:keys", "--val", "none")
 same("file", ["--data", SOME, "--val", "none"], "--subset", "keys", "--val", "none")
 
 # ---- what a run says and keeps ----
@@ -96,6 +105,9 @@ for end in (1, 2):
     done = fftrain("--data", WHOLE, *RUN, "--schedule", "constant", "--fold", "2/2", "--epochs", end, "--out", "parted", *(["--resume", "auto"] if end > 1 else []))
 fftrain("--data", WHOLE, *RUN, "--schedule", "constant", "--fold", "2/2", "--out", "whole")
 tap.ok(result("parted") == result("whole"), "a run that goes on ends in the same bits", done.stderr)
+for name in ("file", "listed"):
+    done = fftrain("--resume", os.path.join(place, name), "--epochs", 3, "--schedule", "cosine", before=["env", "-C", "/"])
+    tap.ok(done.returncode == 0 and len(epochs(name)) == 3, "%s: the run goes on from another folder" % name, done.stderr)
 with open("keys", "w", encoding="utf-8") as out:
     out.writelines(line + "\n" for line in keys.splitlines()[1:])
 refused("a run whose file has other keys does not go on", 2, ["--subset", "59 of 90", "60 of 90"], "--resume", "file", "--epochs", 3)

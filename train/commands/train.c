@@ -162,6 +162,19 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
+/* The same for a list, which may begin with "keys:" or "numbers:". */
+static char *make_list_absolute(const char **list) {
+    if (!*list) return NULL;
+    const char *path = ff_selection_list_path(*list);
+    if (path == *list) return make_absolute(list);
+    char *given = NULL, *absolute = realpath(path, NULL);
+    const int word = (int)(path - *list);
+    if (absolute && ff_format(&given, NULL, "%.*s%s", word, *list, absolute) == FF_OK)
+        *list = given;
+    free(absolute);
+    return given;
+}
+
 /* Called once it is certain that the run makes steps. */
 typedef struct beginning {
     const ff_settings *settings;
@@ -196,7 +209,7 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
                                                              : make_absolute(&kept.trainer.val),
                      make_absolute(&kept.trainer.weights),
                      is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
-                     make_absolute(&kept.trainer.subset)};
+                     make_list_absolute(&kept.trainer.subset)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));

@@ -95,19 +95,16 @@ ff_status ff_balance_measure(const ff_trainer_options *options, int64_t *rows, c
                              ff_error *error) {
     ff_job *job = options->job;
     const size_t count = (size_t)job->size;
-    ff_trainer_options counted = *options;
+    const ff_trainer_options counting = ff_trainer_options_counting(options);
     ff_trainer *trainer = NULL;
     double *room = NULL, *speed = NULL;
     int64_t *most = NULL;
     ff_status status;
     *text = NULL;
-    counted.counts = true;
-    counted.tuning = NULL;
-    counted.measures_disk = false;
     FF_TRY_DONE(ff_alloc(&room, count, sizeof *room, "shares", error));
     FF_TRY_DONE(ff_alloc(&speed, count, sizeof *speed, "shares", error));
     FF_TRY_DONE(ff_alloc(&most, count, sizeof *most, "shares", error));
-    FF_TRY_DONE(ff_trainer_create(&trainer, &counted, error));
+    FF_TRY_DONE(ff_trainer_create(&trainer, &counting, error));
     const int64_t all = trainer->micro_all, equal = all / job->size;
     const int64_t own = ff_needs_most_rows(trainer);
     const bool pairs = ff_augment_mixes(&trainer->augment);

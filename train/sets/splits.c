@@ -88,8 +88,8 @@ static ff_status choose_samples(ff_selection *selected, ff_dataset *set,
                                 ff_error *error) {
     struct stat info;
     const char *subset = options->subset;
-    const bool is_file = subset && (stat(subset, &info) == 0 || !strncmp(subset, "keys:", 5) ||
-                                    !strncmp(subset, "numbers:", 8));
+    const bool is_file =
+        subset && (stat(subset, &info) == 0 || ff_selection_list_path(subset) != subset);
     const ff_selection_rule rule = {.list = is_file ? subset : NULL,
                                     .where = is_file ? NULL : subset,
                                     .fold = fold,

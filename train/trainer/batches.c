@@ -94,13 +94,24 @@ static int64_t last_count(const ff_trainer *trainer, bool reproducible, int64_t 
     return own > 0 && own < share ? own % trainer->micro : 0;
 }
 
+/* The recipe's. Where a batch is to be chosen, the one that the choice begins with: of the set at
+ * most, and in equal micro-batches. */
+static int64_t usual_batch(const ff_trainer_options *options, const ff_recipe *recipe,
+                           uint64_t count) {
+    const int64_t parts = options->accumulate > 0 ? options->accumulate : 1;
+    int64_t usual = recipe->batch;
+    if (options->batch != FF_BATCH_AUTO) return usual;
+    if ((uint64_t)usual > count) usual = (int64_t)count;
+    return usual > parts ? usual - usual % parts : parts;
+}
+
 ff_status ff_trainer_resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
                                      const ff_recipe *recipe, ff_error *error) {
     uint64_t count = trainer->train_count;
-    trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
-    if (options->batch == FF_BATCH_AUTO)
-        FF_TRY(ff_needs_choose_batch(options, recipe->batch, count, &trainer->batch_asked,
-                                     &trainer->batch_reason, error));
+    if (options->batch > 0)
+        trainer->batch_asked = options->batch;
+    else if (!trainer->batch_asked) /* not chosen by ff_trainer_create */
+        trainer->batch_asked = usual_batch(options, recipe, count);
     trainer->batch = trainer->batch_asked;
     /* A loader then returns one batch of all samples in either mode; a plan of that size has no
      * padding, which would affect batch norms. */

@@ -103,7 +103,7 @@ static void cut_rows(const ff_trainer *trainer, int64_t rows, uint32_t *cuts) {
  * false if no such trainer can be made. rows: this rank's in a job; 0 = as shared now. */
 static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumulate, int64_t rows,
                        double *share) {
-    ff_trainer_options options = *trainer->options;
+    ff_trainer_options options = ff_trainer_options_counting(trainer->options);
     const ff_job *job = options.job;
     uint32_t *cuts = NULL;
     ff_job other_job;
@@ -112,8 +112,6 @@ static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumul
     ff_trainer *other;
     options.batch = batch;
     options.accumulate = accumulate;
-    options.counts = true;
-    options.measures_disk = false;
     if (trainer->device &&
         ff_device_absent_create(&absent, trainer->needs.device_has, false, NULL) != FF_OK)
         return false;
@@ -208,33 +206,23 @@ static int64_t accumulation_that_fits(const ff_trainer *trainer, int64_t fits) {
 #define CHOSEN_SHARE 0.9
 enum { CHOSEN_STEPS = 32, CHOSEN_TIMES = 32 };
 
-ff_status ff_needs_choose_batch(const ff_trainer_options *options, int64_t usual, uint64_t samples,
-                                int64_t *batch, const char **reason, ff_error *error) {
-    const int64_t parts = options->accumulate > 0 ? options->accumulate : 1;
-    const int64_t by_steps = (int64_t)(samples / CHOSEN_STEPS), by_rule = CHOSEN_TIMES * usual;
-    ff_trainer_options counted = *options;
-    ff_trainer *trainer;
-    if ((uint64_t)usual > samples) usual = (int64_t)samples;
-    usual = usual > parts ? usual - usual % parts : parts;
+void ff_needs_choose_batch(const ff_trainer *counted, int64_t usual, int64_t *batch,
+                           const char **reason) {
+    const int64_t parts = counted->accumulate;
+    const int64_t by_steps = (int64_t)(counted->train_count / CHOSEN_STEPS);
+    const int64_t by_rule = CHOSEN_TIMES * usual;
     int64_t most = (by_steps < by_rule ? by_steps : by_rule) / parts;
     while (most & (most - 1)) most &= most - 1; /* a power of two */
     most *= parts;
     *reason = by_steps < by_rule ? "the largest power of two with 32 steps an epoch"
                                  : "32 times the recipe's, the most that its rates are for";
-    if (most < usual) {
-        most = usual;
+    if (most < counted->batch) {
+        most = counted->batch;
         *reason = "the recipe's; with a larger one an epoch has fewer than 32 steps";
     }
-    counted.batch = usual;
-    counted.counts = true;
-    counted.tuning = NULL;
-    counted.measures_disk = false;
-    FF_TRY(ff_trainer_create(&trainer, &counted, error));
-    *batch = most_that_fits(trainer, false, CHOSEN_SHARE, most);
-    ff_trainer_destroy(&trainer);
+    *batch = most_that_fits(counted, false, CHOSEN_SHARE, most);
     if (*batch < most) *reason = "the largest whose run needs at most 90 % of the memory";
     if (!*batch) *batch = parts;
-    return FF_OK;
 }
 
 /* ---- of a job ---- */

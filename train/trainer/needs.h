@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 struct ff_trainer;
-struct ff_trainer_options;
 
 /* ff_compute.program_bytes, if it was not measured. */
 #define FF_NEEDS_PROGRAM_BYTES (52u << 20)
@@ -34,12 +33,12 @@ FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_trainer *trai
                                   ff_error *error);
 /* Two or three lines of the summary. */
 void ff_needs_print(FILE *out, const ff_needs *needs);
-/* The batch of --batch auto: the largest that fits, in options->accumulate micro-batches whose
- * sizes are multiples of 8. The set's `samples` and the recipe's `usual` batch bound it. *reason:
- * why it is not larger, a static clause. */
-FF_MUST_USE ff_status ff_needs_choose_batch(const struct ff_trainer_options *options, int64_t usual,
-                                            uint64_t samples, int64_t *batch, const char **reason,
-                                            ff_error *error);
+/* The batch of --batch auto: the largest that fits, in as many micro-batches, whose sizes are
+ * multiples of 8, as `counted` has. counted: a counted trainer whose batch is the recipe's, or the
+ * set where that is smaller; its set and the recipe's `usual` batch bound the choice. *reason: why
+ * the batch is not larger, a static clause. */
+void ff_needs_choose_batch(const struct ff_trainer *counted, int64_t usual, int64_t *batch,
+                           const char **reason);
 /* About the most samples of a micro-batch with which this rank fits into its part of the memory; 0
  * = none. Every rank may have this many. */
 int64_t ff_needs_most_rows(const struct ff_trainer *trainer);

@@ -35,6 +35,14 @@ ff_trainer_options ff_trainer_default_options(void) {
     };
 }
 
+ff_trainer_options ff_trainer_options_counting(const ff_trainer_options *options) {
+    ff_trainer_options counting = *options;
+    counting.counts = true;
+    counting.tuning = NULL;
+    counting.measures_disk = false;
+    return counting;
+}
+
 /* `given` is unknown, or NULL; `what` as in "model". */
 static ff_status refuse_name(const char *what, const char *given, const char *(*name)(int),
                              ff_error *error) {
@@ -256,10 +264,13 @@ static ff_status resolve_stem(ff_trainer *trainer, const ff_trainer_options *opt
     return FF_OK;
 }
 
+static const ff_recipe *recipe_of(const ff_trainer_options *options) {
+    return options->recipe ? ff_recipe_named(options->recipe) : ff_recipe_of(options->model);
+}
+
 static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, ff_error *error) {
     FF_TRY(check_options(options, error));
-    const ff_recipe *recipe =
-        options->recipe ? ff_recipe_named(options->recipe) : ff_recipe_of(options->model);
+    const ff_recipe *recipe = recipe_of(options);
     if (options->augment) FF_TRY(ff_augment_parse(&trainer->augment, options->augment, error));
     ff_splits_options splits = {.data = options->data,
                                 .val = options->val,
@@ -301,10 +312,26 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     return ff_trainer_build_parts(trainer, error);
 }
 
+/* Counts a run with the recipe's batch, and others, before the trainer's own parts are built. */
+static ff_status choose_batch(ff_trainer *trainer, const ff_trainer_options *options,
+                              ff_error *error) {
+    const ff_trainer_options counts = ff_trainer_options_counting(options);
+    ff_trainer *counted;
+    FF_TRY(ff_alloc(&counted, 1, sizeof *counted, "the recipe", error));
+    const ff_status status = build(counted, &counts, error);
+    if (status == FF_OK)
+        ff_needs_choose_batch(counted, recipe_of(options)->batch, &trainer->batch_asked,
+                              &trainer->batch_reason);
+    ff_trainer_destroy(&counted);
+    return status;
+}
+
 ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *options,
                             ff_error *error) {
     FF_TRY(ff_alloc(trainer, 1, sizeof **trainer, "the recipe", error));
-    ff_status status = build(*trainer, options, error);
+    ff_status status = FF_OK;
+    if (options->batch == FF_BATCH_AUTO) status = choose_batch(*trainer, options, error);
+    if (status == FF_OK) status = build(*trainer, options, error);
     if (status != FF_OK) ff_trainer_destroy(trainer);
     return status;
 }

@@ -219,6 +219,9 @@ typedef struct ff_trainer {
     const ff_trainer_options *options; /* the trainer was made from */
 } ff_trainer;
 
+/* The options of a trainer that only counts: it measures nothing and allocates no batch or weight.
+ */
+ff_trainer_options ff_trainer_options_counting(const ff_trainer_options *options);
 /* `options` and its strings must outlive the trainer. FF_USAGE, FF_BAD_DATA, FF_IO, FF_NO_MEMORY;
  * on failure *trainer = NULL. */
 FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *options,
