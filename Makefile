@@ -1,6 +1,6 @@
 # ffpack: `make help` lists the targets.
 BUILD    ?= build
-# A path from here, so that the objects have one name each, in their dependencies too.
+# A relative path, so that each object has one name, also in dependencies.
 ifneq ($(words $(BUILD)),1)
 $(error BUILD=$(BUILD): the folder for what is built needs a name without blanks)
 endif
@@ -11,17 +11,18 @@ endif
 # -n or -q: nothing is installed, kept or recorded.
 DRY := $(strip $(foreach flag,n q,$(findstring $(flag),$(firstword -$(MAKEFLAGS)))))
 GOALS := $(or $(MAKECMDGOALS),all)
-# Of `make clean all`, all begins with nothing: before anything of BUILD is read.
+# `make clean all` removes BUILD before anything in it is read.
 CLEANED := $(and $(filter clean,$(GOALS)),$(filter-out clean,$(GOALS)))
 ifneq ($(filter clean,$(GOALS)),)
-# Never / or a folder that this one is in.
+# Never / or a parent of this folder.
 $(if $(and $(BUILD),$(filter-out /,$(abspath $(BUILD))),$(filter-out $(abspath $(BUILD))/%,$(CURDIR)/)),,\
     $(error BUILD=$(BUILD): make clean does not remove this folder))
 endif
 ifeq ($(MAKE_RESTARTS)$(DRY)$(if $(CLEANED),,none),)
 $(shell rm -rf $(BUILD))
 endif
-# What make is started with; given values hold for later calls, too, until others are given or `make clean`.
+# Variables that make is started with. Values set once hold for later calls, until others are set or `make
+# clean`.
 -include $(BUILD)/settings.mk
 SETTINGS := CC CXX PYTHON CPPFLAGS CFLAGS LDFLAGS DNNL DNNL_ROOT CUDA CUDA_HOME CUDA_ROOT CUDA_ARCHS MPI MPICC \
             PKG_CONFIG_PATH
@@ -52,7 +53,8 @@ comma := ,
 
 # Targets that need no compiler or libraries, or make them look for these elsewhere.
 BARE  := help deps clean uninstall asan tsan fuzz bundle wheel test-gpu bench-gpu
-# What is installed for a target (deps.sh), before anything is looked for: what is missing then ends make at once.
+# The packages that are installed for a target (deps.sh), before the build looks for anything: what is still
+# missing ends make.
 NEEDS_quickstart := build quickstart
 NEEDS_test       := build quickstart test lint
 NEEDS_test-long  := $(NEEDS_test)
@@ -63,10 +65,10 @@ ifeq ($(MAKE_RESTARTS)$(DRY),)
 $(if $(NEEDS),$(shell tools/build/deps.sh $(NEEDS) >&2))
 endif
 quoted = '$(subst ','\'',$(1))'
-# Of a build of its own: the settings that this one was given.
+# The settings of this build, for a separate build.
 SAME_SETTINGS = $(foreach name,$(GIVEN),$(name)=$(call quoted,$($(name))))
-# What was found: looked for again where something may have changed. `make install` takes it as it was for the
-# build: root's environment may be another.
+# The libraries that were found: looked for again if something may have changed. `make install` uses the
+# build's result, because root's environment may differ.
 ifneq ($(filter-out $(BARE),$(GOALS)),)
 $(if $(shell mkdir -p $(BUILD)/flags 2>/dev/null && test -w $(BUILD)/flags && echo yes),,\
     $(error Not built: $(BUILD) cannot be written; make BUILD=dir builds elsewhere))
@@ -102,7 +104,7 @@ ALL_LDFLAGS += -pthread $(LDFLAGS)
 sources  = $(filter-out $(CUDA_SOURCES) $(MPI_SOURCES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
 objects  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 is_main  = %/main.c
-# One archive a layer; a program links the layers that it may use.
+# One archive per layer; a program links the layers that it may use.
 LAYERS  := $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 include train/compute/cuda/module.mk
 include tools/build/mpi.mk
@@ -116,7 +118,7 @@ FFPACK_OBJECTS    := $(call objects,$(filter-out $(is_main),$(call sources,tools
 FFINSPECT_OBJECTS := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffinspect)))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
-# The loader as a library; the number changes when a program that was built with an older one would break.
+# The loader as a library; the number changes when a program built with an older library would break.
 LIBRARY        := $(BUILD)/libffload.so
 LIBRARY_NUMBER := 0
 LIBRARY_MAP    := loader/library/ffload.map
@@ -134,7 +136,7 @@ help: ## list the targets
 	    $(filter Makefile %.mk,$(filter-out $(BUILD)/%,$(MAKEFILE_LIST)))
 	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  SANITIZE=list  PREFIX=dir  PYTHON=path"
 	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)  MPI=auto|0|1"
-	@echo "           Values that are given hold for later calls, too, until others are given or make clean."
+	@echo "           Values set once hold for later calls, until others are set or make clean."
 
 programs: $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(PYTHON_PACKAGE) ## build all into build/ (the default)
 
@@ -157,7 +159,7 @@ $(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(LAYERS)
 $(PROGRAMS):
 	$(LINK)
 
-# Never unloaded: its threads and its handler of SIGBUS stay.
+# Never unloaded, because its threads and its handler of SIGBUS stay.
 $(LIBRARY): private OUTPUT = $@.$(LIBRARY_NUMBER)
 $(LIBRARY): private LINK_AS = -Wl,-soname,libffload.so.$(LIBRARY_NUMBER) -Wl,--version-script=$(LIBRARY_MAP) \
     -Wl,-z,nodelete $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) -Wl,--as-needed

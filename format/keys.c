@@ -28,7 +28,7 @@ static ff_status add_line(ff_keys *keys, const char *text, ff_error *error) {
     return bytes < strlen(text) ? add_form(keys, to, bytes, true, error) : FF_OK;
 }
 
-/* By bytes, a shorter key before those that begin with it. */
+/* Compares bytes; a key comes before longer keys that begin with it. */
 static int compare_bytes(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
     const size_t shared = a_bytes < b_bytes ? a_bytes : b_bytes;
     const int order = shared ? memcmp(a, b, shared) : 0;

@@ -1,7 +1,7 @@
-/* The keys that a file of --keys or --not-keys names, one a line, each as the set has it or as
- * ffinspect prints it (%XX). In a set of several splits a key may have the split's name in front:
- * train/cat/1.png. Memory: about twice the file and 40 bytes a line. Thread rule: one thread at a
- * time. */
+/* The keys in a file of --keys or --not-keys: one per line, spelled as in the set or as ffinspect
+ * prints them (%XX). In a set of several splits the split's name may precede a key:
+ * train/cat/1.png. Memory: about twice the file's size and 40 bytes per line. Thread rule: one
+ * thread at a time. */
 #ifndef FF_FORMAT_KEYS_H
 #define FF_FORMAT_KEYS_H
 
@@ -24,17 +24,16 @@ typedef struct ff_keys {
     struct ff_key_line {
         const char *text;  /* NULL: an empty line */
         const char *split; /* where a sample has this key; NULL: nowhere so far */
-        bool decoded;      /* it has the decoded spelling */
+        bool decoded;      /* the sample has the decoded spelling */
     } * line;              /* [line_count] */
 } ff_keys;
 
-/* Reads the file; `path` must outlive the keys. FF_IO, FF_BAD_DATA (also where no line has a
- * key). */
+/* Reads the file; `path` must outlive the keys. FF_IO, FF_BAD_DATA (also if no line has a key). */
 FF_MUST_USE ff_status ff_keys_read(ff_keys *keys, const char *path, ff_error *error);
 
-/* *named = whether a line names this key of the split, which it then does not name in vain. `split`
- * must outlive the keys. FF_USAGE where the line names a sample of another split, or by its other
- * spelling another sample, too. */
+/* *named = whether a line names this key of the split; ff_keys_check then counts the line as found.
+ * `split` must outlive the keys. FF_USAGE if the line also names a sample of another split, or
+ * another sample by the line's other spelling. */
 FF_MUST_USE ff_status ff_keys_look(ff_keys *keys, const char *split, const char *key, size_t bytes,
                                    bool *named, ff_error *error);
 

@@ -1,5 +1,5 @@
-/* Which samples of a set an expression (where.h) means: the expression, with what it needs of each
- * sample. Thread rule: one thread at a time. */
+/* Evaluates an expression (where.h) for the samples of a set: reads the values of a sample that the
+ * expression needs. Thread rule: one thread at a time. */
 #ifndef FF_FORMAT_MEANT_H
 #define FF_FORMAT_MEANT_H
 
@@ -14,13 +14,13 @@ typedef struct ff_meant {
     double *field; /* [field_count] of a sample; only needed fields are read */
 } ff_meant;
 
-/* Binds `where`, which has been read, to the set; both must outlive `meant`, which is closed after
- * a failure, too. FF_USAGE as of ff_where_bind. */
+/* Binds `where`, which has been read, to the set; both must outlive `meant`. Close `meant` after a
+ * failure too. Fails with FF_USAGE as ff_where_bind does. */
 FF_MUST_USE ff_status ff_meant_open(ff_meant *meant, ff_dataset *dataset, ff_where *where,
                                     ff_error *error);
 void ff_meant_close(ff_meant *meant);
 
-/* *is = whether the expression means sample `number` < count, whose key is given, in a split of
+/* *is = whether the expression selects sample `number` < count, which has this key, in a split of
  * this name. */
 FF_MUST_USE ff_status ff_meant_look(ff_meant *meant, uint64_t number, const char *split,
                                     const char *key, size_t key_bytes, bool *is, ff_error *error);

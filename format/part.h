@@ -23,7 +23,8 @@ FF_MUST_USE ff_status ff_part_path(char **path, const char *output, const ff_par
                                    ff_error *error);
 /* The length of OUT in `path` if `path` is OUT.part-I-of-N; 0 for any other path. */
 size_t ff_part_base_length(const char *path, const ff_part *part);
-/* Whether `name`, the last name of a path, is that of a part of OUT; fills number and count. */
+/* Whether `name`, the last component of a path, names a part of OUT; if so, sets number and
+ * count. */
 bool ff_part_path_parse(ff_part *part, const char *name, const char *output);
 
 /* Writes PART.failed: why the last run that packed PART failed, for a merge that waits for PART.

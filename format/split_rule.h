@@ -1,10 +1,10 @@
 /* --split: which split an item of a source without splits belongs to.
  *
- * The rule looks at the item's key alone, so another item never moves it. h is XXH3 (64 bits) of
+ * The rule looks only at the item's key, so other items never move the item. h is XXH3 (64 bits) of
  * the key with the seed, and u = floor(h / 2^11) / 2^53, from 0 to below 1. The item belongs to the
  * first split whose share, added to the shares before it in double precision, is above u; otherwise
  * to the last split. With --group-by the text that the first group of the expression matches in the
- * key is hashed in the key's place, or the whole match if the expression has no group or the group
+ * key is hashed instead of the key; or the whole match, if the expression has no group or the group
  * takes no part in the match.
  *
  * With --stratify (ff_split_rule_cut) the rule needs all items: the n items of each class are
@@ -40,7 +40,7 @@ typedef struct ff_split_rule {
     bool recorded; /* recorded by the set that is appended to: splits may stay without new items */
     char *text; /* as a set records it: "train=0.9,val=0.1 seed=0 stratify group-by=REGEX"; owned */
     const char *group_by; /* in `text`; NULL = keys are hashed */
-    regex_t expression;   /* compiled where group_by is not NULL */
+    regex_t expression;   /* compiled if group_by is not NULL */
 } ff_split_rule;
 
 /* The rule of the options' values; group_by may be NULL. FF_USAGE naming the option. The rule is
@@ -51,7 +51,7 @@ FF_MUST_USE ff_status ff_split_rule_parse(ff_split_rule *rule, const char *share
 FF_MUST_USE ff_status ff_split_rule_read(ff_split_rule *rule, const char *text, ff_error *error);
 void ff_split_rule_free(ff_split_rule *rule);
 
-/* The hash h of an item. FF_USAGE, naming the key, where --group-by does not match it. */
+/* The hash h of an item. FF_USAGE, naming the key, if --group-by does not match it. */
 FF_MUST_USE ff_status ff_split_rule_hash(const ff_split_rule *rule, const void *key,
                                          size_t key_bytes, uint64_t *hash, ff_error *error);
 /* The split, from 0, of an item with this hash. */

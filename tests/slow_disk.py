@@ -54,7 +54,8 @@ class Disk:
         self.reads += 1
         self.seeks += seeks
         self.bytes += len(found)
-        # By the clock: what this process takes, or waits for a processor, is part of the read, and made up for by the reads after it.
+        # By the clock: the time that this process computes, or waits for a processor, is part of the read, and later reads make up
+        # for it.
         self.free += self.seek * seeks + len(found) / self.rate
         time.sleep(max(0, self.free - time.monotonic()))
         return 0, found

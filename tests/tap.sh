@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
-said=$scratch/said # what a program said: shown where a result fails
+said=$scratch/said # what a program printed: shown if a result fails
 count=0
 show() { tail -q -n 40 "$@" 2>/dev/null | sed 's/^/# /'; }
 ok() { count=$((count + 1)); echo "ok $count - $1"; }
@@ -12,15 +12,15 @@ not_ok() { # NAME [FILE...]: shows the files
     echo "not ok $count - $1"
     shift; [ $# -eq 0 ] || show "$@"
 }
-result() { # CODE NAME [FILE...]: passes where the code is 0; else shows the files, or what was said
+result() { # CODE NAME [FILE...]: passes if the code is 0; else shows the files, or the output
     if [ "$1" = 0 ]; then ok "$2"; else not_ok "$2" "${@:3}"; [ $# -gt 2 ] || show "$said"; fi
 }
-verdict() { # PROBLEM NAME [FILE...]: passes where there is no problem
+verdict() { # PROBLEM NAME [FILE...]: passes if there is no problem
     if [ -z "$1" ]; then ok "$2"; return; fi
     not_ok "$2"; echo "# ${1#; }"
     shift 2; [ $# -eq 0 ] || show "$@"
 }
-check() { # NAME COMMAND...: passes where the command succeeds
+check() { # NAME COMMAND...: passes if the command succeeds
     local name=$1; shift
     "$@" >"$scratch/check" 2>&1
     result $? "$name" "$scratch/check"

@@ -44,7 +44,7 @@ class Storage:
         """data: bytes, or numbers; "bfloat16" takes their upper 16 bits."""
         self.kind = kind
         self.data = data if isinstance(data, bytes) else struct.pack("<%d%s" % (len(data), FORMATS[kind]), *data)
-        self.count = len(self.data) // struct.calcsize(FORMATS[kind])  # what the pickle says
+        self.count = len(self.data) // struct.calcsize(FORMATS[kind])  # what the pickle contains
 
 
 class Tensor:

@@ -58,11 +58,11 @@ static ff_status cuda_memory(ff_device *device, uint64_t *free_bytes, uint64_t *
     return FF_OK;
 }
 
-/* CUDA refuses potentially unsafe calls, which allocate, free, wait or ask, to a thread that
- * captures (pool.c allocates a batch for a stream that a consumer captures), and to all threads
- * while one captures in global mode, as others than this project do; a refused call loses the
- * capture. CUDA allows them in relaxed mode, from here on to the call with what was returned ("CUDA
- * Runtime API", cudaThreadExchangeStreamCaptureMode). */
+/* CUDA refuses potentially unsafe calls (those that allocate, free, wait or query) in a thread that
+ * captures: pool.c allocates a batch for a stream that a consumer captures. It refuses them in all
+ * threads while one captures in global mode, as other programs do. A refused call invalidates the
+ * capture. CUDA allows them in relaxed mode: from this call until the call with the returned mode
+ * ("CUDA Runtime API", cudaThreadExchangeStreamCaptureMode). */
 static enum cudaStreamCaptureMode stand_apart(enum cudaStreamCaptureMode mode) {
     ignore(cudaThreadExchangeStreamCaptureMode(&mode));
     return mode;

@@ -1,4 +1,4 @@
-/* Copies a batch from where the other kernels wrote it to memory of a consumer's. */
+/* Copies a batch from the buffers that the other kernels wrote to a consumer's memory. */
 #include "loader/cuda/kernel.h"
 
 #include "loader/cuda/kernels.h"

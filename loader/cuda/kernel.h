@@ -13,9 +13,9 @@
  *     return FF_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...);
  *     return FF_LAUNCH((kernel<float, 4>), grid, block, shared_bytes, stream, arguments...);
  *
- * grid and block: dim3 or a number; shared_bytes: of FF_DYNAMIC_SHARED, up to 227 KiB where the
- * device supports it; stream: an ff_cuda_stream. Arguments are converted to the kernel's parameters
- * and copied at the call. Returns 0 or the number of a cudaError_t. */
+ * grid and block: dim3 or a number; shared_bytes: of FF_DYNAMIC_SHARED, up to 227 KiB if the device
+ * supports it; stream: an ff_cuda_stream. Arguments are converted to the kernel's parameters and
+ * copied at the call. Returns 0 or the number of a cudaError_t. */
 #ifndef FF_LOADER_CUDA_KERNEL_H
 #define FF_LOADER_CUDA_KERNEL_H
 

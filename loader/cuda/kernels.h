@@ -15,8 +15,8 @@
  *     planes  one thread per pixel: channels-last to planes
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
- * do. Bits: the same as the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
- * ff_resample_plain and loader/augment/finish.h, except for NaN. */
+ * do. The results are bit-identical to the host's ff_augment_plain, ff_augment_at, ff_augment_mix,
+ * ff_order_at, ff_resample_plain and loader/augment/finish.h, except for NaN. */
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
 
@@ -39,7 +39,7 @@ typedef struct ff_cuda_next {
     ff_sequence sequence;
     ff_order_spec order;
     uint32_t slots; /* > 0 */
-    uint32_t given; /* 1: the batch is `number`, whichever the last one was; else 0 */
+    uint32_t given; /* 1: the batch is `number`, whatever the last one was; else 0 */
     uint64_t number;
     ff_cuda_batch *batch;
 } ff_cuda_next;
@@ -51,12 +51,11 @@ typedef struct ff_cuda_params {
     uint32_t height, width, out_height, out_width;
     uint32_t rows;
     const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
-    const uint64_t
-        *sample_of_place; /* [count] for block order where storage order differs, or NULL */
+    const uint64_t *sample_of_place; /* [count] for block order if storage order differs, or NULL */
     /* Out, [rows]. Rows after batch->at.count: params all zero, weight 0. Weights are 1 else. */
     ff_augment_params *params;
     float *weight;
-    float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
+    float *mix; /* [rows] params' weight, 1 in padding; NULL if spec does not mix */
 } ff_cuda_params;
 
 /* Words of 4 bytes per sample: labels; a label of 8 bytes is two words. */
@@ -97,8 +96,8 @@ typedef struct ff_cuda_move {
     ff_pad_mode pad_mode;
     const uint32_t *black; /* [channels] elements of `to`, each in the low bytes of its word */
     const void *table;     /* u8 only: [channels][256] elements of `to` */
-    /* Where affine is 1: an element of the table, f16 or bf16, is fma(value, scale, bias) rounded,
-     * for each value (loader/augment/affine.h decides whether), and channels <= FF_CUDA_AFFINE. */
+    /* If affine is 1 (loader/augment/affine.h decides): every element of the table, f16 or bf16, is
+     * fma(value, scale, bias) rounded, and channels <= FF_CUDA_AFFINE. */
     uint32_t affine;
     float scale[FF_CUDA_AFFINE], bias[FF_CUDA_AFFINE];
 
@@ -131,9 +130,9 @@ typedef struct ff_cuda_augment {
     uint64_t seed;
     const float *mean, *std;
 
-    /* Rows of 1 or 3 channels become u8, as value * level rounded (after jitter, else denormalised
-     * before where `normalised`), are changed (ff_changes_at), and become shown[channel][u8].
-     * images: scratch, [rows][2][channels][out_height][out_width]. */
+    /* Rows of 1 or 3 channels become u8: value * level, rounded, after jitter; without jitter
+     * `normalised` rows are denormalised first. They are changed (ff_changes_at) and become
+     * shown[channel][u8]. images: scratch, [rows][2][channels][out_height][out_width]. */
     uint32_t changed;
     float level;
     ff_change_spec change;
@@ -146,7 +145,7 @@ typedef struct ff_cuda_give_column {
     const uint32_t *from; /* [rows][words]; NULL: of words 2, the samples' numbers, -1 in padding */
     uint32_t *to;         /* [rows][words] */
     uint32_t words;
-    uint32_t other; /* 1: row i has the values of row i ^ 1, where both hold samples; else 0 */
+    uint32_t other; /* 1: row i has the values of row i ^ 1, if both hold samples; else 0 */
 } ff_cuda_give_column;
 
 #define FF_CUDA_GIVE_COLUMNS 16
@@ -167,8 +166,9 @@ typedef struct ff_cuda_planes {
     uint32_t element_bytes; /* 2 or 4 */
 } ff_cuda_planes;
 
-/* Every entry except augment is required, give and planes only for ff_batches_give; without augment
- * samples are resampled, jittered and mixed on the host. Thread rule: as the stream's. */
+/* Every entry is required, except augment, and except give and planes without ff_batches_give;
+ * without augment samples are resampled, jittered and mixed on the host. Thread rule: as the
+ * stream's. */
 typedef struct ff_loader_kernels {
     int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
     int (*params)(const ff_cuda_params *job, ff_cuda_stream stream);

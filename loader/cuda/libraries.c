@@ -189,7 +189,7 @@ static int open_builtins_in(const char *folder, size_t length, char *why, size_t
 }
 
 /* NVRTC opens its builtins by a name without a folder (libnvrtc-builtins.so.13.0), which the
- * dynamic linker does not find where only NVRTC's full path was known. It uses those that are
+ * dynamic linker does not find if only NVRTC's full path is known. NVRTC uses builtins that are
  * already open: they are next to NVRTC, or next to the target of its link. */
 static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
     const char *path = path_of(nvrtc);

@@ -1,4 +1,4 @@
-/* The libraries that the CUDA module needs, and where they are searched.
+/* The libraries that the CUDA module needs, and the places where they are looked for.
  *
  * ff_cuda_libraries_open opens each by full path, in the list's order, from the first place that
  * has it under the name of the CUDA version:
@@ -33,14 +33,14 @@
 /* The oldest accepted cuDNN, as cudnnGetVersion counts: 9.8. */
 enum { FF_CUDNN_LEAST = 90800 };
 
-/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line where NVRTC's builtins are
+/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line if NVRTC's builtins are
  * missing. FF_FAILED names the first library that is missing and the places searched, or why one
  * could not be opened, or that cuDNN is for another CUDA or too old. */
 FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes,
                                              ff_error *error);
 
-/* One more, `file`, called `name` in messages, for the runs that need it. Same places and errors;
- * stays open. */
+/* Opens one more library, `file`, called `name` in messages, for the runs that need it. Same places
+ * and errors; the library stays open. */
 FF_MUST_USE ff_status ff_cuda_library_open(void **handle, const char *name, const char *file,
                                            ff_error *error);
 

@@ -1,7 +1,7 @@
 /* Room loader/cuda, floor 4: the CUDA module, and the kernels that make batches.
  *
- * No program links CUDA: this header opens the module, libff_cuda.so, where a driver (driver.h),
- * its libraries (libraries.h) and a card of a known architecture are found, and reports what is
+ * No program links CUDA: this header opens the module, libff_cuda.so, if it finds a driver
+ * (driver.h), its libraries (libraries.h) and a card of a known architecture, and reports what is
  * missing otherwise. The module's table (table.h) has the device of CUDA (device_cuda.c) and the
  * launchers of the kernels (kernels.h). params.cu draws the parameters of each row. move.cu makes
  * the batch if pixels only move; augment.cu, with change.cu and resample.cu, if values change.

@@ -85,7 +85,7 @@ static __device__ __forceinline__ ff_move_shared ff_move_divide_shared(const ff_
     return shared;
 }
 
-/* The columns of the sample that the output shows: a superset where edges are reflected. */
+/* The columns of the sample that the output shows: a superset if edges are reflected. */
 typedef struct ff_move_columns_shown {
     int32_t begin, end;
 } ff_move_columns_shown;
@@ -137,7 +137,7 @@ ff_move_make_places(const ff_cuda_move &job, const ff_move_shape &shape,
     }
 }
 
-/* Entries of lines and, where the sample is not read whole, the lines themselves. */
+/* Entries of lines and, if the sample is not read whole, the lines themselves. */
 static __device__ __forceinline__ void
 ff_move_read_lines(const ff_cuda_move &job, const ff_move_shape &shape,
                    const ff_augment_params &params, ff_move_columns_shown shown, ff_move_box cut,

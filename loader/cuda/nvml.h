@@ -1,7 +1,7 @@
 /* A device's state as reported by the driver's NVML: utilisation, memory, clocks, power.
  *
  * NVML (libnvidia-ml.so.1) comes with the driver and is opened by name; its few prototypes are
- * declared by hand (docs.nvidia.com/deploy/nvml-api). Errors: FF_FAILED where the library or the
+ * declared by hand (docs.nvidia.com/deploy/nvml-api). Errors: FF_FAILED if the library or the
  * device is missing. Ownership: the caller closes it. Thread rule: any thread. */
 #ifndef FF_LOADER_CUDA_NVML_H
 #define FF_LOADER_CUDA_NVML_H
@@ -12,7 +12,7 @@
 
 typedef struct ff_nvml ff_nvml;
 
-/* A reading; -1 (or 0 bytes) where the device does not report it. */
+/* A reading; -1 (or 0 bytes) for what the device does not report. */
 typedef struct ff_nvml_reading {
     int gpu_percent;    /* share of the last period (1/6 s to 1 s) in which a kernel ran */
     int memory_percent; /* in which device memory was read or written */

@@ -19,12 +19,12 @@
  * record; an event that was never recorded counts as done. These are CUDA's rules.
  *
  * Recordings: between capture_begin and capture_end, work enqueued in a stream is recorded and not
- * run. recording_launch runs the recorded work, any number of times, for the host cost of one call.
- * A stream that waits for an event recorded in the capture joins the capture (fork); before the
- * end, the first stream must wait for the last work of every joined stream (join). An event
- * recorded in a capture with event_record orders streams within the capture and has no meaning
- * outside; event_record_external is for streams outside. These are CUDA graphs' rules (CUDA's
- * programming guide, "Stream Capture").
+ * run. recording_launch runs the recorded work, any number of times, and each launch costs the host
+ * one call. A stream that waits for an event recorded in the capture joins the capture (fork);
+ * before the end, the first stream must wait for the last work of every joined stream (join). An
+ * event recorded in a capture with event_record orders streams within the capture and has no
+ * meaning outside; event_record_external is for streams outside. These are CUDA graphs' rules
+ * (CUDA's programming guide, "Stream Capture").
  *
  * Ownership: the creator of a stream, event or memory releases it, before the device is destroyed
  * and after the work that uses it is done. Errors: FF_NO_MEMORY, or FF_FAILED naming the call that

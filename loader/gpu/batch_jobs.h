@@ -62,7 +62,8 @@ FF_MUST_USE ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream
 FF_MUST_USE ff_status ff_batch_jobs_give(const ff_batch_jobs *jobs, const ff_batch_output *output,
                                          size_t count, ff_stream *stream, ff_error *error);
 
-/* FF_FAILED if a launcher returned an error; `what` the kernel does, for the message. */
+/* FF_FAILED if a launcher returned an error; `what` states what the kernel does, for the
+ * message. */
 FF_MUST_USE ff_status ff_batch_jobs_launched(const ff_device *device, int code, const char *what,
                                              ff_error *error);
 

@@ -11,8 +11,8 @@
 
 typedef struct ff_blocks ff_blocks;
 
-/* Blocks of `bytes` (at least 1), aligned to 256 bytes, of which up to `unused_most` that nobody
- * owns stay allocated. Allocates no block yet. */
+/* Blocks of `bytes` (at least 1), aligned to 256 bytes, up to `unused_most` blocks without an owner
+ * stay allocated. Allocates no block yet. */
 FF_MUST_USE ff_status ff_blocks_create(ff_blocks **blocks, uint64_t bytes, uint32_t unused_most,
                                        ff_error *error);
 /* No more are taken. NULL is accepted; *blocks = NULL. */
@@ -23,7 +23,7 @@ FF_MUST_USE ff_status ff_blocks_take(ff_blocks *blocks, void **block, ff_error *
 /* Frees `blocks` if it is closed and this was its last block. */
 void ff_blocks_give(ff_blocks *blocks, void *block);
 
-/* How many were allocated since the creation: constant while blocks are only used again. */
+/* The number of blocks allocated since the creation: constant while blocks are only reused. */
 uint64_t ff_blocks_allocated(ff_blocks *blocks);
 
 #endif

@@ -20,12 +20,12 @@
 struct ff_gatherer {
     const ff_loader_settings *settings;
     ff_reader *reader;
-    ff_resampler *resampler; /* NULL where samples keep their size */
+    ff_resampler *resampler; /* NULL if samples keep their size */
     ff_rows rows;
     ff_ahead_cursor ahead;
     uint32_t chunk_rows;
     uint8_t *apart;  /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
-    uint8_t *images; /* two images of u8, where samples are changed; else NULL */
+    uint8_t *images; /* two images of u8, if samples are changed; else NULL */
     void *values;    /* a label as stored */
 };
 
@@ -127,7 +127,7 @@ typedef struct chunk {
     volatile uint32_t reading; /* the one being read, for the error */
 } chunk;
 
-/* Where a row is made: in the batch, or in the separate buffer. */
+/* The place in which a row is made: the batch, or the separate buffer. */
 static uint8_t *made_row(const chunk *c, uint32_t i) {
     const ff_loader_settings *settings = c->gatherer->settings;
     return settings->finish.apart ? c->gatherer->apart + i * settings->finish.row_bytes
@@ -148,7 +148,7 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
     if (settings->raw)
         /* Non-temporal stores were measured with samples in random order (two Xeon cores, GB/s
          * against memcpy's): 3 KiB 6.4 against 9.0, 12 KiB 7.5 against 9.5, 64 KiB 15 against 15,
-         * 300 KiB 20.7 against 18.1 with 32-byte stores, no gain with 16. memcpy decides for
+         * 300 KiB 20.7 against 18.1 with 32-byte stores, no gain with 16. memcpy chooses its stores
          * itself, and well enough. */
         memcpy(out, tensor, ff_metadata_tensor_bytes(settings->metadata, height, width));
     else if (c->gatherer->resampler)
@@ -267,7 +267,7 @@ static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_
         if (status == FF_OK) c->found++;
     }
     const void *fault = ff_guard_run(read_samples, c);
-    if (fault) { /* in a lower row than the one that was not found */
+    if (fault) { /* a lower row than the row whose sample was not found */
         *failed_row = c->first + c->reading;
         if (fault == c) fault = c->sample[c->reading].tensor; /* address unknown */
         return ff_dataset_fault(settings->dataset, fault, error);

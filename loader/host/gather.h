@@ -5,7 +5,8 @@
 
 #include "loader/host/ahead/ahead.h"
 
-/* Per-thread state. ahead: the thread's place in what is read ahead; NULL = nothing is. */
+/* Per-thread state. ahead: the thread's place in what is read ahead; NULL = nothing is read
+ * ahead. */
 typedef struct ff_gatherer ff_gatherer;
 FF_MUST_USE ff_status ff_gatherer_create(ff_gatherer **gatherer, const ff_loader_settings *settings,
                                          ff_ahead *ahead, ff_error *error);

@@ -17,7 +17,7 @@ static void set_size(const ff_loader_settings *all, uint32_t epoch, ff_slot *slo
     slot->width = settings->raw ? settings->metadata->width : settings->width;
 }
 
-/* Where the slot's data, labels and weights are. */
+/* Sets the addresses of the slot's data, labels and weights. */
 static void place_slot(const ff_loader_settings *settings, ff_ring_slot *slot) {
     uint8_t *memory = slot->memory;
     slot->slot.data = memory;
@@ -278,7 +278,7 @@ static void describe_batch(const ff_loader *loader, ff_ring_slot *from) {
     set_size(settings, batch->epoch, slot);
 }
 
-/* What acquire returns next is there: a batch, an error, or the end. With the lock held. */
+/* Whether acquire can return at once: a batch, an error, or the end. With the lock held. */
 static bool is_ready(ff_loader *loader) {
     return loader->status != FF_OK ||
            loader->next_acquire >= loader->settings.sequence.total_batches ||

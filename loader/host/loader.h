@@ -2,8 +2,8 @@
  *
  * options.h has a loader's options; settings.c checks and resolves it once, and reading.c decides
  * how the files are read. ring.c hands out slots: threads take runs of rows and fill them with
- * gather.c, which finds each sample, augments it and writes its row. Where memory cannot keep the
- * set, ahead/ reads the rows that come next in large requests. A consumer may keep a slot's memory
+ * gather.c, which finds each sample, augments it and writes its row. If memory cannot keep the set,
+ * ahead/ reads the rows that come next in large requests. A consumer may keep a slot's memory
  * (blocks.h); slot.h has the loader's results; this header is the door: create, acquire, release,
  * destroy.
  *
@@ -52,13 +52,13 @@ void ff_loader_destroy(ff_loader **loader);
 
 /* The next batch, in order; *slot = NULL after the last one. Waits until it is filled. If filling
  * it failed, returns the error of its lowest row, now and in every later call; batches before it
- * are still returned. Slots may be held while others are acquired, up to one less than there are
- * (else FF_USAGE: the loader could never fill the next one). */
+ * are still returned. Slots may be held while others are acquired, except that one slot must stay
+ * free (else FF_USAGE: the loader could never fill the next one). */
 FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_error *error);
 
-/* Waits at most `ns` nanoseconds for what ff_loader_acquire would wait for: true if it would not
- * wait any more. Without threads the consumer fills the batch here, part by part; a call lasts
- * longer by at most one part of 32 rows. */
+/* Waits at most `ns` nanoseconds for what ff_loader_acquire would wait for: true if it would no
+ * longer wait. Without threads the consumer fills the batch here, part by part; a call lasts longer
+ * by at most one part of 32 rows. */
 FF_MUST_USE bool ff_loader_await(ff_loader *loader, uint64_t ns);
 
 /* Takes the memory of an acquired slot, data, labels and weights, whose addresses stay, and gives
@@ -73,12 +73,12 @@ FF_MUST_USE ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks
  * acquired again or the loader destroyed. Slots may be released in any order. */
 void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
 
-/* Continues with the first batch of `sequence`, which differs from the sequence at creation in its
- * position alone (ff_sequence_init); an error in filling is forgotten. No slot may be held. Threads
- * and memory stay; the call waits for the rows that are being filled. */
+/* Continues with the first batch of `sequence`, which may differ from the sequence at creation only
+ * in its position (ff_sequence_init); an error in filling is forgotten. No slot may be held.
+ * Threads and memory stay; the call waits for the rows that are being filled. */
 void ff_loader_seek(ff_loader *loader, const ff_sequence *sequence);
 
-/* How samples are read may change in the course of a loader: the rest stays. */
+/* The description of the loader. Only the way of reading samples may change later. */
 ff_loader_info ff_loader_describe(ff_loader *loader);
 
 /* Slot 0 as in `epoch`, for its addresses: slot i's are i * slot_bytes after them. Its content is

@@ -10,7 +10,7 @@ uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pai
     return pairs ? row & ~UINT64_C(1) : row;
 }
 
-/* From a last, smaller global batch come the cuts with samples, but at least one. */
+/* A last, smaller global batch has only the cuts with samples, but at least one. */
 static uint64_t batches_of(const ff_sequence *sequence, uint64_t samples, bool drop) {
     const uint64_t whole = samples / sequence->batch * sequence->cuts;
     const uint64_t rest = samples % sequence->batch, rows = sequence->rows ? sequence->rows : 1;

@@ -1,5 +1,5 @@
-/* What is asked of a loader: samples, order, augmentation, output, threads, memory; and the
- * sequence of batches that follows. slot.h has what comes back.
+/* A loader's options: samples, order, augmentation, output, threads, memory; and the sequence of
+ * batches that follows from them. slot.h has the results.
  *
  * Thread rule: plain data and pure functions. */
 #ifndef FF_LOADER_OPTIONS_H
@@ -33,12 +33,12 @@ typedef struct ff_loader_feed {
 
 /* How samples are read. */
 typedef enum ff_loader_access {
-    FF_ACCESS_AUTO, /* FF_ACCESS_READ where memory cannot keep them, or does not (read_again), else
-                       mapped; with order sequential and no threads mapped */
+    FF_ACCESS_AUTO,   /* FF_ACCESS_READ if memory cannot keep them or turns out not to (read_again),
+                       * else mapped; mapped with order sequential and no threads */
     FF_ACCESS_MAPPED, /* in place, through the page cache */
-    FF_ACCESS_READ,   /* bypassing the page cache where possible: with threads ahead of their use
-                         (ahead_bytes), many at a time and neighbours together, each compressed frame
-                         once; else one at a time */
+    FF_ACCESS_READ,   /* bypassing the page cache if possible: with threads, ahead of their use
+                       * (ahead_bytes), many at a time, neighbours together, each compressed frame
+                       * once; else one at a time */
 } ff_loader_access;
 
 /* The output from an epoch on. */
@@ -85,8 +85,8 @@ typedef struct ff_loader_options {
     const char *const *label;
     size_t label_count;
     bool classes_i64; /* class fields come as i64, not i32 */
-    /* The number that each of the `class_count` classes of a class field has in batches, -1 = no
-     * label; NULL = its own. Must outlive the loader. */
+    /* The number that batches have for each of the `class_count` classes of a class field, -1 = no
+     * label; NULL = the set's own numbers. Must outlive the loader. */
     const int32_t *class_numbers;
     uint32_t class_count;
 
@@ -101,20 +101,19 @@ typedef struct ff_loader_options {
     uint32_t cuts;
 
     /* Threads that fill slots; 0 = acquire fills them itself. -1 = one for each CPU, at most 8.
-     * Slots: the most batches that are ready, being filled or acquired at once; 0 = 4, or 2 without
-     * threads. */
+     * Slots: the number of batches that are ready, being filled or acquired at the same time; 0 =
+     * 4, or 2 without threads. */
     int threads;
     uint32_t slots;
 
     ff_loader_access access;
     /* The memory for files, as in ff_host_memory_for_files, without the slots; 0 = no limit of the
-     * caller's own. Ranks of one job on this machine: they share the page cache, and each reads
-     * ahead in its part of the memory; 0 = 1. */
+     * caller's own. memory_ranks: the ranks of one job on this machine; they share the page cache,
+     * and each reads ahead in its part of the memory; 0 = 1. */
     uint64_t memory_bytes;
     uint32_t memory_ranks;
-    /* Memory for what is read before it is needed, where threads read samples and do not map them;
-     * 0 = half of this rank's part of the memory for files, and with other orders than block
-     * at most 128 MiB. */
+    /* Memory for reading ahead, if threads read samples and do not map them; 0 = half of this
+     * rank's part of the memory for files, and with other orders than block at most 128 MiB. */
     uint64_t ahead_bytes;
     ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
@@ -124,7 +123,7 @@ typedef struct ff_loader_options {
     bool (*stop)(void *context);
     void *stop_context;
 
-    /* Each slot's memory is a block of its own, which the consumer may keep (ff_loader_keep), with
+    /* Each slot's memory is a separate block, which the consumer may keep (ff_loader_keep), with
      * `kept_bytes` after the slot's for its own use; 0 = no. Needs a unified device. */
     uint64_t kept_bytes;
 } ff_loader_options;

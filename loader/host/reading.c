@@ -8,7 +8,7 @@
 
 /* A loader reads ahead into this part of the memory for files: half of it. */
 enum { AHEAD_PART = 2 };
-/* With other orders than block, whose group is in memory, more has no use. */
+/* In block order a whole group is in memory; for other orders more than this is of no use. */
 #define AHEAD_MOST (UINT64_C(128) << 20)
 /* What a loader's threads read in addition to the set: their program. */
 #define OTHER_BYTES (UINT64_C(16) << 20)
@@ -18,7 +18,7 @@ typedef struct files {
     uint64_t bytes, count;
 } files;
 
-/* Compressed sets are always mapped, others where that is asked for. */
+/* Compressed sets are always mapped, others if the options ask for it. */
 static ff_status check_maps(ff_loader_settings *settings, const ff_loader_options *options,
                             const files *wanted, ff_error *error) {
     const ff_host_maps left = ff_host_maps_left("");
@@ -43,7 +43,8 @@ static uint32_t memory_ranks(const ff_loader_options *options) {
     return options->memory_ranks ? options->memory_ranks : 1;
 }
 
-/* At the memory that there is now, where the loaders of this machine still allocate `reserved`. */
+/* Reads how much memory there is now; the loaders of this machine will still allocate `reserved`
+ * bytes. */
 static ff_status look(ff_loader_settings *settings, uint64_t reserved, ff_error *error) {
     FF_TRY(ff_host_memory_for_files("", settings->given.memory_bytes, reserved, &settings->memory,
                                     error));
@@ -91,7 +92,7 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
     ff_order_spec *order = &settings->order;
     const bool both = !order->block && !order->group;
     if (!order->block) order->block = whole_frames(metadata, ff_order_default_block(sample));
-    /* The smaller the blocks, the more is read around their samples. */
+    /* Smaller blocks cause more bytes around their samples to be read. */
     for (int i = 0; both && !fits && i < 2; i++) {
         uint64_t group;
         ff_order_fit(sample, ff_ahead_group_samples(settings, order->block, given), &order->block,
@@ -104,8 +105,8 @@ void ff_reading_choose_blocks(ff_loader_settings *settings, const ff_loader_opti
     order->group = ff_order_default_group(order->block, samples);
 }
 
-/* Sequential order uses all that a fault reads: without threads, which read ahead, it stays mapped
- * where that is possible. */
+/* In sequential order all bytes that a fault reads are used, so without threads to read ahead the
+ * set stays mapped. */
 static bool may_choose(const ff_loader_settings *settings) {
     return settings->given.access == FF_ACCESS_AUTO &&
            (settings->threads || settings->order.kind != FF_ORDER_SEQUENTIAL);
@@ -141,7 +142,8 @@ static void set_direct(ff_loader_settings *settings, bool direct) {
 }
 
 void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch) {
-    /* What was counted decides: memory that other files take counts as free. */
+    /* `watch` has decided, whatever memory is found now: memory that other files take counts as
+     * free. */
     (void)!look(settings, 0, NULL);
     settings->read_again = (double)watch->read / (double)(watch->used + 1);
     set_direct(settings, true);

@@ -1,16 +1,16 @@
-/* How a loader reads its set, and in which blocks: by the set's size and the memory that there is
- * for files. Private to loader/. Thread rule: called while the settings are made. */
+/* How a loader reads its set, and in which blocks: by the set's size and the memory available for
+ * files. Private to loader/. Thread rule: called while the settings are made. */
 #ifndef FF_LOADER_READING_H
 #define FF_LOADER_READING_H
 
 #include "loader/host/settings.h"
 
-/* Fills settings->memory, shard_bytes, beyond_memory_bytes and unmappable. FF_USAGE as of
- * ff_host_memory_for_files; FF_NO_MEMORY where the set must be mapped and cannot be. */
+/* Fills settings->memory, shard_bytes, beyond_memory_bytes and unmappable. Fails as
+ * ff_host_memory_for_files does; FF_NO_MEMORY if the set must be mapped and cannot be. */
 FF_MUST_USE ff_status ff_reading_measure(ff_loader_settings *settings,
                                          const ff_loader_options *options, ff_error *error);
 
-/* The bytes into which this rank may read ahead; after ff_reading_measure. */
+/* The memory for this rank's reading ahead; after ff_reading_measure. */
 uint64_t ff_reading_ahead_bytes(const ff_loader_settings *settings,
                                 const ff_loader_options *options);
 
@@ -25,18 +25,18 @@ void ff_reading_choose_access(ff_loader_settings *settings, const ff_loader_opti
  * pages are read again, each time with the device's whole read-ahead. */
 typedef struct ff_reading_watch {
     uint64_t read, used; /* bytes, until the whole set's are used */
-    bool again;          /* and before, more was read than used */
+    bool again;          /* and in the turn before, more was read than used */
 } ff_reading_watch;
 
 /* Adds `rows` rows, for which a thread made the disk read `read` bytes. True if more than 1.25
- * bytes were read for each byte used, twice in turn for a set's bytes, or for fewer bytes in which
- * the whole set was read twice: reading past the page cache reads about 1. A set that leaves memory
- * once and comes back does not count. */
+ * bytes were read for each byte used, in two successive turns of a set's bytes each; or earlier, if
+ * the excess is twice the set's bytes. Bypassing the page cache reads about 1 byte for each byte
+ * used. A set that leaves memory once and comes back does not count. */
 bool ff_reading_is_evicted(ff_reading_watch *watch, const ff_loader_settings *settings,
                            uint64_t rows, uint64_t read);
 
-/* Samples are read, not mapped, from now on: sets settings->direct, ahead and read_again, and looks
- * at the memory that there is now. */
+/* From now on samples are read, not mapped: sets settings->direct, ahead and read_again, and reads
+ * how much memory there is now. */
 void ff_reading_turn(ff_loader_settings *settings, const ff_reading_watch *watch);
 /* They stay mapped. */
 void ff_reading_turn_back(ff_loader_settings *settings);

@@ -127,7 +127,7 @@ static bool work_once(ff_loader *loader, int index) {
     ff_ring_slot *slot = take_run(loader, &run), *next = NULL;
     if (!slot && !loader->open && may_open(loader)) next = free_slot(loader);
     if (next && loader->evicted) {
-        if (loader->busy) return false; /* the last thread that is turns */
+        if (loader->busy) return false; /* the last busy thread turns */
         ff_loader_turn(loader);
     }
     if (!slot && !next) return false;

@@ -3,8 +3,8 @@
  *
  * Life of a slot: FREE -> OPENING (its last consumer may still be reading: wait for that without
  * the lock) -> FILLING (tickets are handed out) -> READY -> HELD (by the consumer) -> FREE. A batch
- * takes any free slot, and batches open in order; so as long as the consumer does not hold all
- * slots, the next batch can always be filled: no order of releases can deadlock. */
+ * takes any free slot, and batches open in order; so the next batch can always be filled unless the
+ * consumer holds all slots: no order of releases can deadlock. */
 #ifndef FF_LOADER_RING_H
 #define FF_LOADER_RING_H
 
@@ -59,8 +59,8 @@ struct ff_loader {
     uint32_t next_run;  /* its next ticket */
     uint64_t next_acquire;
     uint32_t held;
-    uint32_t busy; /* threads that are at a slot, without the lock */
-    bool seeking;  /* and they begin nothing */
+    uint32_t busy; /* threads that work on a slot, without the lock */
+    bool seeking;  /* and threads begin nothing */
     bool stop;     /* the loader is being destroyed */
     bool failed;   /* a batch failed: open no other */
     bool evicted;  /* the next batch that is opened is read, not mapped */
@@ -77,9 +77,9 @@ struct ff_loader {
     ff_threads *threads;
 };
 
-/* From the next batch to open on, samples are read: memory does not keep the mapped set. Batches
- * are the same. If memory for reading is missing, the set stays mapped. Called with the lock held,
- * while no thread is at a slot. */
+/* From the next batch to open on, samples are read, because memory does not keep the mapped set.
+ * Batches stay the same. If memory for reading is missing, the set stays mapped. Called with the
+ * lock held, while no thread works on a slot. */
 void ff_loader_turn(ff_loader *loader);
 
 /* The body of thread number `index`, until the loader stops. */

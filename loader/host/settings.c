@@ -74,7 +74,7 @@ static ff_status choose_size(ff_loader_settings *settings, const ff_loader_optio
                             error);
 }
 
-/* Bytes of the largest sample as stored: where sizes differ, often less than their bounds imply. */
+/* Bytes of the largest sample as stored: if sizes differ, often less than their bounds imply. */
 static ff_status largest_sample(const ff_loader_settings *settings, uint64_t *bytes,
                                 ff_error *error) {
     const ff_metadata *metadata = settings->metadata;

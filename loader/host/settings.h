@@ -22,7 +22,7 @@ struct ff_loader_settings {
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
-    ff_finish finish; /* used where samples are jittered, changed or mixed */
+    ff_finish finish; /* used if samples are jittered, changed or mixed */
 
     ff_sequence sequence; /* of batches */
     uint32_t rows;        /* this share's: sequence.rows */
@@ -51,7 +51,7 @@ struct ff_loader_settings {
     uint64_t shard_bytes, beyond_memory_bytes;
     ff_host_memory memory;
     bool unmappable;         /* as in ff_loader_info */
-    double read_again;       /* likewise */
+    double read_again;       /* as in ff_loader_info */
     ff_ahead_budget ahead;   /* what is read ahead */
     ff_loader_options given; /* without what they point to */
 
@@ -75,7 +75,7 @@ static inline const ff_loader_settings *ff_loader_settings_of(const ff_loader_se
 
 ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 
-/* What to store once the batch at `batch` has been used. */
+/* The position to store after the batch at `batch` was used. */
 ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
                                            const ff_sequence_batch *batch);
 

@@ -20,7 +20,7 @@ typedef struct ff_loader_position {
 
 /* Where a row of a batch comes from. */
 typedef struct ff_slot_source {
-    uint64_t sample[2]; /* the second differs only where two samples are mixed */
+    uint64_t sample[2]; /* the second differs only if two samples are mixed */
     float weight[2];    /* 1 and 0 unless mixed; their sum is 1 */
     bool padding;       /* after the last sample: a row of zeros */
 } ff_slot_source;
@@ -43,7 +43,7 @@ typedef struct ff_slot {
     void *data;    /* [rows, C, H, W] or [rows, H, W, C] of dtype, device memory, 64 B aligned */
     float *weight; /* [rows] device: 1, or 0 for padding */
     /* [rows] device, with mixup or cutmix, else NULL: the weight of a row's own sample and label;
-     * the rest is that of row ^ 1. 1 where a row is not mixed. */
+     * row ^ 1 has the rest. 1 if a row is not mixed. */
     float *mix;
     ff_slot_label *label; /* [label_count] */
     size_t label_count;
@@ -63,7 +63,7 @@ typedef struct ff_slot {
     uint64_t position;       /* in the epoch of this slot's first row */
     uint32_t global_count;   /* samples of the global batch, over all shares */
     bool last;               /* of its epoch */
-    ff_loader_position next; /* what to store once this batch has been used */
+    ff_loader_position next; /* what to store after this batch was used */
 
     /* Data, labels and weights are valid for a stream that waits for it, or for the host after
      * event_synchronize; on a unified device they are valid when acquire returns. */
@@ -88,13 +88,13 @@ typedef struct ff_loader_info {
                               numbers */
     bool direct;           /* samples are read, not mapped */
     uint64_t shard_bytes;  /* of all files */
-    uint64_t beyond_memory_bytes; /* the same where memory cannot keep them; else 0 */
+    uint64_t beyond_memory_bytes; /* the same if memory cannot keep them; else 0 */
     ff_host_memory memory;        /* the memory available for them */
     bool unmappable;              /* the process may not map all of them, so they are read */
-    /* The set was mapped at first, and memory did not keep it: the bytes read for each one used
-     * when that was noticed. 0 = the set is read as at first. */
+    /* If the set was mapped at first and memory did not keep it: the bytes read for each byte used
+     * when that was noticed. 0 = the way of reading has not changed. */
     double read_again;
-    uint64_t ahead_bytes; /* of memory, for what is read ahead; 0 = nothing is */
+    uint64_t ahead_bytes; /* of memory, for reading ahead; 0 = nothing is read ahead */
     /* The number of a group's blocks that can be read whole, if the memory is too small for all:
      * each block is then read in parts. 0 = groups fit. */
     uint64_t ahead_blocks;
@@ -111,7 +111,7 @@ ff_loader_reading ff_loader_say_reading(const ff_loader_info *info);
 typedef struct ff_loader_stats {
     uint64_t wait_ns;       /* spent in acquire: the consumer's wait for data */
     uint64_t fill_ns;       /* spent filling, summed over threads */
-    uint64_t busy_ns;       /* the processors' time in fill_ns; threads waited for the rest */
+    uint64_t busy_ns;       /* processor time in fill_ns; in the rest of fill_ns threads waited */
     uint64_t pages_awaited; /* while filling: the storage's, read into memory */
     uint64_t samples;       /* acquired */
     uint64_t batches;

@@ -9,8 +9,8 @@ struct ffload_batch {
     atomic_size_t users; /* the caller, exported tensors */
     int process;
     ff_library_plan *plan;
-    ff_library_block *on_gpu; /* which its memory is of, and this is a record of; or NULL: */
-    ff_blocks *blocks;        /* whose memory it is, and this is in */
+    ff_library_block *on_gpu; /* the memory's block on a GPU, whose record this is; or NULL: */
+    ff_blocks *blocks;        /* the host memory, in which this struct lies */
     uint8_t *block;
     ffload_batch_info info;
     ff_library_tensor tensor[]; /* [plan->count] */
@@ -54,7 +54,7 @@ static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t cou
     }
 }
 
-/* What all batches have, whose memory and info are known. */
+/* The part of making that all batches share, once memory and info are known. */
 static void finish(ffload_batch *batch, ff_library_plan *plan, uint8_t *memory) {
     const uint32_t rows = plan->pads ? batch->info.rows : batch->info.count;
     atomic_init(&batch->users, 1);

@@ -8,13 +8,13 @@
 /* Bytes of a batch with `tensors` tensors: a part of its block (plan.h). */
 uint64_t ff_library_batch_bytes(size_t tensors);
 
-/* Takes the memory of an acquired slot and makes a batch of it; the slot is still to be released.
- * Has one user. */
+/* Takes the memory of an acquired slot and makes a batch of it; the caller still releases the slot.
+ * The batch has one user. */
 FF_MUST_USE ff_status ff_library_batch_create(ffload_batch **batch, ff_loader *loader,
                                               ff_slot *slot, ff_library_plan *plan,
                                               ff_error *error);
 
-/* The batch in a block of a GPU's, whose record has room for it. Has one user. */
+/* The batch in a block of a GPU, whose record has room for it. The batch has one user. */
 ffload_batch *ff_library_batch_on_gpu(ff_library_block *block, ff_library_plan *plan,
                                       const ffload_batch_info *info);
 

@@ -43,7 +43,7 @@ void ff_library_dataset_retain(ffload_dataset *dataset) {
     atomic_fetch_add(&dataset->users, 1);
 }
 
-/* In a child of the process that opened it, too: nothing waits for a lock here. */
+/* Also called in a child of the process that opened it: nothing here waits for a lock. */
 void ff_library_dataset_release(ffload_dataset *dataset) {
     if (atomic_fetch_sub(&dataset->users, 1) != 1) return;
     ff_reader_close(&dataset->reader);
@@ -266,11 +266,11 @@ static ff_status read_labels(ffload_dataset *dataset, uint64_t first, uint64_t c
         goto done;
     }
     if (first > samples || count > samples - first) {
-        status =
-            ff_fail(error, FF_USAGE,
-                    "%s: it has %llu samples, and labels from %llu on, %llu of them, are asked for",
-                    ff_dataset_path(dataset->inner), (unsigned long long)samples,
-                    (unsigned long long)first, (unsigned long long)count);
+        status = ff_fail(
+            error, FF_USAGE,
+            "%s: it has %llu samples, but the call asks for labels from number %llu on, %llu of them",
+            ff_dataset_path(dataset->inner), (unsigned long long)samples, (unsigned long long)first,
+            (unsigned long long)count);
         goto done;
     }
     FF_TRY_DONE(ff_alloc_aligned(&values, count, is_class ? sizeof(int64_t) : ff_field_bytes(field),

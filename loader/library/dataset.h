@@ -1,4 +1,4 @@
-/* An open dataset with those who use it. Private to loader/library/. */
+/* An open dataset and its users. Private to loader/library/. */
 #ifndef FF_LOADER_LIBRARY_DATASET_H
 #define FF_LOADER_LIBRARY_DATASET_H
 
@@ -17,7 +17,7 @@ struct ffload_dataset {
     char *json;            /* NULL: not asked for yet */
 };
 
-/* One more user, who calls ff_library_dataset_release. */
+/* Adds a user, who calls ff_library_dataset_release. */
 void ff_library_dataset_retain(ffload_dataset *dataset);
 void ff_library_dataset_release(ffload_dataset *dataset);
 

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { OUTPUTS_MOST = 2 * FF_LIBRARY_LABELS_MOST + 8 }; /* more than a batch has tensors */
+enum { OUTPUTS_MOST = 2 * FF_LIBRARY_LABELS_MOST + 8 }; /* more than the tensors of a batch */
 
-/* The caller's check, as the upload asks it. */
+/* The caller's check, in the form that the upload calls. */
 static bool stops(void *context) {
     const ff_library_settings *settings = context;
     return settings->check && settings->check(settings->context) != 0;
@@ -28,7 +28,7 @@ ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error)
     return device->table->event_create(device, &gpu->done, false, error);
 }
 
-/* Nothing can be done about a failure here, or of the work that it waits for. */
+/* A failure here, or in the work that it waits for, cannot be reported to anybody. */
 void ff_library_gpu_close(ff_library_gpu *gpu) {
     if (gpu->begun && ff_library_gpu_end(gpu, gpu->stream, NULL) != FF_OK) gpu->begun = NULL;
     if (gpu->batches) (void)gpu->device->table->event_synchronize(gpu->device, gpu->done, NULL);
@@ -82,7 +82,7 @@ ff_status ff_library_gpu_plan(ff_library_plan **plan, ff_library_gpu *gpu, ff_da
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* A tensor of the caller's for this one of the plan. */
+/* Checks the caller's tensor for this tensor of the plan. */
 static ff_status check_tensor(const ff_library_gpu *gpu, const ff_library_plan *plan, size_t i,
                               const DLTensor *to, ff_error *error) {
     ff_library_tensor own;
@@ -143,7 +143,7 @@ static ff_status list_outputs(const ff_library_gpu *gpu, const ff_library_plan *
     return FF_OK;
 }
 
-/* What must not be captured: it would be done when the recording is launched. */
+/* Refuses a capture: the work would run only when the recording is launched. */
 static ff_status check_outside(const ff_library_gpu *gpu, ff_stream *stream, ff_error *error) {
     if (!gpu->device->table->capturing(gpu->device, stream)) return FF_OK;
     return ff_fail(error, FF_USAGE,

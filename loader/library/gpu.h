@@ -17,14 +17,14 @@ typedef struct ff_library_gpu {
     ff_stream *stream;          /* in which it was begun */
 } ff_library_gpu;
 
-/* A consumer's: names[i] is written to to[i]. */
+/* A consumer's tensors: names[i] is written to to[i]. */
 typedef struct ff_library_tensors {
     const char *const *names;
     const DLTensor *const *to;
     size_t count;
 } ff_library_tensors;
 
-/* Finds the module and the device. On failure it is still to be closed. */
+/* Finds the module and the device. The caller closes it also after a failure. */
 FF_MUST_USE ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error);
 /* Waits for the work of its batches. */
 void ff_library_gpu_close(ff_library_gpu *gpu);
@@ -36,12 +36,12 @@ FF_MUST_USE ff_status ff_library_gpu_start(ff_library_gpu *gpu, ff_dataset *data
 FF_MUST_USE ff_status ff_library_gpu_seek(ff_library_gpu *gpu, const ff_sequence *sequence,
                                           ff_error *error);
 
-/* The tensors of its batches; FF_USAGE where options are not possible on a GPU. */
+/* The tensors of its batches; FF_USAGE for options that are not possible on a GPU. */
 FF_MUST_USE ff_status ff_library_gpu_plan(ff_library_plan **plan, ff_library_gpu *gpu,
                                           ff_dataset *dataset, const ff_library_settings *settings,
                                           ff_error *error);
 
-/* As ffload_loader_begin, _write and _end; begun = NULL after the last batch. */
+/* The same as ffload_loader_begin, _write and _end; begun = NULL after the last batch. */
 FF_MUST_USE ff_status ff_library_gpu_begin(ff_library_gpu *gpu, ff_stream *stream, ff_error *error);
 FF_MUST_USE ff_status ff_library_gpu_write(ff_library_gpu *gpu, const ff_library_plan *plan,
                                            const ff_library_tensors *tensors, ff_stream *stream,
@@ -53,7 +53,7 @@ FF_MUST_USE ff_status ff_library_gpu_enqueue(ff_library_gpu *gpu, const ff_libra
                                              const ff_library_tensors *tensors, ff_stream *stream,
                                              const ff_batch_info **info, ff_error *error);
 
-/* The same into a block of the pool, which the caller returns to the pool. NULL after the last
+/* The same, into a block of the pool, which the caller returns to the pool. NULL after the last
  * batch. */
 FF_MUST_USE ff_status ff_library_gpu_next(ff_library_gpu *gpu, const ff_library_plan *plan,
                                           ff_stream *stream, ff_library_block **block,

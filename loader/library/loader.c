@@ -60,7 +60,7 @@ static ff_status start_host(ffload_loader *loader, ff_error *error) {
     return ff_loader_create(&loader->inner, dataset, &options, error);
 }
 
-/* No batch was returned yet from `epoch` and `position` on. */
+/* The loader starts at `epoch` and `position`; no batch was returned since. */
 static void stand_at(ffload_loader *loader, uint32_t epoch, uint64_t position) {
     const ff_loader_position next = {.seed = loader->settings.loader.seed,
                                      .batch = loader->settings.loader.batch,
@@ -145,8 +145,8 @@ int ffload_loader_create(ffload_loader **loader, ffload_dataset *dataset,
     return ff_library_end(status, &inner, error);
 }
 
-/* Loaders of the process that this one was forked from. Their threads are not here, and a lock may
- * be one's that was held: they stay as they are, and findable. */
+/* Keeps the loaders of the process from which this one was forked findable. Their threads do not
+ * exist here and their locks may be held, so nothing in them is freed. */
 static _Atomic(ffload_loader *) abandoned;
 
 static void abandon(ffload_loader *loader) {

@@ -8,7 +8,7 @@
  *
  * May include format, loader/cuda, loader/device, loader/gpu, loader/sequence.
  *
- * A loader with what continues it. Private to loader/library/. */
+ * A loader, and what it needs to continue. Private to loader/library/. */
 #ifndef FF_LOADER_LIBRARY_LOADER_H
 #define FF_LOADER_LIBRARY_LOADER_H
 
@@ -26,11 +26,11 @@ struct ffload_loader {
     ff_library_settings settings;
     ff_library_plan *plan;
     ff_loader *inner;       /* on the CPU */
-    ff_library_gpu gpu;     /* on a GPU, in place of `loader` */
+    ff_library_gpu gpu;     /* on a GPU, instead of `loader` */
     ffload_batch_info told; /* the last batch's on a GPU */
     ff_slot *slot;          /* acquired, but not returned yet for lack of memory; else NULL */
     uint64_t length;        /* batches per epoch: known without a lock, also in a forked process */
-    pthread_mutex_t place;  /* for what is read while another thread is in a call: */
+    pthread_mutex_t place;  /* protects what is read while another thread is in a call: */
     bool fresh;             /* no batch was returned since the loader started at `next` */
     ff_loader_position next;
     char *json, *state; /* returned texts; NULL = none */
@@ -38,13 +38,13 @@ struct ffload_loader {
 };
 
 /* The begin and the end of every public function except destroy, interrupt, and those that only
- * read. `given`: of FF_LIBRARY_GIVEN, which it returns on failure. FF_USAGE in another process, and
- * while another thread is in a call. The end returns `status`. */
+ * read. `given`: the result of FF_LIBRARY_GIVEN; a failure in it is returned. FF_USAGE in another
+ * process, and while another thread is in a call. The end returns `status`. */
 FF_MUST_USE ff_status ff_library_enter(ffload_loader *loader, ff_status given, ff_error *error);
 ff_status ff_library_leave(ffload_loader *loader, ff_status status);
 
-/* Begins a function that only looks, which any thread may call while another is in a call: with
- * the loader's place locked. FF_USAGE in another process, and then nothing is locked. */
+/* Begins a function that only reads, and locks the loader's place, so that any thread may call it
+ * while another is in a call. FF_USAGE in another process, and then nothing is locked. */
 FF_MUST_USE ff_status ff_library_look(ffload_loader *loader, ff_status given, ff_error *error);
 ff_status ff_library_look_away(ffload_loader *loader, ff_status status);
 

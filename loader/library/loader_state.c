@@ -69,7 +69,7 @@ uint64_t ffload_loader_length(const ffload_loader *loader) {
 
 /* ---- position ------------------------------------------------------------------------------- */
 
-/* If nothing was returned yet, or epochs have no end, the next batch is the same anyway. */
+/* Without a returned batch, or with epochs without end, the next batch is the same anyway. */
 static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, ff_error *error) {
     const bool counts = loader->settings.loader.epochs != 0 && !loader->fresh;
     if (!counts && epoch == loader->next.epoch && position == loader->next.position) return FF_OK;
@@ -84,7 +84,7 @@ int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
     return ff_library_end(status, &inner, error);
 }
 
-/* What decides which samples come, with the values of this loader. */
+/* The options that decide which samples come, with this loader's values. */
 typedef struct fact {
     const char *name;
     uint64_t value;
@@ -138,27 +138,28 @@ static ff_status read_number(const json_t *json, const char *name, uint64_t most
     return FF_OK;
 }
 
-/* Refuses the state of other batches. */
+/* Refuses a state that belongs to other batches. */
 static ff_status compare_facts(const ffload_loader *loader, const json_t *json, ff_error *error) {
     fact facts[FACTS];
     const char *order = json_string_value(json_object_get(json, "order"));
     const char *own = ff_order_name(loader->settings.loader.order);
     list_facts(loader, facts);
     if (!order || strcmp(order, own) != 0)
-        return ff_fail(error, FF_USAGE, "the state is of order %s, this loader's is %s",
+        return ff_fail(error, FF_USAGE, "the state has order %s, but this loader has %s",
                        order ? order : "unknown", own);
     const ff_selection_text selected = ff_selection_say(loader->settings.loader.selection);
     const char *selection = json_string_value(json_object_get(json, "selection"));
-    if (!selection) selection = ff_selection_say(NULL).text; /* of a version without selections */
+    /* Versions without selections did not write it. */
+    if (!selection) selection = ff_selection_say(NULL).text;
     if (strcmp(selection, selected.text) != 0)
-        return ff_fail(error, FF_USAGE, "the state is of %s, this loader's is of %s", selection,
-                       selected.text);
+        return ff_fail(error, FF_USAGE, "the state belongs to %s, but this loader has %s",
+                       selection, selected.text);
     for (int i = 0; i < FACTS; i++) {
         uint64_t value;
         FF_TRY(read_number(json, facts[i].name, INT64_MAX, &value, error));
         if (value != facts[i].value)
             return ff_fail(error, FF_USAGE,
-                           "the state is of %s %" PRIu64 ", this loader's is %" PRIu64,
+                           "the state has %s %" PRIu64 ", but this loader has %" PRIu64,
                            facts[i].name, value, facts[i].value);
     }
     return FF_OK;

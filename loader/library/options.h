@@ -11,9 +11,9 @@ typedef enum ff_library_last { FF_LIBRARY_DROP, FF_LIBRARY_KEEP, FF_LIBRARY_PAD 
 
 enum { FF_LIBRARY_LABELS_MOST = 64, FF_LIBRARY_CPU = -1 };
 
-/* Options as the loader takes them. Owned strings. */
+/* Options in the loader's form. Owned strings. */
 typedef struct ff_library_settings {
-    ff_loader_options loader; /* label points into this struct, which therefore stays in place */
+    ff_loader_options loader; /* label points into this struct, which must not move */
     ff_library_last last;
     int ordinal; /* a GPU's number, or FF_LIBRARY_CPU */
     ff_placement placement;

@@ -116,7 +116,7 @@ static ff_status fill(ff_library_plan *plan, const ff_slot *slot, const ff_metad
     return add(plan, "mix", "", mix, error);
 }
 
-/* bytes: the ring's part of a block; batch_bytes: after it, for ffload_batch. */
+/* bytes: the ring's part of a block; batch_bytes: the part after it, for ffload_batch. */
 static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t bytes,
                         uint64_t batch_bytes, ff_dataset *dataset,
                         const ff_library_settings *settings, ff_error *error) {

@@ -25,8 +25,8 @@ typedef struct ff_library_plan_tensor {
     uint32_t width;
     uint64_t offset; /* in the block */
     ff_batch_content content;
-    uint64_t from; /* for FF_BATCH_OTHER: the place of the own values in the block */
-    bool again;    /* another name of the one before */
+    uint64_t from; /* for FF_BATCH_OTHER: the place of the row's own values in the block */
+    bool again;    /* another name of the tensor before */
 } ff_library_plan_tensor;
 
 /* Read-only once made; shared by a loader and its batches. */
@@ -64,7 +64,7 @@ void ff_library_plan_release(ff_library_plan *plan);
 void ff_library_plan_describe(const ff_library_plan *plan, size_t i, uint32_t rows, uint8_t *block,
                               ff_library_tensor *tensor);
 
-/* The number of the tensor of this name; FF_USAGE listing those that there are. */
+/* The number of the tensor of this name; FF_USAGE listing the batch's tensors. */
 FF_MUST_USE ff_status ff_library_plan_find(const ff_library_plan *plan, const char *name, size_t *i,
                                            ff_error *error);
 

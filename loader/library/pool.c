@@ -13,7 +13,7 @@ struct ff_library_pool {
     ff_cuda_module *module;
     ff_device *device;
     uint64_t bytes, record_bytes, allocated;
-    uint64_t taken;                       /* blocks and calls that the pool outlives */
+    uint64_t taken;                       /* blocks and calls for which the pool must stay */
     ff_library_block *first, **last_next; /* without an owner, in the order of their return */
     uint32_t unused;
     bool closed;
@@ -50,7 +50,7 @@ void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_
     pool->record_bytes = record_bytes;
 }
 
-/* Waits for all that uses it; there is nobody to report a failure to. */
+/* Waits for all work that uses it; a failure cannot be reported to anybody. */
 static void free_block(ff_library_pool *pool, ff_library_block *block) {
     const ff_device_table *table = pool->device->table;
     for (size_t i = 0; i < block->users; i++)
@@ -66,7 +66,7 @@ static void free_block(ff_library_pool *pool, ff_library_block *block) {
     free(block);
 }
 
-/* The last to leave a closed pool ends it. */
+/* The last user of a closed pool ends it. */
 static void leave(ff_library_pool *pool) {
     pthread_mutex_lock(&pool->mutex);
     const bool last = !--pool->taken && pool->closed;
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* Whether a stream can wait for all that is enqueued to use the block: not where that stands in a
+/* Whether a stream can wait for all enqueued work that uses the block: not if that work is in a
  * capture. */
 static bool can_wait(const ff_library_block *block, const ff_stream *stream) {
     ff_device *device = block->pool->device;
@@ -130,7 +130,7 @@ static bool can_wait(const ff_library_block *block, const ff_stream *stream) {
     return true;
 }
 
-/* The first block without an owner: it was returned the longest time ago. */
+/* The first block without an owner: the one whose return is the longest ago. */
 static ff_library_block *pick(ff_library_pool *pool, const ff_stream *stream) {
     ff_library_block **at = &pool->first, *block;
     while (*at && !can_wait(*at, stream)) at = &(*at)->next;

@@ -14,8 +14,8 @@
 
 typedef struct ff_library_pool ff_library_pool;
 
-/* A stream in which a block is used, and an event for the work in it. Each has its own event, as
- * those of an event that is recorded in several streams need not be reached in their order. */
+/* A stream in which a block is used, and an event for the work in it. Each stream has its own
+ * event: the records of one event in several streams may be reached in any order. */
 typedef struct ff_library_user {
     ff_stream *stream;
     ff_event *event; /* NULL: not made yet */
@@ -43,15 +43,16 @@ void ff_library_pool_close(ff_library_pool **pool);
  */
 FF_MUST_USE ff_status ff_library_pool_take(ff_library_pool *pool, ff_stream *stream,
                                            ff_library_block **block, ff_error *error);
-/* What is enqueued in its stream is what others wait for. */
+/* Later users wait for the work that is now enqueued in the block's stream. */
 FF_MUST_USE ff_status ff_library_block_written(ff_library_block *block, ff_error *error);
-/* `stream` waits for that, and whoever takes the block next for `stream`. FF_USAGE in a capture. */
+/* `stream` waits for that work, and the next taker of the block waits for `stream`. FF_USAGE in a
+ * capture. */
 FF_MUST_USE ff_status ff_library_block_use(ff_library_block *block, ff_stream *stream,
                                            ff_error *error);
 /* Ends the pool if it is closed and this was its last block. */
 void ff_library_pool_give(ff_library_block *block);
 
-/* How many were allocated since the creation. */
+/* The number of blocks allocated since the creation. */
 uint64_t ff_library_pool_allocated(ff_library_pool *pool);
 
 #endif

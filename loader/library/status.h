@@ -1,4 +1,4 @@
-/* From the layers' errors to the library's, and whose process an object is. Private to
+/* Turns internal errors into the library's, and records which process created an object. Private to
  * loader/library/. */
 #ifndef FF_LOADER_LIBRARY_STATUS_H
 #define FF_LOADER_LIBRARY_STATUS_H
@@ -7,12 +7,12 @@
 
 #include <ffload/ffload.h>
 
-/* The end of every public function: copies a failure's message. Returns the status as the caller
- * knows it. `error` may be NULL. */
+/* Ends every public function: copies a failure's message, and returns the public status. `error`
+ * may be NULL. */
 int ff_library_end(ff_status status, const ff_error *from, ffload_error *error);
 
-/* The begin of every public function: FF_USAGE, naming the function and the argument, where one of
- * these pointers is NULL. `names`: the arguments' names, with commas between. */
+/* Begins every public function: FF_USAGE, naming the function and the argument, if one of these
+ * pointers is NULL. `names`: the arguments' names, with commas between. */
 FF_MUST_USE ff_status ff_library_given(const char *function, const char *names,
                                        const void *const *argument, size_t count, ff_error *error);
 #define FF_LIBRARY_GIVEN(error, ...)                                                               \
@@ -22,7 +22,7 @@ FF_MUST_USE ff_status ff_library_given(const char *function, const char *names,
 /* Marks objects created in this process; a child process compares the mark. */
 int ff_library_process(void);
 
-/* FF_USAGE where `process` is another one than this: `what` was inherited through a fork. */
+/* FF_USAGE if `process` is not this process: `what` was inherited through a fork. */
 FF_MUST_USE ff_status ff_library_check_process(int process, const char *what, ff_error *error);
 
 #endif

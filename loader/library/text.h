@@ -5,8 +5,8 @@
 #include "format/base/json.h"
 #include "format/base/status.h"
 
-/* Keeps the text of a document, which ends here, in *kept, in place of the one before. *out = it.
- * FF_NO_MEMORY, also where the document is NULL. */
+/* Replaces *kept by the text of a document, which is released; *out = the text. FF_NO_MEMORY, also
+ * if the document is NULL. */
 FF_MUST_USE ff_status ff_library_keep_text(char **kept, json_t *json, const char **out,
                                            ff_error *error);
 

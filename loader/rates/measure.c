@@ -122,7 +122,7 @@ static void await(measurement *m, const turn *own) {
     pthread_mutex_unlock(&m->mutex);
 }
 
-/* What turns have read since a time. */
+/* The requests and bytes that turns have read since a time. */
 typedef struct count {
     amount amount;
     unsigned turns;

@@ -40,7 +40,7 @@ typedef struct ff_rates {
     bool cold; /* the storage read pages of a mapped set: other stages are measured without that */
 } ff_rates;
 
-/* What the disk does for a loader. */
+/* How fast the disk is for a loader. */
 typedef struct ff_disk_rate {
     double samples; /* per second; 0 = nothing was read: the set is in memory */
     double read;    /* bytes read for each byte that is used */
@@ -58,7 +58,7 @@ FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_opt
                                         ff_stage stage, uint64_t budget_ns, ff_rates *rates,
                                         ff_error *error);
 
-/* What the disk does for a loader with these options. A set that is read ahead
+/* How fast the disk is for a loader with these options. A set that is read ahead
  * (ff_loader_info.ahead_bytes) is measured in each order, a mapped set only in the loader's order
  * and only if pages have to be read (compressed sets are not measured: their decompression takes
  * longer); otherwise 0. Takes about budget_ns for each order, and twice that for the loader's; on a

@@ -1,9 +1,9 @@
-"""Accuracy beside PyTorch on CIFAR-10's JPEGs, on the same cores in one run.
-  finetune  a ResNet-18 that PyTorch trained on 1000 images of each of four classes is tuned on 400 of each of the others, with a new
-            head, here and there, SEEDS (5) times: the accuracies.
-  timm      seconds from a folder of JPEGs to TARGET (0.6) of the test set, a ResNet-18 of IMAGES (20000), here and in a script with
-            timm: the first epoch's evaluation that reaches it.
-usage: accuracy.py [finetune] [timm]. Environment: BUILD, FF_SHARED_DATA (default ../shared/data beside the repository)."""
+"""Accuracy compared with PyTorch's on CIFAR-10's JPEGs, on the same cores in one run.
+  finetune a ResNet-18 that PyTorch trained on 1000 images of each of four classes is tuned on 400 of each of the other classes,
+  with a new head, by both programs, SEEDS (5) times: the accuracies.
+  timm seconds from a folder of JPEGs to TARGET (0.6) of the test set, a ResNet-18 of IMAGES (20000), by fftrain and by a script
+  with timm, until the first evaluation after an epoch that reaches it.
+usage: accuracy.py [finetune] [timm]. Environment: BUILD, FF_SHARED_DATA (default ../shared/data next to the repository)."""
 import json
 import os
 import shutil

@@ -1,13 +1,13 @@
-"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, measured right before and right
-after the loader, since a disk may give more after a pause than it can for long; in a memory cgroup (v1 or v2) of a tenth of the set, by
-order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05
-bytes read for each used. Compressed shards, whose speed is the decompressor's, have no goal but the last. With --limits also in a third
-of the set, and in more than the set, where the loader maps it: its first epoch, of which the page cache has nothing. With --loop also on
-file systems in loop devices whose read-ahead is 128 and 8192 KiB. With --seeks, instead of all that, through ffload on a file system with
-one arm (tests/slow_disk.py): samples of 12 KiB and 150 KiB in a tenth of their memory; goal: block order at 20 times random's rate, where
-the disk's own rate allows it. Environment: BUILD, TMPDIR, SAMPLES (200,000 of 12 KiB), ROUNDS (5), SECONDS (1.5). Prints a table: the
-median of the rounds' ratios, and all of them, since the machine may do other work. The last column is the loader's rate beside one that
-verifies nothing; goal: 0.9."""
+"""Sets that memory cannot keep: the loader against a plain reader of the same shards at its best depth, measured right before and
+right after the loader, because a disk may be faster after a pause than in the long run; in a memory cgroup (v1 or v2) of a tenth of
+the set, by order. Needs root and 6 GB of disk. Goals: random 0.95 of the plain reader, block and sequential 0.9, at most 1.05 bytes
+read for each used. Compressed shards, whose speed is the decompressor's, have only the last goal. With --limits also in a third of
+the set, and in more than the set, so that the loader maps it: its first epoch, with nothing in the page cache. With --loop also on
+file systems in loop devices whose read-ahead is 128 and 8192 KiB. With --seeks, instead of all that, ffload reads a file system
+that seeks like a disk with one arm (tests/slow_disk.py): samples of 12 KiB and 150 KiB in a tenth of their memory; goal: block
+order at 20 times the rate of random order, if the disk's own rate allows it. Environment: BUILD, TMPDIR, SAMPLES (200,000 of 12
+KiB), ROUNDS (5), SECONDS (1.5). Prints a table: the median of the rounds' ratios, and all of them, since the machine may do other
+work. The last column compares the loader's rate with the rate of a loader that verifies nothing; goal: 0.9."""
 import json
 import os
 import shutil
@@ -29,7 +29,7 @@ LIMITS = {"a tenth": 0.1, "a third": 1 / 3, "all": 1.5}
 
 
 def limited(command, limit):
-    """What a command prints, in a memory cgroup of its own."""
+    """A command's output, run in a separate memory cgroup."""
     with MemoryGroup(limit) as group:
         return subprocess.run(group.inside(command), check=True, stdout=subprocess.PIPE).stdout
 
@@ -45,9 +45,9 @@ def table(where, folder, kind):
     sync(data)
     shares = LIMITS if "--limits" in sys.argv and kind == "raw" else ("a tenth",)
     for share, order in ((share, order) for share in shares for order in GOAL):
-        if kind == "zstd" and order == "random": # for each sample a frame of some twenty
+        if kind == "zstd" and order == "random": # each sample needs a frame of about twenty
             continue
-        # A process for each round: each has the same memory.
+        # A separate process for each round, so that all have the same memory.
         limit = int(SAMPLES * 12288 * LIMITS[share])
         rounds = [json.loads(limited([PROGRAM, data, order, SECONDS, "1"], limit))["rounds"][0] for _ in range(ROUNDS)]
         plain, keeping = ([(one["before" + way] + one["between" + way]) / 2 for one in rounds] for way in ("", " keeping"))

@@ -1,13 +1,13 @@
 """Loaders of a set that memory cannot keep, each in a memory cgroup of the same limit, in one run: ours by order, a plain reader at its
-best depth, FFCV, MosaicML Streaming, and PyTorch's DataLoader over JPEG files and over a mapped array; and fftrain, of a net so small that
-data are the limit. All hand out batches of 256 of the same u8 images of 224 x 224, in a loop without a model, with two workers; the first
-batch of each is compared with the images of its labels. Nothing of a set is in the page cache when its measurement begins. Peers stand
-between two measurements of ours. Goals: 3 times each peer, and the plain reader's 0.95 (random) and 0.9.
+best depth, FFCV, MosaicML Streaming, and PyTorch's DataLoader over JPEG files and over a mapped array; and fftrain, with a net so
+small that data are the limit. All hand out batches of 256 of the same u8 images of 224 x 224, in a loop without a model, with two
+workers; the first batch of each is compared with the images of its labels. Nothing of a set is in the page cache when its
+measurement begins. Each peer is measured between two measurements of our loader. Goals: 3 times each peer, and the plain reader's
+0.95 (random) and 0.9.
 
-The images are 100 that look like photographs, again and again: the sets are as large as those of as many images, and no loader looks
-for equal ones. Needs root and three times GB of disk. FFCV and Streaming come from PyPI (environments.py).
-Environment: BUILD, GB (12), LIMIT_MB (1000, of other sizes in proportion), SECONDS (15) of each, PATIENCE (180) until a loader's first
-batches, PEERS_DIR, BENCH_DIR."""
+The sets repeat 100 images that look like photographs: they have the full size, and no loader looks for equal images. Needs root and
+three times GB of disk. FFCV and Streaming come from PyPI (environments.py). Environment: BUILD, GB (12), LIMIT_MB (1000, of other
+sizes in proportion), SECONDS (15) of each, PATIENCE (180) until a loader's first batches, PEERS_DIR, BENCH_DIR."""
 import json
 import os
 import shutil
@@ -39,7 +39,8 @@ ORDERS = {"random": 0.95, "block": 0.9, "sequential": 0.9}
 
 
 def make_images():
-    """arrays/images.npy and labels.npy, label i % CLASSES; classes.npy, the image of each label; the mean size of their JPEG files."""
+    """arrays/images.npy and labels.npy, label i % CLASSES; classes.npy, the image of each label. Returns the mean size of their
+    JPEG files."""
     import io
     import numpy
     from PIL import Image
@@ -79,14 +80,14 @@ def call(*words):
 
 
 class Row:
-    """What was measured of a loader: samples a second (0: none), bytes read for each used, the peak of its memory."""
+    """The measurements of a loader: samples a second (0: none), bytes read for each used, the peak of its memory."""
 
     def __init__(self, name, order, rate=0.0, read=None, peak=None, note="", like=None):
         self.name, self.order, self.rate, self.read, self.peak, self.note, self.like = name, order, rate, read, peak, note, like
-        self.ahead = None # times that ours is as fast
+        self.ahead = None # our rate divided by the peer's
 
     def tell(self):
-        """To whom waits for the table."""
+        """Prints for a reader who waits for the table."""
         print(self.line({}), file=sys.stderr, flush=True)
         return self
 
@@ -101,7 +102,7 @@ class Row:
 
 
 def measure(name, said, data, python=sys.executable, sample=IMAGE, like=None, environment=None, **options):
-    """A row; said: the order, by the loader's own name; sample: the bytes that one takes on disk."""
+    """Adds a row; said: the order, by the loader's own name; sample: bytes per sample on disk."""
     words = dict(data=os.path.abspath(data), batch=BATCH, workers=WORKERS, augment="none", dtype="u8", ahead=0,
                  classes=os.path.abspath("classes.npy"), **options)
     memory_group.drop(data)
@@ -165,7 +166,7 @@ def fftrain(order):
 
 
 def beside(rows, last, peers):
-    """Adds the peers' rows, and ours of like orders after them; a peer's is compared with ours before and after."""
+    """Adds the peers' rows, and after them our rows with similar orders; a peer is compared with our rates before and after it."""
     after = {like: ours(like) for like in dict.fromkeys(row.like for row in peers)}
     for row in peers:
         row.ahead = row.rate and statistics.mean((last[row.like].rate, after[row.like].rate)) / row.rate

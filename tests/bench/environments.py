@@ -6,7 +6,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PLACE = os.environ.get("PEERS_DIR") or os.path.join(os.path.abspath(os.environ.get("BUILD", os.path.join(ROOT, "build"))), "bench-peers")
-PACKAGES = {  # numpy and opencv as the system's torch can use them
+PACKAGES = {  # numpy and opencv in versions that the system's torch can use
     "ffcv": ["ffcv", "numpy<2", "opencv-python<4.12"],
     "streaming": ["mosaicml-streaming", "numpy<2"],
 }
@@ -14,7 +14,7 @@ MODULES = {"ffcv": "ffcv.writer", "streaming": "streaming"}
 
 
 def attempt(command):
-    """None, or the line that says why the command failed."""
+    """None, or the line with the reason why the command failed."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -26,7 +26,8 @@ def attempt(command):
 
 
 def python_of(name):
-    """(the peer's Python, None), or (None, the reason why there is none). FFCV has no wheel: what its sources need is installed."""
+    """(the peer's Python, None), or (None, the reason why there is none). FFCV has no wheel, so the packages that its sources need
+    are installed."""
     python = os.path.join(PLACE, name, "bin", "python")
     check = [python, "-c", f"import {MODULES[name]}, torch, torchvision, numpy; torch.from_numpy(numpy.zeros(1))"]
     if os.path.exists(python) and not attempt(check):

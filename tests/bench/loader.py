@@ -1,9 +1,8 @@
 """The loader's goals: at least 0.70 of a plain random memcpy gather with the same number of threads
 (32x32x3 f16 from the page cache, random order, crop=4,flip, f16 to f16 CHW, after the first touch),
-and at least 100 times a torchvision DataLoader with ToTensor, Normalize, crop and flip. Random resized
-crops of photographs' sizes: against torchvision's on tensors, as many processes as threads.
-Augmentations of u8 values: at least 15 times torchvision's trivialaugment, one thread each.
-Environment: BUILD. Prints tables."""
+and at least 100 times a torchvision DataLoader with ToTensor, Normalize, crop and flip. Random resized crops of photographs' sizes:
+against torchvision's on tensors, with a process for each of our threads. Augmentations of u8 values: at least 15 times
+torchvision's trivialaugment, one thread each. Environment: BUILD. Prints tables."""
 import os
 import re
 import subprocess
@@ -24,8 +23,8 @@ def run_ours(program, *arguments):
 
 
 def torchvision_rate():
-    """The usual loop over images in memory, as torchvision.datasets.CIFAR10 holds them; the better
-    of no workers and two. None where torchvision is missing."""
+    """The usual loop over images in memory, as torchvision.datasets.CIFAR10 holds them; the better of no workers and two. None if
+    torchvision is missing."""
     try:
         import numpy
         import torch
@@ -69,8 +68,8 @@ def torchvision_rate():
 
 
 def torchvision_resample_rates(processes):
-    """The same crops of u8 tensors in memory, antialiased, flipped, scaled and normalized: n -> samples
-    a second of n processes. None where torchvision is missing."""
+    """The same crops of u8 tensors in memory, antialiased, flipped, scaled and normalized: n -> samples a second of n processes.
+    None if torchvision is missing."""
     try:
         import torch
         import torchvision.transforms as transforms
@@ -119,8 +118,8 @@ def resample_table():
 
 
 def torchvision_change_rates():
-    """Name of bench_change -> samples a second of torchvision's transform on u8 tensors, one thread, without a DataLoader. None
-    where torchvision is missing."""
+    """Name of bench_change -> samples a second of torchvision's transform on u8 tensors, one thread, without a DataLoader. None if
+    torchvision is missing."""
     try:
         import torch
         import torchvision.transforms as transforms

@@ -1,6 +1,6 @@
 """The prediction of `fftrain --dry-run --world` against runs on slow networks (tests/slow_network.py): a ResNet-18 (cifar stem, 32x32,
-32 samples a rank), one core a rank; the network measured by `fftrain measure-net` there, the times of a device while all ranks measure
-theirs. Prints Markdown. Environment: BUILD, ROUNDS (3)."""
+32 samples a rank), one core per rank; the network is measured by `fftrain measure-net` there, and the times of a device while all
+ranks measure theirs. Prints Markdown. Environment: BUILD, ROUNDS (3)."""
 import json
 import os
 import shutil
@@ -32,7 +32,7 @@ TRAIN = ["--data", "set", "--model", "resnet18", "--stem", "cifar", "--batch", s
 
 
 def trained(network, delay_us):
-    """Seconds of a step in the second epoch; of a run's reductions, the part behind the backward pass."""
+    """Seconds of a step in the second epoch; the part of a run's reductions that the backward pass hides."""
     log = os.path.join(PLACE, "log")
     if os.path.exists(log):
         os.remove(log)

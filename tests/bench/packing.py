@@ -26,7 +26,7 @@ def timed(command, shell=False):
 
 
 def peak_mib(command):
-    """Peak resident memory of one run, by a parent of its own."""
+    """Peak resident memory of one run, measured by a separate parent process."""
     code = ("import resource,subprocess,sys;subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL,check=True);"
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024)")
     return float(subprocess.run([sys.executable, "-c", code] + command, capture_output=True, text=True,

@@ -1,9 +1,9 @@
 """FFCV and MosaicML Streaming on the same photographs: packing time, size on disk, random reads.
 
-Each peer has an environment of its own (environments.py); where it cannot be made, the peer is skipped with the reason.
-Photographs: FF_IMAGES (a folder of class folders; default: the 400 of ../shared), each COPIES (4) times.
-All store 224 x 224 RGB bytes (short side 256, centre 224) with as many processes or threads as there are
-cores, and then give batches of 64 in random order. Environment: BUILD, ROUNDS (3), PEERS_DIR."""
+Each peer has a separate environment (environments.py); if it cannot be made, the peer is skipped with the reason. Photographs:
+FF_IMAGES (a folder of class folders; default: the 400 of ../shared), each COPIES (4) times. All store 224 x 224 RGB bytes (short
+side 256, centre 224) with one process or thread per core, and then produce batches of 64 in random order. Environment: BUILD,
+ROUNDS (3), PEERS_DIR."""
 import json
 import os
 import re
@@ -29,7 +29,7 @@ BATCH = 64
 
 
 class Photographs:
-    """What a usual script passes to its writer: (224 x 224 x 3 bytes, class)."""
+    """The samples that a usual script passes to its writer: (224 x 224 x 3 bytes, class)."""
 
     def __init__(self, folder):
         from torchvision import datasets, transforms

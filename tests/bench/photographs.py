@@ -1,7 +1,7 @@
 """Packing photographs (resize 256, crop 224, f16, mean and std given) with every core, in alternating
 rounds of one run: against a bare loop of the same decoder and resize over files in memory, which writes
-nothing, and against a script of torchvision and torch.save with as many processes; and peak memory.
-Environment: BUILD, PYTHON, ROUNDS (5), COPIES of the 400 photographs (4), FF_SHARED_DATA."""
+nothing, and against a script of torchvision and torch.save with the same number of processes; and peak memory. Environment: BUILD,
+PYTHON, ROUNDS (5), COPIES of the 400 photographs (4), FF_SHARED_DATA."""
 import glob
 import os
 import shutil

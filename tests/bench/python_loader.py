@@ -1,8 +1,8 @@
-"""ffload, the Python package: its loader beside the C library's, FFCV's, torchvision's DataLoader and MosaicML Streaming's, batches of the
-same images in random order, each with as many workers as are best for it; how long importing and opening take; what loaders in several
-processes need of memory. Prints Markdown. FFCV and Streaming come from PyPI (environments.py) and are skipped with the reason where
-they do not. Usage: python_loader.py [library] [peers] [start] [memory]. Environment: BUILD, ROUNDS (5), QUIET (0.1: processors that
-others may use in a round, else it is made again), PEERS_DIR, BENCH_DIR."""
+"""ffload, the Python package: its loader compared with the C library's, FFCV's, torchvision's DataLoader and MosaicML Streaming's,
+on batches of the same images in random order, each with the number of workers that is best for it; how long importing and opening
+take; how much memory loaders in several processes need. Prints Markdown. FFCV and Streaming come from PyPI (environments.py), or
+are skipped with the reason. Usage: python_loader.py [library] [peers] [start] [memory]. Environment: BUILD, ROUNDS (5), QUIET (0.1:
+processors that other processes may use in a round; otherwise the round is repeated), PEERS_DIR, BENCH_DIR."""
 import json
 import os
 import shutil
@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "5"))
 PACKAGE = {"PYTHONPATH": os.path.join(BUILD, "python")}
 MEAN, STD = "0.4914,0.4822,0.4465", "0.247,0.2435,0.2616"
 IMAGES = {"32": (20000, 32, 32), "224": (1024, 224, 224), "photographs": (256, 375, 500)}
-AHEAD = 8 # batches that may be ready when a round begins, at most
+AHEAD = 8 # the most batches that may be ready when a round begins
 AUGMENT = {"crop": "crop=4,flip", "rrc": "rrc=224,flip"}
 
 
@@ -46,7 +46,7 @@ def arrays(size):
 
 
 def files(size):
-    """JPEG files, smooth as photographs are, in a folder of each class; made once."""
+    """JPEG files, smooth like photographs, in a folder for each class; made once."""
     import numpy
     from PIL import Image
     folder = "files-" + size
@@ -86,7 +86,7 @@ def script(python, seconds, **options):
 def ours(case, workers, batch=256):
     size, augment, dtype = case
     stored = "u8" if dtype == "u8" or augment == "rrc" else "f16"
-    # Random resized crops are compared with those of torchvision: contiguous images, 64 a batch.
+    # Random resized crops are compared with those of torchvision: contiguous images, 64 per batch.
     if augment == "rrc":
         batch = 64
     return script(sys.executable, 1, side="ffload", data=packed(size, stored), batch=batch, workers=workers, augment=augment, dtype=dtype,
@@ -195,7 +195,7 @@ print(1e3 * (imported - began), 1e3 * (opened - imported), len(set))
 
 
 def start():
-    """A fresh process each time, the files in the page cache."""
+    """A new process each time, with the files in the page cache."""
     call(BUILD + "/tests/make_huge", "huge", "--count", 10_000_000)
     found = []
     for _ in range(4 * ROUNDS):
@@ -229,7 +229,8 @@ sys.stdin.readline()
 
 
 def memory_of(path, loaders):
-    """Bytes that loaders, (rank, world, seed), use together, each in a process of its own, after an epoch, besides what Python does."""
+    """Bytes that loaders, (rank, world, seed), use together after an epoch, each in a separate process, without Python's own
+    memory."""
     processes = [subprocess.Popen([sys.executable, "-c", MEMORY, path, *map(str, loader)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   text=True, env=dict(os.environ, **PACKAGE)) for loader in loaders]
 
@@ -247,10 +248,10 @@ def memory_of(path, loaders):
 
 
 def memory():
-    """Each loader of its own batches has memory for some of them; ranks of a job share a batch."""
+    """Each loader has memory for some of its own batches; ranks of a job share a batch."""
     call(BUILD + "/tests/make_set", "large", "--count", 100000, "--statistics", "--noise")
     size = sum(os.path.getsize(os.path.join("large", name)) for name in os.listdir("large"))
-    print(f"| loaders of one set of {size / 2**20:.0f} MiB, a process each | memory, MiB (Pss, besides Python's) | more, of the set | goal |")
+    print(f"| loaders of one set of {size / 2**20:.0f} MiB, a process each | memory, MiB (Pss, without Python's) | more, of the set | goal |")
     print("|---|---|---|---|")
     one = memory_of("large", [(0, 1, 0)])
     print(f"| 1 | {one / 2**20:.0f} | | |")

@@ -1,6 +1,7 @@
-"""Two ranks on two cores beside one process with two threads, and beside torch.nn.parallel.DistributedDataParallel on gloo: training
-steps of a ResNet-18 (cifar stem, 32x32, batch 64 over all), samples a second, medians of rounds that alternate; how much of the reduction
-is hidden behind the backward pass; seconds until 8 ranks begin; what 8 ranks need of the host's memory for data. Prints Markdown. Environment: BUILD, ROUNDS (3)."""
+"""Two ranks on two cores compared with one process with two threads, and with torch.nn.parallel.DistributedDataParallel on gloo:
+training steps of a ResNet-18 (cifar stem, 32x32, batch 64 over all), samples a second, medians of rounds that alternate; how much
+of the reduction is hidden behind the backward pass; seconds until 8 ranks begin; how much host memory 8 ranks need for data. Prints
+Markdown. Environment: BUILD, ROUNDS (3)."""
 import json
 import os
 import shutil
@@ -64,7 +65,7 @@ def ddp():
 
 
 def memory(ranks, count):
-    """Bytes of the host's memory that a job's processes use together, shared pages once, at most; and the data's bytes."""
+    """The peak of host memory that a job's processes use together, shared pages counted once; and the data's bytes."""
     if not os.path.exists("data%d" % count):
         subprocess.run([BUILD + "/tests/make_set", "data%d" % count, "--count", str(count), "--height", "64", "--width", "64", "--statistics"],
                        check=True, stdout=subprocess.DEVNULL)
@@ -112,7 +113,7 @@ def main():
     print("8 ranks of a smallnet begin, train an epoch of %d samples and end in %.1f s." % (COUNT, time.perf_counter() - began))
     (one, small), (eight, _) = memory(1, 640), memory(8, 640)
     (one_more, data), (eight_more, _) = memory(1, 20000), memory(8, 20000)
-    print("From 1 to 8 ranks the host's memory grows by %.1f %% of the data (%.0f MiB more data), besides what nets need." % (
+    print("From 1 to 8 ranks the host's memory grows by %.1f %% of the data (%.0f MiB more data), without what nets need." % (
         100 * ((eight_more - one_more) - (eight - one)) / (data - small), (data - small) / 2**20))
     shutil.rmtree(PLACE)
 

@@ -1,5 +1,5 @@
-"""Processes that measure themselves when they are told to, in rounds that alternate; rounds in which other processes used the
-processors are made again. A process reads lines of seconds and answers each with a number (sides.py, tests/programs/bench_library.c)."""
+"""Processes that measure themselves on request, in rounds that alternate; rounds in which other processes used the processors are
+repeated. A process reads lines of seconds and answers each with a number (sides.py, tests/programs/bench_library.c)."""
 import os
 import statistics
 import subprocess
@@ -7,11 +7,11 @@ import tempfile
 
 TICK = os.sysconf("SC_CLK_TCK")
 QUIET = float(os.environ.get("QUIET", "0.1")) # processors that others may use
-TRIES = 3                                      # times as many rounds, at most
+TRIES = 3                                      # the most rounds, as a multiple of the wanted number
 
 
 class Side:
-    """A process that was started, and answered once: what it compiles and touches first is done."""
+    """A process that has started and answered once, so that its first compilation and memory accesses are done."""
 
     def __init__(self, command, seconds, environment=None):
         self.seconds, self.errors = seconds, tempfile.TemporaryFile(mode="w+")
@@ -27,10 +27,10 @@ class Side:
             self.errors.seek(0)
             lines = self.errors.read().strip().splitlines()
             self.close()
-            raise RuntimeError((lines or ["ended without a word"])[-1][:200]) from None
+            raise RuntimeError((lines or ["ended without reporting why"])[-1][:200]) from None
 
     def processor_time(self):
-        """Seconds, of its workers too."""
+        """Processor seconds, workers included."""
         ticks = 0
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -53,7 +53,7 @@ class Side:
 
 
 def machine_time():
-    """Seconds that all processors of this machine were not idle, or taken away from it."""
+    """Seconds for which all processors of this machine were busy, or taken away from it."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICK

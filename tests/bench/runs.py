@@ -1,5 +1,5 @@
-"""What a run's folder costs: checkpoints of a ResNet-50 at the default interval, going on, and logging a step. Environment: BUILD,
-ROUNDS (5), THREADS (all)."""
+"""The costs of a run's folder: checkpoints of a ResNet-50 at the default interval, resuming, and logging a step. Environment:
+BUILD, ROUNDS (5), THREADS (all)."""
 import json
 import os
 import resource
@@ -27,7 +27,7 @@ def call(*words):
 
 
 def steps_of(run):
-    """Seconds of the steps by the log."""
+    """Seconds of the steps, from the log."""
     with open(f"{run}/log.jsonl", encoding="utf-8") as log:
         return sum(event["seconds"] for event in map(json.loads, log) if event["event"] == "epoch")
 
@@ -64,7 +64,7 @@ def logging():
         print("runs: logging skipped: no Fashion-MNIST")
         return
     call(f"{BUILD}/ffpack", FASHION, "-o", "fashion")
-    # Without evaluation, so that sheets and pages, which are written after one, have no part.
+    # Without evaluation, so that no sheets and pages are written.
     net = ["--data", "fashion/train", "--model", "smallnet", "--batch", 4, "--epochs", 1, "--lr", 0.001, "--augment", "none"]
     plain, logged = [], []
     for _ in range(ROUNDS):

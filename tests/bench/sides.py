@@ -1,4 +1,4 @@
-"""The loaders that python_loader.py compares, each a process of its own: sides.py JSON, an object with
+"""The loaders that python_loader.py compares, each in a separate process: sides.py JSON, an object with
 
   side     ffload | torchvision | files | ffcv | streaming
   data     ffload: a packed split; torchvision: a folder of images.npy [N,H,W,3] u8 and labels.npy; files: a folder of class folders; ffcv,
@@ -10,8 +10,8 @@
   cached   ffcv: whether its set is mapped (os_cache), the default, or read by its own threads, for sets larger than memory
   classes  a file of [C,H,W,3] u8: the image of each label, with which the first batch is compared
 
-and, to write the set of a peer, write: the folder of arrays. For each line of standard input, a number of seconds, it prints samples
-a second of batches in random order, of epochs without end, after as many as may have been made before."""
+and, to write the set of a peer, write: the folder of arrays. For each line of standard input, a number of seconds, it prints
+samples a second of batches in random order, of endless epochs, after the batches that may have been made before."""
 import json
 import sys
 import time
@@ -45,8 +45,8 @@ class Arrays:
 
 
 def usual_transforms(augment):
-    """What scripts do: crops of 32 x 32 on Pillow's images, as torchvision's CIFAR10 gives them, resized crops on u8 tensors, which
-    is faster."""
+    """The usual script: crops of 32 x 32 on Pillow's images, which torchvision's CIFAR10 returns, and resized crops on u8 tensors,
+    which is faster."""
     import torch
     from PIL import Image
     from torchvision import transforms
@@ -86,7 +86,7 @@ def files_batches(options):
 
 
 def channels_first(batches, options):
-    """[N,H,W,3] as [N,3,H,W] without a copy, where images are given as stored."""
+    """[N,H,W,3] as [N,3,H,W] without a copy, for images as stored."""
     return ((batch[0].permute(0, 3, 1, 2), *batch[1:]) for batch in batches) if options["augment"] == "none" else batches
 
 
@@ -164,5 +164,5 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path.pop(0) # modules of this folder have names that others have, too
+    sys.path.pop(0) # modules of this folder have the same names as other modules
     main()

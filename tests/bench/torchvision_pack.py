@@ -1,6 +1,6 @@
-"""torchvision_pack.py FOLDER OUT PROCESSES: packs an image folder as a PyTorch user's own script does:
-ImageFolder with Resize 256, CenterCrop 224, ToTensor, Normalize; each process takes every n-th chunk of 256
-images, stacks their f16 tensors and saves them. Exit 77 where torchvision is missing."""
+"""torchvision_pack.py FOLDER OUT PROCESSES: packs an image folder as a usual PyTorch script does: ImageFolder with Resize 256,
+CenterCrop 224, ToTensor, Normalize; each process takes every n-th chunk of 256 images, stacks their f16 tensors and saves them.
+Exit 77 if torchvision is missing."""
 import multiprocessing
 import sys
 

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""Training steps (forward, loss, backward, SGD update) of fftrain's nets beside PyTorch's: the same
-net, batch and threads, f32, in one run, in alternating rounds. PyTorch runs contiguous and
-channels-last; the ratio is against its faster one.
+"""Training steps (forward, loss, backward, SGD update) of fftrain's nets compared with PyTorch's: the same net, batch and threads,
+f32, in one run, in alternating rounds. PyTorch runs contiguous and channels-last; the ratio is against its faster one.
 
 usage: train_step.py [--program BENCH_PROGRAM] [--rounds N] [--threads N] [--cpu-time] [--json FILE] [CASE...]
 """
@@ -23,7 +22,7 @@ except ImportError as error:
 
 
 def smallnet(channels):
-    """As train/net/models/smallnet.c."""
+    """The same net as train/net/models/smallnet.c."""
     def stage(inputs, outputs):
         return [nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False), nn.MaxPool2d(2),
                 nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
@@ -42,7 +41,7 @@ def resnet(stem, name="resnet18"):
 
 
 def vgg(name):
-    """With the head for small images."""
+    """The net with the head for small images."""
     features = getattr(torchvision.models, name)(init_weights=False).features
     return nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
@@ -54,7 +53,7 @@ def mobilenet(stem):
     return net
 
 
-# name: (our arguments NAME STEM CHANNELS SIDE, batch, PyTorch's net, steps a round, goal)
+# name: (our arguments NAME STEM CHANNELS SIDE, batch, PyTorch's net, steps per round, goal)
 CASES = {
     "smallnet-28x1": (["smallnet", "auto", 1, 28], 256, lambda: smallnet(1), 12, 2.0),
     "smallnet-32x3": (["smallnet", "auto", 3, 32], 256, lambda: smallnet(3), 10, 2.0),

@@ -133,7 +133,7 @@ def test_kills():
         if job.code == 0:
             late += 1  # it had done all
         elif job.code not in ((1, 137) if launcher == "mpirun" else (1,)) or job.left or job.seconds > BOUND or \
-                not ranks or not re.search(lost(rank, ranks[rank], "ended without a word"), job.err):
+                not ranks or not re.search(lost(rank, ranks[rank], "ended without reporting why"), job.err):
             bad.append("%s: %s" % (what, job))
         said += bool(re.search(r"was lost: it ended", job.err))
         wrong = goes_on(run, count) if os.path.exists(run) else ""
@@ -194,7 +194,7 @@ def test_terminated():
         jobs[1 - rank].process.terminate()
         jobs[rank].end()
         check(jobs[1 - rank], "a rank that gets SIGTERM after the loss of rank %d names that" % rank, 1, BOUND,
-              lost(rank, jobs[rank].process.pid, "ended without a word"))
+              lost(rank, jobs[rank].process.pid, "ended without reporting why"))
 
 
 def test_memory():
@@ -223,7 +223,7 @@ def test_memory():
                 continue
             check(jobs[1 - rank], name, 1, BOUND,
                   r"fftrain: rank %d \(host %s, process %d\) failed: .*(memory|alloc)|" % (rank, HOST, job.process.pid) +
-                  lost(rank, job.process.pid, "ended without a word"))
+                  lost(rank, job.process.pid, "ended without reporting why"))
 
 
 def test_others():

@@ -67,7 +67,7 @@ def test_starts():
 
 def test_faults():
     """Every kind of end, of rank 0 and of another."""
-    said = {"kill": (1, "was lost: it ended without a word"), "exit": (1, "was lost: it ended without a word"),
+    said = {"kill": (1, "was lost: it ended without reporting why"), "exit": (1, "was lost: it ended without reporting why"),
             "report": (1, "failed: out of memory"), "leave": (1, "ended before the others"),
             "stop": (1, "was lost: it was silent for 2 s")}
     for kind, (code, sentence) in said.items():
@@ -244,7 +244,7 @@ def test_kills():
         os.kill(ranks[rank], number)
         job.began = time.monotonic()
         job.end()
-        name = r"^%srank_job: rank %d \(host %s, process %d\) was lost: it (ended without a word|was silent)" % (
+        name = r"^%srank_job: rank %d \(host %s, process %d\) was lost: it (ended without reporting why|was silent)" % (
             "" if rank else "rank 1: ", rank, HOST, ranks[rank])
         others = len(re.findall(r"rank_job: rank %d .* was lost" % rank, job.err))
         if job.code != 1 or job.left or job.seconds > 2 * SLOW + BOUND or others != count - 1 or \
@@ -259,7 +259,7 @@ def test_launcher(name, before, skip_reason):
             tap.skip("%s: %s" % (name, what), skip_reason)
         return
     family = {"torchrun": "torchrun", "mpirun": "Open MPI"}[name]
-    said = {"kill": "was lost: it ended without a word", "report": "failed: out of memory", "stop": "was lost: it was silent for"}
+    said = {"kill": "was lost: it ended without reporting why", "report": "failed: out of memory", "stop": "was lost: it was silent for"}
     whole = start("--timeout", 20, before=before())
     # A launcher that sees the end of a killed rank first ends the others, and names the rank itself.
     launcher = {"kill": r"|noticed that process rank 2 with PID \d+"}

@@ -2,9 +2,8 @@
  * makes.
  *
  * Memory is ordinary memory, streams run their work at the call, a capture keeps it and a graph's
- * launch runs it. Three devices. It counts calls, fails the one it is told to, and records what a
- * real runtime would silently do wrong: a call made while another device was current. One
- * thread. */
+ * launch runs it. Three devices. It counts calls, fails the chosen one, and records calls that a
+ * real runtime would silently misdirect because another device was current. One thread. */
 #ifndef FF_TESTS_FAKE_CUDART_H
 #define FF_TESTS_FAKE_CUDART_H
 

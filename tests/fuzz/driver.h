@@ -8,7 +8,7 @@
  *     fuzz_NAME PATH...                         runs each file (of each folder) once, in order
  *     fuzz_NAME -seconds N [-seed S] PATH...    also runs mutations of them for N seconds
  *     fuzz_NAME -runs N [-seed S] PATH...       the same for N mutations
- *     -save FOLDER                              where an input that fails is written (default .)
+ *     -save FOLDER                              the folder for a failing input (default .)
  *
  * Mutation n depends on (seed, n) and the corpus alone, so a run is repeated by its seed: bit
  * flips, bytes set, interesting integers of 1 to 8 bytes in both byte orders, parts cut, repeated
@@ -61,7 +61,7 @@ static struct {
     char save_path[4096];
 } ff_fuzz;
 
-/* The sanitizers' hook, where one is linked. */
+/* The sanitizers' hook, if one is linked. */
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 /* SplitMix64. */
@@ -143,7 +143,7 @@ static void ff_fuzz_add(const char *path) {
     if (count >= 0) free(entries);
 }
 
-/* Makes room for `extra` bytes at `at`, or as many as fit. Returns how many. */
+/* Makes room for `extra` bytes at `at`, or for fewer if these do not fit. Returns the number. */
 static size_t ff_fuzz_open_gap(uint8_t *bytes, size_t *length, size_t at, size_t extra) {
     if (extra > FF_FUZZ_MOST_BYTES - *length) extra = FF_FUZZ_MOST_BYTES - *length;
     memmove(bytes + at + extra, bytes + at, *length - at);

@@ -44,7 +44,7 @@ static void fuzz_write(const char *name, const uint8_t *bytes, size_t length) {
     CHECK(file && fwrite(bytes, 1, length, file) == length && fclose(file) == 0);
 }
 
-/* FNV-1a: what is done with an input depends on all its bytes. */
+/* FNV-1a: the use of an input depends on all its bytes. */
 static unsigned fuzz_hash(const uint8_t *bytes, size_t length) {
     uint32_t value = 2166136261u;
     for (size_t i = 0; i < length; i++) value = (value ^ bytes[i]) * 16777619u;
@@ -115,7 +115,7 @@ static ff_status fuzz_verify(void) {
     return status;
 }
 
-/* Corrects an index's checksums, as far as its header declares where they are. */
+/* Corrects an index's checksums, if its header declares their places. */
 __attribute__((unused)) static void fuzz_repair_index(uint8_t *bytes, size_t length) {
     if (length < FF_HEADER_BYTES) return;
     ff_store_u64(bytes + 16, length);
@@ -134,7 +134,7 @@ __attribute__((unused)) static void fuzz_repair_index(uint8_t *bytes, size_t len
     fuzz_seal(bytes, FF_HEADER_BYTES);
 }
 
-/* Corrects a shard's checksums, as far as its footer says where they are. */
+/* Corrects a shard's checksums, if its footer declares their places. */
 __attribute__((unused)) static void fuzz_repair_shard(uint8_t *bytes, size_t length) {
     if (length < FF_HEADER_BYTES + FF_FOOTER_BYTES) return;
     uint64_t after = 0;

@@ -3,16 +3,15 @@
  *   bench_ahead make DIR SAMPLES raw|zstd          writes a set of u8 3x64x64
  *   bench_ahead DIR random|block|sequential SECONDS ROUNDS
  *
- * Each round reads for SECONDS in each way of a plain reader, then in the best of these ways and an
- * epoch with the loader (batch 256, 2 threads, u8 as stored) by turns: with checksums, and without.
- * The page cache has nothing of the set. The plain reader reads whole samples at random places, or
- * with the other orders parts of 1 MiB one after another, with O_DIRECT and through the page cache,
- * into huge pages. A thread of the plain reader overwrites what it read before, which stays in the
- * processor's caches. The plain reader that keeps what it reads, as whoever uses it must, reads
- * into KEPT_BYTES by turns.
- * With ROUNDS 0 both plain readers read alone, once. Prints a JSON object: the group of block
- * order, and of each round the rates in bytes of samples a second, and the bytes that the loader
- * read for each it used (/proc/self/io). */
+ * Each round reads for SECONDS in each way of a plain reader, then alternately in the best of these
+ * ways and through an epoch with the loader (batch 256, 2 threads, u8 as stored), with checksums
+ * and without. Nothing of the set is in the page cache. The plain reader reads whole samples at
+ * random places, or with the other orders parts of 1 MiB one after another, with O_DIRECT and
+ * through the page cache, into huge pages. A thread of the plain reader overwrites what it read
+ * before, which stays in the processor's caches. The plain reader that keeps what it reads, as
+ * every user of the data must, fills KEPT_BYTES in turn. With ROUNDS 0 both plain readers read
+ * alone, once. Prints a JSON object: the group of block order, and of each round the rates in bytes
+ * of samples a second, and the bytes that the loader read for each it used (/proc/self/io). */
 #include "tests/programs/bench_loader.h"
 
 #include <fcntl.h>
@@ -73,7 +72,7 @@ static void plain_body(void *context, size_t thread) {
     }
 }
 
-/* The file of a shard, none of which the page cache has. */
+/* Opens a shard's file, and removes it from the page cache. */
 static int open_shard(ff_dataset *dataset, uint32_t shard, int flags) {
     char path[4096];
     ff_shard_info info;
@@ -102,7 +101,7 @@ static double plain_rate(ff_dataset *dataset, bool random, const plain_way *way,
     const uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
     job.buffer_bytes = ff_align_u64(random ? slot : PART_BYTES, FF_READ_BLOCK) + 2 * FF_READ_BLOCK;
     if (way->keeps) job.buffers = KEPT_BYTES / (threads * job.buffer_bytes) + 1;
-    /* Unmapped at the end: a heap would keep the memory, which the loader is to have. */
+    /* Unmapped at the end: a heap would keep the memory, which the loader needs. */
     const size_t mapped_bytes = threads * job.buffers * job.buffer_bytes + HUGE_PAGE;
     uint8_t *mapped =
         mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -132,7 +131,7 @@ static uint64_t bytes_read(void) {
     return bytes;
 }
 
-/* Bytes of samples a second, and *ratio of those read to those used, of an epoch. */
+/* The bytes of samples a second in an epoch; *ratio: bytes read for each byte used. */
 static double loader_rate(ff_dataset *dataset, const ff_loader_options *options, double *ratio) {
     ff_loader *loader;
     ff_slot *slot;
@@ -217,8 +216,8 @@ int main(int count, char **argument) {
         printf("%s{", round ? ", " : "");
         const plain_way *way = best_way(dataset, random, false, seconds);
         const plain_way *keeping = best_way(dataset, random, true, seconds);
-        /* A disk may give more after a pause than it can for long, so what is compared follows one
-         * another: the best ways of the plain readers, the loader, the plain readers. */
+        /* A disk may be faster after a pause than in the long run, so the compared measurements
+         * follow each other: the best ways of the plain readers, the loader, the plain readers. */
         options.seed = (uint64_t)round;
         for (int i = 0; i < 3; i++) {
             if (rounds && i)

@@ -1,4 +1,4 @@
-/* The bare loop that packing photographs is compared with: the files are in memory, and each is
+/* The bare loop with which packing photographs is compared: the files are in memory, and each is
  * decoded, resized and cropped into memory that is reused; nothing else is done. Usage:
  * bench_decode RESIZE CROP THREADS ROUNDS FILE... Prints the seconds of each round. With WHOLE=1 in
  * the environment whole images are decoded, not only what the crop needs. */

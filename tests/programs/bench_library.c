@@ -2,7 +2,7 @@
  * options of ffload.h, epochs without end.
  *
  * For every line of standard input, a number of seconds: takes AHEAD batches, which may have been
- * made before, then batches for that long, and prints samples a second. */
+ * made before, then batches for this time, and prints samples a second. */
 #include <ffload/ffload.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* How fast one core reads a packed split: opens DIR ROUNDS times, each time verifying every sample
  * as readers do by default, in the order of numbers. Prints a JSON object: samples, their bytes as
  * unpacked tensors, and the best round's GB/s of these, by the thread's processor time, because
- * others may use the machine too. */
+ * other programs may use the machine too. */
 #include "format/reader.h"
 
 #include <inttypes.h>

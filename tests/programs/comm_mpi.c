@@ -1,7 +1,7 @@
 /* comm_mpi check|staged|abort|kill|single: a rank of a job that mpirun has started. Each rank
- * prints what its communicator says at the end; exits with 1 where that is not what it should be.
- * check, staged: every collective against its definition; abort: rank 1 ends a job that waits;
- * kill: it is killed; single: MPI's ranks are not those that the program expects. */
+ * prints its communicator's final state, and exits with 1 if that is not the expected one. check,
+ * staged: every collective against its definition; abort: rank 1 ends a job that waits; kill: it is
+ * killed; single: MPI's ranks are not those that the program expects. */
 #include "format/base/thread.h"
 #include "loader/device/host.h"
 #include "tests/unit/comm_case.h"
@@ -42,8 +42,8 @@ static ff_status reduce_forever(ff_comm *comm, ff_device *device, ff_error *erro
     return status;
 }
 
-/* Until all ranks have told what they know: mpirun ends them when it sees one end. Each says so by
- * a byte in the file FF_TOLD. */
+/* Waits until all ranks have printed their state, because mpirun ends them when one ends. Each rank
+ * then adds a byte to the file FF_TOLD. */
 static void await_others(int ranks) {
     struct stat info = {0};
     const int told = open(getenv("FF_TOLD"), O_WRONLY | O_APPEND | O_CREAT, 0666);

@@ -1,6 +1,6 @@
 /* comm_speed threads|processes|network|mpi RANKS BYTES: the time of an all_reduce of f32 values,
- * and its bytes a second beside memcpy's (one thread). Prints a line. With mpi this is one rank,
- * under mpirun -n RANKS. */
+ * and its bytes a second compared with memcpy's (one thread). Prints a line. With mpi this is one
+ * rank, under mpirun -n RANKS. */
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "loader/device/host.h"

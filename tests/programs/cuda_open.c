@@ -1,6 +1,6 @@
-/* Opens the CUDA module as a program in another folder, or of another CUDA, would. Usage: cuda_open
- * FOLDER CUDA ORDINAL (ORDINAL -1: no device is wanted). Prints the module's description of itself,
- * or the failure's message. */
+/* Opens the CUDA module as a program in another folder, or built with another CUDA, would. Usage:
+ * cuda_open FOLDER CUDA ORDINAL (ORDINAL -1: no device is wanted). Prints the module's description
+ * of itself, or the failure's message. */
 #include "loader/cuda/module.h"
 
 #include <stdio.h>

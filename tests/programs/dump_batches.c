@@ -1,4 +1,4 @@
-/* The first batches of a run's epoch 0, as a net gets them:
+/* The first batches of a run's epoch 0, as a net receives them:
  *   dump_batches SET BATCH COUNT AUGMENT [SEED] >OUT
  * OUT: for each batch its images [batch][channels][height][width] f32 and labels [batch] i64, as
  * train_steps reads them. */

@@ -1,6 +1,6 @@
 /* `dump_order COUNT FIRST [SEED]`: the numbers of the first FIRST samples of a set of COUNT in
- * random order, epoch 0, one a line. With seed 0 and 5000 of a training set: those that whitening
- * looks at (train/net/whitening.h). */
+ * random order, epoch 0, one a line. With seed 0 and 5000 of a training set: the samples that
+ * whitening uses (train/net/whitening.h). */
 #include "loader/sequence/order.h"
 
 #include <inttypes.h>

@@ -16,7 +16,7 @@
 static const char *const name[] = {"posterize",    "solarize", "invert", "brightness", "equalize",
                                    "autocontrast", "contrast", "color",  "grayscale",  "sharpness"};
 
-/* An affine change; 1 where the word is another's, or numbers are missing. */
+/* An affine change; 1 if the word means another change, or numbers are missing. */
 static int add_affine(ff_changes *changes, const char *word, double number, uint32_t height,
                       uint32_t width) {
     const int bilinear = strstr(word, "_bilinear") != NULL;

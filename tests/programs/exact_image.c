@@ -1,5 +1,5 @@
 /* Images through ffpack's own functions, for the exactness tests: decode, resize, crop, ToTensor,
- * Normalize, dtype and layout, as options say. Standard input holds images, each as a line with its
+ * Normalize, dtype and layout, by the options. Standard input holds images, each as a line with its
  * length in decimal and its bytes; for each, standard output gets a line `ok WIDTH HEIGHT CHANNELS
  * BYTES` and the tensor's bytes, or a line `error SENTENCE`. Exit 0 unless the options or the
  * frames are wrong. */
@@ -82,8 +82,8 @@ static ff_status convert(const settings *set, worker *work, size_t length, ff_er
     return status;
 }
 
-/* 1 where an image was read, 0 at the end; the bytes are in memory of exactly their length, so that
- * a sanitizer detects a read beyond them. */
+/* 1 if an image was read, 0 at the end; the bytes are in memory of exactly their length, so that a
+ * sanitizer detects a read beyond them. */
 static int read_frame(worker *work, size_t *length) {
     if (scanf("%zu", length) != 1 || getchar() != '\n') return 0;
     free(work->input);

@@ -1,6 +1,6 @@
 /* Colour jitter for comparison with torchvision: lines on standard input
  *   "SEED EPOCH SAMPLE CHANNELS HEIGHT WIDTH BRIGHTNESS CONTRAST SATURATION HUE"
- * with the image's planes of f32 after each, in [0, 1], give on standard output
+ * with the image's planes of f32 after each, in [0, 1], produce on standard output
  *   "FACTOR FACTOR FACTOR FACTOR CHANGE..." (hexadecimal factors, changes as numbers in their
  * order) and the changed planes. */
 #include "loader/augment/jitter.h"

@@ -3,13 +3,13 @@
  *
  *   exact_resample boxes SPEC: a line "SEED EPOCH SAMPLE HEIGHT WIDTH" each gives
  *     "Y X HEIGHT WIDTH" and the 40 words of its ten tries, as text.
- *   exact_resample erase SPEC: the same of the boxes that are erased, of outputs of HEIGHT x WIDTH.
+ *   exact_resample erase SPEC: the same for erased boxes, in outputs of HEIGHT x WIDTH.
  *   exact_resample samples: a line
  *     "FROM LAYOUT TO LAYOUT CHANNELS HEIGHT WIDTH OUT_HEIGHT OUT_WIDTH FLIP CUTOUT STATISTICS
  *      FLAGS Y X HEIGHT WIDTH"
- *   and the sample's bytes after it each give the resampled bytes. STATISTICS 1: mean 0.5, 0.4,
- *   0.3, 0.2, std 0.25, 0.3, 0.2, 0.1; the cutout lies at (3, 2); FLAGS 2: the box of HEIGHT x
- * WIDTH at (Y, X); 4: all resized to HEIGHT x WIDTH and the window at (Y, X). */
+ *   and the sample's bytes after it each produce the resampled bytes. STATISTICS 1: mean 0.5,
+ *   0.4, 0.3, 0.2, std 0.25, 0.3, 0.2, 0.1; the cutout lies at (3, 2); FLAGS 2: the box of
+ *   HEIGHT x WIDTH at (Y, X); 4: all resized to HEIGHT x WIDTH and the window at (Y, X). */
 #include "loader/augment/resample.h"
 
 #include <inttypes.h>

@@ -1,9 +1,10 @@
 /* cuDNN and cuBLAS on a GPU against the plain loops: random convolutions, fused graphs and matrix
- * products of odd shapes in every precision. Prints TAP; skips where there is no GPU.
+ * products of odd shapes in every precision. Prints TAP; skips without a GPU.
  *
  *   gpu_library [SEED [TRIALS]]     trials of each group; another seed at every run without one
  *
- * The last line of a failure says how to repeat it: gpu_library SEED fails at the same trial. */
+ * The last line of a failure is the command that repeats it: gpu_library SEED fails at the same
+ * trial. */
 #include "loader/cuda/module.h"
 #include "tests/cuda/sim/library_agree.h"
 #include "train/compute/cuda/exports.h"

@@ -6,8 +6,7 @@
  *
  * Prints a line of JSON a step: the largest scale at which none would be infinite, and, at SCALE,
  * the shares of nonzero values that f16 flushes to zero or stores with fewer bits; the last line
- * has the smallest scale and the mean shares. Exit 1 where a gradient would be infinite at
- * SCALE. */
+ * has the smallest scale and the mean shares. Exit 1 if a gradient would be infinite at SCALE. */
 #include "format/base/memory.h"
 #include "train/net/store.h"
 #include "train/net/whitening.h"
@@ -24,7 +23,7 @@
 
 typedef struct range {
     double largest;
-    uint64_t count, flushed, subnormal; /* of what is not zero */
+    uint64_t count, flushed, subnormal; /* of the values that are not zero */
 } range;
 
 static const ff_compute_ops *own; /* that computes */

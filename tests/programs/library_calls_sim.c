@@ -1,6 +1,6 @@
 /* Random calls of libffload on a GPU: batches in a consumer's memory, in recordings and in memory
  * of the library's, kept, read later and released, with seeks, interruptions and new loaders
- * between them. What is in each batch follows from its epoch and index alone. Prints TAP.
+ * between them. A batch's content follows from its epoch and index alone. Prints TAP.
  *   library_calls_sim [CALLS [SEED]]     default: 1500 calls, the same in every run */
 #include "tests/programs/library_sim.h"
 #include "tests/unit/dice.h"
@@ -11,7 +11,7 @@ static dice calls;
 static uint64_t image_bytes;
 static uint8_t *wanted[EPOCHS * PER_EPOCH]; /* images, by epoch and index */
 
-/* Under test: where the next batch is, as the calls so far say. */
+/* Under test: the place of the next batch according to the calls so far. */
 static ffload_loader *loader;
 static int at;
 static bool begun, good = true;
@@ -24,7 +24,7 @@ static struct kept {
     int number;
 } kept[KEPT];
 
-/* Copies that are enqueued, and of which batch they must be. */
+/* Enqueued copies, and the batch that each must hold. */
 static struct read {
     uint8_t *copy; /* device */
     int number;
@@ -53,7 +53,7 @@ static void read_in(ff_stream *in, const void *images, int number) {
     must((int)device->table->copy(device, in, one->copy, images, image_bytes, NULL), "copy");
 }
 
-/* The batch that was given is the one that was to come. */
+/* Checks that the returned batch is the expected one. */
 static void pass(const ffload_batch_info *info) {
     expect(info && (int)info->epoch == at / PER_EPOCH && (int)info->index == at % PER_EPOCH,
            "another batch came");
@@ -78,7 +78,7 @@ static void use(struct kept *one) {
     if (roll(&calls, 2)) ffload_batch_release(&one->batch);
 }
 
-/* Begins, maybe again, launches a recording or writes without one, and maybe ends. */
+/* Begins, maybe again; launches a recording or writes without one; and maybe ends. */
 static void step(void) {
     const ffload_batch_info *info;
     for (uint32_t i = roll(&calls, 2); i < 2; i++)
@@ -125,7 +125,7 @@ static void end_wrongly(void) {
     expect(ffload_loader_end(loader, native(stream), &failure) == FFLOAD_USAGE, "an end too many");
 }
 
-/* Another loader; what the old one gave stays. */
+/* Makes another loader; the old loader's batches stay. */
 static void renew(void) {
     static const char *const placements[] = {"resident", "stream", "host"};
     char words[128];

@@ -1,6 +1,6 @@
-/* libffload's batches in recordings on a GPU: a recording that is launched again and
- * again gives the batches of ff_loader on the host, over ends of epochs and after seeks. Prints
- * TAP. library_graph_sim SET */
+/* libffload's batches in recordings on a GPU: a recording that is launched repeatedly writes the
+ * batches of ff_loader on the host, across epochs and after seeks. Prints TAP. library_graph_sim
+ * SET */
 #include "tests/programs/library_sim.h"
 
 enum { BATCH = 16, EPOCH = 9, BATCHES_MOST = 64 };
@@ -64,7 +64,7 @@ static void end_step(step *one) {
     free_memory(&one->to);
 }
 
-/* What was written is the host's next batch. */
+/* Checks that the host's next batch was written. */
 static bool is_next(step *one, const memory *found) {
     ff_slot *slot;
     must((int)ff_loader_acquire(one->wanted, &slot, NULL), "acquire");
@@ -123,7 +123,7 @@ static bool runs_ahead(const char *placement) {
     return good && given == 2 * EPOCH;
 }
 
-/* Second launches and second begins give the same batch, and no launch at all gives the next one.
+/* A second launch or a second begin writes the same batch; without a launch the next batch follows.
  */
 static bool repeats(const char *placement) {
     step one;

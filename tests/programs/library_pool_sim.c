@@ -1,6 +1,5 @@
-/* libffload's batches in memory of its own on a GPU: those of ff_loader on the host, for
- * as long as they are kept, and whatever is still enqueued to read them when they are released.
- * Prints TAP.
+/* libffload's batches in its own memory on a GPU equal those of ff_loader on the host, as long as
+ * they are kept, even if enqueued work still reads them when they are released. Prints TAP.
  *   library_pool_sim [few]     few: on a simulated GPU with little memory */
 #include "tests/programs/library_sim.h"
 
@@ -170,7 +169,8 @@ static bool few_blocks(void) {
     return good;
 }
 
-/* A stream in a capture cannot be waited for: what it reads is left alone until later. */
+/* A stream in a capture cannot be waited for: the block that it reads is not used again until
+ * later. */
 static bool captured(void) {
     ffload_loader *loader = load("batch_size 16 placement resident epochs 0");
     ffload_batch *batch = next_on(loader), *refused;
@@ -198,7 +198,7 @@ static bool captured(void) {
 
 /* ---- other places --------------------------------------------------------------------------- */
 
-/* A child may end what it has, and no more. */
+/* A child may only end inherited objects. */
 static bool forked(void) {
     ffload_loader *loader = load("batch_size 16 placement resident");
     ffload_batch *batch = next_on(loader);
@@ -233,7 +233,7 @@ static bool on_the_cpu(void) {
     return good;
 }
 
-/* Where there is no memory for a batch, none is lost: it comes once another one is released. */
+/* If there is no memory for a batch, it is not lost: it comes once another one is released. */
 static bool no_memory(void) {
     ffload_loader *loader = load("batch_size 16 placement stream epochs 0 workers 1");
     ff_loader *wanted = host_loader(BATCH, FF_CHW, 0, 0, 0);

@@ -1,5 +1,5 @@
-/* libffload on a GPU: batches that it enqueues into a consumer's memory are those of
- * ff_loader on the host. Prints TAP.
+/* libffload on a GPU: batches that it enqueues into a consumer's memory equal those of ff_loader on
+ * the host. Prints TAP.
  */
 #include "tests/programs/library_sim.h"
 
@@ -26,7 +26,7 @@ static int refused(const char *words, const char *part) {
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* All batches are enqueued, each into memory of its own, before one is looked at. */
+/* All batches are enqueued, each into separate memory, before one is checked. */
 static bool same_batches(const options_case *one, const char *placement) {
     ff_loader_options options = ff_loader_defaults();
     ff_loader *wanted;
@@ -162,7 +162,7 @@ static int end_it(void *context) {
     return ++asked > 0;
 }
 
-/* A check ends the upload of a resident set; where nothing is uploaded there is none. */
+/* A check ends the upload of a resident set; without an upload it is not called. */
 static bool stopped(const char *placement) {
     char words[128];
     ffload_loader *loader;

@@ -1,6 +1,6 @@
-/* What the programs share that run libffload on a GPU: its batches in a consumer's memory there,
- * and what ff_loader makes on the host. They make their own set and print TAP. Each is linked
- * twice: with the simulated GPU in place of the module, and to run on a card (tests/gpu/README.md).
+/* Shared by the programs that run libffload on a GPU: its batches in a consumer's memory there, and
+ * ff_loader's batches on the host. The programs make their own set and print TAP. Each is linked
+ * twice: with the simulated GPU instead of the module, and to run on a card (tests/gpu/README.md).
  */
 #ifndef FF_TESTS_LIBRARY_SIM_H
 #define FF_TESTS_LIBRARY_SIM_H
@@ -45,9 +45,9 @@ static ffload_dataset *set;
 static ff_cuda_module *module;
 static ff_device *device;
 static ff_stream *stream, *copies;
-static int card; /* the second one where there are two */
+static int card; /* the second GPU if there are two */
 
-/* False where there is no GPU, which is told. */
+/* False without a GPU, which is reported. */
 static inline bool open_all(void) {
     ff_error error;
     int cards = 0;
@@ -206,7 +206,7 @@ static inline bool are_there(const DLTensor *found, const int64_t *wanted, uint3
     return good;
 }
 
-/* A batch with these six tensors, of which unmixed ones lack the last two. */
+/* A batch with these six tensors; unmixed batches lack the last two. */
 static inline bool same_tensors(const DLTensor *const *found, const ff_slot *slot) {
     const int32_t *label = slot->label[0].values;
     int64_t own[SAMPLES], sample[SAMPLES], other[SAMPLES];
@@ -228,7 +228,7 @@ static inline bool same(const memory *found, const ff_slot *slot) {
     return same_tensors(found->pointer, slot);
 }
 
-/* What ff_loader gives with `batch` samples and no augmentation from a position on. */
+/* ff_loader's batches with `batch` samples and no augmentation from a position on. */
 static inline ff_loader *host_loader(uint64_t batch, ff_layout layout, uint32_t epoch,
                                      uint64_t position, uint32_t epochs) {
     ff_loader_options options = ff_loader_defaults();

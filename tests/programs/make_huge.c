@@ -32,7 +32,7 @@ typedef struct huge {
     ff_buffer sums;
 } huge;
 
-/* Everything after the header goes through here: blocks are summed as they are written. */
+/* Writes everything after the header, and computes the blocks' checksums on the way. */
 static ff_status emit(huge *make, const void *bytes, size_t length, ff_error *error) {
     const uint8_t *at = bytes;
     for (size_t left = length; left;) {

@@ -1,4 +1,4 @@
-/* Writes a packed set of synthetic images: for tests of everything that reads one, and for the
+/* Writes a packed set of synthetic images, for tests of everything that reads sets, and for the
  * golden files. Every feature of the format has an option. The same options give the same bytes: it
  * uses only integer arithmetic and correctly rounded float operations.
  *

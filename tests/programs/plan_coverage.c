@@ -1,5 +1,5 @@
-/* How many engines cuDNN has for every convolution of every net, on devices described by files, in
- * every precision. Plans only, nothing runs. Prints a Markdown table and, for the tests, TAP.
+/* The number of cuDNN's engines for every convolution of every net, on devices described by files,
+ * in every precision. Plans only, nothing runs. Prints a Markdown table and, for the tests, TAP.
  *
  *   plan_coverage [--deterministic] [--compile-nothing] [--sample N] [--fused GRAPH|all] [--tap]
  *                 [--cache FOLDER] FILE...
@@ -62,10 +62,10 @@ static int padded(int channels) {
     return (channels + 7) / 8 * 8;
 }
 
-/* Forward; backward data where anything before the layer is trained (`wanted`: the gradient of a
- * layer's output is); backward weights where its filters are. Channels are padded to a multiple of
- * 8, those of images to `image_channels` where that is more than they are. Depthwise ones have
- * kernels of their own. */
+/* Forward; backward data if anything before the layer is trained (`wanted`: the gradient of a
+ * layer's output is needed); backward weights if its filters are trained. Channels are padded to a
+ * multiple of 8, channels of images to `image_channels` if that is more. Depthwise convolutions
+ * have special kernels. */
 static ff_status add_layer(work *all, const ff_graph *graph, const ff_layer *layer,
                            const bool *wanted, int batch, int image_channels, ff_error *error) {
     const ff_layer *from = &graph->layers[layer->from];

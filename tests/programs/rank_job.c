@@ -1,5 +1,5 @@
-/* A job of ranks that do nothing but gather: for tests of rank variables, of the control channel
- * and of --ranks.
+/* A job of ranks that only gather: for tests of rank variables, of the control channel and of
+ * --ranks.
  *
  *     rank_job [--ranks N] [--steps K] [--timeout SECONDS] [--pause MS] [--fault RANK:KIND:STEP]
  *
@@ -32,7 +32,7 @@ static ff_status break_it(const settings *given, ff_channel *channel, ff_error *
     return ff_fail(error, FF_FAILED, "out of memory");
 }
 
-/* One step: all ranks tell theirs, and whether a signal has come. */
+/* One step: all ranks send their step, and whether a signal has come. */
 static ff_status step(ff_channel *channel, const ff_ranks *ranks, int number, ff_buffer *parts,
                       ff_error *error) {
     int told[3] = {number, ranks->rank, ff_interrupt_signal()}, stops = 0;

@@ -5,7 +5,7 @@
  *     [freeze=NAMES] [weighted=1] [mixed=1] [parts=1]
  * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
  * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
- * [batch][channels][side][side] f32, labels [batch] i64 and, where mixed=1, ff_loss.mix. OUT: the
+ * [batch][channels][side][side] f32, labels [batch] i64 and, if mixed=1, ff_loss.mix. OUT: the
  * logits of the first batch in evaluation, and after each step the logits while training, then all
  * parameters as in IN. airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with
  * `decay` for the others at half the learning rate. gradients=1: a step computes the gradients,
@@ -16,7 +16,7 @@
  * them are held. weighted=1: class c has the weight 0.5 + c / 4. parts: micro-batches of a batch,
  * whose logits follow each other. Without IN and OUT ("-" "-"): prints the parameters only, each
  * line ending in "KIND SCALE" of its initial values, and "macs N"; a model with that `compute` is
- * made only where it is named. */
+ * made only if it is named. */
 #include "format/base/memory.h"
 #include "train/net/models/models.h"
 #include "train/net/plan.h"

@@ -1,4 +1,4 @@
-/* Updates by given gradients, and learning rates, so that they can be compared with PyTorch's:
+/* Updates from given gradients, and learning rates, for comparison with PyTorch's:
  *   update_steps rates SCHEDULE PEAK WARMUP_STEPS EPOCH_STEPS STEPS     prints a rate a line
  *   update_steps OPTIMIZER STEPS GRADIENTS [lr=X] [momentum=X] ... [nesterov=1] [clip=X] <IN >OUT
  * The net is smallnet. IN: all trained parameters in torch's order, then GRADIENTS times their

@@ -151,7 +151,7 @@ state = Loader(SET, 20, **block).state_dict()
 tap.ok((state["block"], state["group"]) == (1, 64) and Loader(SET, 20, order="block", block=1).state_dict()["group"] == 2048,
        "a state has the group that was chosen by the memory", state)
 other = Loader(SET, 20, order="block", block=1, seed=3)
-tap.ok(raises(ffload.UsageError, lambda: other.load_state_dict(state), "the state is of group 64, this loader's is 2048"), "another group is refused")
+tap.ok(raises(ffload.UsageError, lambda: other.load_state_dict(state), "the state has group 64, but this loader has 2048"), "another group is refused")
 other = Loader(SET, 20, order="block", block=1, group=64, seed=3)
 other.load_state_dict(state)
 tap.ok(same(epoch(other), epoch(Loader(SET, 20, **block))), "the same one goes on, with other memory")
@@ -282,8 +282,8 @@ for words in (dict(batch_size=8, world=8), dict(batch_size=30, world=4, last_bat
               dict(batch_size=32, world=2, last_batch="drop", augment="mixup"), dict(batch_size=60, world=2, last_batch="keep"), dict(batch_size=16, world=8, augment="mixup")):
     rows = [[len(batch[0]) for batch in Loader(SET, rank=rank, **words)] for rank in range(words["world"])]
     tap.ok(min(map(min, rows)) > 0 and len(set(map(len, rows))) == 1, "every rank has rows in every batch, and as many batches: %s" % words, rows)
-tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, epochs=1.5), "epochs=1.5: it is a whole number") and
-       raises(ffload.UsageError, lambda: Loader(SET, 20).set_epoch(2 ** 32), "epoch=4294967296: it is from 0 to 4294967295") and
+tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, epochs=1.5), "epochs=1.5: wanted a whole number") and
+       raises(ffload.UsageError, lambda: Loader(SET, 20).set_epoch(2 ** 32), "epoch=4294967296: wanted a number from 0 to 4294967295") and
        raises(ffload.UsageError, lambda: Loader(SET, 20).set_epoch(1.0), "whole number"), "numbers of epochs")
 tap.ok((next(iter(Loader(SET, 20, augment=[])))[0] == next(iter(Loader(SET, 20)))[0]).all(), "augment=[] is none")
 

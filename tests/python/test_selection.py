@@ -191,11 +191,11 @@ for words in ORDERS:
            "resumed in an epoch: %s" % words["order"], state)
     tap.ok(numbers(going) == numbers(loader), "and the epoch after it")
 for name, other in (("another selection", dict(indices=CHOSEN[::-1])), ("none", {}), ("a smaller one", dict(where="label = 1"))):
-    tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 6, order="sequential", **other).load_state_dict(state), "63 of 97 samples", "this loader's is of"),
+    tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 6, order="sequential", **other).load_state_dict(state), "63 of 97 samples", "but this loader has"),
            "a state is refused by a loader of %s" % name)
 plain = Loader(SET, 6)
 state = plain.state_dict()
-tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 6, indices=CHOSEN).load_state_dict(state), "of all samples", "63 of 97 samples"), "and the other way round")
+tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 6, indices=CHOSEN).load_state_dict(state), "the state belongs to all samples", "63 of 97 samples"), "and the other way round")
 del state["selection"]
 plain.load_state_dict(state)
 tap.ok(len(numbers(plain)) == COUNT, "a state of a version without selections is one of all samples")

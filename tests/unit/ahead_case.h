@@ -1,5 +1,5 @@
-/* Loaders that read ahead beside loaders of the mapped set, for their tests, which count reads and
- * make them fail by a pread of their own. */
+/* Loaders that read ahead next to loaders of the mapped set, for their tests, which replace pread
+ * to count reads and make them fail. */
 #ifndef FF_TESTS_AHEAD_CASE_H
 #define FF_TESTS_AHEAD_CASE_H
 
@@ -15,7 +15,7 @@
 
 static struct {
     atomic_uint_fast64_t bytes, calls;
-    atomic_bool fails; /* reads of what holds this byte of a shard, with EIO */
+    atomic_bool fails; /* reads that contain this byte of a shard fail with EIO */
     uint64_t at;
     char name[32];
 } disk;
@@ -57,7 +57,7 @@ static inline void check_slots(const ff_slot *a, const ff_slot *b) {
                             a->rows * ff_slot_label_bytes(&a->label[i]));
 }
 
-/* Up to `batches` batches of both. */
+/* Compares up to `batches` batches of both. */
 static inline void check_batches(ff_loader *a, ff_loader *b, int batches) {
     for (int i = 0; i < batches; i++) {
         ff_slot *left, *right;

@@ -59,7 +59,7 @@ static inline uint8_t *augment_case_output(const augment_case *c) {
     return out;
 }
 
-/* Equal to the last byte, guards included; frees both. */
+/* Checks that both are equal to the last byte, guards included; frees both. */
 static inline void augment_case_compare(const augment_case *c, const char *name, uint8_t *plain,
                                         uint8_t *fast) {
     const ff_augment_params *p = &c->params;

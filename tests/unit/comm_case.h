@@ -1,5 +1,5 @@
-/* What every communicator must do, checked by one rank of it: sums against a plain tree bit for
- * bit, broadcast, all_gather, recordings. */
+/* Checks, as one rank, what every communicator must do: sums against a plain tree bit for bit,
+ * broadcast, all_gather, recordings. */
 #ifndef FF_TESTS_COMM_CASE_H
 #define FF_TESTS_COMM_CASE_H
 
@@ -16,8 +16,8 @@ enum { COMM_LENGTHS = 6, COMM_LONGEST = 1100003 };
 #endif
 static const size_t comm_lengths[COMM_LENGTHS] = {0, 1, 7, 64, 5003, COMM_LONGEST};
 
-/* What rank `rank` has as element `i`: of very different sizes, so that another order of the sums
- * gives other bits. */
+/* Element `i` of rank `rank`: of very different sizes, so that another order of the sums results in
+ * other bits. */
 static inline float comm_value(int rank, size_t i, uint64_t seed) {
     uint64_t x = seed * 1000003u + i * 65u + (uint64_t)rank + 1;
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -163,7 +163,7 @@ done:
     return status;
 }
 
-/* Everything above; makes the stream and the buffers. A rank that fails ends the others. */
+/* Runs all checks above; makes the stream and the buffers. A rank that fails ends the others. */
 static inline ff_status comm_check_all(ff_comm *comm, ff_device *device, bool recordings,
                                        ff_error *error) {
     const ff_device_table *table = device->table;

@@ -67,7 +67,7 @@ static inline size_t bytes_of(const DLTensor *tensor) {
     return bytes;
 }
 
-/* Everything in a batch as one number. */
+/* A hash of everything in a batch. */
 static inline uint64_t hash_of(const ffload_batch *batch) {
     static const char *const names[] = {"images", "labels", "weight", "samples"};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -102,7 +102,7 @@ static inline ffload_stats stats_of(ffload_loader *loader) {
     return stats;
 }
 
-/* Runs a test's body in a child; fails where it does not exit with 0 within a minute. */
+/* Runs a test's body in a child; fails if it does not exit with 0 within a minute. */
 static inline void in_child(void (*body)(void *context), void *context) {
     const pid_t child = fork();
     assert_true(child >= 0);

@@ -1,5 +1,5 @@
-/* A batch norm over ranks that have uneven parts of a batch, one perhaps none, against one over the
- * whole batch in plain loops. */
+/* A batch norm over ranks with uneven parts of a batch, perhaps one without samples, against a norm
+ * over the whole batch in plain loops. */
 #ifndef FF_TESTS_NORM_RANKS_CASE_H
 #define FF_TESTS_NORM_RANKS_CASE_H
 
@@ -7,8 +7,8 @@
 
 enum { NORM_RANKS = 4 };
 
-/* Ranks run one after the other: first each only tells, and goes on with nothing of the others,
- * then again with what all have told. */
+/* Ranks run one after another: first each rank only sends its numbers, and continues without the
+ * others'; then each runs again with the numbers of all. */
 typedef struct norm_talk {
     ff_compute *compute;
     int rank, count;
@@ -33,7 +33,7 @@ typedef struct norm_part {
     void *sums;
 } norm_part;
 
-/* What is the same for all parts: NCHW, and a channel. */
+/* The data shared by all parts: NCHW, and per channel. */
 typedef struct norm_batch {
     ff_tensor shape; /* of the whole, NCHW */
     ff_activation activation;
@@ -69,7 +69,7 @@ static inline norm_part norm_open(ff_compute *on, const norm_batch *all, int fir
     ff_tensor t = all->shape, held = t;
     t.block = held.block = on->ops->channel_block(on, t.c);
     t.n = n;
-    held.n = n ? n : 1; /* there is memory for a batch, though it has no sample */
+    held.n = n ? n : 1; /* there is memory for a batch even without samples */
     const float *x = all->x + (n ? at : 0), *dy = all->dy + (n ? at : 0);
     const size_t wide = (size_t)ff_tensor_padded_channels(&t), count = ff_tensor_count(&held);
     norm_part part = {.scratch = room(on, FF_F32, on->ops->norm_scratch(on, &held) + 1)};
@@ -103,7 +103,7 @@ static inline norm_part norm_open(ff_compute *on, const norm_batch *all, int fir
     return part;
 }
 
-/* Of a rank without a sample, whose gradients are not used, they count as 0. */
+/* The gradients of a rank without samples are not used; they count as 0. */
 static inline void norm_add_channels(ff_compute *on, const norm_part *part, const float *from,
                                      float *sum) {
     const ff_tensor *t = &part->norm.shape;
@@ -213,8 +213,8 @@ static inline norm_results norm_in_parts(ff_compute *on, const norm_batch *all, 
     return results;
 }
 
-/* Against `right`, the plain loops; relative to the root mean square, `most` apart, and `fine`
- * where a value is of the whole batch. */
+/* Compares with `right`, from the plain loops, relative to the root mean square: at most `most`
+ * apart, and `fine` for values of the whole batch. */
 static inline void norm_ranks_case(ff_compute *right, ff_compute *on, dice *d, double most,
                                    double fine) {
     const int ranks = between(d, 2, NORM_RANKS);

@@ -1,5 +1,5 @@
-/* Synthetic packed sets, for tests and benchmarks of whatever reads one. Everything in a set
- * follows from its spec, so that a test knows what it must read. */
+/* Synthetic packed sets, for tests and benchmarks of everything that reads sets. Everything in a
+ * set follows from its spec, so that a test knows what it must read. */
 #ifndef FF_TESTS_PACKED_SET_H
 #define FF_TESTS_PACKED_SET_H
 
@@ -90,7 +90,7 @@ enum { SKIP_NONE, SKIP_SOME, SKIP_SHARD_1 };
 typedef struct set_spec {
     ff_dtype dtype;
     ff_layout layout;
-    uint32_t channels, height, width; /* the largest ones where variable */
+    uint32_t channels, height, width; /* the largest ones if variable */
     bool variable;
     uint32_t alignment;
     uint64_t items;
@@ -102,14 +102,14 @@ typedef struct set_spec {
     int labels, skip;
     bool shuffled, backwards; /* storage order is not number order */
     uint64_t seed;
-    /* What a loader's tests compute with: finite values, sides from half of the largest up, keys
-     * that are decimal numbers, sorted classes. Else values, keys and texts are of any bytes. */
+    /* For tests of loaders: finite values, sides from half of the largest up, keys that are decimal
+     * numbers, sorted classes. Otherwise values, keys and texts are arbitrary bytes. */
     bool plain;
     bool no_statistics;
     bool images;         /* a plain set's values are those of images of u8, the same in any dtype */
     uint32_t classes;    /* of a plain set */
     int64_t first_class; /* added to a plain set's classes, which are i64 then; 0: none, i32 */
-    char *folder;        /* where set_make wrote it */
+    char *folder;        /* the folder to which set_make wrote it */
 } set_spec;
 
 /* CIFAR-like samples of f16. */

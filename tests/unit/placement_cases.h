@@ -18,7 +18,7 @@ typedef struct placement_case {
     ff_loader_size sizes[PLACEMENT_SIZES]; /* options.size_count of them */
     ff_placement placement;
     uint32_t channels;
-    uint64_t batches; /* to compare, at most */
+    uint64_t batches; /* the most to compare */
     bool selects;     /* some of the samples, some of them twice */
     bool recorded;
     ff_host_streams streams;
@@ -57,14 +57,14 @@ static inline void placement_take(ff_device *device, ff_stream *stream, void **t
     if (from) assert_ok(device->table->copy(device, stream, *to, from, bytes, error));
 }
 
-/* Which of the sizes an epoch has. */
+/* The index of an epoch's size. */
 static inline size_t placement_size(const placement_case *c, uint32_t epoch) {
     size_t which = 0;
     for (size_t i = 0; i < c->options.size_count; i++) which += epoch >= c->sizes[i].epoch;
     return which;
 }
 
-/* As a warm-up does: a batch of another epoch's size, which is not looked at. */
+/* As a warm-up does: makes a batch of another epoch's size, which is not compared. */
 static inline void placement_warm(const placement_case *c, ff_batches *batches, ff_stream *stream) {
     const ff_batch_info *batch;
     for (int size = 0; size <= (int)c->options.size_count; size++) {

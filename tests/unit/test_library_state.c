@@ -142,10 +142,10 @@ static void resumed(void **state) {
     }
     for (int r = 0; r < 2; r++) ffload_loader_destroy(&rank[r]);
     static const char *const others[][2] = {
-        {"batch_size 8", "the state is of batch_size 16, this loader's is 8"},
-        {"batch_size 16 seed 1", "the state is of seed 0, this loader's is 1"},
+        {"batch_size 8", "the state has batch_size 16, but this loader has 8"},
+        {"batch_size 16 seed 1", "the state has seed 0, but this loader has 1"},
         {"batch_size 16 order sequential",
-         "the state is of order random, this loader's is sequential"}};
+         "the state has order random, but this loader has sequential"}};
     char *kept = strdup(text);
     for (int i = 0; i < 3; i++) {
         ffload_loader *other = load(dataset, others[i][0]);

@@ -1,4 +1,4 @@
-/* What the tests of the trainer share: random numbers, layouts, small nets of every layer. */
+/* Shared by the tests of the trainer: random numbers, layouts, small nets of every layer. */
 #ifndef FF_TESTS_TRAIN_HELPERS_H
 #define FF_TESTS_TRAIN_HELPERS_H
 

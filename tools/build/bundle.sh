@@ -3,18 +3,18 @@
 # Usage: bundle.sh BUILD FOLDER PROGRAM...
 #
 # FOLDER/bin holds the programs, FOLDER/lib the CUDA and MPI modules and every library except those
-# that belong to the target system (the C and C++ runtimes, the driver's and MPI's) and except NVIDIA's, which are
-# found on that system (loader/cuda/libraries.h), or are put into FOLDER/lib with BUNDLE_CUDA=1.
-# Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
-# FOLDER/share holds man pages, completions and documents where BUILD/share has them, and the licence
-# of every library (share/doc/licences; its file "libraries" names package and version). Copied into a PREFIX, FOLDER is installed there.
-# Environment: LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS;
-# BUNDLE_LIBRARIES, other libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out.
+# that belong to the target system (the C and C++ runtimes, the driver's and MPI's) and NVIDIA's, which are found
+# on that system (loader/cuda/libraries.h) or, with BUNDLE_CUDA=1, put into FOLDER/lib. Programs and libraries
+# find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed. FOLDER/share holds man pages, completions
+# and documents if BUILD/share has them, and the licence of every library (share/doc/licences; its file
+# "libraries" names package and version). Copied into a PREFIX, FOLDER is installed there. Environment:
+# LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS; BUNDLE_LIBRARIES, other
+# libraries of BUILD that FOLDER/lib gets; BUNDLE_MPI=0 leaves the MPI module out.
 set -eu
 build=$1 folder=$2
 shift 2
 patchelf=$(command -v patchelf) || { echo "bundle: patchelf is MISSING; Debian package patchelf, or 'make deps'" >&2; exit 1; }
-# The system's own, whatever machine it is: glibc's, GCC's for C++, the driver's.
+# Every system has its own: glibc, GCC's C++ library, the driver.
 system='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|libanl|libnsl|libstdc\+\+|libgcc_s|libcuda|libnvidia-ml)\.so'
 nvidia='^(libcudart|libcudnn.*|libcublas.*|libnccl|libnvrtc.*|libnvJitLink)\.so'
 
@@ -23,7 +23,8 @@ licences=$folder/share/doc/licences
 mkdir -p "$folder/bin" "$folder/lib" "$licences"
 for part in "$build"/share/*/; do [ ! -d "$part" ] || cp -r "$part" "$folder/share/"; done
 cp LICENSE "$licences/ffpack"
-# licence NAME FILE: of a library, as its package has it, with the common texts that it refers to
+# licence NAME FILE: copies a library's licence from its package, with the common texts that it
+# refers to
 licence() {
     local text package='' name
     text=$(dirname "$2")/copyright
@@ -47,13 +48,13 @@ for program in "$@"; do cp "$build/$program" "$folder/bin/"; done
 [ ! -e "$build/libff_cuda.so" ] || cp "$build/libff_cuda.so" "$folder/lib/"
 for library in ${BUNDLE_LIBRARIES:-}; do cp -L "$build/$library" "$folder/lib/"; done
 
-# Every library that these need, and those need.
+# Every library that these need, directly or through others.
 # shellcheck disable=SC2046
 LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$folder"/bin/* $(find "$folder/lib" -type f) | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
     while read -r name file; do
         if grep -qE "$system" <<<"$name"; then continue; fi
         if grep -qE "$nvidia" <<<"$name"; then continue; fi
-        if [[ $name = libjbig.so.* ]]; then # no_jbig.c says why
+        if [[ $name = libjbig.so.* ]]; then # no_jbig.c explains why
             ${CC:-gcc} -O2 -shared -fPIC -nostdlib tools/build/no_jbig.c -o "$folder/lib/$name" -Wl,-soname,"$name"
             continue
         fi

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Puts into a bundle's FOLDER what half_hour needs besides programs and libraries: the
+# Puts into a bundle's FOLDER what half_hour needs in addition to programs and libraries: the
 # scripts (bin), the numbers of the samples that whitening looks at (order/), and engines compiled
-# ahead for the card that DEVICE-JSON describes (plans/PRECISION.tar.gz, a third of their size). Those
-# are kept in BUILD/plans, and made if missing. Fails where FOLDER is larger than BUNDLE_MOST MiB: with the CIFAR JPEGs
-# beside it (18 MiB) it travels as 64 MiB.
+# ahead for the card that DEVICE-JSON describes (plans/PRECISION.tar.gz, a third of their size). The
+# engines are kept in BUILD/plans, and made if missing. Fails if FOLDER is larger than BUNDLE_MOST
+# MiB: with the CIFAR JPEGs (18 MiB) it has to fit 64 MiB.
 # Usage: bundle_gpu.sh BUILD FOLDER DEVICE-JSON; environment: BUNDLE_MOST (45), BUNDLE_PLANS=0
 # leaves the engines out, CUDA_HOME, BUNDLE_SECONDS (900): the limit for compiling ahead.
 set -eu
@@ -13,8 +13,8 @@ build=$1 folder=$2 device=$3 most=${BUNDLE_MOST:-45} ends=$((SECONDS + ${BUNDLE_
 mkdir -p "$folder/bin/halfhour" "$folder/order"
 cp tests/gpu/run tests/gpu/half_hour tests/bench/gpu/*.py "$folder/bin/"
 cp tests/gpu/halfhour/*.py "$folder/bin/halfhour/"
-# libarchive brings libxml2, and that the 30 MB of tables for text encodings of ICU, which only archives
-# of XML would need: a library without tables replaces them.
+# libarchive needs libxml2, which needs ICU with 30 MB of tables for text encodings. Only XML archives
+# use the tables: a library without tables replaces ICU's.
 for file in "$folder"/lib/libicudata.so.*; do
     [ -e "$file" ] || continue
     echo "const char icudt${file##*.}_dat[64] __attribute__((aligned(16))) = {0};" |
@@ -22,7 +22,8 @@ for file in "$folder"/lib/libicudata.so.*; do
 done
 "$build/tests/dump_order" 50000 5000 >"$folder/order/cifar10-whitened.txt"
 
-# NAME PRECISION SET OPTIONS... : a net's engines for the device, by planning it without a card.
+# NAME PRECISION SET OPTIONS... : compiles a net's engines for the device, by planning the run
+# without a card.
 plan() {
     local name=$1-$2 precision=$2 set=$3 began=$SECONDS
     shift 3

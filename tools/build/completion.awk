@@ -1,8 +1,9 @@
-# Makes a shell's completion of what PROGRAM --describe prints (format/base/options.h).
-# Usage: awk -v shell=bash|zsh -f completion.awk; every command of the program is in it.
+# Makes a shell's completion for every command of a program from the output of PROGRAM --describe
+# (format/base/options.h).
+# Usage: awk -v shell=bash|zsh -f completion.awk.
 BEGIN { FS = "\t" }
 
-# What an argument takes: "files", "folders", or "" if neither is known; after a blank, words that it takes, too.
+# What an argument takes: "files", "folders", or "" if neither is known; after a blank, words that it also takes.
 # "auto|cuda[:I]" are words, "N|HxW" are not; "DIR|none" is folders and a word; "[DIR]" may be left out.
 function takes(argument,    word, count, i, words, kind) {
     if (argument ~ /^\[.*\]$/) argument = substr(argument, 2, length(argument) - 2)

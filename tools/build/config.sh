@@ -1,11 +1,12 @@
 #!/bin/bash
-# Looks for the libraries where something may have changed since it last looked, and only then: the
-# settings of make, the programs that PATH names, the folders that compilers and pkg-config search.
+# Looks for the libraries, but only if something may have changed since the last time: the settings
+# of make, the programs that PATH names, the folders that compilers and pkg-config search.
 # Usage: config.sh BUILD. Writes BUILD/config.mk (make variables), or BUILD/config.refused (the
 # sentence with which make ends). Environment: the variables named in SETTINGS, with their values;
-# GIVEN names those that somebody set, which BUILD/settings.mk keeps for later calls of make; DRY: not of this one.
+# GIVEN names those that the user set, which BUILD/settings.mk keeps for later calls of make; with
+# DRY it does not.
 set -u
-export LC_ALL=C # what compilers print is read
+export LC_ALL=C # because compilers' messages are parsed
 build=$1 here=$(dirname "$0")
 mkdir -p "$build/flags"
 cc=${CC%% *}
@@ -26,7 +27,8 @@ tools() {
 named() {
     printf '%s\n' "$@" | sed -nE 's/^(-I|-L|-isystem|-Wl,-rpath,)(.+)/\2/p; /^-(I|L|isystem)$/{n;p;}'
 }
-# Installing or removing a library changes a folder in which it, or its folder, lies.
+# Installing or removing a library changes the folder that holds the library, or that folder's
+# parent.
 folders() {
     $CC -E -v -x c /dev/null 2>&1 | sed -n '/^#include </,/^End of search/ s/^ //p'
     $CC -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr : '\n'
@@ -34,14 +36,14 @@ folders() {
     # shellcheck disable=SC2086
     named ${CPPFLAGS:-} ${CFLAGS:-} ${LDFLAGS:-}
     printf '%s\n' "${CPATH:-}" "${LIBRARY_PATH:-}" "${LD_LIBRARY_PATH:-}" | tr : '\n'
-    # Somebody's own descriptions of libraries may be edited in their place.
+    # A user may edit own descriptions of libraries in place.
     printf '%s\n' "${PKG_CONFIG_PATH:-}" "${PKG_CONFIG_LIBDIR:-}" | tr : '\n' | while read -r place; do
         [ -n "$place" ] && { echo "$place"; compgen -G "$place/*.pc"; }
     done
-    # The linker's own folders, and what a program that starts would find.
+    # The linker's own folders, and the libraries that a starting program would find.
     ld --verbose 2>/dev/null | grep -oE 'SEARCH_DIR\("=?[^"]+' | sed -E 's/.*"=?//'
     echo /etc/ld.so.cache
-    # cc1 lies beside its libraries; a compiler without it has only some of its languages.
+    # cc1 is next to the compiler's libraries; a compiler without it supports only some languages.
     dirname "$("$cc" -print-prog-name=cc1plus 2>/dev/null)"
     "$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null
     echo /usr/local
@@ -52,7 +54,7 @@ folders() {
     done
 }
 scripts=("$0" "$here/probe.sh" "$here/probe_cuda.sh")
-# stat leaves out what does not exist; that there is none is what is remembered then.
+# stat leaves out what does not exist, and so the absence is remembered.
 current() {
     settings
     local programs=() places=()
@@ -70,7 +72,7 @@ fi
 # ---- looking again ----
 new=$build/config.new.$$
 trap 'rm -rf "$new" "$new".*' EXIT
-# A path from here is one of this checkout.
+# A relative path belongs to this checkout.
 folders | sed -E '/^$/d; s|^([^/])|'"$PWD"'/\1|' | sort -u >"$new.folders"
 mv "$new.folders" "$build/config.folders"
 current >"$new.seen"
@@ -80,7 +82,7 @@ if [ -z "$quiet" ]; then
 else
     "$here/probe.sh" "$new" >"$new.log" 2>&1
     code=$?
-    # Only what is new is said.
+    # Prints only what is new.
     changes=$(grep -vxFf "$build/config.log" "$new.log" 2>/dev/null)
     [ -z "$changes" ] || printf 'libraries were looked for again:\n%s\n' "$changes" >&2
 fi
@@ -90,15 +92,15 @@ if [ "$code" -ne 0 ]; then
     printf '%s' "$(cat "$new")" >"$build/config.refused" # without the last newline, which make's message would show
     exit 0
 fi
-# A later make without these settings takes them again, as CPPFLAGS of the first one.
+# A later make without these settings uses them again, such as the first make's CPPFLAGS.
 for name in $GIVEN; do
     value=${!name//\$/\$\$}
     printf 'kept_%s := %s\n' "$name" "${value//#/\\#}"
 done >"$new.settings"
-# A dry run keeps none; what it found with others is looked for again.
+# A dry run keeps no settings; if it had other ones, the next call looks again.
 if [ -z "${DRY:-}" ]; then mv "$new.settings" "$build/settings.mk"
 elif ! cmp -s "$new.settings" "$build/settings.mk"; then echo "a dry run" >>"$new.seen"; fi
-# And the folders and files that what was found names, as a .pc file does.
+# Also the folders and files that the found libraries name, for example in a .pc file.
 grep -oE '( |-I|-L)/[^ ]+' "$new" | sed 's|^[^/]*||' | sort -u | grep -vxFf "$build/config.folders" >"$new.more"
 xargs stat -L -c '%n %y' <"$new.more" >>"$new.seen" 2>/dev/null
 cat "$new.more" >>"$build/config.folders"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs the packages of packages.txt that this system lacks. Usage: deps.sh NEED...
-# (NEED: build, quickstart, test, lint, bundle, peers). Prints what it installs; uses sudo if not root. Anything it
-# cannot do it reports in a sentence; the build's probes then decide.
+# Installs the packages of packages.txt that this system lacks.
+# Usage: deps.sh NEED... (NEED: build, quickstart, test, lint, bundle, peers). Prints what it installs; uses
+# sudo if not root. If it cannot do something, it reports that in a sentence; the build's probes then decide.
 set -u
 table="$(dirname "$0")/packages.txt"
 system=unknown
@@ -31,7 +31,7 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root=(sudo)
 fi
 echo "deps: installing ${missing[*]}" >&2
-# Another installation (a new system updates itself) is waited for.
+# Waits for another installation (a new system updates itself).
 install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600)
 "${as_root[@]}" apt-get update -qq || echo "deps: apt-get update failed; trying with the lists at hand" >&2
 # One unavailable package must not prevent the others.

@@ -1,8 +1,8 @@
-# Which objects are compiled with which flags, kind by kind. The text of each kind stands in a file of BUILD/flags that
-# is rewritten only where the text changed: so a library that was installed since, or another option, recompiles and
-# links again what uses it, and nothing else.
+# Which objects are compiled with which flags, kind by kind. A file in BUILD/flags holds the flags of each kind and is
+# rewritten only if they change: so a newly installed library, or another option, recompiles and links only what uses
+# it.
 #
-# Beside ALL_CFLAGS, for some objects:
+# For some objects, in addition to ALL_CFLAGS:
 FLAGS_train  := $(LIBS_OPENMP)
 FLAGS_dnnl   := $(CPPFLAGS_DNNL)
 FLAGS_python := $(FLAGS_PYTHON)
@@ -27,28 +27,28 @@ KINDS := train dnnl python mpi tests cuda headers
 $(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): ALL_CFLAGS += $$(FLAGS_$(kind))))
 $(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): $(BUILD)/flags/$(kind)))
 
-# With the whole of these: plain objects, simulated kernels, kernels, and what is linked.
-# The libraries' names: a library of another one has other headers, too.
+# The whole text for plain objects, simulated kernels, kernels, and linked files. It includes the
+# libraries' names, because a library with another name has other headers too.
 FLAGS_c    := $(CC) $(ALL_CFLAGS) $(SONAMES)
 FLAGS_cxx  := $(CXX) $(CUDASIM_CXXFLAGS)
 FLAGS_nvcc := $(NVCC) $(NVCC_FLAGS) $(NVCC_EXACT)
-# Tests on a card have a few lines in place of cmocka, found before any cmocka.
+# Tests on a card use a few lines instead of cmocka, found before any cmocka.
 FLAGS_gpu  := -Itests/gpu/tiny -DFF_TESTS_ON_CARD
 FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) $(SONAMES)
 LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) \
     $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) \
     $(SIM_OTHERS)
 $(LINKED): $(BUILD)/flags/link
-# What the archives consist of: without it a source that was removed would stay in its archive.
+# The archives' members: without this list a removed source would stay in its archive.
 FLAGS_archives := $(FORMAT_OBJECTS) $(LOADER_OBJECTS) $(TRAIN_OBJECTS) $(FFPACK_OBJECTS) $(FFINSPECT_OBJECTS) \
     $(TESTING_OBJECTS) $(CUDASIM_OBJECTS)
 $(ARCHIVES) $(BUILD)/libff_cudasim.a: $(BUILD)/flags/archives
-# Libraries that programs of some kinds are linked with, too.
+# Further libraries, for programs of some kinds.
 LINK_tests := $(LIBS_CMOCKA)
 LINK_mpi   := $(FLAGS_MPI)
 LINK_cuda  := $(LIBS_CUDA) $(LIBS_CUDART)
 
-# A dry run records nothing: what differs is as new.
+# A dry run records nothing: what differs counts as new.
 same   = $(and $(findstring x$(1)x,x$(2)x),$(findstring x$(2)x,x$(1)x))
 anew   = $(if $(DRY),$(eval .PHONY: $(BUILD)/flags/$(1)),$(file >$(BUILD)/flags/$(1),$(2)))
 record = $(if $(call same,$(strip $(file <$(BUILD)/flags/$(1))),$(2)),,$(call anew,$(1),$(2)))

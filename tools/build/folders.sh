@@ -1,12 +1,12 @@
 #!/bin/bash
-# The folders that make install makes. PREFIX/share/ffpack/folders lists them: PREFIX (.) and those below it by their
-# paths from there, so that they are found where PREFIX was moved; those above it whole.
+# The folders that make install makes, listed in PREFIX/share/ffpack/folders: PREFIX (.) and folders below it
+# relative to PREFIX, so that they are found after PREFIX was moved; folders above it by their absolute paths.
 # Usage: folders.sh make PREFIX FOLDER...    makes FOLDER (from PREFIX), and lists what was not there
 #        folders.sh stage PREFIX FOLDER...   makes FOLDER: a package is unpacked where others' folders are
 #        folders.sh remove PREFIX            removes what is listed and empty, and the list
 set -eu
 to=$2 list=share/ffpack/folders
-# Of the folders on the way to each, those that do not exist.
+# The missing folders on the way to each.
 missing() {
     local folder
     for folder in "$@"; do
@@ -36,7 +36,7 @@ remove)
     [ -e "$to/$list" ] || exit 0
     made=$(sort -ru "$to/$list")
     rm "$to/$list"
-    # The deepest first; rmdir leaves a folder in which others put something.
+    # The deepest first; rmdir leaves a folder that holds other files.
     { grep -v '^[./]' <<<"$made" | sed "s|^|$to/|"; grep -qx '[.]' <<<"$made" && echo "$to"; grep '^/' <<<"$made"; } |
         while read -r folder; do rmdir "$folder" 2>/dev/null || true; done
     ;;

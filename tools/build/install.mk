@@ -1,5 +1,5 @@
-# make install, make uninstall: programs, the modules where fftrain looks for it (../lib), manuals and
-# completions generated from the programs' --describe, documents. DESTDIR stages all.
+# make install, make uninstall: programs, modules (in ../lib, where fftrain looks for them), manuals
+# and completions generated from the programs' --describe, documents. DESTDIR stages everything.
 NAMES     := $(notdir $(PROGRAMS))
 DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffpack/PARTS.md \
              tools/ffinspect/sheet.png train/TRAINING.md train/RUNS.md train/GPU.md train/comm/RANKS.md \
@@ -12,11 +12,11 @@ SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/compl
              $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%) $(RECIPES) $(LAUNCH)
 override PREFIX := $(if $(filter 1,$(words $(PREFIX))),$(abspath $(PREFIX)),$(PREFIX))
 TO        := $(DESTDIR)$(PREFIX)
-# The library: beside it the name that programs link, and what compiles them.
+# The library, the name under which programs link it, and the files for compiling them.
 HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffload/*.h))
 EXAMPLES  := $(wildcard loader/library/examples/*)
 VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
-# What the library itself links, for static programs.
+# The library's own libraries, for static programs.
 LIBRARY_LIBS  = $(LIBS_JANSSON) $(LDLIBS_FORMAT) -ldl -lm -pthread
 LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) \
                  $(EXAMPLES:loader/library/%=share/doc/ffpack/%)
@@ -34,7 +34,7 @@ $(BUILD)/share/bash-completion/completions/%: $(BUILD)/share/%.table tools/build
 $(BUILD)/share/zsh/site-functions/_%: $(BUILD)/share/%.table tools/build/completion.awk
 	@mkdir -p $(@D)
 	@awk -v shell=zsh -f tools/build/completion.awk $< >$@
-# fftrain finds them there, too.
+# fftrain also finds them there.
 $(BUILD)/fftrain: | $(RECIPES:%=$(BUILD)/%)
 $(BUILD)/share/ffpack/%: train/%
 	@mkdir -p $(@D)

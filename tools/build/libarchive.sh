@@ -1,16 +1,17 @@
 #!/bin/bash
-# Builds libarchive of Debian's source package for a bundle, without what ties it to a new system or
-# is large: arc4random_buf needs glibc 2.36, XML 30 MiB of tables. Prints the folder that holds
+# Builds libarchive from Debian's source package for a bundle, without arc4random_buf, which needs
+# glibc 2.36, and without XML, which needs 30 MiB of tables. Prints the folder that holds
 # libarchive.so.13 and its copyright; on failure one sentence, and exits 1.
-# Usage: libarchive.sh FOLDER [wheel]; an existing one is kept. For a wheel, the folder that LIBARCHIVE names is taken
-# instead, and it also ends well where the system's has permissive licences; then nothing is printed. Needs no root: deb-src is read with
-# lists of its own, and the configure test for arc4random_buf is answered beforehand.
+# Usage: libarchive.sh FOLDER [wheel]; an existing build is kept. With `wheel` it takes the folder
+# that LIBARCHIVE names instead, and it also succeeds, printing nothing, if the system's libarchive
+# has permissive licences. Needs no root: it reads deb-src with its own package lists, and answers
+# the configure test for arc4random_buf beforehand.
 set -u
 [ "${2:-}${LIBARCHIVE:+ given}" != 'wheel given' ] || { echo "$LIBARCHIVE"; exit; }
 use=${2:-bundle}
 mkdir -p "$1" && folder=$(realpath "$1")
 [ ! -e "$folder/libarchive.so.13" ] || { echo "$folder"; exit; }
-# Of the system's libarchive: libraries whose licences a wheel must not hold (licences.txt).
+# Libraries of the system's libarchive whose licences a wheel must not hold (licences.txt).
 copyleft() { ldd "$("${CC:-gcc}" -print-file-name=libarchive.so)" 2>/dev/null | grep -oE 'lib(acl|nettle)' | sort -u | paste -sd, | sed 's/,/ and /'; }
 fail() {
     local others
@@ -37,7 +38,8 @@ apt=(apt-get -qq -o "Dir::State=$scratch/state" -o "Dir::State::status=/var/lib/
 {
     cd "$scratch" && "${apt[@]}" update && "${apt[@]}" source libarchive && cd libarchive-*/
 } >"$folder/log" 2>&1 || fail "its source package is not available ($(grep -m1 '^E:' "$folder/log" | cut -c1-100))"
-# Its own arc4random_buf is static, which the declaration in glibc 2.36's stdlib.h does not allow.
+# libarchive's own arc4random_buf is static, which conflicts with the declaration in glibc 2.36's
+# stdlib.h.
 sed -i 's/\<arc4random_buf\>/archive_random_buf/' libarchive/archive_random.c
 {
     ac_cv_func_arc4random_buf=no ./configure --disable-static --disable-bsdtar --disable-bsdcat --disable-bsdcpio \

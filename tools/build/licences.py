@@ -1,10 +1,11 @@
-"""The licences of the libraries in a wheel, by the table licences.txt: each is permissive, or the wheel is not made."""
+"""The licences of the libraries in a wheel, by the table licences.txt. No wheel is made unless every licence is permissive."""
 import os
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "licences.txt")
-# Debian's files refer to these for what a wheel does not hold (an xz program, a build script).
+# Debian's files refer to these texts for files that a wheel does not hold (an xz program, a build
+# script).
 NOT_CARRIED = ("GPL", "GPL-1", "GPL-2", "LGPL", "LGPL-2", "LGPL-2.1", "LGPL-3", "GFDL", "GFDL-1.2", "GFDL-1.3", "Artistic")
-OURS = ("libff_", "libffload.", "libjbig.")  # of no package; libjbig: no_jbig.c
+OURS = ("libff_", "libffload.", "libjbig.")  # not from a package; libjbig: no_jbig.c
 HEAD = """The libraries in this wheel: file, licence (SPDX), package and version. The text of each licence lies beside this
 file under the library's name, as the package has it: it speaks of the whole source package, also of programs and
 files for building, which are not here. Debian has the sources under package and version. libgomp may be combined with
@@ -15,7 +16,7 @@ under the GPL, and decodes nothing.
 
 
 def read_table():
-    """What is permissive, as a set, and the licence of each library."""
+    """The set of permissive licences, and the licence of each library."""
     permissive, of = set(), {}
     with open(TABLE, encoding="utf-8") as file:
         for line in file:
@@ -30,7 +31,8 @@ def read_table():
 
 
 def check(library, table):
-    """The licence of a library, a file's name such as libz.so.1; ends the program where it is not permissive."""
+    """The licence of a library, which is named by its file, such as libz.so.1; ends the program if the licence is not
+    permissive."""
     permissive, of = table
     licence = of.get(library.split(".so")[0])
     if licence is None:
@@ -43,8 +45,8 @@ def check(library, table):
 
 
 def gather(libraries, texts):
-    """The licence expression of a wheel. `libraries`: the folder of the libraries; `texts`: that of the licences,
-    whose file "libraries" (a line each: file, package, version) becomes LIBRARIES.txt."""
+    """The licence expression of a wheel. `libraries`: the folder of the libraries; `texts`: the folder of the licences, whose file
+    "libraries" (lines of file, package, version) becomes LIBRARIES.txt."""
     table = read_table()
     with open(os.path.join(texts, "libraries"), encoding="utf-8") as file:
         package = {line.split()[0]: " ".join(line.split()[1:]) for line in file}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # make lint: formatting, rooms, headers compiled alone, cppcheck, functions that no program uses, planted
 # faults that no longer apply.
-# Prints each finding; exits 1 where there was one.
+# Prints each finding; exits 1 if there was one.
 set -u
 cd "$(dirname "$0")/../.."
 format=$(command -v clang-format-14 || command -v clang-format)

@@ -1,6 +1,7 @@
 # The MPI module, build/libff_mpi.so: the only target that is linked with an MPI library.
 MPI_SOURCES := train/comm/collective/mpi_module.c
-# A shared library under a sanitizer would need the sanitizer's own; those builds go without.
+# Under a sanitizer a shared library would need the sanitizer's shared runtime, so those builds
+# leave the module out.
 ifneq ($(SANITIZE),)
 HAVE_MPI :=
 endif

@@ -1,7 +1,7 @@
 /* libjbig.so.0 of bundles and wheels. Debian's libtiff links libjbig, whose licence is the GPL;
- * this library of our own is put in its place. It has the functions that libtiff imports, and
- * decodes and encodes nothing: libtiff refuses images of that compression with the text below.
- * (ffpack refuses them before that.) The arguments, which no function reads, are left out. */
+ * this library replaces it. It has the functions that libtiff imports, and decodes and encodes
+ * nothing: libtiff refuses images of that compression with the text below. (ffpack refuses them
+ * before that.) The arguments, which no function reads, are left out. */
 enum { FAILED = 1 };
 
 void jbg_dec_init(void);

@@ -1,9 +1,9 @@
-# Copies a page (Markdown) for a place that has other files than the source tree: a link to a file that is not there
-# becomes its text. Links to other sites stay.
-# Usage: awk -v page=PATH -v there='FILE[=PLACE] ...' -f pages.awk PATH; there: the files and folders that are there,
-# and where, if not at the path that they have in the tree. All paths are from the top of the tree.
+# Copies a page (Markdown) to a place that has other files than the source tree: a link to a file that is missing
+# there becomes plain text. Links to other sites stay.
+# Usage: awk -v page=PATH -v there='FILE[=PLACE] ...' -f pages.awk PATH; there: the files and folders of that
+# place, with their PLACE if it is not their path in the tree. All paths are from the top of the tree.
 BEGIN {
-    RS = "\001" # the whole page: a link's text may go over lines
+    RS = "\001" # the whole page, because a link's text may span lines
     count = split(there, names, " ")
     for (i = 1; i <= count; i++) {
         split(names[i], two, "=")

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Finds compiler and libraries by compiling and linking a probe for each; writes make variables to
-# the file $1 and says on stderr what it found, and what is missing with the packages that have it.
-# Where something required is missing, $1 is the message with which make ends, and the exit code 1.
-# Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH, DNNL (auto|0|1), DNNL_ROOT,
-# MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
+# Finds compiler and libraries by compiling and linking a probe for each. Writes make variables to
+# the file $1, and prints on stderr what it found and what is missing, with the packages that
+# contain it. If something required is missing, $1 is the message with which make ends, and the exit
+# code is 1. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH, DNNL (auto|0|1),
+# DNNL_ROOT, MPI (auto|0|1), MPICC, PYTHON, and what probe_cuda.sh reads.
 set -u
 export LC_ALL=C
 out=$1 here=$(dirname "$0")
@@ -12,7 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 cc=${CC:-gcc}
 missing=() wanted=() # packages, by their names in Debian 12
 : >"$scratch/mk"
-# package NAME COLUMN: what packages.txt calls Debian 12's NAME there
+# package NAME COLUMN: the name in packages.txt's COLUMN of Debian 12's package NAME
 package() {
     awk -v name="$1" -v column="$2" '/^# need / { for (i = 3; i <= NF; i++) if ($i == column) at = i - 1 }
         !/^#/ && $2 == name { print $at; exit }' "$here/packages.txt"
@@ -36,14 +36,14 @@ compiles() {
     reason=${reason:-$(head -1 "$scratch/log" | cut -c1-120)}
     return 1
 }
-# try 'includes' 'expression' 'flags' [MODULE] -> 0 where it compiles and links, by pkg-config's
-# flags for MODULE or by those given; the flags in $cppflags and $libs, the reason in $reason
+# try 'includes' 'expression' 'flags' [MODULE] -> 0 if it compiles and links, with pkg-config's
+# flags for MODULE or with 'flags'; the flags in $cppflags and $libs, the reason in $reason
 try() {
     local flag
     printf '%s\nint main(void) { return (int)(long)(%s); }\n' "$1" "$2" >"$scratch/probe.c"
     if [ -n "${4:-}" ] && libs=$(pkg-config --libs $4 2>/dev/null) && cppflags=$(pkg-config --cflags $4 2>/dev/null); then
         libs=${libs% } cppflags=${cppflags% }
-        # Libraries outside the system's folders are found there at run time, too.
+        # Libraries outside the system's folders must also be found at run time.
         for flag in $libs; do case "$flag" in -L*) libs="$libs -Wl,-rpath,${flag#-L}" ;; esac; done
         # shellcheck disable=SC2086
         compiles $cppflags $libs && return
@@ -59,7 +59,8 @@ runs() {
     reason=$(sed 's/.*: error while/error while/' "$scratch/log" | head -1)
     [ $status -lt 126 ]
 }
-# The names under which the probe's libraries are found when it starts. Another one is another library.
+# The names under which the probe's libraries are found when it starts. Another name means another
+# library.
 needed() { objdump -p "$scratch/probe" 2>/dev/null | sed -n 's/^ *NEEDED *//p'; }
 # need NAME VARIABLE includes expression flags package [MODULE]: refuses to build without it. Writes
 # LIBS_VARIABLE, and adds to CPPFLAGS_FOUND.
@@ -74,7 +75,7 @@ need() {
         missing+=("$6")
     fi
 }
-# The last thing that make prints: what to install, or what else is wrong.
+# The last lines that make prints: what to install, or what else is wrong.
 refuse() {
     local column=debian-12 install="apt-get install" names='' conda='' one
     if grep -qs '^ID=ubuntu' /etc/os-release; then column=ubuntu-24.04
@@ -108,7 +109,7 @@ if ! compiles -pthread; then
 fi
 need OpenMP OPENMP '#include <omp.h>' 'omp_get_max_threads()' '-fopenmp' gcc
 need xxhash XXHASH '#include <xxhash.h>' 'XXH3_64bits("", 0) + XXH_versionNumber()' '-lxxhash' libxxhash-dev libxxhash
-# The library's own choice of AVX2 or AVX-512 as it runs; not every build of it has that.
+# The library's own choice of AVX2 or AVX-512 at run time, which not every build of it has.
 try '#include <xxh_x86dispatch.h>' 'XXH3_64bits("", 0)' '-lxxhash' libxxhash &&
     echo "CPPFLAGS_FOUND += -DFF_HAVE_XXH_DISPATCH" >>"$scratch/mk"
 need zstd ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-dev libzstd
@@ -138,7 +139,7 @@ else
     echo "  oneDNN: not found ($reason); training on the CPU uses the plain loops, slowly: $(packages libdnnl-dev)" >&2
     wanted+=(libdnnl-dev)
 fi
-# The compiler wrapper of the MPI that is asked for, or first in PATH, knows its flags.
+# The compiler wrapper of the requested MPI, or of the first in PATH, knows MPI's flags.
 mpi_flags=$("${MPICC:-mpicc}" -show 2>/dev/null | cut -d' ' -f2-)
 if [ "${MPI:-auto}" = 0 ]; then
     echo "  MPI: not used (MPI=0)" >&2

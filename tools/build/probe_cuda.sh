@@ -1,8 +1,9 @@
 #!/bin/bash
-# Finds what the CUDA module is built with, by compiling and linking a probe for each part; appends
-# make variables to the file $1, says on stderr what it found and why not, and exits 1 where CUDA=1
-# requires what is missing. Environment: CC, CUDA (auto|0|1), CUDA_HOME (a toolkit), CUDA_ROOT
-# (a folder of NVIDIA's libraries: a toolkit, or where PyPI's nvidia-* wheels were unpacked).
+# Finds what the CUDA module is built with, by compiling and linking a probe for each part. Appends
+# make variables to the file $1, prints on stderr what it found and why something was not found, and
+# exits 1 if something is missing with CUDA=1. Environment: CC, CUDA (auto|0|1), CUDA_HOME (a
+# toolkit), CUDA_ROOT (a folder of NVIDIA's libraries: a toolkit, or the folder of unpacked nvidia-*
+# wheels from PyPI).
 set -u
 export LC_ALL=C
 out=$1

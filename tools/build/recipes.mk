@@ -1,12 +1,13 @@
-# How everything is compiled, archived and linked: each recipe once. What a rule needs beyond is in private variables:
+# How everything is compiled, archived and linked: each recipe once. Private variables hold what a rule needs in
+# addition:
 #
-#   LINKER   $(CXX), where a C++ object is among the inputs; $(CC) otherwise
-#   LINK_AS  of a shared library: its name and what it exports
+#   LINKER   $(CXX), if a C++ object is among the inputs; else $(CC)
+#   LINK_AS  for a shared library: its name and its exports
 #   WITH     libraries, after the rule's own objects and archives
-#   OUTPUT   the file, where it is not the target
-#   FIRST_FLAGS  of a compilation, before those of all
+#   OUTPUT   the file, if it is not the target
+#   FIRST_FLAGS  flags of a compilation, before the general ones
 
-# The object's name in its .d file as it is in any BUILD: build/, and build moved elsewhere.
+# The object's name in its .d file does not depend on BUILD, so build/ can be moved.
 DEPENDS = -MMD -MP -MT '$$(BUILD)$(@:$(BUILD)%=%)'
 define COMPILE
 @mkdir -p $(@D)
@@ -20,13 +21,13 @@ define ARCHIVE
 @rm -f $@
 @ar rcs $@ $(filter %.o,$^)
 endef
-# Archives in a group: layers of tests need each other.
+# Archives in a group, because the tests' layers need each other.
 define LINK
 @mkdir -p $(@D)
 $(or $(LINKER),$(CC)) $(if $(LINK_AS),-shared) $(ALL_LDFLAGS) $(filter %.o,$^) \
     -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $(or $(OUTPUT),$@) $(LINK_AS) $(WITH) -lm
 endef
-# A module that programs open: no undefined symbols, and nothing of its archives is visible.
+# A module that programs open: it has no undefined symbols, and hides the symbols of its archives.
 module_as = -Wl,-soname,$(1) -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags/c

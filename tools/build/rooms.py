@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the house against its table of rooms (rooms.txt), and prints what does not agree; exits 1 where there is
-something: an include of a higher or of another room on the same floor, or of another house; a file outside of any
-room; a folder with more modules than one sees at a glance; a room without a first page."""
+"""Checks the house against its table of rooms (rooms.txt). Prints each fault and exits 1 if there is one: an include of a higher
+room, of another room on the same floor, or of another house; a file outside any room; a folder with more modules than one sees at a
+glance; a room without a first page."""
 import collections
 import os
 import re
@@ -11,12 +11,12 @@ TABLE = "tools/build/rooms.txt"
 SOURCES = (".c", ".h", ".cu", ".cuh", ".inc")
 INCLUDE = re.compile(r'^ *# *include *"([^"]+)"', re.M)
 MODULES = 20
-# What stands on format and loader, side by side.
+# The houses on top of format and loader, side by side.
 HOUSES = ("loader/library", "loader/python", "train", "tools/ffpack", "tools/ffinspect")
 
 
 def rooms():
-    """The table: folder -> (floor, first page, why it may have more modules or None)."""
+    """The table: folder -> (floor, first page, why it may have more modules, or None)."""
     table = {}
     for line in open(TABLE, encoding="utf-8"):
         fields = line.split(None, 3)
@@ -33,7 +33,7 @@ def below(path, folder):
 
 
 def room_of(path, table):
-    """The innermost room that holds the file; None: it is in none."""
+    """The innermost room that holds the file; None if no room does."""
     folder = os.path.dirname(path)
     while folder and folder not in table:
         folder = os.path.dirname(folder)
@@ -45,7 +45,7 @@ def house_of(path):
 
 
 def pages(table):
-    """The opening comment of each room's main header, in one line; "" where there is none."""
+    """The opening comment of each room's main header, in one line; "" if there is none."""
     opened = {}
     for folder, (_, page, _) in table.items():
         path = os.path.join(folder, page)
@@ -56,7 +56,7 @@ def pages(table):
 
 
 def allowed(page):
-    """The rooms that a first page lists; format stands for format/base, too. None: it has no list."""
+    """The rooms that a first page lists; format includes format/base. None: it has no list."""
     listed = re.search(r"May include ([^.]*)\.", page)
     rooms_ = set(listed[1].split(", ")) if listed else set()
     return rooms_ | ({"format/base"} if "format" in rooms_ else set())
@@ -101,7 +101,7 @@ def source_faults(table, may, used):
 
 
 def page_faults(table, opened, may, used):
-    """A first page names its room, its floor and the rooms below that it may include, and does."""
+    """Checks that a first page names its room, its floor and exactly the lower rooms that the room includes."""
     for folder, (floor, page, _) in table.items():
         path = os.path.join(folder, page)
         if page == "-":

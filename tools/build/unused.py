@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Names functions of format, loader, train and tools that only tests use, or nobody; exits 1 where there is one.
-
-Functions are those that a header declares. A use is the name in a function's body, in an initializer or in a macro of
-a file that ships; comments, declarations and a function's own body are none, nor is the body of one that is unused
-itself."""
+"""Lists the functions declared in headers of format, loader, train and tools that no program uses; exits 1 if there is one. A use
+is the name in a function's body, in an initializer or in a macro of a file that ships. Comments, declarations, a function's own
+body, and bodies of unused functions do not count."""
 import os
 import re
 import sys
@@ -19,7 +17,7 @@ ALLOWED = {
     "ff_compute_implementation": "tests run every implementation of the build",
 }
 
-# What these headers declare is for the programs of others.
+# The functions of these headers are for other people's programs.
 LIBRARY = "loader/library/include/"
 
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__attribute__", "FF_PRINTF"}

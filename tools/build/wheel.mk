@@ -1,5 +1,5 @@
 # make wheel: the Python package with programs, library, CUDA module and the libraries that these use, as one file for
-# pip. A build of its own compiles what the wheel holds, without debug information, and the CUDA module for every
+# pip. A separate build compiles the wheel's content, without debug information, with the CUDA module for every
 # architecture. PROJECT_URL=... in the environment is the page that the metadata names.
 WHEEL_FOLDER ?= $(BUILD)/wheel
 .PHONY: wheel wheel-file wheel-libarchive
@@ -7,10 +7,10 @@ wheel: ## the Python package as a wheel for any Linux with glibc 2.34, with the 
 	@tools/build/deps.sh build bundle
 	@$(MAKE) --no-print-directory -s -j$$(nproc) $(if $(filter CFLAGS,$(GIVEN)),,CFLAGS=-O3) $(SAME_SETTINGS) \
 	    BUILD=$(BUILD)/wheel-all CUDA_ARCHS=all CUDA_TOGETHER=1 MPI=0 WHEEL_FOLDER=$(BUILD) wheel-file
-# Beside the compiler: its configure script uses one core.
+# Runs while the compiler runs: its configure script uses one core.
 wheel-libarchive:
 	@CC="$(CC)" LIBARCHIVE="$(LIBARCHIVE)" tools/build/libarchive.sh build/libarchive wheel >/dev/null
-# One of this build, with the architectures that it has.
+# A wheel of this build, with the build's architectures.
 wheel-file: wheel-libarchive $(PROGRAMS) $(LIBRARY) $(MODULES) python-package shared
 	@$(if $(EXTENSION),,echo "wheel: the extension is not built: Python.h is MISSING" >&2; exit 1)
 	@LIBARCHIVE=$$(LIBARCHIVE="$(LIBARCHIVE)" tools/build/libarchive.sh build/libarchive wheel 2>/dev/null) \

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes a wheel of a folder that holds the package and all else as installed: adds METADATA, WHEEL, RECORD and
+"""Makes a wheel of a folder that holds the package and everything else as installed: adds METADATA, WHEEL, RECORD and
 entry_points.txt, and zips it. The same files give the same bytes.
 
-Usage: wheel.py FOLDER TO VERSION README; prints the file's path. PROJECT_URL, where it is set, is the project's page. The tag names the glibc that the binaries need, 2.34 at
-least, which is what the package promises."""
+Usage: wheel.py FOLDER TO VERSION README; prints the file's path. PROJECT_URL, if set, is the project's page. The tag names the
+glibc that the binaries need, at least 2.34, which the package promises."""
 import base64
 import hashlib
 import os
@@ -55,7 +55,7 @@ def is_binary(path):
 
 
 def needed_glibc(paths):
-    """The newest version of glibc that any of the binaries has a symbol of."""
+    """The newest version of glibc among the symbols of the binaries."""
     said = subprocess.run(["objdump", "-T", *paths], check=True, stdout=subprocess.PIPE, text=True).stdout
     return max(tuple(map(int, one.split("."))) for one in re.findall(r"\bGLIBC_([0-9.]*[0-9])", said))
 

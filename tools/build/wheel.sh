@@ -1,6 +1,7 @@
 #!/bin/bash
-# Makes a wheel of a build: the package ffload with the programs (bin), their libraries (lib) and what they read
-# (share), as bundle.sh gathers them; NVIDIA's libraries are found in the environment where it is installed.
+# Makes a wheel of a build: the package ffload with the programs (bin), their libraries (lib) and the files that
+# they read (share), as bundle.sh gathers them. NVIDIA's libraries are found in the environment in which the
+# wheel is installed.
 # Usage: wheel.sh BUILD FOLDER VERSION; the file goes to FOLDER. Environment: LIBARCHIVE, CUDA_FOLDERS, PYTHON.
 set -eu
 build=$1 to=$2 version=$3
@@ -12,7 +13,7 @@ BUNDLE_LIBRARIES=libffload.so.0 BUNDLE_MPI=0 tools/build/bundle.sh "$build" "$pa
 cp "$build"/python/ffload/*.py "$build"/python/ffload/*.pyi "$build"/python/ffload/py.typed "$build/python/ffload/_ffload.abi3.so" "$package/"
 strip --strip-unneeded "$package/_ffload.abi3.so"
 patchelf --set-rpath '$ORIGIN/lib' "$package/_ffload.abi3.so"
-# What an environment has at places of its own: man pages and completions; and the licences, beside the metadata.
+# Man pages and completions have their own places in an environment; the licences lie next to the metadata.
 data=$files/ffload-$version.data/data/share
 mkdir -p "$data"
 for part in man bash-completion zsh; do mv "$package/share/$part" "$data/"; done

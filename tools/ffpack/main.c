@@ -27,8 +27,8 @@ static const char *meant(const char *word) {
     return nearest.name;
 }
 
-/* Whether the first word can only be meant as a command: no path, and followed by another operand
- * or by nothing. */
+/* Whether the first word can only be meant as a command: it is not a path, and another operand or
+ * nothing follows it. */
 static bool is_command_like(int argc, char **argv) {
     struct stat info;
     const char *word = argv[1];

@@ -87,7 +87,7 @@ bool ff_naming_fits(const ff_parameter *p, const ff_safetensor *tensor, bool any
 
 /* ---- which naming ---- */
 
-/* How many of the model's tensors are in the file under this naming. */
+/* The number of the model's tensors that the file has under this naming. */
 static int count(const ff_naming *naming, const ff_tensors *file, const ff_model *model) {
     char text[2 * FF_NAMING_BYTES];
     int found = 0;

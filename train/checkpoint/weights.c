@@ -197,7 +197,8 @@ static ff_status unused_text(const ff_weights *weights, ff_buffer *text, ff_erro
     return count > NAMED ? ff_buffer_printf(text, error, " and %d more", count - NAMED) : FF_OK;
 }
 
-/* Where in the file the tensors are, and with which prefix: " (its 'model', without 'module.')". */
+/* The part of the file that has the tensors, and their prefix: " (its 'model', without
+ * 'module.')". */
 static ff_status found_text(const ff_weights *weights, ff_buffer *text, ff_error *error) {
     const char *part = ff_tensors_part(weights->file), *prefix = weights->naming.prefix;
     const bool timm = weights->naming.timm;

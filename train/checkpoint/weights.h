@@ -45,11 +45,11 @@ typedef struct ff_weights ff_weights;
 
 typedef struct ff_weights_options {
     const char *path;        /* a file, a checkpoint's folder, or a run's (ff_checkpoint_find) */
-    bool average;            /* load the average of --ema in place of the parameters */
+    bool average;            /* load the average of --ema instead of the parameters */
     const ff_metadata *data; /* how the images are stored; NULL: any normalization */
     const ff_field *classes; /* to be learned: a head for others is left out; NULL: any */
-    /* What the model was made from, so that a refusal can name the option that would help; NULL: it
-     * names no option. */
+    /* The options from which the model was made, so that a refusal can name the option that would
+     * help; NULL: it names no option. */
     const ff_model_options *net;
 } ff_weights_options;
 

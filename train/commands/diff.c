@@ -1,4 +1,4 @@
-/* Where two runs part. */
+/* fftrain diff: the first step and layer in which two runs differ. */
 #include "format/base/memory.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
@@ -61,7 +61,7 @@ static void close_run(run *r) {
 
 /* ---- options ---- */
 
-/* The value of a line "NAME = VALUE", of which `line` begins with the name. */
+/* The value in a line "NAME = VALUE"; `line` begins with the name. */
 static const char *value_of(const run *r, const char *line, size_t *length) {
     const char *value = ff_run_log_setting(&r->recipe, line, length);
     if (value) return value;
@@ -75,7 +75,7 @@ static void print_row(const char *name, size_t name_length, const char *one, siz
            (int)other_length, other);
 }
 
-/* The lines of one recipe that the other has otherwise; `second`: those that the other lacks. */
+/* The lines of one recipe that differ in the other; `second`: only lines that the other lacks. */
 static void print_options(const run *one, const run *other, bool second) {
     const char *line = one->recipe.bytes;
     while (line && *line) {
@@ -126,7 +126,7 @@ static bool same(const pair *p, const char *key) {
     return !one || !other || json_equal((json_t *)one, (json_t *)other);
 }
 
-/* Whether both cut the batch into the same parts. Other parts have other hashes. */
+/* Whether both cut the batch into the same parts. Hashes of different parts differ. */
 static bool same_parts(const pair *p) {
     return same(p, "cut");
 }
@@ -178,7 +178,7 @@ static void say_parameters(const pair *p, char *text, size_t size) {
                  count[1]);
 }
 
-/* next: both had the same parameters before the step, so that what differs first is the cause. */
+/* next: both had the same parameters before the step, so the first difference is the cause. */
 static void say_what(const pair *p, bool next, char *text, size_t size) {
     const char *images = same(p, "images") ? "" : "images",
                *labels = same(p, "labels") ? "" : "labels";
@@ -218,7 +218,7 @@ static void print_replays(const run runs[2], uint64_t from, uint64_t to) {
     printf("  fftrain diff a.jsonl b.jsonl\n");
 }
 
-/* The last step in between at which one of the runs was resumed with other options. */
+/* The last step in between at which a run was resumed with other options. */
 static uint64_t change_in(const run runs[2], uint64_t from, uint64_t to) {
     uint64_t last = 0;
     for (int i = 0; i < 2; i++) {
@@ -230,7 +230,7 @@ static uint64_t change_in(const run runs[2], uint64_t from, uint64_t to) {
     return last;
 }
 
-/* A replay has one set of options: what is between two changes is made alone. */
+/* A replay has one set of options, so only steps between two changes can be replayed together. */
 static void print_commands(const run runs[2], uint64_t from, uint64_t to) {
     if (!runs[0].folder || !runs[1].folder) return;
     const uint64_t changed = change_in(runs, from, to);

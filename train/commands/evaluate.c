@@ -1,4 +1,4 @@
-/* A trained model on a set: its accuracy. */
+/* fftrain evaluate: a trained model's accuracy on a set. */
 #include "format/base/bytes.h"
 #include "format/base/json.h"
 #include "format/base/say.h"
@@ -21,7 +21,7 @@ static void compare_set(const ff_inference_given *out, const ff_inference *own) 
                 ff_dataset_path(own->set));
 }
 
-/* The report of what was evaluated: `data`, and the images that were left out. */
+/* Reports what was evaluated: `data`, and the images that were left out. */
 typedef struct evaluated {
     const char *data;
     const ff_inference *own;

@@ -1,4 +1,4 @@
-/* A checkpoint's weights as one plain file, or as an ONNX file. */
+/* fftrain export: a checkpoint's weights as one plain file, or as an ONNX file. */
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/path.h"
@@ -38,7 +38,7 @@ done:
     return status;
 }
 
-/* What is exported, and where to; NULL = not. */
+/* The files to export to; NULL = none. */
 typedef struct outputs {
     const char *weights, *onnx;
     bool torch; /* the weights as torch.save writes them, else safetensors */
@@ -185,7 +185,7 @@ done:
     return status;
 }
 
-/* Not where a file goes to the standard output. */
+/* Prints nothing if a file goes to the standard output. */
 static void tell(const outputs *to, const char *path, uint64_t bytes) {
     if (to->weights && !strcmp(to->weights, "-")) return;
     if (to->onnx && !strcmp(to->onnx, "-")) return;

@@ -83,7 +83,7 @@ static ff_status add_of(ff_images *images, const char *folder, const char *name,
     return images->classes ? find_class(images, folder, error) : FF_OK;
 }
 
-/* What is hidden, and what macOS leaves in archives, is left out, as ffpack does. */
+/* Leaves out hidden files, and files that macOS adds to archives, as ffpack does. */
 static ff_status add_folder(ff_images *images, const char *folder, ff_error *error) {
     char *roots[] = {(char *)(uintptr_t)folder, NULL};
     FTS *walk = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
@@ -136,8 +136,8 @@ static ff_status list(ff_images *images, const char *const *names, int count, ff
                                    names[0]);
 }
 
-/* A list for ffpack, as CSV: paths, which are absolute because it is elsewhere, the split, which
- * makes it CSV, and numbers of classes. */
+/* Writes a list for ffpack, as CSV: absolute paths, because the list lies elsewhere; the split,
+ * whose column makes the list CSV; and numbers of classes. */
 static ff_status write_list(const ff_images *images, ff_error *error) {
     char *here = getcwd(NULL, 0);
     ff_buffer text = {0}, path = {0};
@@ -172,8 +172,8 @@ static bool transformed(const ff_metadata *trained, const char *word) {
     return false;
 }
 
-/* Without a central crop all training images had one size or aspect ratio, and no option records
- * it: *size is the option that brings other images to that size, or NULL. */
+/* Without a central crop all training images had one size or aspect ratio, which no option records:
+ * *size is the option that brings other images to that size, or NULL. */
 static ff_status choose_size(char **size, const ff_metadata *trained, const char *weights,
                              ff_error *error) {
     const bool sized = trained->variable_size || transformed(trained, "center_crop");
@@ -253,7 +253,7 @@ static ff_status listen_to(pid_t process, int said, ff_buffer *text, int *code, 
     return status == FF_OK ? ff_buffer_add(text, "", 1, error) : status;
 }
 
-/* Its last sentence, without how it would continue. */
+/* ffpack's last sentence, without the part on how it would continue. */
 static ff_status told(ff_buffer *text, int code, ff_error *error) {
     static const char more[] = "; finished work is kept";
     char *last = text->bytes;
@@ -307,7 +307,7 @@ done:
 
 /* ---- what was left out ---- */
 
-/* The reason without the image's name, with which ffpack begins it. */
+/* The reason without the image's name at its beginning. */
 static const char *reason_of(char *name, char *reason) {
     ff_tsv_text(name);
     ff_tsv_text(reason);

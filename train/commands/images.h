@@ -11,7 +11,8 @@
 typedef struct ff_image {
     char *name;     /* the argument, or FOLDER/NAME */
     uint32_t class; /* with ff_images.classes: its number there */
-    char *reason;   /* why it was not packed, in a sentence; NULL = it is the set's next sample */
+    char *reason;   /* why the image was not packed, a sentence; NULL = the image is the set's next
+                     * sample */
 } ff_image;
 
 typedef struct ff_images {
@@ -31,8 +32,9 @@ typedef struct ff_images {
 /* Packs the images of `names`, files and folders; `trained`: the metadata of the set on which
  * `weights` was trained. FF_USAGE: one of the names is a packed set, or ffpack was not found.
  * FF_BAD_DATA: no images; an image outside the folders of `classes`; a training set that image
- * files cannot reproduce. FF_IO, also where the temporary folder is full; FF_INTERRUPTED. On
- * failure nothing is left. `images` holds `classes` alone before; ff_images_free in any case. */
+ * files cannot reproduce. FF_IO, also if the temporary folder is full; FF_INTERRUPTED. On failure
+ * nothing is left. Before the call `images` holds only `classes`; call ff_images_free in any
+ * case. */
 FF_MUST_USE ff_status ff_images_pack(ff_images *images, const char *const *names, int count,
                                      const ff_metadata *trained, const char *weights,
                                      ff_error *error);

@@ -17,7 +17,7 @@ static const char exit_codes[] =
 
 /* ---- the command line ---- */
 
-/* A packed set, or what is left of one. */
+/* Whether the folder is a packed set, or the remains of one. */
 static bool is_set(const char *path) {
     ff_set set;
     const bool is = ff_set_find(&set, path, NULL) == FF_OK && set.count;
@@ -25,13 +25,13 @@ static bool is_set(const char *path) {
     return is;
 }
 
-/* The arguments that evaluate takes in place of a set. */
+/* The arguments that evaluate accepts instead of a set. */
 static bool is_folder_of_images(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && !is_set(path);
 }
 
-/* Takes the arguments: a run first where no option names it, then a set, or images. */
+/* Takes the arguments: first a run, unless an option names it, then a set, or images. */
 static ff_status take_arguments(ff_inference_given *out, int count, ff_error *error) {
     ff_inference_options *own = &out->inference;
     int used = 0;
@@ -160,7 +160,7 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
     return status == FF_OK ? ff_machine_check(own->device, error) : status;
 }
 
-/* A run's checkpoint, and what it evaluated on where no set is named. */
+/* A run's checkpoint, and the set on which the run evaluated if no set is named. */
 static ff_status take_run(ff_inference_given *out, ff_error *error) {
     ff_inference_options *own = &out->inference;
     if (!own->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing, or a run first");

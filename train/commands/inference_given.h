@@ -1,4 +1,4 @@
-/* What evaluate and predict have in common: their options, the run, and images in place of a packed
+/* The shared part of evaluate and predict: their options, the run, and images instead of a packed
  * set.
  *
  * Thread rule: one thread. */

@@ -1,4 +1,5 @@
-/* How long all_reduce takes among the ranks of a job, over sizes: for --dry-run --world. */
+/* fftrain measure-net: how long all_reduce takes among the ranks of a job, by size; for --dry-run
+ * --world. */
 #include "format/base/interrupt.h"
 #include "format/base/json.h"
 #include "format/base/memory.h"
@@ -195,7 +196,7 @@ ff_status ff_command_measure_net(int argc, char **argv, ff_error *error) {
     FF_TRY_DONE(ff_replicas_parse(&replicas, own.dp, NULL, error));
     FF_TRY_DONE(ff_ranks_read(&ranks, error));
     if (own.ranks && !ff_ranks_are_own(&ranks)) {
-        /* The program's own arguments, of which argv lacks the first. */
+        /* The program's own arguments; argv lacks the first. */
         status = ff_ranks_start((int)own.ranks, argv - 1, work.timeout_ns, error);
         goto done;
     }

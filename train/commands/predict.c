@@ -1,4 +1,4 @@
-/* A trained model on a set: its predictions. */
+/* fftrain predict: a trained model's predictions for a set. */
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
 #include "train/commands/command.h"
@@ -21,7 +21,7 @@ typedef struct predicting {
     ff_predicted_class *classes; /* [classes]; the first `top` of the sample */
 } predicting;
 
-/* The lines of the images that are next and were not packed. */
+/* Writes the lines of the next images that were not packed. */
 static ff_status print_broken(predicting *p, ff_error *error) {
     for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++) {
         const ff_image *image = &p->images->image[p->at];
@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-/* The lines of all samples and images. */
+/* Writes the lines of all samples and images. */
 static ff_status predict_all(ff_inference_given *out, predicting *p, ff_error *error) {
     ff_inference *own = NULL;
     ff_status status = FF_OK;

@@ -70,7 +70,7 @@ static ff_status write_line(ff_prediction_lines *lines, ff_buffer *line, ff_erro
 
 /* ---- CSV ---- */
 
-/* One more cell of a line. */
+/* Adds a cell to a line. */
 static ff_status add_cell(ff_buffer *line, const char *text, ff_error *error) {
     if (line->length) FF_TRY(ff_buffer_add(line, ",", 1, error));
     return ff_csv_cell(line, text, strlen(text), error);

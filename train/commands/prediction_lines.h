@@ -22,9 +22,9 @@ typedef struct ff_predicted_class {
     float probability;
 } ff_predicted_class;
 
-/* Finds the `top` classes with the largest logits; logits differ even where probabilities are too
- * small to. Of equal logits the first class wins. logits, order: [classes]; order is overwritten.
- * False: a logit is not finite. names: the classes'; they outlive found[top]. */
+/* Finds the `top` classes with the largest logits; logits can differ even if probabilities are too
+ * small to differ. Among equal logits the first class wins. logits, order: [classes]; order is
+ * overwritten. False: a logit is not finite. names: the classes'; they outlive found[top]. */
 bool ff_predicted_top(const float *logits, int classes, const ff_field *names, int top, int *order,
                       ff_predicted_class *found);
 
@@ -36,14 +36,14 @@ typedef struct ff_prediction_lines {
 
 /* FF_USAGE if the path ends neither in .csv nor in .jsonl; NULL is accepted. */
 FF_MUST_USE ff_status ff_prediction_lines_check(const char *path, ff_error *error);
-/* path NULL: JSON on the standard output. A file is there when it is closed. FF_IO. */
+/* path NULL: JSON on the standard output. A file appears when it is closed. FF_IO. */
 FF_MUST_USE ff_status ff_prediction_lines_open(ff_prediction_lines *lines, const char *path,
                                                int64_t top, ff_error *error);
 /* classes[count], the likeliest first; count is at most `top`. */
 FF_MUST_USE ff_status ff_prediction_lines_add(ff_prediction_lines *lines, const char *key,
                                               const ff_predicted_class *classes, int64_t count,
                                               ff_error *error);
-/* The line of a sample that has no prediction. */
+/* Writes the line of a sample without a prediction. */
 FF_MUST_USE ff_status ff_prediction_lines_reason(ff_prediction_lines *lines, const char *key,
                                                  const char *reason, ff_error *error);
 /* `keep` false: the file is left as it was. Frees in any case. */

@@ -1,4 +1,4 @@
-/* A step of a run, made again. */
+/* fftrain replay: makes a step of a run again. */
 #include "train/debug/replay.h"
 
 #include "format/base/interrupt.h"
@@ -42,7 +42,7 @@ typedef struct given {
     int64_t threads;
 } given;
 
-/* Where the steps begin. */
+/* The start of the steps. */
 typedef struct beginning {
     ff_checkpoint *checkpoint; /* NULL = at the first step */
     ff_buffer recipe;
@@ -54,7 +54,7 @@ typedef struct beginning {
     char *note;
 } beginning;
 
-/* Its sets stay the same in a run. */
+/* Records the run's sets, which stay the same in a run. */
 static void sets_of(beginning *b, const char *data, const char *val) {
     if (data) snprintf(b->data, sizeof b->data, "%s", data);
     if (val) snprintf(b->val, sizeof b->val, "%s", val);
@@ -184,7 +184,7 @@ static ff_status check_data(const beginning *b, const ff_trainer *trainer, ff_er
                    b->recipe_path, b->data, path, is);
 }
 
-/* The values that the model has before the first step that is made again. */
+/* Sets the model's values to those before the first step that is made again. */
 static ff_status load(const beginning *b, ff_trainer *trainer, ff_error *error) {
     FF_TRY(check_data(b, trainer, error));
     if (!b->checkpoint) {

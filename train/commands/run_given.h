@@ -1,5 +1,5 @@
-/* A run as a command's argument: which of its checkpoints is meant, and the set on which the run
- * evaluated.
+/* A run as a command's argument: which of the run's checkpoints is meant, and the set on which the
+ * run evaluated.
  *
  * Thread rule: one thread. */
 #ifndef FF_TRAIN_COMMANDS_RUN_GIVEN_H

@@ -166,7 +166,7 @@ ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *er
 
 /* ---- what an option is ---- */
 
-/* Sets the options that are so to their defaults. */
+/* Sets the options of this kind to their defaults. */
 static void set_to_defaults(ff_settings *settings, unsigned is) {
     ff_settings defaults = ff_settings_default();
     for (const ff_setting *row = ff_settings_table; !is_last(&row->option); row++) {

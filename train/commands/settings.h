@@ -6,7 +6,7 @@
 #include "train/run/session.h"
 
 typedef struct ff_settings {
-    bool finds; /* for fftrain lr-find, which has some more options; owned by the caller */
+    bool finds; /* for fftrain lr-find, which has additional options; owned by the caller */
     ff_trainer_options trainer;
     ff_session_options session;
     ff_option_list set;
@@ -48,8 +48,8 @@ FF_MUST_USE ff_status ff_settings_give_way(ff_settings *settings, const ff_setti
 /* The same for a row of recipes/table.h that --recipe names: it has numbers for SGD. */
 void ff_settings_leave_row(ff_settings *settings, const ff_recipe *row);
 
-/* The sentence about what was left out, and what the trainer has in its place; nothing where
- * nothing was. */
+/* Adds the sentence about the numbers that were left out, and what the trainer uses instead;
+ * nothing if none were. */
 FF_MUST_USE ff_status ff_settings_say_dropped(const ff_settings *settings,
                                               const ff_trainer *trainer, ff_buffer *text,
                                               ff_error *error);
@@ -58,19 +58,20 @@ FF_MUST_USE ff_status ff_settings_say_dropped(const ff_settings *settings,
  * set. */
 void ff_settings_name_needy(ff_settings *settings, ff_settings *line);
 
-/* Adds a line for each option that is not as by default: what ff_settings_read reads. */
+/* Adds a line for each option that differs from its default, in the form that ff_settings_read
+ * reads. */
 FF_MUST_USE ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *error);
 
-/* After all options are set: fields that the table does not set itself, and checks of single
- * options. FF_USAGE. */
+/* Call after all options are set: sets the fields that the table does not set itself, and checks
+ * single options. FF_USAGE. */
 FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);
 
-/* Leaves out what belongs to this start alone: a run may resume elsewhere and with other ranks.
- * Writes what the trainer has resolved in place of the other defaults, so that the options alone
- * make the same run. The trainer must outlive the settings. */
+/* Leaves out what belongs only to this start: a run may resume elsewhere and with other ranks.
+ * Replaces the other defaults by the values that the trainer has resolved, so that the options
+ * alone make the same run. The trainer must outlive the settings. */
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer);
 
-/* Leaves out what the ranks of a job may have differently. */
+/* Leaves out the options in which the ranks of a job may differ. */
 void ff_settings_leave_rank(ff_settings *settings);
 
 /* For ff_session_options.change. */
@@ -80,7 +81,7 @@ ff_origin_change ff_settings_change(const char *name, size_t length);
  * and a resumed run with the same number of ranks keeps the shares; else NULL. */
 const char *ff_settings_shares(const ff_settings *settings);
 
-/* Whether the net is looked at, in place of a run. */
+/* Whether the command only looks at the net, instead of making a run. */
 bool ff_settings_looks(const ff_settings *settings);
 /* Whether a run is made. */
 bool ff_settings_trains(const ff_settings *settings);

@@ -7,11 +7,11 @@
 
 #include "train/commands/settings.h"
 
-/* What an option is, besides its name and value. */
+/* The properties of an option in addition to its name and value. */
 typedef enum ff_setting_is {
     FF_SETTING_SEARCH = 1 << 0, /* only for fftrain lr-find */
     FF_SETTING_FIXED = 1 << 1,  /* a run that resumes cannot change it: samples or model follow */
-    /* A run that resumes is compared in what follows from it, not in its text. */
+    /* When a run resumes, what follows from the option is compared, not its text. */
     FF_SETTING_COMPARED = 1 << 2,
     FF_SETTING_HERE =
         1 << 3, /* for this start only: not part of the run, which may resume elsewhere */
@@ -22,7 +22,7 @@ typedef enum ff_setting_is {
 } ff_setting_is;
 
 typedef struct ff_setting {
-    ff_option option; /* its target is in a struct of the table's own: ff_setting_in */
+    ff_option option; /* its target is in a struct of the table itself: ff_setting_in */
     unsigned is;      /* FF_SETTING_... */
     /* Writes what the trainer has resolved into the option's target, so that the recipe alone makes
      * the same run. NULL: the option's text is kept. */

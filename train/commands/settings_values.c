@@ -1,4 +1,4 @@
-/* From the options' values to the trainer's, and back. */
+/* Converts the options' values to the trainer's, and back. */
 #include "train/commands/settings_table.h"
 
 #include <string.h>
@@ -167,8 +167,8 @@ void ff_resolve_batch(ff_settings *settings, const ff_trainer *trainer) {
     settings->trainer.batch = trainer->batch_asked;
 }
 
-/* A reproducible run may resume on more or fewer ranks: parts of a batch, not micro-batches of a
- * rank, are its own. */
+/* A reproducible run may resume on more or fewer ranks: it keeps its parts of a batch, not the
+ * micro-batches of a rank. */
 void ff_resolve_parts(ff_settings *settings, const ff_trainer *trainer) {
     const ff_job *job = trainer->options->job;
     if (settings->trainer.reproducible)
@@ -189,7 +189,7 @@ void ff_resolve_val_every(ff_settings *settings, const ff_trainer *trainer) {
     settings->trainer.val_every = trainer->val_every;
 }
 
-/* A run that began without blocks resumes without. */
+/* A run that began without blocks resumes without blocks. */
 static bool keeps_blocks(const ff_settings *settings, const ff_trainer *trainer) {
     const ff_trainer_options *options = &settings->trainer;
     return trainer->order == FF_ORDER_BLOCK && (options->group || !options->first_step);
@@ -233,7 +233,7 @@ static bool has_momentum(const ff_trainer *trainer) {
     return main_optimizer(trainer)->defaults.momentum != FF_UNREAD;
 }
 
-/* A recipe with groups of its own keeps their numbers and learning rates to itself. */
+/* If a recipe has its own groups, their numbers and learning rates are not written as options. */
 static bool has_updates(const ff_trainer *trainer) {
     const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
     return !recipe || !recipe->groups[0].names;
@@ -243,7 +243,7 @@ void ff_resolve_optimizer(ff_settings *settings, const ff_trainer *trainer) {
     if (has_updates(trainer)) settings->trainer.optimizer = main_optimizer(trainer)->name;
 }
 
-/* All numbers of the optimizer at once. */
+/* Resolves all numbers of the optimizer together. */
 void ff_resolve_numbers(ff_settings *settings, const ff_trainer *trainer) {
     const ff_hyper *reads = &main_optimizer(trainer)->defaults;
     for (int i = 0; has_updates(trainer) && ff_hyper_name(i); i++)

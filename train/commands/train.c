@@ -41,8 +41,8 @@ static ff_status parse_line(const ff_command *command, void *context, ff_error *
     return status;
 }
 
-/* The options of all --set NAME=VALUE, whose lines are put into *text; argv stays as it is: ranks
- * are started with it. */
+/* The options of all --set NAME=VALUE, written as lines to *text. argv stays unchanged, because
+ * ranks are started with it. */
 static ff_status read_sets(const ff_option_list *sets, ff_settings *settings, ff_buffer *text,
                            ff_error *error) {
     for (int i = 0; i < sets->count; i++)
@@ -50,7 +50,7 @@ static ff_status read_sets(const ff_option_list *sets, ff_settings *settings, ff
     return text->length ? ff_settings_read(settings, text->bytes, "--set", error) : FF_OK;
 }
 
-/* The layer of --set over the others. */
+/* Applies --set over the other options. */
 static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buffer *text,
                            ff_error *error) {
     ff_settings alone = ff_settings_default();
@@ -64,7 +64,7 @@ static ff_status take_sets(const ff_option_list *sets, ff_settings *out, ff_buff
 }
 
 /* Options come from the checkpoint of a resumed run or from a recipe's file, then from --set, then
- * from the command line, which is parsed first to find these. *sets is needed as long as the
+ * from the command line, which is parsed first to find these. *sets must live as long as the
  * settings. */
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session,
                        ff_buffer *sets, bool *done, ff_error *error) {
@@ -86,7 +86,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
         out->finds = first.finds;
         if (recipe)
             FF_TRY_DONE(ff_settings_read(out, recipe, ff_session_recipe_path(*session), error));
-        const char *row = out->trainer.recipe; /* that the file is based on */
+        const char *row = out->trainer.recipe; /* on which the file is based */
         const double rate = out->trainer.hyper.learning_rate;
         const char *groups = out->trainer.groups;
         FF_TRY_DONE(take_sets(&first.set, out, sets, error));
@@ -130,7 +130,7 @@ static ff_status open_reports(const ff_settings *settings, ff_session *session, 
     return ff_report_create(report, logs, settings->quiet ? NULL : stdout, stdout, error);
 }
 
-/* What the user may not expect of this run. */
+/* Notes on what the user may not expect of this run. */
 static ff_status add_notes(ff_session *session, const ff_settings *settings,
                            const ff_trainer *trainer, ff_error *error) {
     ff_buffer dropped = {0};
@@ -162,7 +162,7 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
-/* The same where a list may begin with "keys:" or "numbers:". */
+/* The same for a list, which may begin with "keys:" or "numbers:". */
 static char *make_list_absolute(const char **list) {
     if (!*list) return NULL;
     const char *path = ff_selection_list_path(*list);
@@ -175,7 +175,7 @@ static char *make_list_absolute(const char **list) {
     return given;
 }
 
-/* A run of which it is certain that it makes steps. */
+/* Called once it is certain that the run makes steps. */
 typedef struct beginning {
     const ff_settings *settings;
     ff_session *session;
@@ -202,7 +202,8 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
     ff_buffer recipe = {0};
     const char *const balanced = settings->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
-    /* The same text wherever the run resumes: without options that are not part of the run. */
+    /* The run's options as text, without options that are not part of the run, so that it is the
+     * same wherever the run resumes. */
     char *paths[] = {make_absolute(&kept.trainer.data),
                      ff_splits_val_is_none(kept.trainer.val) ? NULL
                                                              : make_absolute(&kept.trainer.val),
@@ -279,7 +280,7 @@ static ff_status print_world(const ff_settings *settings, const ff_trainer *trai
     return FF_OK;
 }
 
-/* With --world a rank's memory was checked, not that of the whole batch. */
+/* With --world the memory of one rank was checked, not the memory of the whole batch. */
 static ff_status print_json(const ff_settings *settings, const ff_trainer *trainer,
                             const ff_planned_device *planned, ff_error *error) {
     ff_world world;
@@ -313,7 +314,7 @@ static void warn(const ff_settings *settings, const ff_trainer *trainer, const f
                 "fftrain: --recipe finetune without --weights FILE starts from random values\n");
 }
 
-/* The summary, and what --dry-run and --world print. */
+/* Prints the summary, and the output of --dry-run and --world. */
 static ff_status print_summary(const ff_settings *settings, ff_trainer *trainer,
                                ff_planned_device *planned, const ff_tuning *tuning,
                                ff_error *error) {

@@ -71,7 +71,7 @@ typedef struct team {
     ff_train_first *first;
 } team;
 
-/* What rank 0 finds another may not have, on a machine of its own. */
+/* Another rank, on another machine, may lack the files that rank 0 finds. */
 static ff_status not_there(const ff_job *job, ff_status status, ff_error *error) {
     char first[sizeof error->message];
     if (!job->ranks || !job->rank || status != FF_IO) return status;
@@ -162,7 +162,7 @@ done:
     return status;
 }
 
-/* Alone, as replicas, or as a rank of a job. */
+/* Trains alone, as replicas, or as a rank of a job. */
 static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
     const ff_settings *settings = all->settings;
     ff_replicas replicas;
@@ -185,7 +185,7 @@ static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
             return ff_fail(error, FF_USAGE,
                            "several ranks only train; what looks at a net or at "
                            "its input takes one device");
-        /* The first one's plan. */
+        /* Only the first one's plan. */
         ff_job first = {
             .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
         return ranks->rank ? FF_OK

@@ -6,18 +6,18 @@
 
 #include "train/commands/settings.h"
 
-/* The training of a run alone (job NULL), or of rank 0, which has its folder and reports. device:
- * of --dp; NULL = as the options say. */
+/* Trains a run alone (job NULL) or as rank 0, which has the run's folder and reports. device: of
+ * --dp; NULL = by the options. */
 typedef ff_status ff_train_first(const ff_settings *settings, ff_session *session, ff_job *job,
                                  const char *device, ff_error *error);
 
-/* Calls `first`, or as another rank trains without it; or starts --ranks, with this process's
- * arguments. */
+/* Calls `first`; another rank trains without `first`; with --ranks, starts the ranks with this
+ * process's arguments. */
 FF_MUST_USE ff_status ff_train_ranks(const ff_settings *settings, ff_session *session, char **argv,
                                      ff_train_first *first, ff_error *error);
 
-/* Sends the other ranks, which would wait for this one, the error that stopped this rank before it
- * met them. */
+/* Sends the error that stopped this rank before it met the others to these, which would wait for
+ * it. */
 void ff_train_tell_ranks(const ff_settings *settings, ff_error *error);
 
 /* FF_FAILED if ranks differ in their sets or in options, except the options that may differ among

@@ -66,7 +66,7 @@ typedef struct ff_conv_shape {
     bool gradient_zeroed;
 } ff_conv_shape;
 
-/* 3x3 over each channel alone; a table may have kernels of its own for this. */
+/* 3x3 over each channel alone; a table may have special kernels for this. */
 static inline bool ff_conv_is_depthwise(const ff_conv_shape *s) {
     return s->groups > 1 && s->groups == s->input.c && s->groups == s->output.c && s->kernel == 3 &&
            s->pad == 1 && s->stride <= 2;
@@ -82,7 +82,7 @@ typedef struct ff_conv {
     bool statistics;      /* conv_forward_fused can compute sums */
     bool adds_bias;       /* its own kernel adds the bias, without a second kernel */
     bool folded;          /* conv_forward_fused and fold_backward are its only passes */
-    bool depthwise;       /* computed by kernels of its own, not as a matrix product */
+    bool depthwise;       /* computed by special kernels, not as a matrix product */
 } ff_conv;
 
 /* A batch norm with ReLU folded into the convolution after it: the convolution takes the norm's x
@@ -139,8 +139,8 @@ typedef struct ff_update_spec {
     float *average_buffers; /* NULL = none */
     size_t buffer_count;
     /* For segments with sums: the outcome of a step's micro-batches so far, on the device; the
-     * samples of one micro-batch, and where this rank's samples begin in it; and whether gradients
-     * are of the sum over a batch instead of its mean. */
+     * samples of one micro-batch, and the position of this rank's first sample in it; and whether
+     * gradients are of the sum over a batch instead of its mean. */
     ff_outcome *total;
     int part_samples, first_sample;
     bool summed;
@@ -328,8 +328,8 @@ typedef struct ff_compute_watch {
 /* The ranks whose batch norms share statistics: ff_norm.ranks. */
 typedef struct ff_compute_ranks {
     int count; /* 0: each rank has its own statistics */
-    /* Enqueues an all-gather in the compute's stream: the `bytes` bytes at `own` of every rank, in
-     * the ranks' order, go to `all`. A failure sticks in the compute. */
+    /* Enqueues an all-gather in the compute's stream: copies the `bytes` bytes at `own` of every
+     * rank, in the ranks' order, to `all`. A failure sticks in the compute. */
     void (*gather)(void *context, const void *own, void *all, uint64_t bytes);
     void *context;
 } ff_compute_ranks;
@@ -351,7 +351,7 @@ struct ff_compute {
     char description[96]; /* "onednn 2.6.3, avx512_core" */
     size_t update_bytes;  /* scratch of the prepared updates, if the table counts it */
     /* Resident memory of a process that trains with this table, in addition to tensors and mapped
-     * sets: code, thread stacks, and what libraries allocate. 0 = not measured. */
+     * sets: code, thread stacks, and libraries' memory. 0 = not measured. */
     uint64_t program_bytes;
     /* Called at the marks of a step; NULL = not called. */
     const ff_compute_watch *watch;

@@ -1,6 +1,6 @@
 /* Statistics of a batch norm over the batches of several ranks (ff_norm_ranks): what each rank
- * sends, and what follows from it; the same source for the CPU and the kernels. Ranks are added in
- * their order in f64, so all ranks get the same bits.
+ * sends, and the results; the same source for the CPU and the kernels. Ranks are added in their
+ * order in f64, so all ranks get the same bits.
  *
  * C and C++. Pure. */
 #ifndef FF_TRAIN_NORM_RANKS_H
@@ -18,8 +18,8 @@ typedef struct ff_norm_sums {
     double m, sum, products;
 } ff_norm_sums;
 
-/* How many numbers a rank sends: the number of values per channel, and two numbers for each
- * channel. */
+/* The count of numbers that a rank sends: the number of values per channel, and two numbers for
+ * each channel. */
 FF_HD size_t ff_norm_told(const ff_norm *norm) {
     return 1 + 2 * (size_t)ff_tensor_padded_channels(&norm->shape);
 }

@@ -47,7 +47,7 @@ typedef struct ff_cost_piece {
 /* An operation of a pass: pieces[first, first + count) of the list. */
 typedef struct ff_cost_row {
     ff_cost_pass pass;
-    ff_mark mark; /* where the row begins, and in which operation; unused for BATCH */
+    ff_mark mark; /* the row's beginning, and its operation; unused for BATCH */
     int op;
     char layer[64]; /* "layer1.0.conv1"; empty for the update */
     char what[96];  /* "conv 3x3, sums for the norm" */

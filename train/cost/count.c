@@ -38,8 +38,8 @@ static void begins(void *context, ff_mark mark, int op) {
 
 /* ---- convolutions ---- */
 
-/* How many of `size` positions along a side the windows cover: a 1x1 window of stride 2 reads
- * half. */
+/* The number of `size` positions along a side that the windows cover: a 1x1 window of stride 2
+ * reads half. */
 static double touched(int out, int window, int stride, int size) {
     const int reached = stride > window ? out * window : size;
     return reached < size ? reached : size;
@@ -86,7 +86,7 @@ static void conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x
     convolve(compute, conv, read_of(compute, &conv->shape), 0);
 }
 
-/* All of dx is written, also where no window reads x. */
+/* All of dx is written, even positions of x that no window reads. */
 static void conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                void *dx, void *scratch) {
     (void)dy, (void)w, (void)dx, (void)scratch;

@@ -28,7 +28,7 @@ typedef struct finding {
     double largest_logit;
 } finding;
 
-/* Below this, a dynamic loss scale is of no use. */
+/* Below this a dynamic loss scale is useless. */
 #define LEAST_SCALE 1e-4f
 
 bool ff_loss_is_bad(const ff_trainer *trainer, const ff_outcome *outcome) {
@@ -237,8 +237,8 @@ static ff_status add_advice(const finding *f, const char *checkpoint, const char
                             run, f->step + 1);
 }
 
-/* Rank 0 knows the run's folder. All ranks end with its sentence; none reports the failure of
- * another. */
+/* Rank 0 knows the run's folder. All ranks end with rank 0's sentence; none reports another rank's
+ * failure. */
 static ff_status explain_to_all(finding *f, const ff_outcome *outcome, const char *checkpoint,
                                 const char *run, ff_buffer *text, ff_error *error) {
     ff_job *job = f->trainer->options->job;

@@ -1,4 +1,4 @@
-/* A step whose loss or gradients are NaN or infinite: finds where they come from. */
+/* Finds the origin of NaN or infinite values in a step's loss or gradients. */
 #ifndef FF_TRAIN_DEBUG_BAD_LOSS_H
 #define FF_TRAIN_DEBUG_BAD_LOSS_H
 

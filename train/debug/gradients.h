@@ -14,9 +14,9 @@
  * random direction r of elements 1 and -1 is |(L(p + h r) - L(p - h r)) / 2h - <g, r>| / max(|g|,
  * the quotient). The larger error of two directions counts. h changes the loss by a part in 10,000,
  * if the parameter's size allows, so that neither rounding nor curvature matters; if the error is
- * large, the least error of three h counts. Prints a line for each parameter, with how much of the
- * error the loss's rounding may be; an error is judged without this part. FF_FAILED if a gradient
- * is wrong; FF_USAGE for other precisions. The trainer cannot be used afterwards. */
+ * large, the least error of three h counts. Prints a line for each parameter, with the part of the
+ * error that may be the loss's rounding; the error is judged without this part. FF_FAILED if a
+ * gradient is wrong; FF_USAGE for other precisions. The trainer cannot be used afterwards. */
 FF_MUST_USE ff_status ff_check_gradients(ff_trainer *trainer, FILE *out, ff_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finds where the log of a run (report.h) records changed options. */
+/* Finds the steps at which a run's log (report.h) records changed options. */
 #ifndef FF_TRAIN_DEBUG_OPTION_CHANGES_H
 #define FF_TRAIN_DEBUG_OPTION_CHANGES_H
 

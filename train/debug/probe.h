@@ -2,9 +2,9 @@
  *
  * This header lets a visitor see every operation of a step. bad_loss.c uses it to find the first
  * NaN; hashes.c to write hashes by which two runs are compared (hash_log.c reads them,
- * option_changes.c finds where options changed); replay.c to show one step of an old run.
- * gradients.c compares the backward pass with differences of the loss. overfit.c and lr_find.c are
- * short trainings that answer a question.
+ * option_changes.c finds the steps at which options changed); replay.c to show one step of an old
+ * run. gradients.c compares the backward pass with differences of the loss. overfit.c and lr_find.c
+ * are short trainings that answer a question.
  *
  * May include format, loader/draw, train/checkpoint, train/net, train/report, train/trainer.
  *
@@ -72,7 +72,7 @@ struct ff_probe {
  * of a norm that is folded into the next convolution, which then has both names. */
 void ff_probe_begin(ff_probe *probe, ff_plan *plan, const void *images, ff_probe_visit visit,
                     void *context);
-/* Sees the last operation. Returns the first failure: of a visit, of the device, FF_NO_MEMORY. */
+/* Visits the last operation. Returns the first failure: of a visit, of the device, FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_probe_end(ff_probe *probe, ff_error *error);
 
 /* ---- for a visit; results are valid until it returns ---- */

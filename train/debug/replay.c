@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is shown of a tensor, over all micro-batches. */
+/* The shown numbers of a tensor, over all micro-batches. */
 typedef struct cell {
     bool seen;
     uint64_t count;  /* includes values that are not finite */

@@ -19,7 +19,7 @@ typedef struct ff_inference_options {
     int64_t crop, resize, views;
     const char *precision; /* on a GPU; NULL: as trained, f32 if the file does not record it */
     bool any_normalization;
-    bool average; /* the average of --ema in place of the parameters */
+    bool average; /* the average of --ema instead of the parameters */
     ff_verify verify;
     bool
         predicts; /* labels are not needed; the classes are those of the file if it lists classes */
@@ -34,7 +34,7 @@ typedef struct ff_inference_options {
 /* No weights, no data; everything else as the file records, batches of 128. */
 ff_inference_options ff_inference_default_options(void);
 
-/* What a file of weights records about its net and the set that it was trained on. */
+/* The facts that a file of weights records about its net and its training set. */
 typedef struct ff_learned {
     ff_weights_net net;
     ff_metadata trained; /* channels 0: not recorded, as in PyTorch's files */

@@ -1,4 +1,4 @@
-/* What a model gets right and wrong, sample by sample. The host counts from the logits of an
+/* Counts what a model gets right and wrong, sample by sample. The host counts from the logits of an
  * evaluation, which are copied from the device while it computes the next batches. */
 #ifndef FF_TRAIN_TALLY_H
 #define FF_TRAIN_TALLY_H
@@ -44,8 +44,8 @@ FF_MUST_USE ff_status ff_tally_create(ff_tally **tally, const ff_plan *plan, ff_
 /* NULL is accepted. Call it when no work is enqueued. */
 void ff_tally_destroy(ff_tally **tally);
 
-/* The share of the samples whose label is among the FF_TALLY_TOP largest logits; -1 if there are no
- * more than FF_TALLY_TOP classes. */
+/* The share of the samples whose label is among the FF_TALLY_TOP largest logits; -1 if there are at
+ * most FF_TALLY_TOP classes. */
 static inline double ff_tally_top(const ff_tally *tally) {
     return tally->classes > FF_TALLY_TOP ? (double)tally->top / (double)tally->count : -1;
 }

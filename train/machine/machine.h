@@ -8,8 +8,8 @@
  * May include format, loader/cuda, loader/device, train/comm/job, train/compute,
  * train/compute/cuda, train/net.
  *
- * Where a run computes: the CPU, or a GPU through the CUDA module. A model and its batches are made
- * on the device. Thread rule: one thread at a time. */
+ * The device on which a run computes: the CPU, or a GPU through the CUDA module. A model and its
+ * batches are made on the device. Thread rule: one thread at a time. */
 #ifndef FF_TRAIN_MACHINE_H
 #define FF_TRAIN_MACHINE_H
 

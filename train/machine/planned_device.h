@@ -17,9 +17,9 @@ typedef struct ff_planned_device ff_planned_device;
 
 /* Opens a planned device of the CUDA module from a description (cuDNN's own JSON, see
  * tests/gpu/README.md). FF_IO, FF_BAD_DATA naming the file; FF_FAILED if the module or a library is
- * missing. plan_cache: where plans are read and stored, with every engine that the GPU will time
- * and would have to compile first (train/compute/cuda/engine_choice.h); NULL = none. tune_seconds,
- * no_fold, tuning: as in ff_machine_options. */
+ * missing. plan_cache: the folder in which plans are read and stored, with every engine that the
+ * GPU will time and would have to compile first (train/compute/cuda/engine_choice.h); NULL = none.
+ * tune_seconds, no_fold, tuning: as in ff_machine_options. */
 FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const char *path,
                                              const ff_machine_options *options, ff_error *error);
 /* The same with any table and library; `json` is the description's text. */

@@ -39,11 +39,11 @@
 typedef struct ff_model ff_model;
 typedef struct ff_plan ff_plan;
 
-/* Which form of a net is built: for small images or for large ones. In a residual net the first
- * layers differ: 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool. In a vgg the last
- * layers differ: the mean over pixels and a linear layer, or torchvision's classifier over 7x7
- * pixels. AUTO = CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem
- * only (smallnet) accept AUTO and refuse the others. */
+/* The form of a net: for small images or for large ones. In a residual net the first layers differ:
+ * 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool. In a vgg the last layers differ: the
+ * mean over pixels and a linear layer, or torchvision's classifier over 7x7 pixels. AUTO = CIFAR
+ * for inputs of at most 64 pixels on their longer side. Nets with one stem only (smallnet) accept
+ * AUTO and refuse the others. */
 typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
 
 /* The rows of a micro-batch over all ranks, and the number of them before this rank's rows; rows 0:
@@ -83,8 +83,8 @@ typedef struct ff_model_options {
     bool deterministic;       /* as in ff_compute_options */
 } ff_model_options;
 
-/* Where a model computes if not on the CPU: a compute table, its device (the caller's; must outlive
- * the model) and the table's options. */
+/* The device of a model that does not compute on the CPU: a compute table, its device (the
+ * caller's; must outlive the model) and the table's options. */
 typedef struct ff_model_device {
     const char *name; /* "NVIDIA H200": for reports */
     const struct ff_compute_ops *ops;

@@ -109,7 +109,7 @@ ff_status ff_balance_measure(const ff_trainer_options *options, int64_t *rows, c
     const int64_t own = ff_needs_most_rows(trainer);
     const bool pairs = ff_augment_mixes(&trainer->augment);
     room[job->rank] = (double)own;
-    /* No rank takes memory before all have counted theirs. */
+    /* No rank allocates memory before all have counted their needs. */
     FF_TRY_DONE(ff_job_sum(job, room, count, error));
     for (size_t i = 0; i < count; i++) most[i] = (int64_t)room[i];
     for (size_t i = 0; i < count; i++) speed[i] = 1;
@@ -128,7 +128,7 @@ ff_status ff_balance_measure(const ff_trainer_options *options, int64_t *rows, c
     for (size_t i = 0; i < count; i++) least = fmin(least, speed[i]);
     for (size_t i = 0; i < count; i++) fastest = fmax(fastest, speed[i]);
     for (size_t i = 0; i < count && fastest < NEARLY * least; i++) speed[i] = 1;
-    (void)!ff_shares_choose(speed, most, job->size, all, pairs, rows); /* there are some */
+    (void)!ff_shares_choose(speed, most, job->size, all, pairs, rows); /* succeeds, as above */
 done:
     ff_trainer_destroy(&trainer);
     free(room);

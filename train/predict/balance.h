@@ -1,5 +1,4 @@
-/* --dp-balance auto: how much of every batch each rank of a job gets, according to its speed and
- * memory. */
+/* --dp-balance auto: each rank's share of every batch, according to its speed and memory. */
 #ifndef FF_TRAIN_BALANCE_H
 #define FF_TRAIN_BALANCE_H
 

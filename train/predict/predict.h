@@ -1,5 +1,5 @@
-/* Predicts how long a step takes on N ranks, from the times of one device and what a network can
- * do. Pure, except for reading a measured network.
+/* Predicts how long a step takes on N ranks, from the times of one device and the limits of a
+ * network. Pure, except for reading a measured network.
  *
  * The time of an all_reduce of S bytes among N ranks. Each rank has a link of B bytes a second in
  * each direction; a message takes L seconds in addition to its bytes:

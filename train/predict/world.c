@@ -209,7 +209,7 @@ static ff_status take_times(ff_world *world, ff_trainer *rank, const ff_card *ca
         times_of[i].bytes = (double)(buckets[i].weights_end - buckets[i].weights) * each;
     FF_TRY_DONE(card ? estimate(&world->times, times_of, buckets, rank, card, error)
                      : measure(&world->times, times_of, buckets, rank, error));
-    /* What is reduced at the end (reducer.h): per-channel gradients, outcomes. */
+    /* The bytes that are reduced at the end (reducer.h): per-channel gradients, outcomes. */
     const double end = world->times.backward_s;
     const size_t channels = store->trained_count - store->weight_count;
     times_of[count] = (ff_bucket_time){end, (double)channels * each};

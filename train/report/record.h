@@ -1,7 +1,7 @@
-/* What a run writes for its readers in addition to the log: TensorBoard's event files and, in the
- * run's folder, evaluation.json (tally_json.h) and worst.png of the last evaluation, and inputs.png
- * of the first samples. A failure never ends the run. Writing takes at most a thousandth of the
- * run's time, except for the sheet of inputs before the first step and the results of the last
+/* The files that a run writes in addition to the log: TensorBoard's event files and, in the run's
+ * folder, evaluation.json (tally_json.h) and worst.png of the last evaluation, and inputs.png of
+ * the first samples. A failure never ends the run. Writing takes at most a thousandth of the run's
+ * time, except for the sheet of inputs before the first step and the results of the last
  * evaluation, after the last step. One thread at a time. */
 #ifndef FF_TRAIN_RECORD_H
 #define FF_TRAIN_RECORD_H

@@ -12,7 +12,7 @@ enum { COLUMNS = 9, PICTURES = 36 };
 /* The most pixels of a step's sheet, which has at least PICTURES pictures. */
 #define MOST_PIXELS (UINT64_C(1) << 24)
 
-/* What a sheet is drawn from. */
+/* The source of a sheet. */
 typedef struct source {
     ff_metadata metadata; /* of the tensors; its pointers belong to the set */
     const ff_field *field;

@@ -22,9 +22,9 @@ void ff_summary_print_layers(FILE *out, const ff_trainer *trainer);
 FF_MUST_USE ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer,
                                             const struct ff_world *world, ff_error *error);
 
-/* {ranks: [{host, device, samples}], communicator}: where the ranks of a job are, and how many
- * samples of every (micro-)batch each rank has; {} without a job. Owned by the caller; NULL when
- * out of memory. */
+/* {ranks: [{host, device, samples}], communicator}: the places of a job's ranks, and the number of
+ * samples of every (micro-)batch that each rank has; {} without a job. Owned by the caller; NULL
+ * when out of memory. */
 json_t *ff_summary_ranks(const ff_trainer *trainer);
 
 /* The number of trained values. */

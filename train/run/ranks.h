@@ -1,4 +1,4 @@
-/* What the ranks of a job do together in a run, in addition to their steps. Without a job these
+/* The joint work of a job's ranks in a run, in addition to their steps. Without a job these
  * functions do nothing. */
 #ifndef FF_TRAIN_RUN_RANKS_H
 #define FF_TRAIN_RUN_RANKS_H
@@ -26,7 +26,7 @@ void ff_stop_note(ff_stop *stop, const ff_trainer *trainer, const ff_outcome *ou
 FF_MUST_USE ff_status ff_stop_check(ff_stop *stop, ff_trainer *trainer, uint64_t step,
                                     ff_error *error);
 
-/* How all stopped ranks end: like rank 0, which alone saves a checkpoint. */
+/* Ends all stopped ranks like rank 0, the only one that saves a checkpoint. */
 FF_MUST_USE ff_status ff_ranks_stopped(ff_trainer *trainer, const ff_stop *stop, ff_status status,
                                        ff_error *error);
 

@@ -1,5 +1,5 @@
-/* When a run saves a checkpoint, and what happens to its error. Every function does nothing without
- * a keeper. Thread rule: the model's thread. */
+/* Decides when a run saves a checkpoint, and handles the checkpoint's error. Every function does
+ * nothing without a keeper. Thread rule: the model's thread. */
 #ifndef FF_TRAIN_RUN_SAVES_H
 #define FF_TRAIN_RUN_SAVES_H
 
@@ -33,7 +33,8 @@ const char *ff_saves_last(const ff_saves *saves);
  * FF_PREEMPTED; else FF_INTERRUPTED. */
 FF_MUST_USE ff_status ff_saves_stop(ff_saves *saves, const ff_run_state *state, int signal_number,
                                     ff_error *error);
-/* After a failure outside of training, saves what is trained; *error then names the checkpoint. */
+/* After a failure outside of training, saves the trained values; *error then names the
+ * checkpoint. */
 void ff_saves_fail(ff_saves *saves, const ff_run_state *state, ff_error *error);
 /* Call at the end of a run. If the run is done, its last checkpoint is on the disk, or the error is
  * returned; if it failed with `status`, a note reports the checkpoint's error. */

@@ -1,5 +1,5 @@
-/* What a run of fftrain has on the disk: its folder, the checkpoint that it resumes from, and those
- * that it writes. In the order of their use:
+/* The files of a run of fftrain: its folder, the checkpoint from which it resumes, and the
+ * checkpoints that it writes. In the order of their use:
  *
  *     ff_session_open(&session, &options, recipe_file, &error);  options from ff_session_recipe
  *     ff_session_begin(session, model_name, &error);             the folder, locked
@@ -28,7 +28,7 @@ typedef struct ff_session_options {
     int64_t keep;       /* checkpoints, at least 1 */
     int best_by;        /* ff_best_by */
     int64_t hash_every; /* as in ff_run_options */
-    /* Of the option of this name, where a run resumes. */
+    /* What a run that resumes may change of the option of this name. */
     ff_origin_change (*change)(const char *name, size_t length);
 } ff_session_options;
 
@@ -84,7 +84,8 @@ FF_MUST_USE ff_status ff_session_start(ff_session *session, ff_trainer *trainer,
  * aside (keeper.h). FF_IO. */
 FF_MUST_USE ff_status ff_session_write(ff_session *session, const ff_trainer *trainer,
                                        const ff_buffer *recipe, ff_error *error);
-/* Sentences for the user: where the run resumes and what is different. NULL if there are none. */
+/* Sentences for the user: the step at which the run resumes, and what is different. NULL if there
+ * are none. */
 const char *ff_session_notes(const ff_session *session);
 /* The options for ff_run. */
 ff_run_options ff_session_run(const ff_session *session);

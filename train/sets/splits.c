@@ -31,8 +31,8 @@ done:
     return status;
 }
 
-/* Opens `folder` or, if it holds splits, the first one of these ranks; then *beside = true. `any`:
- * otherwise, the folder's only set. */
+/* Opens `folder` or, if it holds splits, the first split with one of these ranks; then *beside =
+ * true. `any`: if there is none, the folder's only set. */
 static ff_status open_split(ff_dataset **dataset, const char *folder, ff_set_rank from,
                             ff_set_rank to, ff_verify verify, bool any, bool *beside,
                             ff_error *error) {
@@ -141,7 +141,7 @@ static ff_status check_label(const ff_dataset *dataset, const char *name, size_t
     return FF_OK;
 }
 
-/* What every set must fulfil for training or evaluation. */
+/* Checks what training and evaluation require of every set. */
 static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const char *path = ff_dataset_path(dataset);

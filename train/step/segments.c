@@ -101,7 +101,7 @@ static ff_status launch(const ff_segments *segments, const ff_pieces *pieces, ff
 }
 
 /* Capture is optional: a failure is reported once, and all further steps run without graphs. If the
- * capture was not the reason of the failure, the calls of those steps fail too. */
+ * capture was not the reason for the failure, the calls of these steps fail too. */
 static ff_status record(ff_segments *segments, ff_segment *s, ff_error *error) {
     ff_error why = {.message = "another rank could not capture them"};
     ff_status status = capture(segments, s, false, &s->plain, &why);

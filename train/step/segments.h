@@ -23,7 +23,7 @@ typedef struct ff_segment_kind {
 typedef struct ff_collective {
     ff_status (*make)(void *context, const struct ff_collective *call, ff_error *error);
     ff_comm *comm;
-    ff_plan *plan; /* what `make` needs */
+    ff_plan *plan; /* passed to `make` */
     const void *from;
     void *to;
     uint64_t bytes;

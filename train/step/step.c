@@ -139,8 +139,8 @@ static ff_status last_segment(void *context, ff_plan *plan, const ff_batch *batc
     return enqueue_reduced(step, plan, batch, error);
 }
 
-/* Replaces last_segment if this rank has no sample of the batch. The batch is made all the same,
- * because the next one follows it. The same collectives are called in the same order. */
+/* Replaces last_segment if this rank has no sample of the batch. The batch is made anyway, because
+ * the next one follows it. The same collectives are called in the same order. */
 static ff_status enqueue_nothing(ff_step *step, ff_plan *plan, ff_error *error) {
     const ff_bucket_watch watch = watch_of(step, reduce_bucket);
     ff_compute_enter(step->compute);

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-/* This rank's rows of a micro-batch. Every rank needs some. */
+/* Sets this rank's rows of a micro-batch. Every rank needs some. */
 static ff_status take_share(ff_trainer *trainer, const ff_trainer_options *options,
                             ff_error *error) {
     const ff_job *job = options->job;
@@ -113,8 +113,8 @@ ff_status ff_trainer_resolve_batches(ff_trainer *trainer, const ff_trainer_optio
     else if (!trainer->batch_asked) /* not chosen by ff_trainer_create */
         trainer->batch_asked = usual_batch(options, recipe, count);
     trainer->batch = trainer->batch_asked;
-    /* A loader then returns one batch of everything in either mode; a plan of that size has no
-     * padding, which would enter batch norms. */
+    /* A loader then returns one batch of all samples in either mode; a plan of that size has no
+     * padding, which would affect batch norms. */
     if ((uint64_t)trainer->batch > count) trainer->batch = (int64_t)count;
     FF_TRY(options->reproducible ? take_parts(trainer, options, error)
                                  : take_share(trainer, options, error));

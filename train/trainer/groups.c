@@ -1,4 +1,4 @@
-/* Which parameters the groups of a run have. */
+/* Checks which parameters the groups of a run have. */
 #include "train/net/groups.h"
 #include "train/trainer/updates.h"
 
@@ -15,7 +15,7 @@ static bool is_used(const ff_trainer *trainer, int group, const ff_group *groups
     return false;
 }
 
-/* Some parameter is frozen, and some is not. */
+/* Checks that some parameter is frozen, and some is not. */
 static ff_status check_frozen(const ff_trainer *trainer, const ff_group *groups, ff_error *error) {
     bool learns = false;
     if (!trainer->groups[0].frozen) return FF_OK;
@@ -56,7 +56,7 @@ static bool is_given(const ff_trainer *trainer, int group) {
            !trainer->groups[group].within;
 }
 
-/* Each pattern of an option matches something. */
+/* Checks that each pattern of an option matches a parameter. */
 static ff_status check_patterns(const ff_trainer *trainer, const char *option, const char *list,
                                 bool kinds, ff_error *error) {
     const ff_graph *graph = ff_model_store(trainer->model)->graph;

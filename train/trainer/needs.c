@@ -20,7 +20,7 @@ static void add_mapped(ff_needs *needs, ff_dataset *dataset, const ff_feed *feed
     needs->shard_bytes += shards;
 }
 
-/* Where a set is larger than memory: what is read before it is used. */
+/* For a set larger than memory: the memory for reading ahead. */
 static uint64_t ahead_bytes(const ff_feed *feed) {
     return feed ? ff_feed_describe(feed).loader.ahead_bytes : 0;
 }
@@ -243,7 +243,7 @@ static ff_status advise(const ff_trainer *trainer, char *advice, size_t size, ff
     FF_TRY_DONE(ff_alloc(&rows, (uint64_t)count, sizeof *rows, "shares", error));
     FF_TRY_DONE(ff_alloc(&most, (uint64_t)count, sizeof *most, "shares", error));
     double *speed = found, *room = found + count, *batch = room + count;
-    speed[job->rank] = (double)trainer->micro; /* the proportions that were asked for */
+    speed[job->rank] = (double)trainer->micro; /* the requested proportions */
     room[job->rank] = (double)ff_needs_most_rows(trainer);
     batch[job->rank] = (double)most_that_fits(trainer, false, 1, trainer->batch);
     FF_TRY_DONE(ff_job_sum(job, found, 3 * (size_t)count, error));
@@ -284,7 +284,7 @@ static bool is_over(const ff_job *job, const told *all, int r, bool host, told *
     return sum->needs > sum->has;
 }
 
-/* All ranks find the same. */
+/* All ranks reach the same result. */
 static ff_status check_ranks(const ff_trainer *trainer, ff_error *error) {
     ff_job *job = trainer->options->job;
     const ff_needs *needs = &trainer->needs;
@@ -318,7 +318,7 @@ done:
     return status;
 }
 
-/* The run fits without its sets, and each set alone, or it is read directly. */
+/* Checks that the run fits without its sets, and with each set alone unless it is read directly. */
 static ff_status check_maps(const ff_needs *needs, ff_error *error) {
     const uint64_t left = ff_host_maps_left("").bytes;
     if (needs->host_bytes > left || needs->shard_bytes <= left - needs->host_bytes) return FF_OK;

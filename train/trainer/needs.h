@@ -13,11 +13,11 @@ struct ff_trainer;
 #define FF_NEEDS_PROGRAM_BYTES (52u << 20)
 
 typedef struct ff_needs {
-    /* The program; what is read ahead of a set larger than memory; on a CPU all memory except the
-     * sets; on a GPU pinned memory and learning rates;
-     * where a run keeps checkpoints, the copy that is written, and the room of the hashes. */
+    /* The program; the memory for reading ahead of a set larger than memory; on a CPU all memory
+     * except the sets; on a GPU pinned memory and learning rates; if the run keeps checkpoints, the
+     * copy that is written; and the memory of the hashes. */
     uint64_t host_bytes;
-    ff_host_memory host; /* what was free when that was counted */
+    ff_host_memory host; /* free memory when the needs were counted */
     /* A GPU's; both 0 on the CPU. With the workspaces of engines chosen without timing (a run may
      * choose others), and without what CUDA's libraries allocate for themselves. */
     uint64_t device_bytes, device_has;

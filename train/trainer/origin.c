@@ -93,7 +93,7 @@ static ff_status check_set(const ff_checkpoint *checkpoint, const char *key, con
               : "");
 }
 
-/* "" of a checkpoint, also of one without it: all samples. */
+/* "" in a checkpoint, or a checkpoint without the text, means all samples. */
 static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
                                 ff_error *error) {
     static const char all[] = "trains on all samples";
@@ -107,7 +107,7 @@ static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_traine
                    *now.selected ? now.selected : all);
 }
 
-/* A set that was appended to since the run began. */
+/* Notes a set that was appended to since the run began. */
 static ff_status note_grown(ff_buffer *notes, const ff_dataset *set, uint64_t left_out,
                             ff_error *error) {
     if (!left_out) return FF_OK;
@@ -135,7 +135,7 @@ static const char *value_of(const char *text, const char *line, size_t name, siz
 }
 
 /* Notes the options whose values changed, or refuses them. `now`: the lines are the run's, and the
- * others the checkpoint's; else the other way round, and only options that the run lacks are new.
+ * others the checkpoint's; otherwise the reverse, and only options that the run lacks are noted.
  */
 static ff_status note_changes(ff_buffer *notes, const char *lines, const char *others, bool now,
                               ff_origin_change (*change)(const char *name, size_t length),
@@ -165,7 +165,8 @@ static ff_status note_changes(ff_buffer *notes, const char *lines, const char *o
     return FF_OK;
 }
 
-/* A schedule is spread over the run, so that other epochs change the learning rate at once. */
+/* A schedule is spread over the run, so another number of epochs changes the learning rate
+ * immediately. */
 static ff_status note_schedule(ff_buffer *notes, const char *recipe, const char *old,
                                const ff_trainer *trainer, ff_error *error) {
     static const char name[] = "epochs";
@@ -181,8 +182,8 @@ static ff_status note_schedule(ff_buffer *notes, const char *recipe, const char 
                             notes->length ? "\n" : "", main->schedule.text);
 }
 
-/* The run's label, and its classes: the content ids are of samples and numbers of classes, whose
- * names may be others. */
+/* Compares the run's label and classes: content ids cover samples and numbers of classes, but not
+ * the classes' names. */
 static ff_status check_classes(const ff_checkpoint *checkpoint, const ff_trainer *trainer,
                                ff_error *error) {
     const char *path = ff_checkpoint_path(checkpoint), *label = trainer->splits.label;
@@ -243,7 +244,7 @@ const char *ff_origin_effect_of_ranks(const ff_trainer *trainer) {
     return last_bits;
 }
 
-/* Whether the checkpoint has the text, and another one. */
+/* Whether the checkpoint has such a text that differs from the run's. */
 static bool differs(const ff_checkpoint *checkpoint, const char *key, const char *now) {
     const char *was = ff_checkpoint_text(checkpoint, key);
     return was && strcmp(was, now) != 0;

@@ -1,4 +1,4 @@
-/* What the disk is expected to do for a run, measured before its first step. */
+/* How fast the disk will be for a run, measured before its first step. */
 #ifndef FF_TRAIN_PROMISE_H
 #define FF_TRAIN_PROMISE_H
 
@@ -23,21 +23,21 @@ void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loade
 const ff_disk_rate *ff_promise_own(const ff_promise *promise);
 
 /* Lines for a summary: each order's rate, the bytes read for each used, the time of an epoch, and
- * which order is recommended. Nothing where nothing was measured. */
+ * which order is recommended. Nothing if nothing was measured. */
 void ff_promise_print(FILE *out, const ff_promise *promise);
 
-/* {order: {samples_per_second, read_per_used, epoch_seconds, first_epoch_alone}}; null where
- * nothing was measured. The caller's; NULL without memory. */
+/* {order: {samples_per_second, read_per_used, epoch_seconds, first_epoch_alone}}; null if nothing
+ * was measured. Owned by the caller; NULL if out of memory. */
 json_t *ff_promise_json(const ff_promise *promise);
 
-/* What helps against a slow disk, a clause. */
+/* A clause with advice against a slow disk. */
 typedef struct ff_promise_advice {
     char text[160];
 } ff_promise_advice;
 ff_promise_advice ff_promise_advise(const ff_promise *promise);
 
-/* A sentence into `text` where the steps, which alone take step_rate samples a second, will spend
- * more than a fifth of their time waiting for the disk; else false. */
+/* Writes a sentence to `text` and returns true if the steps, which alone process step_rate samples
+ * a second, will spend more than a fifth of their time waiting for the disk. */
 bool ff_promise_warns(const ff_promise *promise, double step_rate, char *text, size_t size);
 
 #endif

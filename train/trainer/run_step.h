@@ -4,7 +4,7 @@
 
 #include "train/trainer/trainer.h"
 
-/* What a step has taken from the feed. */
+/* The batches that a step has taken from the feed. */
 typedef struct ff_step_input {
     uint64_t asked_ns; /* the host waited for batches */
     bool epoch_over;   /* the feed's */

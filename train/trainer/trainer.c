@@ -103,7 +103,8 @@ static uint32_t chosen_padding(const ff_trainer *trainer) {
     return ff_augment_usual_pad(train->height, train->width, splits->height, splits->width);
 }
 
-/* What sets the size of inputs stays; all else, which makes them vary, is left out. */
+/* Keeps the words that set the size of inputs, and leaves out all others, which make inputs
+ * vary. */
 static void fix_inputs(ff_trainer *trainer) {
     const ff_augment_spec *given = &trainer->augment;
     trainer->augment = (ff_augment_spec){
@@ -143,7 +144,7 @@ static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *
 }
 
 /* The augmentation for images of another size, whose short side is `ratio` times as long: crops and
- * cutouts are of the same part of a sample. A resized sample is not padded: it is resized to what
+ * cutouts cover the same part of a sample. A resized sample is not padded: it is resized to what
  * the padded one would be. */
 static ff_augment_spec scaled(const ff_augment_spec *spec, const ff_metadata *train, double ratio) {
     const uint32_t side = train->height < train->width ? train->height : train->width;
@@ -180,7 +181,7 @@ static ff_status resolve_sizes(ff_trainer *trainer, const ff_trainer_options *op
     return FF_OK;
 }
 
-/* A run from before groups depended on the memory resumes with the groups that every set had then.
+/* A run made before groups depended on the memory resumes with the groups that every set had then.
  */
 static void resolve_blocks(ff_trainer *trainer, const ff_trainer_options *options) {
     trainer->block = (uint64_t)options->block;

@@ -72,8 +72,8 @@ typedef struct ff_trainer_options {
     int64_t epochs;
     int64_t batch;      /* FF_BATCH_AUTO: the largest that fits */
     int64_t accumulate; /* micro-batches of a batch */
-    bool reproducible;  /* the same bits however many ranks: ff_update_options.tree */
-    int64_t parts;      /* with it: ranks times micro-batches; 0 = as they are */
+    bool reproducible;  /* the same bits for any number of ranks: ff_update_options.tree */
+    int64_t parts;      /* with reproducible: ranks times micro-batches; 0 = as they are */
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
@@ -82,7 +82,7 @@ typedef struct ff_trainer_options {
     const char *optimizer;      /* of ff_optimizer_named */
     const char *freeze;         /* parameters that stay as they are, as ff_group.names */
     bool frozen_norms_train;    /* norms among them have batch statistics */
-    bool frozen_norms_given;    /* either was asked for: there must be some */
+    bool frozen_norms_given;    /* either value is requested: there must be such norms */
     ff_hyper hyper;             /* the options' numbers */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     bool scale_lr;              /* multiplies the options' learning rates by the number of ranks, */
@@ -174,8 +174,8 @@ typedef struct ff_trainer {
     ff_step *step;
     ff_precision precision;
 
-    int64_t batch, batch_asked; /* smaller than asked where the set is */
-    const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
+    int64_t batch, batch_asked; /* smaller than requested if the set is smaller */
+    const char *batch_reason;   /* the reason of FF_BATCH_AUTO's choice, a clause; else NULL */
     /* Samples of a micro-batch over all ranks: batch / accumulate. With --reproducible each rank
      * takes consecutive parts of the batch: samples of one rank's micro-batch. */
     int64_t micro_all;
@@ -201,9 +201,9 @@ typedef struct ff_trainer {
     float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;
     int views;         /* of each sample in evaluation */
-    double loss_scale; /* 0 = none; the initial one where it is dynamic */
+    double loss_scale; /* 0 = none; the initial scale if it is dynamic */
     bool scale_moves;
-    uint32_t val_every; /* epochs between evaluations; 0 = the last epoch alone has one */
+    uint32_t val_every; /* epochs between evaluations; 0 = only after the last epoch */
 
     ff_augment_spec augment;
     char augment_text[FF_AUGMENT_TEXT_BYTES];

@@ -13,7 +13,7 @@ static double real_or(double given, double fallback) {
     return given >= 0 ? given : fallback;
 }
 
-/* Refuses options for one group where each group has its own numbers. */
+/* Refuses options for one group if each group has its own numbers. */
 static ff_status refuse_single(const ff_trainer_options *options, const ff_recipe *recipe,
                                ff_error *error) {
     const char *option = options->optimizer                          ? "optimizer"
@@ -91,7 +91,7 @@ static void set_defaults(ff_trainer_update *group, ff_rule rule, const ff_traine
     group->hyper.nesterov = recipe->nesterov;
 }
 
-/* By which --scale-lr multiplies learning rates that are not scaled yet. */
+/* The factor by which --scale-lr multiplies learning rates that are not scaled yet. */
 static int scale_of(const ff_trainer_options *options, bool scaled) {
     return options->scale_lr && !scaled && options->job ? options->job->size : 1;
 }
@@ -137,7 +137,7 @@ static ff_status append(ff_trainer *trainer, const ff_trainer_update *group, con
     return FF_OK;
 }
 
-/* "KEY=VALUE,...": *decays becomes true where weight-decay is among them. */
+/* "KEY=VALUE,...": *decays becomes true if weight-decay is among the keys. */
 static ff_status read_numbers(ff_trainer_update *group, char *text, bool *decays, ff_error *error) {
     char *rest;
     for (char *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
@@ -245,7 +245,7 @@ static void resolve_groups(ff_trainer *trainer, const ff_recipe *recipe) {
 
 /* ---- all of it ---- */
 
-/* Every group's schedule: the same, from its own peak; a recipe's may end before the run. */
+/* Every group has the same schedule, from its own peak; a recipe's group may end before the run. */
 static ff_status resolve_schedules(ff_trainer *trainer, const ff_trainer_options *options,
                                    const ff_recipe *recipe, ff_error *error) {
     const bool given = options->schedule && strcmp(options->schedule, "auto") != 0;
@@ -274,7 +274,7 @@ static ff_status resolve_schedules(ff_trainer *trainer, const ff_trainer_options
     return FF_OK;
 }
 
-/* Nothing keeps the net from learning by heart. */
+/* Leaves out everything that keeps the net from overfitting. */
 static void resolve_overfit(ff_trainer *trainer) {
     ff_schedule constant = {0};
     (void)!ff_schedule_parse(&constant, "constant", NULL);
@@ -286,7 +286,7 @@ static void resolve_overfit(ff_trainer *trainer) {
     }
 }
 
-/* The rates of other groups keep their proportion to the main one's. */
+/* The rates of other groups keep their proportion to the main group's rate. */
 static void resolve_sweep(ff_trainer *trainer, const ff_trainer_sweep *sweep) {
     const double peak = trainer->groups[trainer->main_group].schedule.peak;
     for (int i = 0; i < trainer->group_count; i++) {
@@ -323,8 +323,8 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
     return FF_OK;
 }
 
-/* The step from which the group's parameters do not change. Muon's always change: its step restores
- * the norm of the filters at any learning rate. */
+/* The step from which the group's parameters do not change. Parameters under Muon always change:
+ * its step restores the norm of the filters at any learning rate. */
 static uint64_t settled_at(const ff_trainer *trainer, int group) {
     const ff_schedule *schedule = &trainer->groups[group].schedule;
     const uint64_t all = ff_trainer_total_steps(trainer), end = schedule->total_steps;

@@ -7,15 +7,15 @@
 
 enum { STAGES = FF_ENGINE_QUEUE };
 
-/* In a smaller stage, who waits for one request waits for all: one wake-up, not one a request. In
- * random order that was 3 % faster on two busy cores. */
+/* In a smaller stage a thread that waits for one request waits for all: one wake-up instead of one
+ * per request. In random order that was 3 % faster on two busy cores. */
 #define TOGETHER_BYTES (2u << 20)
 
 struct ff_ahead {
     pthread_mutex_t mutex;
     pthread_cond_t room;    /* for the planner */
     pthread_cond_t planned; /* a stage is there, or rows were abandoned */
-    pthread_cond_t read;    /* what somebody waits for, or not, as it stops */
+    pthread_cond_t read;    /* what a thread waits for is done, or everything stops */
     ff_engine *engine;
     ff_threads *planner;
     uint8_t *arena;
@@ -36,7 +36,8 @@ struct ff_ahead {
 
 /* ---- the arena ------------------------------------------------------------------------------ */
 
-/* Whether the stage after the last one has a place in the arena, set then; with the lock held. */
+/* Whether the arena has room for the stage after the last one; if so, sets its begin. With the lock
+ * held. */
 static bool find_room(ff_ahead *ahead, ff_ahead_stage *stage) {
     const ff_ahead_stage *oldest = &ahead->stage[ahead->oldest];
     const ff_ahead_stage *newest = &ahead->stage[(ahead->oldest + ahead->stages - 1) % STAGES];
@@ -71,7 +72,8 @@ static bool may_plan(const ff_ahead *ahead) {
            sequence->rows && ahead->next / sequence->rows < sequence->total_batches;
 }
 
-/* Plans a stage and has it read; called with the lock held, which is released meanwhile. */
+/* Plans a stage and submits its requests; called with the lock held, which is released
+ * meanwhile. */
 static void plan_one(ff_ahead *ahead) {
     ff_ahead_stage *stage = &ahead->stage[(ahead->oldest + ahead->stages) % STAGES];
     ahead->planning = true;
@@ -113,8 +115,8 @@ static void halt(ff_ahead *ahead) {
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
-/* Takes the lock only where a thread waits, and for the last request of a stage: after it the stage
- * may be another one. */
+/* Takes the lock only if a thread waits, and for the last request of a stage: then the stage's
+ * place may be used for another stage. */
 static void request_done(void *context, ff_request *request) {
     ff_ahead *ahead = context;
     ff_ahead_stage *stage = request->owner;
@@ -252,8 +254,8 @@ static bool await(ff_ahead *ahead, ff_request *request) {
     if (state == FF_REQUEST_WAITS) {
         ff_ahead_stage *stage = request->owner;
         pthread_mutex_lock(&ahead->mutex);
-        /* Before the state is looked at: a request that is done is then seen as such, or else
-         * request_done sees who waits. */
+        /* Set before the state is read: either this thread sees that the request is done, or
+         * request_done sees that a thread waits. */
         atomic_store(&request->awaited, true);
         atomic_store(&stage->awaited, true);
         while ((state = atomic_load(&request->state)) == FF_REQUEST_WAITS && ahead->abandoned)
@@ -263,8 +265,8 @@ static bool await(ff_ahead *ahead, ff_request *request) {
     return state == FF_REQUEST_READ;
 }
 
-/* Decompresses a frame, or waits for the thread that does; *ready = false where its bytes could not
- * be read. */
+/* Decompresses a frame, or waits for the thread that does; *ready = false if its bytes could not be
+ * read. */
 static ff_status unpack(ff_ahead *ahead, ff_ahead_stage *stage, ff_ahead_frame *frame,
                         ff_reader *reader, bool *ready, ff_error *error) {
     const ff_extent *extent = &frame->extent;

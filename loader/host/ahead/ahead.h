@@ -1,17 +1,17 @@
-/* Reading ahead: where memory cannot keep a set, the loader reads the bytes of samples before its
+/* Reading ahead: if memory cannot keep a set, the loader reads the bytes of samples before its
  * threads need them, many samples at a time. Private to loader/.
  *
  * The sequence of batches is known in advance. A planner thread walks along the sequence and cuts
  * its rows into STAGES (stage.h). A stage has enough rows to keep the disk busy: some dozens of
  * rows in random order, some MiB in sequential order, a whole group of blocks in block order. The
  * planner sorts the samples of a stage by their place on the disk, joins neighbours to one request,
- * and gives the requests to an engine (engine.h). The engine keeps many requests at the disk at the
- * same time, and reads into an arena: a ring buffer whose size the settings set. A thread that
+ * and submits the requests to an engine (engine.h). The engine keeps many requests at the disk at
+ * the same time, and reads into an arena: a ring buffer whose size the settings set. A thread that
  * fills a row finds the stage by the row's serial number and the bytes by their place in the shard.
- * The thread waits for these bytes alone, and uses them in the arena, without a copy. The first
- * row that needs a compressed frame decompresses the frame into the stage. When all rows of a stage
- * are filled, the next stage takes its part of the arena. Every order, share, size and start
- * position takes this one path.
+ * The thread waits for these bytes alone, and uses them in the arena, without a copy. The first row
+ * that needs a compressed frame decompresses the frame into the stage. When all rows of a stage are
+ * filled, the next stage takes its part of the arena. This one path serves every order, share, size
+ * and start position.
  *
  * Nothing here fails. A sample that could not be located, placed or read is left out; the row's own
  * reader then reads the sample, and returns the error if there is one.
@@ -41,15 +41,15 @@ void ff_ahead_restart(ff_ahead *ahead, const ff_sequence *sequence);
 /* The rows from `serial` on are no longer needed: ff_ahead_row fails for them. */
 void ff_ahead_abandon(ff_ahead *ahead, uint64_t serial);
 
-/* Where a thread is. {.ahead = ...}. */
+/* A thread's place. {.ahead = ...}. */
 typedef struct ff_ahead_cursor {
     ff_ahead *ahead;
     struct ff_ahead_stage *stage; /* the last row's; NULL = none */
     uint64_t rows;                /* rows of this stage that the cursor has passed */
 } ff_ahead_cursor;
 
-/* Moves to a row, which ends the use of the row before it; waits until the row is planned. One
- * cursor visits every row, padding too, once. FF_INTERRUPTED if the row was abandoned. */
+/* Moves to a row, which ends the use of the row before it; waits until the row is planned. Exactly
+ * one cursor visits each row, padding too. FF_INTERRUPTED if the row was abandoned. */
 FF_MUST_USE ff_status ff_ahead_row(ff_ahead_cursor *cursor, uint64_t serial, ff_error *error);
 
 /* Done with the last row. */

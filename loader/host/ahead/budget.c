@@ -9,7 +9,8 @@ enum { RANDOM_ROWS = 64 };
 #define SEQUENTIAL_BYTES (4 * MIB)
 #define FRAME_BYTES      (256u << 10) /* about, for small samples in compressed shards */
 
-/* What a row takes of the arena, about, if its neighbours are read with it; its frame's if not. */
+/* About how many bytes of the arena a row takes: `together` if its neighbours are read with it,
+ * else `alone`, with its whole frame. */
 static void row_bytes(const ff_loader_settings *settings, uint64_t *together, uint64_t *alone) {
     const ff_metadata *metadata = settings->metadata;
     const uint64_t stored = settings->shard_bytes / settings->stored + 1;
@@ -22,8 +23,8 @@ static void row_bytes(const ff_loader_settings *settings, uint64_t *together, ui
     *alone += (uint64_t)((double)frame / (double)slot * (double)stored) + frame;
 }
 
-/* What a sample of a block takes, at most: blocks begin and end inside of the disk's, of shards and
- * of frames. */
+/* The most bytes that a sample of a block takes: blocks begin and end inside disk blocks, shards
+ * and frames. */
 static uint64_t block_row_bytes(const ff_loader_settings *settings, uint64_t block) {
     const ff_metadata *metadata = settings->metadata;
     uint64_t together, alone;
@@ -41,7 +42,7 @@ static uint64_t group_samples(const ff_loader_settings *settings) {
     return least(settings->order.group * settings->order.block, settings->count);
 }
 
-/* The rows of this share in a group, at most: it begins and ends inside of batches. */
+/* The most rows of this share in a group, which begins and ends inside batches. */
 static uint64_t group_rows(const ff_loader_settings *settings) {
     const ff_sequence *sequence = &settings->sequence;
     return (group_samples(settings) / sequence->batch + 2) * sequence->rows * sequence->cuts;
@@ -64,7 +65,7 @@ ff_ahead_budget ff_ahead_budget_of(const ff_loader_settings *settings, uint64_t 
     if (given < floor) given = floor;
     uint64_t together, alone;
     row_bytes(settings, &together, &alone);
-    uint64_t rows, bytes; /* that are wanted */
+    uint64_t rows, bytes; /* wanted */
     if (order->kind == FF_ORDER_BLOCK) {
         /* A share has rows in every block, and reads most bytes between its rows too. */
         together = block_row_bytes(settings, order->block);

@@ -8,7 +8,7 @@ struct ff_loader_settings;
 
 typedef struct ff_ahead_budget {
     uint64_t rows;  /* the most of a stage */
-    uint64_t bytes; /* the arena's; 0 = nothing is read ahead */
+    uint64_t bytes; /* of the arena; 0 = nothing is read ahead */
     uint64_t plan_bytes;
     uint64_t blocks; /* as in ff_loader_info.ahead_blocks */
 } ff_ahead_budget;

@@ -36,7 +36,7 @@ void ff_engine_destroy(ff_engine **engine);
 #define FF_ENGINE_QUEUE 16u
 void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count);
 
-/* Forgets the requests that no thread has begun, whose done is not called, and waits for the
+/* Forgets the requests that no thread has begun, without calling their done, and waits for the
  * others. */
 void ff_engine_drop(ff_engine *engine);
 

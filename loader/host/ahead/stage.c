@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-/* Neighbours at most so far from each other are read together: reading so much takes a disk less
- * time than another request. */
+/* Neighbours at most this far apart are read together: a disk reads these bytes in less time than
+ * another request takes. */
 #define GAP_BYTES (16u << 10)
 /* The largest request, unless a single sample, frame or block is larger. From about 1 MiB on,
  * larger sequential reads are no faster. */
@@ -11,7 +11,7 @@
 
 /* ---- the samples of the rows ---------------------------------------------------------------- */
 
-/* What a row has to share with the stage's first one. */
+/* What a row must have in common with the stage's first row. */
 typedef struct group {
     uint64_t number;
     uint32_t epoch;
@@ -141,7 +141,7 @@ void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t fi
             stage->bytes = FF_READ_BLOCK;
         }
         if (stage->bytes <= plan->limits.bytes) break;
-        /* Fewer rows now, and for the next stages, which are alike. */
+        /* Fewer rows, also for the next stages, whose rows are probably as large. */
         const uint64_t rows = stage->end - first;
         if (rows < plan->rows_now) plan->rows_now = rows;
         plan->rows_now = plan->rows_now * plan->limits.bytes / stage->bytes * 15 / 16;

@@ -1,5 +1,5 @@
 /* A stage: a run of consecutive rows of a loader's batches, the parts of the shards that these rows
- * need, and where in memory they come to lie. Private to loader/host/ahead/.
+ * need, and the memory into which they are read. Private to loader/host/ahead/.
  *
  * Planning: the rows' samples are located in the index, sorted by shard and offset, and neighbours
  * become one request. A stage's memory, one range of the arena, holds the requests' bytes, each
@@ -34,14 +34,14 @@ typedef struct ff_ahead_stage {
     uint8_t *memory;       /* there */
 } ff_ahead_stage;
 
-/* How much a stage takes, at most. */
+/* The largest size of a stage. */
 typedef struct ff_ahead_limits {
     uint64_t rows;
     uint64_t bytes; /* of the stage's memory, at least 16 blocks */
 } ff_ahead_limits;
 
-/* What a planner uses again and again. {.rows.settings = ..., .sequence = ..., .limits = ...,
- * .rows_now = limits.rows, .stop = ...}. */
+/* The state that a planner uses for every stage. {.rows.settings = ..., .sequence = ..., .limits =
+ * ..., .rows_now = limits.rows, .stop = ...}. */
 typedef struct ff_ahead_plan {
     ff_rows rows;
     ff_sequence sequence;
@@ -49,15 +49,15 @@ typedef struct ff_ahead_plan {
     uint64_t rows_now; /* the most rows of the next stage: less than the limit if rows are large */
     ff_extent *extent; /* the extents of a stage's rows */
     size_t extent_count, extent_capacity;
-    const atomic_bool *stop; /* what is planned is not wanted any more */
+    const atomic_bool *stop; /* set to abandon the stage that is being planned */
 } ff_ahead_plan;
 
 /* Plans the stage that begins at row `first`, which exists; its begin and memory are the caller's.
- * A sample that cannot be located, or found room for, is left out: its row reads it. With order
+ * A sample that cannot be located or has no room is left out: its row reads the sample. With order
  * block a stage ends with its group at the latest. */
 void ff_ahead_plan_stage(ff_ahead_plan *plan, ff_ahead_stage *stage, uint64_t first);
 
-/* Where the requests' bytes go, once the stage has memory. */
+/* Sets the addresses of the requests' bytes, once the stage has memory. */
 void ff_ahead_stage_place(ff_ahead_stage *stage, uint8_t *memory);
 
 /* The request that holds all these bytes of a shard's file, or NULL. */

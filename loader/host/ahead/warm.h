@@ -1,16 +1,15 @@
 /* Warming: reading a mapped set into memory ahead of the faults of its first epoch. Private to
  * loader/.
  *
- * Where memory keeps a set, samples are mapped, and each page is read from the disk once, in the
- * first epoch. In random order every fault waits for one small read, the slowest that a disk does:
- * a disk with seeks then reads 120 samples a second, and takes hours for a set of 10 GB. One thread
- * reads the shards meanwhile, in the order of storage and in large requests, into the page cache;
- * the faults then find their pages there. What lies in memory already costs next to nothing.
- *
- * The thread stays within LEAD_BYTES and LEAD_TIMES what the loader has used: a few batches of a
- * large set do not read all of it. Each share of a job begins at another place, so that ranks of
- * one machine read different parts first; ranks of several machines each read all, as each needs
- * its own pages.
+ * If memory keeps a set, samples are mapped, and each page is read from the disk once, in the first
+ * epoch. In random order every fault waits for one small read, the slowest kind: a disk with seeks
+ * then reads 120 samples a second, and takes hours for a set of 10 GB. One thread reads the shards
+ * meanwhile, in the order of storage and in large requests, into the page cache; the faults then
+ * find their pages there. Pages that are already in memory cost next to nothing. The thread is at
+ * most LEAD_BYTES and LEAD_TIMES ahead of what the loader has used, so a few batches of a large set
+ * do not cause all of the set to be read. Each share of a job begins at another place, so that
+ * ranks of one machine read different parts first. Each machine reads all pages, because it needs
+ * its own.
  *
  * Nothing here fails: a shard that cannot be read is left to its readers, who report it.
  *

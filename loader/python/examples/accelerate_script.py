@@ -1,5 +1,5 @@
-"""accelerate: the loader stays as it is, the model and the optimizer are prepared. A run that was stopped in the middle of an epoch goes
-on by accelerate.skip_first_batches.
+"""accelerate: the loader stays as it is, the model and the optimizer are prepared. A run that was stopped in the middle of an epoch
+resumes with accelerate.skip_first_batches.
 
     accelerate launch accelerate_script.py --data packed
     accelerate launch accelerate_script.py --data packed --resume checkpoint
@@ -17,7 +17,7 @@ import ffload
 
 
 def accuracy(accelerator, model, loader):
-    """Of all samples, each counted once whatever the number of ranks: rows that only pad have weight 0."""
+    """The accuracy over all samples, each counted once whatever the number of ranks: rows that only pad have weight 0."""
     model.eval()
     counts = torch.zeros(2, dtype=torch.float64, device=accelerator.device)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: one process a GPU, or a few on the CPU.
+"""DistributedDataParallel: one process per GPU, or a few on the CPU.
 
     torchrun --nproc_per_node 8 ddp.py --data packed
 
@@ -18,7 +18,7 @@ import ffload
 
 
 def accuracy(model, loader, device):
-    """Of all samples, each counted once whatever the number of ranks: rows that only pad have weight 0."""
+    """The accuracy over all samples, each counted once whatever the number of ranks: rows that only pad have weight 0."""
     model.eval()
     counts = torch.zeros(2, dtype=torch.float64, device=device)
     with torch.no_grad():

@@ -2,7 +2,7 @@
 
     python lightning_script.py --data packed --epochs 10
 
-On several GPUs Lightning starts the processes and each loader finds its rank, so Lightning must not put a sampler of its own
+On several GPUs Lightning starts the processes and each loader finds its rank, so Lightning must not insert its own sampler
 (use_distributed_sampler=False). The loaders are made in train_dataloader() and val_dataloader(), when the ranks are known.
 """
 import argparse

@@ -13,7 +13,7 @@ import ffload
 
 
 def accuracy(model, loader):
-    """Of all samples of a set, each counted once."""
+    """The accuracy over all samples of a set, each counted once."""
     model.eval()
     right = seen = 0
     with torch.no_grad():
@@ -25,7 +25,7 @@ def accuracy(model, loader):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", help="a folder with train/ and val/, of class folders; packed where --data is not there yet")
+    parser.add_argument("--source", help="a folder with train/ and val/, of class folders; packed if --data does not exist yet")
     parser.add_argument("--data", default="packed", help="the packed set")
     parser.add_argument("--resize", type=int, default=256)
     parser.add_argument("--center-crop", type=int, default=224)

@@ -1,6 +1,6 @@
-"""A training script with what torchvision's and timm's have: warm-up and cosine, label smoothing, mixup or cutmix, an average of the
-weights, checkpoints from which it continues in the middle of an epoch. Their DataLoader, sampler, transforms, prefetcher and collate
-function for mixup are one ffload.Loader here.
+"""A training script with the features of torchvision's and timm's: warm-up and cosine, label smoothing, mixup or cutmix, an average
+of the weights, checkpoints from which a run resumes in the middle of an epoch. One ffload.Loader replaces their DataLoader,
+sampler, transforms, prefetcher and collate function for mixup.
 
     python torchvision_script.py --data packed --model resnet50 --augment rrc=224,flip,mixup=0.2 --output run
     python torchvision_script.py --data packed --model resnet50 --augment rrc=224,flip,mixup=0.2 --output run --resume run/last.pt

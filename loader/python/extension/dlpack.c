@@ -1,4 +1,4 @@
-/* Tensors for other libraries by DLPack, as its Python specification has it
+/* Tensors for other libraries, by DLPack's Python specification
  * (dmlc.github.io/dlpack/latest/python_spec.html). */
 #include "loader/python/extension/tensor.h"
 
@@ -57,7 +57,7 @@ static void end_given_old(DLManagedTensor *managed) {
     free(managed);
 }
 
-/* A capsule that nobody consumed has its first name still. */
+/* A capsule that nobody consumed still has its first name. */
 static void end_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
         end_given(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
@@ -147,9 +147,10 @@ PyObject *ff_python_dlpack(PyObject *self, PyObject *args, PyObject *words) {
     if (copy && copy != Py_None && PyObject_IsTrue(copy)) return copied_capsule(self, version);
     if (version) return versioned(ff_python_shared_of(self));
     if (ff_python_shared_of(self)->managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the memory is read-only, which this consumer cannot be told; take a copy "
-                        "(Dataset[i]), or NumPy's view (numpy.asarray)");
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the memory is read-only, and this consumer's version of DLPack cannot express "
+            "that; take a copy (Dataset[i]), or NumPy's view (numpy.asarray)");
         return NULL;
     }
     return unversioned(ff_python_shared_of(self));

@@ -11,8 +11,9 @@
  * loader/python/extension/; users see the package ffload, which builds on it.
  *
  * Thread rule. Python's lock (the GIL) is held wherever Python's objects are used, and released
- * wherever the library works or waits, so another thread may close what a call is using: an object
- * counts the calls in progress, and the last call to end closes it (ff_python_handle). */
+ * wherever the library works or waits, so another thread may close an object that a call is using:
+ * the object counts the calls in progress, and the last call to end closes it
+ * (ff_python_handle). */
 #ifndef FF_LOADER_PYTHON_EXTENSION_H
 #define FF_LOADER_PYTHON_EXTENSION_H
 
@@ -32,13 +33,13 @@ PyObject *ff_python_raise(const ffload_error *error);
 /* Raises ffload.UsageError. Returns NULL. */
 PyObject *ff_python_usage(const char *sentence);
 
-/* Asks Python whether a signal came, with or without its lock: 1 with an exception set if one of
- * Python's handlers raised it. An ffload_check; `context` is not used. */
+/* Asks Python whether a signal came, with or without Python's lock: 1 if one of Python's handlers
+ * raised an exception, which is then set. An ffload_check; `context` is not used. */
 int ff_python_check(void *context);
 
 /* ---- handles (module.c) --------------------------------------------------------------------- */
 
-/* An object of the library's that one thread may close while others use it. */
+/* A library object that one thread may close while others use it. */
 typedef struct ff_python_handle {
     void *object; /* NULL: closed */
     Py_ssize_t calls;
@@ -46,12 +47,12 @@ typedef struct ff_python_handle {
     void (*end)(void *object); /* without Python's lock */
 } ff_python_handle;
 
-/* What objects of Python with a handle begin with. */
+/* The beginning of Python objects with a handle. */
 typedef struct ff_python_owner {
     PyObject_HEAD ff_python_handle handle;
 } ff_python_owner;
 
-/* A new object of such a type, which takes over `object`; NULL with an exception, and it is
+/* A new object of such a type, which takes over `object`; NULL with an exception, and `object` is
  * ended. */
 PyObject *ff_python_own(PyTypeObject *type, void *object, void (*end)(void *object));
 /* Py_tp_dealloc of such a type. */
@@ -65,15 +66,16 @@ PyObject *ff_python_close(PyObject *self);
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-/* A new ffload.Tensor, which takes over `managed`; NULL with an exception, and it is ended. */
+/* A new ffload.Tensor, which takes over `managed`; NULL with an exception, and `managed` is
+ * ended. */
 PyObject *ff_python_tensor(DLManagedTensorVersioned *managed);
 
-/* The same of a batch on a GPU, made in `stream`: others that its consumers name use it, too
- * (ffload_batch_use_on). `managed` keeps the batch. */
+/* The same for a batch on a GPU, made in `stream`; other streams that its consumers name also use
+ * it (ffload_batch_use_on). `managed` keeps the batch. */
 PyObject *ff_python_tensor_on(DLManagedTensorVersioned *managed, ffload_batch *batch,
                               uintptr_t stream);
 
-/* Whether it is a Dataset; false with an exception. */
+/* Whether the object is a Dataset; false with an exception. */
 bool ff_python_is_dataset(PyObject *object);
 
 /* Adds a type to the module. -1 with an exception. */
@@ -87,7 +89,7 @@ PyTypeObject *ff_python_add_type(PyObject *module, const char *name, PyType_Spec
 /* Frees an object of such a type. */
 void ff_python_free(PyObject *self);
 
-/* The library's options of a dict of texts; NULL with an exception. */
+/* The library's options from a dict of texts; NULL with an exception. */
 ffload_options *ff_python_options(PyObject *dict);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Tensors of a batch, at most: a set has 64 label fields at most, each with two. */
+/* The most tensors of a batch: a set has at most 64 label fields, with two tensors each. */
 enum { NAMES_MOST = 160 };
 
 typedef struct loader {
@@ -18,7 +18,7 @@ static void end_loader(void *object) {
     ffload_loader_destroy(&own);
 }
 
-/* The options of a dict of texts, and of numbers of samples, a bytes of int64, or NULL. */
+/* The options from a dict of texts, and numbers of samples: a bytes object of int64, or NULL. */
 static ffload_options *options_of(PyObject *dict, PyObject *indices) {
     ffload_options *options = ff_python_options(dict);
     ffload_error error;
@@ -80,7 +80,7 @@ static Py_ssize_t texts_of(PyObject *tuple, const char *text[NAMES_MOST]) {
     return count;
 }
 
-/* stream: of a batch on a GPU. */
+/* stream: the stream of a batch on a GPU. */
 static PyObject *tensors_of(ffload_batch *batch, const char *const *name, Py_ssize_t count,
                             uintptr_t stream) {
     PyObject *tuple = PyTuple_New(count);

@@ -16,8 +16,8 @@ static PyObject *type_of(int status) {
     }
 }
 
-/* Where the path ends at the beginning of a message: a path may have ": " in it, so the words that
- * come after one are looked for. NULL: there is no ": ". */
+/* The end of the path with which a message begins. A path may contain ": ", so this looks for the
+ * words that follow a path. NULL: there is no ": ". */
 static const char *end_of_path(const char *message) {
     static const char *const words[] = {": cannot ", ": offset ", ": no such folder"};
     const char *first = NULL;
@@ -185,13 +185,14 @@ static int take_errors(void) {
     return error_type && usage_type && bad_data_type ? 0 : -1;
 }
 
-/* Types and exceptions are the process's, and signals are looked for in the main interpreter. */
+/* Types and exceptions belong to the process, and only the main interpreter checks for signals. */
 static int check_interpreter(void) {
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return 0;
-    PyErr_SetString(PyExc_ImportError,
-                    "ffload works in a process's main interpreter alone, and this is a "
-                    "sub-interpreter; use it from the main one, or in a process of its own (with "
-                    "mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    PyErr_SetString(
+        PyExc_ImportError,
+        "ffload works only in a process's main interpreter, and this is a sub-interpreter; use "
+        "it from the main interpreter, or in a separate process (with mod_wsgi: "
+        "WSGIApplicationGroup %{GLOBAL})");
     return -1;
 }
 
@@ -205,7 +206,8 @@ static int fill_module(PyObject *module) {
 
 PyMODINIT_FUNC PyInit__ffload(void);
 
-/* In two phases: sub-interpreters would share a module of one phase without asking. */
+/* In two phases: sub-interpreters would share a one-phase module without calling its exec
+ * function. */
 PyMODINIT_FUNC PyInit__ffload(void) {
     static PyModuleDef_Slot slots[] = {{Py_mod_exec, NULL}, {0, NULL}};
     static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ffload._ffload",

@@ -1,5 +1,5 @@
-/* ffload.Tensor: memory of the library's that other libraries use without a copy, by DLPack, or by
- * NumPy's and CuPy's array interfaces. */
+/* ffload.Tensor: library memory that other libraries use without a copy, by DLPack, or by NumPy's
+ * and CuPy's array interfaces. */
 #include "loader/python/extension/tensor.h"
 
 #include <stdlib.h>
@@ -136,7 +136,7 @@ static PyObject *tensor_read_only(PyObject *self, void *none) {
 
 /* ---- array interfaces ----------------------------------------------------------------------- */
 
-/* bf16, which NumPy has not, as its bits. */
+/* bf16, which NumPy does not have, as its bits. */
 static PyObject *type_text(DLDataType type) {
     static const char letter[] = {
         [kDLInt] = 'i', [kDLUInt] = 'u', [kDLFloat] = 'f', [kDLBfloat] = 'u'};
@@ -220,10 +220,10 @@ static Py_ssize_t tensor_length(PyObject *self) {
     return -1;
 }
 
-/* Only the library makes them. */
+/* Only the library makes tensors. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *words) {
     (void)type, (void)args, (void)words;
-    PyErr_SetString(PyExc_TypeError, "tensors come of datasets and loaders");
+    PyErr_SetString(PyExc_TypeError, "only datasets and loaders make tensors");
     return NULL;
 }
 

@@ -24,13 +24,13 @@ LETTERS = {"u8": "B", "u16": "H", "i32": "i", "i64": "q", "f16": "e", "f32": "f"
 
 @functools.lru_cache(maxsize=None)
 def installed() -> str:
-    """torch if it is installed, else numpy, else dlpack: whatever is imported, and in whichever order."""
+    """torch if it is installed, else numpy, else dlpack; does not depend on which of them is imported."""
     for name in ("torch", "numpy"):
         try:
             if name in sys.modules or find_spec(name):
                 importlib.import_module(name)
                 return name
-        except (ImportError, OSError):  # installed, but not whole
+        except (ImportError, OSError):  # installed, but broken
             pass
     return "dlpack"
 
@@ -40,13 +40,13 @@ def kind_of(as_: Optional[str]) -> str:
     if as_ is None:
         return installed()
     if as_ not in KINDS:
-        raise UsageError("as_=%r: it is one of %s" % (as_, ", ".join(KINDS)))
+        raise UsageError("as_=%r: wanted one of %s" % (as_, ", ".join(KINDS)))
     return as_
 
 
 @functools.lru_cache(maxsize=None)
 def converter(kind: str) -> Convert:
-    """What makes a tensor of the library one of that kind, without a copy; but where torch has no u16, one of i32."""
+    """A function that converts a library tensor to that kind, without a copy; a copy as i32 if torch has no u16."""
     try:
         if kind == "torch":
             return _torch_converter()
@@ -71,7 +71,7 @@ def _torch_converter() -> Convert:
 
     def convert(tensor: Tensor) -> Any:
         try:
-            # A capsule is taken at once; an object would be asked for its device and stream first.
+            # A capsule is used directly; an object would first be asked for its device and stream.
             return from_dlpack(tensor.__dlpack__())
         except RuntimeError:
             if tensor.dtype != "u16" or hasattr(torch, "uint16"):
@@ -82,7 +82,7 @@ def _torch_converter() -> Convert:
 
 
 def as_list(tensor: Any) -> List[Any]:
-    """The values of a tensor of labels, of one axis or two; one on a GPU is waited for."""
+    """The values of a label tensor with one or two axes; waits for a tensor on a GPU."""
     if hasattr(tensor, "tolist"):
         values: List[Any] = tensor.tolist()
         return values

@@ -11,12 +11,12 @@ from .errors import UsageError
 if TYPE_CHECKING:
     from .dataset import Keys
 
-# Images, labels, and what else was asked for (Loader).
+# Images, labels, and the further parts that were requested (Loader).
 Batch = Tuple[Any, ...]
 
 
 class BatchInfo(NamedTuple):
-    """What is known of a batch."""
+    """The numbers of a batch."""
     epoch: int
     number: int          #: in its epoch
     position: int        #: of its first sample in the epoch's order
@@ -27,8 +27,8 @@ class BatchInfo(NamedTuple):
 
 
 def check_last(about: Dict[str, Any], last_batch: str, cuts: int, world: int) -> None:
-    """A batch without a row on some rank would end a training there: the mean of no losses is NaN. One of fewer parts there
-    than elsewhere would leave the other ranks waiting."""
+    """Refuses a last batch that leaves a rank without rows, because the mean of no losses is NaN, or with fewer parts than other
+    ranks, which would then wait forever."""
     batch, count = about["batch_size"], about["samples"]
     left = count % batch
     if not left or (last_batch == "drop" and count >= batch):
@@ -39,7 +39,7 @@ def check_last(about: Dict[str, Any], last_batch: str, cuts: int, world: int) ->
     if left <= begins[-2] and last_batch != "pad":
         raise UsageError("last_batch=%r: the last batch of an epoch has %d samples and leaves rank %d of %d without any; wanted "
                          "last_batch=\"pad\"%s, or another batch_size" % (last_batch, left, world - 1, world, wanted))
-    # Parts with rows of each rank; the last batch has at least one, of padding.
+    # The number of parts that have rows, for each rank; at least one, which then is padding.
     parts = [max(1, min(cuts, -((begin - left) * cuts // (end - begin)))) for begin, end in zip(begins, begins[1:])]
     if min(parts) < max(parts):
         raise UsageError("last_batch=%r, cuts=%d: the last batch of an epoch has %d samples, of which ranks would get %d to %d "
@@ -48,7 +48,7 @@ def check_last(about: Dict[str, Any], last_batch: str, cuts: int, world: int) ->
 
 
 class Parts:
-    """Which tensors of the library's a batch is made of, and how."""
+    """Which library tensors a batch consists of, and how they are arranged."""
 
     def __init__(self, known: List[str], label: Any, pad: bool, indices: bool, keys: Optional[Keys]) -> None:
         fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
@@ -66,12 +66,12 @@ class Parts:
         self._indices, self._keys = indices, keys
 
     def soften(self, kind: str, fields: Dict[str, Dict[str, Any]]) -> None:
-        """Labels are soft targets from now on."""
+        """From now on labels are soft targets."""
         chosen = self._fields or self._labelled or list(fields)[:1]
         self._soft = [soft_targets.maker(kind, fields[name]) for name in chosen[:self._count]]
 
     def _targets(self, labels: List[Any], others: List[Any], share: Any) -> Any:
-        """Soft ones."""
+        """The soft targets."""
         return self._group([make(*pair, share) for make, pair in zip(self._soft or [], zip(labels, others))])
 
     def _group(self, labels: List[Any]) -> Any:
@@ -80,7 +80,7 @@ class Parts:
         return labels[0] if labels else None
 
     def arrange(self, tensors: List[Any]) -> Batch:
-        """images, labels, and what else there is."""
+        """images, labels, and any further parts."""
         if not self._mixed and self._fields is None and len(tensors) == 2 and self._count and self._soft is None:
             return tensors[0], tensors[1]
         at = 1 + self._count

@@ -18,7 +18,7 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def unescape(text: str) -> str:
-    """A name as the library writes it in JSON, where %XX is a byte; bytes that are not UTF-8 as os.fsdecode has them."""
+    """A name from the library's JSON, in which %XX is a byte; bytes that are not UTF-8 are decoded as by os.fsdecode."""
     if "%" not in text:
         return text
     first, *rest = text.encode().split(b"%")
@@ -26,8 +26,8 @@ def unescape(text: str) -> str:
 
 
 class Keys(Sequence[str]):
-    """The samples' keys, mostly paths in the source, read as they are asked for; bytes that are not UTF-8 as os.fsdecode
-    has them."""
+    """The samples' keys, usually paths in the source, each read when it is used; bytes that are not UTF-8 are decoded as by
+    os.fsdecode."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -42,7 +42,7 @@ class Keys(Sequence[str]):
     def __getitem__(self, index: Union[slice, Iterable[SupportsIndex]]) -> List[str]: ...
 
     def __getitem__(self, index: Any) -> Any:
-        """A list for a slice, several numbers or a mask, as of the dataset."""
+        """A key; a list for a slice, several numbers or a mask, as in Dataset."""
         chosen = self._dataset._chosen(index)
         if chosen is not None:
             return [self[i] for i in chosen]
@@ -63,7 +63,7 @@ class Dataset:
     BadData if `path` is not such a folder, naming the splits in it, if any; OSError if the system refuses.
 
     Any number of threads may use a Dataset. It works as a map-style dataset of torch.utils.data.DataLoader: it pickles
-    by its path, and forked children open it again. It closes by close(), at the end of a `with`, or with its last user.
+    by its path, and forked children open it again. It is closed by close(), at the end of a `with`, or with its last user.
     """
 
     @habits.answering("Dataset", habits.DATASET)
@@ -100,8 +100,8 @@ class Dataset:
 
     @property
     def _own(self) -> _ffload.Dataset:
-        """The library's; a process that was forked since opens its own."""
-        handle = self._handle  # which another thread may set to None
+        """The library's dataset; a forked process opens its own."""
+        handle = self._handle  # another thread may set it to None
         if handle is None:
             raise UsageError("the dataset is closed")
         return handle if self._process == os.getpid() else self._open()
@@ -113,7 +113,7 @@ class Dataset:
         self.__init__(state["path"], **state["settings"])  # type: ignore[misc]
 
     def close(self) -> None:
-        """Closes it; samples, views and loaders that there are stay as they are."""
+        """Closes it; existing samples, views and loaders stay valid."""
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.close()
@@ -209,7 +209,7 @@ class Dataset:
 
     @property
     def keys(self) -> Keys:
-        """The samples' keys, mostly their paths in the source: a sequence."""
+        """The samples' keys, usually their paths in the source: a sequence."""
         return Keys(self)
 
     @property
@@ -232,7 +232,7 @@ class Dataset:
     # ---- the set ------------------------------------------------------------------------------
 
     def describe(self) -> Dict[str, Any]:
-        """All that is known of the set: the words of `ffinspect --json`. Names are percent-escaped."""
+        """All facts about the set: the words of `ffinspect --json`. Names are percent-escaped."""
         if self._description is None:
             self._description = json.loads(self._own.describe())
         return self._description
@@ -289,12 +289,12 @@ class Dataset:
 
     @property
     def ids(self) -> Dict[str, str]:
-        """content, transform and source, in hexadecimal: equal if the samples, their transforms, their sources are."""
+        """content, transform and source, in hexadecimal: equal if the samples, their transforms or their sources are equal."""
         return dict(self.describe()["ids"])
 
     @property
     def provenance(self) -> Dict[str, str]:
-        """Where the set is from: versions and options, by name."""
+        """The set's origin: versions and options, by name."""
         return {unescape(pair["key"]): unescape(pair["value"]) for pair in self.describe()["provenance"]}
 
     def verify(self, progress: Optional[Callable[[int, int], Any]] = None, threads: int = 0) -> None:
@@ -322,7 +322,7 @@ class Dataset:
 
 
 class _Verification:
-    """One run of verify, in a thread of its own: the caller's answers signals."""
+    """One run of verify, in a separate thread, so that the caller's thread can handle signals."""
 
     def __init__(self) -> None:
         self.done = self.total = 0

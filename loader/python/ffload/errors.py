@@ -1,7 +1,7 @@
-"""What goes wrong, as exceptions. Each has one sentence: what, where, and mostly what would be right.
+"""Exceptions. Each has one sentence: what is wrong, where, and usually what to do.
 
-A file that the system refuses to open or read is an OSError with errno and filename (FileNotFoundError, PermissionError), memory
-that is not there a MemoryError.
+A file that the system refuses to open or read is an OSError with errno and filename (FileNotFoundError, PermissionError), missing
+memory is a MemoryError.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class Error(RuntimeError):
-    """None of the others: no GPU, a thread that does not start, a program that failed."""
+    """Any other failure: no GPU, a thread that does not start, a program that failed."""
 
 
 class UsageError(Error, ValueError):
@@ -18,7 +18,7 @@ class UsageError(Error, ValueError):
 
 
 class BadData(Error):
-    """The packed set, or the source to be packed, is broken, or not a set."""
+    """The packed set or the source is broken, or is not a set."""
 
     problems: Sequence[str] = ()
-    """All that Dataset.verify found."""
+    """All problems that Dataset.verify found."""

@@ -1,4 +1,4 @@
-"""Arguments: what ffload has in place of other loaders' keywords, the nearest known keyword, and values as texts and numbers."""
+"""Arguments: ffload's replacements for other loaders' keywords, the nearest known keyword, and values as texts and numbers."""
 from __future__ import annotations
 
 import difflib
@@ -9,10 +9,11 @@ from typing import Any, Callable, Dict, Iterable, Optional, Tuple, TypeVar, cast
 from .errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# A keyword's default elsewhere, which counts as unset, and what to use here. Keywords that ffload understands are arguments.
+# A keyword's default in other libraries, which counts as unset, and what to use here instead. Keywords that ffload
+# understands are arguments and not listed.
 Answers = Dict[str, Tuple[Any, str]]
 
-# The keywords of torch.utils.data.DataLoader, and then torchvision's and timm's.
+# The keywords of torch.utils.data.DataLoader, then torchvision's and timm's.
 LOADER: Answers = {
     "dataset": (None, "it is the first argument, a path or an ffload.Dataset"),
     "samples": (False, "it is return_indices="),
@@ -53,7 +54,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def answering(what: str, answers: Answers) -> Callable[[Function], Function]:
-    """Makes a method that refuses other keywords than its own by a UsageError, with what there is in their place."""
+    """Makes a method refuse other keywords than its own with a UsageError that names the replacement."""
     def decorate(function: Function) -> Function:
         code: Any = function.__code__
         known = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
@@ -72,7 +73,7 @@ def answering(what: str, answers: Answers) -> Callable[[Function], Function]:
 
 
 def settled(name: str, value: Any, own: str, given: Any, means: Callable[[Any], Any], fits: Callable[[Any], bool]) -> Any:
-    """An argument that has a second name: `given`, or what `value` of the other name means. UsageError where both are given and
+    """An argument with two names: `given`, or the meaning of `value`, which came by the other name. UsageError if both are set and
     contradict each other."""
     if value is None:
         return given
@@ -89,11 +90,11 @@ def text_of(value: Any) -> str:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number from 0 to the last epoch's."""
+    """A whole number from 0 to the largest epoch's number."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise UsageError("%s=%r: it is a whole number" % (name, value)) from None
+        raise UsageError("%s=%r: wanted a whole number" % (name, value)) from None
     if not 0 <= number < 2 ** 32:
-        raise UsageError("%s=%d: it is from 0 to %d" % (name, number, 2 ** 32 - 1))
+        raise UsageError("%s=%d: wanted a number from 0 to %d" % (name, number, 2 ** 32 - 1))
     return number

@@ -34,7 +34,7 @@ class Loader(AsDataLoader, Selecting):
     labels_b, share   the loss of a mixed row is share * loss(labels) + (1 - share) * loss(labels_b); [N], [N] float32
     weight   [N] float32: 1; 0 for rows that only pad, whose class is -1
     indices  [N] int64: the samples' numbers in the set; -1 for rows that only pad
-    keys     a list of the samples' keys, mostly paths; None for rows that only pad
+    keys     a list of the samples' keys, usually paths; None for rows that only pad
 
     path         a packed split, or a Dataset
     batch_size   samples of a batch, over all ranks, as fftrain's --batch
@@ -43,7 +43,7 @@ class Loader(AsDataLoader, Selecting):
     device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
     dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets
     layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, except for JAX
-    order        "random" (default), "block" (for sets larger than memory; block, group: samples a block, blocks a group),
+    order        "random" (default), "block" (for sets larger than memory; block, group: samples per block, blocks per group),
                  "sequential"; shuffle=True is "random", shuffle=False "sequential"
     seed         for order and augmentation
     epochs       of one iteration; 0: without end
@@ -55,15 +55,15 @@ class Loader(AsDataLoader, Selecting):
     workers      threads that make batches ahead of their use; 0: the caller's thread makes them; by default one for each
                  processor; num_workers is the same
     prefetch     batches that are ready or being made
-    indices      the samples of an epoch: their numbers in this order (any array, a list, a slice; one that comes several times
-                 is given as often), a mask with a boolean for each, or a text file with a number or a key a line;
+    indices      the samples of an epoch: their numbers in this order (any array, a list, a slice; a repeated number repeats
+                 its sample), a mask with a boolean for each, or a text file with a number or a key per line;
                  `loader.indices = ...` changes them between epochs
-    where        those that an expression means, as of ffpack copy --where: "label in ('cat', 'dog') and width >= 224"
-    split        a part by the hash of keys, that of ffpack --split: "train:0.9", "val:0.1" (from the end), or
+    where        the samples that an expression selects, as in ffpack copy --where: "label in ('cat', 'dog') and width >= 224"
+    split        a part by the hash of keys that ffpack --split uses: "train:0.9", "val:0.1" (from the end), or
                  "val of train=0.8,val=0.1,test=0.1"; " seed=1", " stratified" (in each class of the label) and
                  " group-by=REGEX" (keys in which it matches the same text stay together) may follow
-    fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample is given
-                 where all that is asked for means it; none is a UsageError
+    fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample must match
+                 all of indices, where, split and fold; no match is a UsageError
     rank, world  this loader yields rank's rows of each batch; world: the number of ranks. By default both come from
                  torch.distributed, torchrun, mpirun or SLURM, and are looked up again when an iteration begins. An
                  evaluation on one rank alone needs rank=0, world=1
@@ -71,16 +71,16 @@ class Loader(AsDataLoader, Selecting):
     as_          the arrays of a batch: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch
                  if it is installed, else numpy if it is installed, else dlpack
     return_indices, return_keys   whether batches end with the samples' numbers, and with their keys
-    targets      "classes": labels as above; "soft": in their place targets [N, classes] float32, whose rows are the shares
-                 of the classes, mixed as mixup and cutmix mixed the images: the loss stays as it is
+    targets      "classes": labels as above; "soft": targets [N, classes] float32 instead, whose rows are the shares
+                 of the classes, mixed as mixup and cutmix mixed the images: the loss need not change
     transform    a function of a batch, whose result replaces the batch; called where the batch is used, on its device
     verify       "first", "always", "off": when samples' checksums are compared; for a Dataset: as it was opened
     memory       bytes, or "512M", "8G": for keeping the set in memory and for reading ahead, shared by the ranks on this
-                 machine; a larger set is read directly; by default what machine and limits leave, at most FFLOAD_MEMORY
+                 machine; a larger set is read directly; by default what the machine and limits leave, at most FFLOAD_MEMORY
 
-    UsageError names the option that does not fit the other options or the set, and the option that replaces another
-    loader's argument; BadData and OSError as Dataset. `next(iter(loader))` begins an epoch and returns its first batch;
-    peek() returns that batch, and does not move the loader.
+    UsageError names the option that does not fit the other options or the set, or the option that replaces another loader's
+    argument; BadData and OSError as Dataset. `next(iter(loader))` begins an epoch and returns its first batch; peek() returns that
+    batch, and does not move the loader.
 
     The caller owns a batch as long as it keeps the batch; the memory of other batches is used again, so a loop that keeps
     no batch allocates nothing after the start. On a GPU batches are made in torch's memory and in its current stream (for
@@ -125,16 +125,17 @@ class Loader(AsDataLoader, Selecting):
         if habits.text_of(device).startswith("cuda"):
             programs.name_cuda_folders()
         self._options = {name: habits.text_of(value) for name, value in options.items() if value is not None}
-        # The arguments, or found when the loader is made and again when an iteration begins.
+        # Rank and world: the arguments, or found when the loader is made and again when an
+        # iteration begins.
         self._given = given is not None
         self._ranks = given or ranks.found_early()
-        self._source_ranks = (0, 1)  # a copy's: the original loader's
+        self._source_ranks = (0, 1)  # in a copy: the original loader's
         self._samples = numbers_of(self.dataset, indices)
         self._label, self._indices, self._keys = label, return_indices, self.dataset.keys if return_keys else None
         if targets not in ("classes", "soft"):
-            raise UsageError("targets=%r: it is \"classes\" or \"soft\"" % (targets,))
+            raise UsageError("targets=%r: wanted \"classes\" or \"soft\"" % (targets,))
         if transform is not None and not callable(transform):
-            raise UsageError("transform=%r: it is a function of a batch" % (transform,))
+            raise UsageError("transform=%r: wanted a function of a batch" % (transform,))
         self._soft, self._transform = targets == "soft", transform
         self._open()
         # Where the next iteration begins, and whether the library's loader stands there.
@@ -145,7 +146,7 @@ class Loader(AsDataLoader, Selecting):
         self._watch: Optional[ranks.Watch] = None
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Its arguments and its position: a copy, or a loader from a pickle, is an independent loader that begins there."""
+        """Its arguments and its position, at which a copy, or a loader from a pickle, begins independently."""
         return {"arguments": dict(self._arguments, path=self.dataset), "state": self.state_dict(), "epoch": self._epoch,
                 "stands": self._stands, "ranks": self._ranks if self._ranks[1] > 1 else self._source_ranks}
 
@@ -158,7 +159,7 @@ class Loader(AsDataLoader, Selecting):
         """The library's loader, of this process's rows."""
         rank, world = self._ranks
         more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
-        #: The library's; its batches are taken by iterating alone.
+        #: The library's loader; only iterating takes its batches.
         self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more, **self._samples[0]), *self._samples[1])
         self._about: Dict[str, Any] = json.loads(self._own.describe())
         self._on_gpu = self._about["device"] != "cpu"
@@ -170,14 +171,14 @@ class Loader(AsDataLoader, Selecting):
             self._parts.soften(kind_of(self._as), self.dataset.fields)
 
     def _find_ranks(self) -> None:
-        """When an iteration begins: a loader that was made before torch.distributed was initialized takes the rows of the rank
-        that this process has now."""
+        """Called when an iteration begins: a loader that was made before torch.distributed was initialized takes the rows of the
+        rank that this process has now."""
         if self._given:
             return
         now = ranks.found()
         if now[1] == 1 and self._source_ranks[1] > 1:
             raise UsageError("this loader is a copy of the one of rank %d of %d, but this process has no rank; set rank= and "
-                             "world= where the loader is made" % self._source_ranks)
+                             "world= when you make the loader" % self._source_ranks)
         if now == self._ranks:
             return
         if self._began is not None:
@@ -189,7 +190,7 @@ class Loader(AsDataLoader, Selecting):
         try:
             self._open()
         except UsageError:
-            self._ranks = before  # so that the next iteration is refused, too
+            self._ranks = before  # so that the next iteration is also refused
             raise
         self._own.restore(state)
 
@@ -303,8 +304,8 @@ class Loader(AsDataLoader, Selecting):
         return Static(self)
 
     def peek(self) -> Any:
-        """The batch with which the next iteration begins; the loader and a running iteration keep their places. Batches
-        that were ready are made again: for a look, not for a loop."""
+        """The batch with which the next iteration begins; the loader and a running iteration keep their places. Batches that were
+        ready are made again, so use this for a look, not in a loop."""
         self._find_ranks()
         state, take = self._own.state(), self._take()
         if not self._stands:
@@ -318,13 +319,13 @@ class Loader(AsDataLoader, Selecting):
         """The places of the batches in the next iteration's epoch."""
         self._find_ranks()
         if int(self._options["cuts"]) > 1:
-            raise UsageError("batch_sampler of a loader with cuts: it has whole batches alone")
+            raise UsageError("batch_sampler of a loader with cuts: a batch sampler has only whole batches")
         state = json.loads(self._own.state())
         begin, epoch = state["position"] if self._stands else 0, self._epoch
         return (Place(epoch, position) for position in range(begin, len(self) * self.batch_size, self.batch_size))
 
     def _at(self, place: Place) -> Any:
-        """The batch there; the next iteration begins with the epoch after it."""
+        """The batch at a place; the next iteration begins with the epoch after it."""
         self._turn += 1
         self._own.seek(*place)
         batch = self._take()()
@@ -335,7 +336,7 @@ class Loader(AsDataLoader, Selecting):
 
     @property
     def batch(self) -> BatchInfo:
-        """The last returned batch's."""
+        """The numbers of the last returned batch."""
         return BatchInfo(*self._own.info)
 
     @property
@@ -359,8 +360,8 @@ class Loader(AsDataLoader, Selecting):
         return state
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Goes on there, in the next iteration. UsageError where the state is of other batches, by its seed, order,
-        batch size or samples. Rank, world, cuts, augmentation and workers may be others."""
+        """The next iteration continues from this state. UsageError if the state belongs to other batches: another seed, order,
+        batch size or other samples. Rank, world, cuts, augmentation and workers may differ."""
         self._own.restore(json.dumps(state))
         self._turn += 1
         self._epoch, self._stands = json.loads(self._own.state())["epoch"], True
@@ -368,9 +369,9 @@ class Loader(AsDataLoader, Selecting):
     # ---- about it -----------------------------------------------------------------------------
 
     def stats(self) -> Dict[str, Any]:
-        """Since the start: wait_seconds that the loop waited for data, wait_share of the time since its begin,
-        fill_seconds of threads making batches, samples and batches returned, blocks of memory allocated for them; and
-        reading: how the set's files are read now, and why."""
+        """Since the start: wait_seconds, for which the loop waited for data; wait_share, their share of the time since the loop
+        began; fill_seconds, for which threads made batches; samples and batches, the numbers returned; blocks of memory allocated
+        for them; reading, how the set's files are read now, and why."""
         wait, fill, samples, batches, blocks = self._own.stats()
         seconds = time.monotonic() - self._began if self._began is not None else 0.0
         return {"wait_seconds": wait / 1e9, "wait_share": wait / 1e9 / seconds if seconds > 0 else 0.0,

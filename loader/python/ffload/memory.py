@@ -1,4 +1,4 @@
-"""Memory of a GPU that batches are made in, and the streams: torch's, which know each other."""
+"""GPU memory in which batches are made, and its streams, both torch's."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ LEGACY = 1
 
 
 def current_stream(kind: str) -> int:
-    """The stream in which a pool's batches are made: CuPy's current one, for others CUDA's legacy default stream."""
+    """The stream in which a pool's batches are made: CuPy's current stream, else CUDA's legacy default stream."""
     if kind == "cupy":
         import cupy  # type: ignore[import-not-found,unused-ignore]
         return int(cupy.cuda.get_current_stream().ptr) or LEGACY
@@ -30,8 +30,8 @@ def current_stream(kind: str) -> int:
 
 
 class Memory:
-    """Tensors of a loader's batches on its GPU, new ones for each batch: torch's allocator reuses those that
-    are no longer in use, in the order of the stream."""
+    """New tensors on the GPU for each batch of a loader: torch's allocator reuses the memory of unused ones, in the order of the
+    stream."""
 
     def __init__(self, kind: str, about: Dict[str, Any], names: Tuple[bytes, ...]) -> None:
         if kind != "torch":
@@ -41,7 +41,7 @@ class Memory:
         self._device = torch.device(about["device"])
         known = {unescape(tensor["name"]).encode(errors="surrogateescape"): tensor for tensor in about["tensors"]}
         ordinal = self._device.index
-        # For each tensor: its name, torch's arguments to make it, and the library's arguments besides its address.
+        # For each tensor: its name, torch's arguments to make it, and the library's arguments except its address.
         self._specs = []
         for name in names:
             shape, strides = tuple(known[name]["shape"]), tuple(known[name]["strides"])
@@ -85,7 +85,7 @@ class Static:
         return self._loader.batch
 
     def enqueue(self) -> None:
-        """Writes the next batch; in a capture, the one that `for info in static` is at when the graph is replayed."""
+        """Writes the next batch; in a capture, each replay of the graph writes the batch at which `for info in static` then is."""
         if self._memory.is_capturing():
             self._loader._own.write(self._places, self._memory.stream())
             return
@@ -95,7 +95,7 @@ class Static:
         self._loader._note()
 
     def __iter__(self) -> Iterator[BatchInfo]:
-        """An epoch, or the loader's `epochs`: what is known of each batch, which one replay writes."""
+        """An epoch, or the loader's `epochs`: yields the numbers of each batch, which one replay writes."""
         for info in self._loader._iterate(self._begin):
             try:
                 yield info

@@ -46,7 +46,7 @@ def command_line(options: Dict[str, Any]) -> List[str]:
     arguments = []
     for name, value in options.items():
         if name in TAKEN:
-            raise UsageError("%s: ffload sets this option of ffpack's itself" % name)
+            raise UsageError("%s: ffload sets this option of ffpack itself" % name)
         option = "--" + name.replace("_", "-")
         if value is True:
             arguments.append(option)
@@ -56,7 +56,7 @@ def command_line(options: Dict[str, Any]) -> List[str]:
 
 
 def write_names(classes: Iterable[Any], path: str) -> None:
-    """Class names as the file that --classes reads."""
+    """Class names in the form of the file that --classes reads."""
     names = [str(name) for name in classes]
     for name in names:
         if not name or "\n" in name:
@@ -97,7 +97,7 @@ def refusal(sentence: str) -> OSError:
 
 
 def without_option(path: str) -> str:
-    """Without the name of the option that the path is of."""
+    """The path without an option's name in front."""
     name, found, rest = path.partition(": ")
     return rest if found and name in PackOptions.__annotations__ else path
 
@@ -106,7 +106,7 @@ def failure(code: int, sentence: Optional[str], continues: bool, arguments: Iter
     """The exception for an exit code; `continues`: whether the same call continues with what is kept."""
     if code < 0 or not sentence:
         name = signal.Signals(-code).name if code < 0 else "exit code %d" % code
-        return Error("ffpack ended without a word, by %s" % name)
+        return Error("ffpack ended without a message, by %s" % name)
     before, found, _ = sentence.rpartition(CONTINUES)
     if found:  # with its command line
         sentence = before + ", and the same call continues" if continues else before.rpartition(KEPT)[0]
@@ -115,8 +115,8 @@ def failure(code: int, sentence: Optional[str], continues: bool, arguments: Iter
 
 
 class Listener:
-    """The output of a running ffpack: events on stdout, of which the last is the summary, sentences on stderr, of which
-    the last is the reason of a failure and others are warnings."""
+    """The output of a running ffpack. On stdout are events, the last of them the summary. On stderr are sentences: the last is the
+    reason of a failure, the others are warnings."""
 
     def __init__(self, bar: shown.Silent, arguments: Sequence[str]) -> None:
         self.bar, self.arguments = bar, arguments
@@ -143,7 +143,7 @@ class Listener:
         self.sentence = text[len("ffpack: "):] if text.startswith("ffpack: ") else text
 
     def warn(self) -> None:
-        """Passes the sentence on that proved not to be the last."""
+        """Issues the kept sentence as a warning, since it was not the last."""
         if self.sentence is None:
             return
         import warnings
@@ -168,15 +168,15 @@ def listen(process: subprocess.Popen[bytes], listener: Listener) -> None:
 
 
 def hold_interrupt() -> Callable[[], None]:
-    """Ctrl-C arrives when what this returns is called. It would end Popen after that started ffpack, and nobody would
-    stop ffpack."""
+    """Holds back Ctrl-C until the returned function is called. Otherwise Ctrl-C could end Popen after it started ffpack, and nobody
+    would stop ffpack."""
     before = signal.getsignal(signal.SIGINT)
     came: List[Any] = []
     if not callable(before):
         return lambda: None
     try:
         signal.signal(signal.SIGINT, lambda *call: came.append(call))
-    except ValueError:  # signals arrive in the main thread alone
+    except ValueError:  # signals arrive only in the main thread
         return lambda: None
 
     def release() -> None:
@@ -188,14 +188,14 @@ def hold_interrupt() -> Callable[[], None]:
 
 def run(arguments: List[str], progress: Progress = None, keep_open: Sequence[int] = (),
         continues: bool = True) -> Dict[str, Any]:
-    """Runs ffpack; its summary. On Ctrl-C, or an exception of the progress's function, it stops as by Ctrl-C."""
+    """Runs ffpack and returns its summary. Ctrl-C, or an exception in the progress function, stops ffpack as Ctrl-C does."""
     import subprocess
     bar = shown.of(progress)
     listener = Listener(bar, arguments)
     command = [programs.find("ffpack"), "--json", "--progress", "json", *arguments]
     release = hold_interrupt()
     try:
-        # A session of its own, so that Ctrl-C in a terminal, as in a notebook, reaches Python alone, which passes it on.
+        # A separate session, so that Ctrl-C in a terminal, as in a notebook, reaches only Python, which passes it on.
         process = subprocess.Popen(command, bufsize=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, start_new_session=True, pass_fds=keep_open)
     except BaseException:
@@ -244,9 +244,9 @@ def pack(source: Path, out: Optional[Path], *, progress: Progress = None, **opti
     ("unchanged"), "source" and "output".
 
     Raises UsageError, BadData, OSError (with errno and filename) or Error with ffpack's sentence, which names the image or
-    file that it is about, and keywords for its options. Ctrl-C raises KeyboardInterrupt; shards that are whole stay in
-    OUT.partial, and the same call continues.
-    ffpack's other messages (images that were left out or odd) become warnings. Threads: any; the GIL is not held.
+    file that it is about, and keywords for its options. Ctrl-C raises KeyboardInterrupt; finished shards stay in OUT.partial, and
+    the same call continues. ffpack's other messages (images that were left out or odd) become warnings. Threads: any; the GIL is
+    not held.
     """
     import tempfile
     given: Dict[str, Any] = {**options}

@@ -1,5 +1,5 @@
-"""The programs that come with the package, ffpack, ffinspect and fftrain: where they are, and how they are started
-in place of this process, so that name, arguments, signals and exit code are theirs."""
+"""The programs that come with the package, ffpack, ffinspect and fftrain: finds them, and replaces this process by them, so that
+name, arguments, signals and exit code are theirs."""
 from __future__ import annotations
 
 import glob
@@ -18,7 +18,7 @@ def find(name: str) -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     from .errors import Error
-    raise Error("%s is not in %s: the package is not complete, install it anew" % (name, os.path.join(here, "bin")))
+    raise Error("%s is not in %s: the package is incomplete; reinstall it" % (name, os.path.join(here, "bin")))
 
 
 def cuda_folders() -> List[str]:
@@ -38,8 +38,8 @@ def environment() -> Dict[str, str]:
 
 
 def name_cuda_folders() -> None:
-    """The same for the library in this process, before it opens a GPU: PyTorch's libraries come from the environment,
-    and there should be one of each."""
+    """The same for the library in this process, before it opens a GPU: PyTorch loads its libraries from the environment, and each
+    should be loaded once."""
     os.environ.update(environment())
 
 
@@ -50,7 +50,7 @@ def run(name: str, arguments: List[str]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    # Python ignores these, and what is ignored stays so.
+    # Python ignores these signals, and a program inherits that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execve(path, [path, *arguments], environment())

@@ -34,7 +34,7 @@ class Silent:
 
 
 class Called(Silent):
-    """Calls a function of (done, total) instead; total is None if it is unknown."""
+    """Calls a function with (done, total) instead; total is None if it is unknown."""
 
     def __init__(self, function: Callable[[int, Optional[int]], object]) -> None:
         self.function = function
@@ -103,7 +103,7 @@ class Line(Silent):
 
 
 def of(progress: Any) -> Silent:
-    """What shows it, by the argument `progress` of ffload.pack."""
+    """The object that shows the progress, by the argument `progress` of ffload.pack."""
     if callable(progress):
         return Called(progress)
     if progress is False or sys.stderr is None:

@@ -1,4 +1,4 @@
-"""Which rank of how many this process is."""
+"""This process's rank and the number of ranks."""
 from __future__ import annotations
 
 import os
@@ -8,20 +8,20 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import UsageError
 
-# The variables that a launcher sets, all of them; the first two are the rank and the world. The table of fftrain's ranks.
+# The variables that each launcher sets; the first two are the rank and the world. The same table as fftrain's.
 FAMILIES = (
     ("torchrun", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")),
     ("Open MPI", ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")),
     ("MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
     ("SLURM", ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_JOB_ID")),
 )
-# An epoch that long is begun by the other ranks before its end.
+# The other ranks begin an epoch of this length before it ends here.
 LONG_SECONDS, KEPT = 30, 8
 
 
 def in_shell_of_slurm() -> bool:
-    """A shell in an allocation, or the script of a batch, has variables of tasks but is not a task: only srun numbers steps; the ids
-    of such shells' steps have ten digits. The rule of fftrain's ranks."""
+    """Whether this is a shell in an allocation, or a batch script: it has the variables of a task but is not one. Only srun numbers
+    steps; the step ids of such shells have ten digits. The same rule as fftrain's."""
     name, step = os.environ.get("SLURM_JOB_NAME"), os.environ.get("SLURM_STEP_ID")
     if step:
         return name == "bash" or len(step) > 9
@@ -29,7 +29,7 @@ def in_shell_of_slurm() -> bool:
 
 
 def of_group() -> Optional[Tuple[int, int]]:
-    """(rank, world) of torch.distributed; None where no process group is initialized."""
+    """(rank, world) of torch.distributed; None if no process group is initialized."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -38,8 +38,8 @@ def of_group() -> Optional[Tuple[int, int]]:
 
 
 def of_launcher() -> Tuple[int, int]:
-    """(rank, world) of the first launcher all of whose variables are set, else (0, 1). UsageError where some launcher's rank or
-    world is set alone: a process that took it for a rank of a job, or ignored it, could read the wrong samples."""
+    """(rank, world) of the first launcher all of whose variables are set, else (0, 1). UsageError if a launcher's rank or world is
+    set but others of its variables are missing: whether the process used them or ignored them, it could read the wrong samples."""
     partial = None
     for family, names in FAMILIES:
         if family == "SLURM" and in_shell_of_slurm():
@@ -54,7 +54,7 @@ def of_launcher() -> Tuple[int, int]:
                                                                          os.environ[world])) from None
         known = [name for name in names[:2] if name not in missing]
         if known and partial is None:
-            partial = "%s is set, but %s, which %s sets too, is not; no process group is initialized: give rank= and world=" % (
+            partial = "%s is set, but %s, which %s sets too, is not; no process group is initialized: set rank= and world=" % (
                 known[0], missing[0], family)
     if partial is not None:
         raise UsageError(partial)
@@ -62,13 +62,13 @@ def of_launcher() -> Tuple[int, int]:
 
 
 def found() -> Tuple[int, int]:
-    """(rank, world) of torch.distributed if it is initialized, else of a launcher, else (0, 1)."""
+    """(rank, world) from torch.distributed if it is initialized, else from a launcher, else (0, 1)."""
     return of_group() or of_launcher()
 
 
 def found_early() -> Tuple[int, int]:
-    """found() for a loader that is not iterated yet: a process group may be initialized later, so a launcher's half of variables is
-    no error now."""
+    """found() for a loader that is not iterated yet: a process group may be initialized later, so an incomplete set of a launcher's
+    variables is not an error now."""
     try:
         return found()
     except UsageError:
@@ -76,7 +76,7 @@ def found_early() -> Tuple[int, int]:
 
 
 def checked(rank: Optional[int], world: Optional[int]) -> Optional[Tuple[int, int]]:
-    """The arguments, which come together; None without them."""
+    """The arguments, of which both or neither must be set; None without them."""
     if (rank is None) != (world is None):
         raise UsageError("rank and world come together: set both or neither")
     return None if rank is None or world is None else (rank, world)
@@ -98,10 +98,11 @@ def store_of_group() -> Any:
 
 
 class Watch:
-    """An epoch of a set that the ranks share, counted in the group's store as it begins: a warning where this rank alone has iterated
-    it, since others are already in a later one, or it was long. That is an evaluation on one rank, of that rank's rows."""
+    """An epoch of a set that the ranks share, counted in the group's store when it begins. Warns if only this rank has iterated it
+    although the others are already in a later epoch, or it was long: that is an evaluation on one rank, which sees only that rank's
+    rows."""
     begun: Dict[str, int] = {}  # epochs of each set in this process
-    latest: List[Watch] = []    # in their order, those that are not known to be shared
+    latest: List[Watch] = []    # in order, the epochs not yet known to be shared
 
     def __init__(self, path: str, samples: int, rank: int, world: int) -> None:
         self.path, self.samples, self.rank, self.world = path, samples, rank, world
@@ -112,7 +113,7 @@ class Watch:
         Watch.latest = [*Watch.latest[-KEPT:], self]
 
     def _count(self, more: int) -> int:
-        """Of the ranks that began it; 0 where the store is gone."""
+        """Adds `more` to the number of ranks that began the epoch, and returns it; 0 if the store is gone."""
         try:
             store = store_of_group()
             return int(store.add(self.key, more)) if store is not None else 0
@@ -120,7 +121,7 @@ class Watch:
             return 0
 
     def end(self) -> None:
-        """Of its epoch."""
+        """The epoch ends."""
         if time.monotonic() - self.began > LONG_SECONDS and self._count(0) == 1:
             Watch.latest = [watch for watch in Watch.latest if watch is not self]
             self._warn()
@@ -138,5 +139,5 @@ class Watch:
 
     def _warn(self) -> None:
         import warnings
-        warnings.warn("%s: rank %d of %d has iterated its part of the %d samples, and no other rank has; for an evaluation on one rank "
-                      "alone the loader is made with rank=0, world=1" % (self.path, self.rank, self.world, self.samples), stacklevel=5)
+        warnings.warn("%s: rank %d of %d has iterated its part of the %d samples, and no other rank has; to evaluate on one rank "
+                      "alone, make the loader with rank=0, world=1" % (self.path, self.rank, self.world, self.samples), stacklevel=5)

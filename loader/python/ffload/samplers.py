@@ -1,5 +1,5 @@
-"""What other libraries look for in a DataLoader: a sampler, a batch sampler and a function that collates. With these and the loader's
-dataset a DataLoader returns the loader's own batches, which is how accelerate skips the first batches of an epoch."""
+"""The attributes that other libraries expect of a DataLoader: a sampler, a batch sampler and a collate function. With these and the
+loader's dataset a DataLoader returns the loader's own batches; accelerate skips the first batches of an epoch in this way."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where a batch is, in place of the numbers of its samples."""
+    """The place of a batch, instead of the numbers of its samples."""
     epoch: int
     position: int  #: of its first sample in the epoch's order
 
 
 class Sampler:
-    """The order of a loader's samples, as far as others ask for it: its epoch, and how many there are."""
+    """The parts of a sampler that other libraries use: its epoch and its length."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -78,7 +78,7 @@ class AsDataLoader:
 
     @property
     def prefetch_factor(self) -> Any:
-        """DataLoader's own default, for those who copy it."""
+        """DataLoader's own default, for libraries that copy it."""
         from inspect import signature
         from torch.utils.data import DataLoader
         return signature(DataLoader).parameters["prefetch_factor"].default

@@ -1,4 +1,4 @@
-"""What is added to a Writer: samples, and their labels, checked."""
+"""The samples and labels that are added to a Writer, checked."""
 from __future__ import annotations
 
 import struct
@@ -10,7 +10,7 @@ CLASS_LIMIT = 2 ** 31 - 1
 
 
 class Sample:
-    """An array's bytes, shape and type (of NumPy's words)."""
+    """An array's bytes, shape and type (in NumPy's words)."""
 
     def __init__(self, array: Any) -> None:
         from . import values
@@ -57,7 +57,7 @@ class Label:
                 raise UsageError("label %r; %s" % (value, "wanted one of classes=" if classes else
                                                    "names need classes=, the list of all"))
             value = number
-        if hasattr(value, "tolist"):  # of arrays and tensors, and their numbers
+        if hasattr(value, "tolist"):  # arrays and tensors, and their numbers
             value = value.tolist()
         several = isinstance(value, (list, tuple))
         values = list(value) if several else [value]
@@ -85,18 +85,18 @@ class Label:
 
 
 class Labels:
-    """Checks that all labels are alike; None stands for no label."""
+    """Checks that all labels are of one kind; None stands for no label."""
 
     def __init__(self, classes: Optional[List[str]]) -> None:
         self.classes = {str(name): number for number, name in enumerate(classes)} if classes is not None else None
         self.first: Optional[Label] = None
-        self.bare: Optional[int] = None  # the first sample without
+        self.bare: Optional[int] = None  # the first sample without a label
 
     def check(self, number: int, value: Any) -> Optional[Label]:
         label = None if value is None else Label(value, self.classes)
         first = label if self.first is None else self.first
         if label is not None and first is not None and (label.kind, label.shape) != (first.kind, first.shape):
-            raise UsageError("the label of sample %d is %s, and those before are %s" % (number, label, first))
+            raise UsageError("the label of sample %d is %s, but earlier labels are %s" % (number, label, first))
         bare = number if label is None and self.bare is None else self.bare
         if bare is not None and first is not None and first.shape != ():
             raise UsageError("sample %d has no label, and others have %s: only classes may be missing" % (bare, first))

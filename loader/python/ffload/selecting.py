@@ -1,4 +1,4 @@
-"""Which samples a loader has, where they are given by their numbers."""
+"""The samples of a loader, selected by their numbers."""
 from __future__ import annotations
 
 import array
@@ -17,7 +17,7 @@ Samples = Tuple[Dict[str, str], List[bytes]]
 
 
 def numbers_of(dataset: Dataset, indices: Optional[Indices]) -> Samples:
-    """What the library takes."""
+    """The option and the argument for the library."""
     if indices is None or isinstance(indices, (str, os.PathLike)):
         return ({} if indices is None else {"indices": os.fspath(indices)}), []
     try:
@@ -47,8 +47,8 @@ class Selecting:
 
     @property
     def indices(self) -> Optional[Indices]:
-        """Those given. Set between epochs, they are the next epoch's samples (a curriculum); an iteration that goes on elsewhere
-        ends. UsageError as of a loader that is made with them, which then keeps those before."""
+        """The argument `indices`. Setting it between epochs changes the next epoch's samples (a curriculum) and ends a running
+        iteration. UsageError as when the loader is made; the loader then keeps the earlier samples."""
         given: Optional[Indices] = self._arguments["indices"]
         return given
 

@@ -1,4 +1,4 @@
-"""Where samples are until they are packed: files in a folder next to OUT, as ffpack reads them."""
+"""Keeps samples until they are packed: files in a folder next to OUT, in forms that ffpack reads."""
 from __future__ import annotations
 
 import os
@@ -24,7 +24,7 @@ def npy_header(kind: str, shape: Tuple[int, ...]) -> bytes:
 
 
 class Growing:
-    """A file that grows. Python's own would be written by a fork of the process, too, at its end."""
+    """A file that grows. A forked process would write the buffer of one of Python's own files again at its end."""
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "xb", buffering=0)
@@ -80,7 +80,7 @@ class ArraySpool:
     def add(self, sample: Sample, label: Optional[Label]) -> None:
         if (sample.kind, sample.shape) != (self.sample.kind, self.sample.shape):
             raise UsageError(
-                "sample %d is %s, and those before are %s: wanted one shape and type; u8 images of different sizes are "
+                "sample %d is %s, but earlier samples are %s; wanted one shape and type; u8 images of different sizes are "
                 "packed with resize=, center_crop= or max_side=" % (self.images.count, sample, self.sample))
         if self.labels is None and label is not None:
             self.labels = ArrayFile(os.path.join(self.folder, "labels.npy"), label.kind, label.shape)
@@ -104,7 +104,7 @@ class ImageSpool:
         self.path = os.path.join(folder, "images.tar")
         self.file = Growing(self.path)
         self.channels, self.layout, self.count = sample.channels(layout), layout, 0
-        self.labeled = False  # a sample has a class, so all have one, or -1
+        self.labeled = False  # if one sample has a class, all have one, or -1
 
     def member(self, name: str, parts: List[bytes]) -> None:
         size = sum(map(len, parts))
@@ -119,7 +119,7 @@ class ImageSpool:
     def add(self, sample: Sample, label: Optional[Label]) -> None:
         channels = sample.channels(self.layout)
         if sample.kind != "|u1" or channels != self.channels:
-            raise UsageError("sample %d is %s, and those before have %d %s of u8: wanted the same" % (
+            raise UsageError("sample %d is %s, but earlier samples have %d %s of u8; wanted the same" % (
                 self.count, sample, self.channels, "channel" if self.channels == 1 else "channels"))
         if label is not None and label.shape != ():
             raise UsageError("sample %d: the label of images whose size ffpack changes is a class, or nothing"
@@ -152,8 +152,8 @@ Files = Union[ArraySpool, ImageSpool]
 
 
 class Spool:
-    """The folder OUT.spool-*, which is locked as long as its writer, or its ffpack, lives. Those that a killed
-    writer left are removed by the next one of the same OUT, with what its ffpack had begun."""
+    """The folder OUT.spool-*, locked as long as its writer or its ffpack lives. If a writer is killed, the next writer with the
+    same OUT removes its folder, and what its ffpack had begun."""
 
     def __init__(self, out: Path) -> None:
         import tempfile
@@ -161,7 +161,7 @@ class Spool:
         self.partial = os.path.join(parent, name + ".partial")
         self.remove_stale(parent, name + ".spool-")
         if os.path.lexists(self.partial):
-            raise UsageError("%s is of an interrupted packing: continue that one, or remove it" % self.partial)
+            raise UsageError("%s belongs to an interrupted packing: continue that one, or remove it" % self.partial)
         self.path = tempfile.mkdtemp(prefix=name + ".spool-", dir=parent)
         self.lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         take_lock(self.lock)
@@ -190,13 +190,13 @@ def take_lock(handle: int) -> bool:
     import fcntl
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another's, or of a file system without locks
+    except OSError:  # another writer's, or on a file system without locks
         return False
     return True
 
 
 def remove_spool(path: str, partial: str, lock: int, process: int) -> None:
-    """Only by its own process, not by a fork."""
+    """Removes it, but only in its own process, not in a fork."""
     import shutil
     if os.getpid() == process:
         if os.path.exists(os.path.join(path, PACKING)):
@@ -206,7 +206,7 @@ def remove_spool(path: str, partial: str, lock: int, process: int) -> None:
 
 
 def remove_partial(partial: str) -> None:
-    """A running ffpack locks it: another Writer's of the same OUT, since this Writer's has ended."""
+    """Removes OUT.partial, unless another Writer's running ffpack with the same OUT locks it; this Writer's has ended."""
     import shutil
     try:
         lock = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)

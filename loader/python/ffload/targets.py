@@ -1,4 +1,4 @@
-"""Soft targets of a batch: a row of shares for each sample, so that no loss has to know of mixup and cutmix."""
+"""Soft targets of a batch: a row of shares for each sample, so that losses need not handle mixup and cutmix."""
 from __future__ import annotations
 
 import importlib
@@ -10,10 +10,10 @@ ARRAYS = {"torch": "torch", "numpy": "numpy", "jax": "jax.numpy", "cupy": "cupy"
 
 
 def maker(kind: str, field: Dict[str, Any]) -> Callable[[Any, Optional[Any], Optional[Any]], Any]:
-    """What makes of a field's labels, and of mixed rows of labels_b and share, the targets [N, classes] float32, where the labels
-    are; of fields with values of their own, [N, width], the mixed values. A row without a label is zero."""
+    """A function that turns a field's labels, and for mixed rows labels_b and share, into targets [N, classes] float32 on the
+    labels' device; for fields that are not classes, into the mixed values [N, width]. A row without a label is zero."""
     if kind not in ARRAYS:
-        raise UsageError("targets=\"soft\" with as_=%r: it is one of %s" % (kind, ", ".join(ARRAYS)))
+        raise UsageError("targets=\"soft\" with as_=%r: wanted one of %s" % (kind, ", ".join(ARRAYS)))
     classes = len(field["classes"])
     if field["kind"] == "class" and not classes:
         raise UsageError("targets=\"soft\": the label field %r has no list of classes" % (field["name"],))

@@ -46,7 +46,7 @@ def rows(address: int, shape: Sequence[int], strides: Optional[Sequence[int]], s
         return ctypes.string_at(address, count * size)
     if any(stride % size for stride in strides):
         raise UsageError("an array whose values are %s bytes apart, of %d bytes each" % (list(strides), size))
-    # Values of the last axis by slices of one memory, which holds the array from its first byte to its last.
+    # Slices of one memoryview of the whole array copy the values of the last axis.
     steps = [stride // size for stride in strides]
     low = sum((length - 1) * step for length, step in zip(shape, steps) if step < 0)
     high = sum((length - 1) * step for length, step in zip(shape, steps) if step > 0)
@@ -67,7 +67,7 @@ def rows(address: int, shape: Sequence[int], strides: Optional[Sequence[int]], s
 
 
 def from_interface(value: Any, found: Dict[str, Any]) -> Read:
-    """Data that is None is the object's own buffer, as the interface has it."""
+    """If the interface's data is None, the object's own buffer holds the values."""
     shape, name, data = tuple(found["shape"]), found["typestr"], found.get("data")
     if name[1] not in "buif" or not name[2:].isdigit():
         raise UsageError("an array of type %s, wanted numbers" % name)
@@ -81,7 +81,7 @@ def from_interface(value: Any, found: Dict[str, Any]) -> Read:
 def from_dlpack(value: Any) -> Read:
     device = value.__dlpack_device__()
     if device[0] not in (CPU, PINNED):
-        raise UsageError("an array in the memory of a GPU: copy it to the host's, by .cpu() or what is like it")
+        raise UsageError("an array in the memory of a GPU: copy it to the host's memory, by .cpu() or the like")
     capsule = value.__dlpack__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

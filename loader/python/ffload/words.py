@@ -1,4 +1,4 @@
-"""The words that arguments take, for type checkers."""
+"""The words that arguments accept, for type checkers."""
 import os
 from typing import Iterable, Literal, SupportsIndex, Tuple, Union
 

@@ -1,5 +1,5 @@
-"""Packing what a program has in memory: ffload.Writer takes arrays and labels one after another, keeps them in files
-next to OUT, and calls ffpack to pack these at the end."""
+"""Packs data from a program's memory: ffload.Writer takes arrays and labels one after another, keeps them in files next to OUT, and
+finally calls ffpack to pack these files."""
 from __future__ import annotations
 
 import os
@@ -27,7 +27,7 @@ class Writer:
 
     out: the folder to create, with its parents. It appears, whole, when the block ends; if the block raises, or the process is
         killed, nothing appears. Until then the samples are in a folder OUT.spool-* next to it, uncompressed.
-    classes: the list of the classes' names, or a file with a line for each. Labels may then be names, too. Blanks at a name's
+    classes: the list of the classes' names, or a file with one name per line. Labels may then also be names. Blanks at a name's
         ends are not part of the name, as in every list of labels.
     array_layout: "hwc" or "chw", for arrays with 3 axes; None: the channels are the axis of at most 4.
     progress: for the packing at the end, as in ffload.pack.
@@ -36,8 +36,8 @@ class Writer:
 
     Attributes: samples, the number added; summary, ffpack's, after the end.
 
-    Raises UsageError, BadData, OSError or Error, by the first add if options do not fit the samples. Threads: any
-    number may add; samples keep the order of the calls.
+    Raises UsageError, BadData, OSError or Error, in the first add if options do not fit the samples. Threads: any number may add;
+    samples keep the order of the calls.
     """
 
     def __init__(self, out: Path, *, classes: Union[None, Path, Iterable[str]] = None,
@@ -108,7 +108,7 @@ class Writer:
 
     def _check_open(self) -> None:
         if os.getpid() != self.process:
-            raise UsageError("%s: a forked process has no part in its parent's Writer" % self.out)
+            raise UsageError("%s: a forked process cannot use its parent's Writer" % self.out)
         if self.broken is not None:
             raise Error("%s: nothing can be added after a failure: %s" % (self.out, self.broken))
         if not self.spool.remove.alive:
@@ -132,9 +132,9 @@ class Writer:
             self._run(files, label, ["--dry-run"], False)
 
     def _run(self, files: Files, label: Optional[Label], more: List[str], progress: packing.Progress) -> Dict[str, Any]:
-        """label: one of the samples', for its kind."""
+        """label: the label of one sample, which shows the kind."""
         source, *how = files.finish()
-        if self.named and label is not None and label.is_class():  # also where a class is called by a number
+        if self.named and label is not None and label.is_class():  # also if a class's name is a number
             how.append("--label-kind=numbers")
         try:
             summary = packing.run([*how, *more, *self.options, "--output=" + self.out, "--", source], progress,
@@ -146,7 +146,7 @@ class Writer:
         return {**summary, "source": "ffload.Writer"}
 
     def close(self) -> Dict[str, Any]:
-        """Packs what was added, and puts it into place; the end of the block does. Returns the summary."""
+        """Packs what was added and puts it into place; the end of the `with` block calls this. Returns the summary."""
         with self.lock:
             if not self.spool.remove.alive and self.summary is not None:
                 return self.summary

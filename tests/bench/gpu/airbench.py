@@ -1,6 +1,5 @@
-"""cifar10-airbench's airbench94_muon.py as a server of whole trainings, unchanged except for where it stops:
-the script is loaded from the path that --script names (it is not part of this project), its tables are read
-instead of printed.
+"""cifar10-airbench's airbench94_muon.py as a server of whole trainings, unchanged except for where it stops. --script names the
+script's path (it is not part of this project); its tables are read instead of printed.
 
     airbench.py --script airbench94_muon.py --train train.npz --test test.npz
 
@@ -35,7 +34,7 @@ def main():
     parser.add_argument("--train", required=True)
     parser.add_argument("--test", required=True)
     options = parser.parse_args()
-    answers, sys.stdout = sys.stdout, sys.stderr  # others' output is not an answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # other output is not an answer
     script = os.path.abspath(options.script)
     with tempfile.TemporaryDirectory() as folder:
         write_sets(folder, options)

@@ -2,15 +2,13 @@
 
     cifar_speed.py --fftrain build/fftrain --ffinspect build/ffinspect --data CIFAR --script airbench94_muon.py [--runs 50]
 
-CIFAR is packed once (ffpack cifar10-jpeg -o CIFAR --dtype u8). First a run of ours that fills the plan
-cache and --first runs, undisturbed by a peer; then the peer is started, and runs alternate, ours and
-theirs, seeds 0, 1, ... Without --script there are ours alone. Ours is one process per run: its clocks are
-those that fftrain logs (warm: whitening, all training epochs with their augmentation, the final evaluation
-with views; cold: warming up too), and beside them the time from the start of the process to its end. Theirs
-is one compiled process; its start is reported once. The images go to the script in the order of ffpack's
-numbers, those in front that whitening looks at being the ones ours looks at. Every run is written to --out
-as it comes. Nothing begins that --seconds leave no time for. Exit code: 0 all of ours ran, 1 one failed, 3
-nothing was measured."""
+CIFAR is packed once (ffpack cifar10-jpeg -o CIFAR --dtype u8). First one of our runs fills the plan cache, and --first runs follow,
+undisturbed by a peer. Then the peer starts, and our runs and the peer's alternate, seeds 0, 1, ... Without --script only our runs
+are made. Ours is one process per run: its clocks are those that fftrain logs (warm: whitening, all training epochs with their
+augmentation, the final evaluation with views; cold: warming up too), and in addition the time from the start of the process to its
+end. The peer is one compiled process; its start is reported once. The script gets the images in the order of ffpack's numbers, but
+first the images that our whitening uses. Every run is written to --out when it ends. Nothing begins for which --seconds leave no
+time. Exit code: 0 all of ours ran, 1 one failed, 3 nothing was measured."""
 import argparse
 import json
 import os
@@ -48,7 +46,7 @@ class Race:
     def __init__(self, options, folder, out):
         self.options, self.folder, self.out, self.began = options, folder, out, time.monotonic()
         self.mine, self.other, self.failed = [], [], 0
-        self.start = None  # seconds of the peer's
+        self.start = None  # the peer's seconds
         self.server = None
 
     def left(self):
@@ -59,7 +57,7 @@ class Race:
         self.out.flush()
 
     def ours(self, seed, kind):
-        """One training; None where it failed or there was no time for it."""
+        """One training; None if it failed or there was no time for it."""
         options, log_path = self.options, os.path.join(self.folder, "log.jsonl")
         if os.path.exists(log_path):
             os.remove(log_path)
@@ -109,7 +107,7 @@ class Race:
         return run
 
     def rounds(self):
-        """Ours and theirs in turn, until the runs are done, the time is up or one fails."""
+        """Our runs and the peer's in turn, until all are done, the time is up or one fails."""
         try:
             self.start_peer()
             slowest = 0
@@ -181,13 +179,13 @@ def main():
     parser.add_argument("--ffinspect", required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--script")
-    parser.add_argument("--whitened", help="numbers of the samples that whitening looks at, in their order, one a line: build/tests/dump_order 50000 5000")
+    parser.add_argument("--whitened", help="numbers of the samples that whitening uses, in their order, one per line: build/tests/dump_order 50000 5000")
     parser.add_argument("--first", type=int, default=10, help="runs of ours before the peer starts")
     parser.add_argument("--runs", type=int, default=50, help="rounds of ours and theirs")
-    parser.add_argument("--seconds", type=float, default=1e6, help="ends by itself within about so long")
+    parser.add_argument("--seconds", type=float, default=1e6, help="ends by itself within about this number of seconds")
     parser.add_argument("--patience", type=float, default=120, help="seconds that one run may take")
     parser.add_argument("--peer-patience", type=float, default=240, help="seconds that the peer's start may take")
-    parser.add_argument("--recipe", default="cifar-speed", help="another one for a try without a card")
+    parser.add_argument("--recipe", default="cifar-speed", help="another file for a trial without a card")
     parser.add_argument("--more", default="", help="further options for fftrain")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--device", default="cuda")

@@ -4,13 +4,13 @@
     python_loop.py stream --data large --batch 64             streamed batches: share of the pinned copy's bandwidth
     python_loop.py accuracy --data cifar10 --folder images    seconds to --target, with ffload and with the usual DataLoader
 
-wait: steps with the loader and steps on one batch that stays, in rounds that alternate: 1 - steady / loaded is what batches cost, on the
-GPU or by waiting for the host; beside it the loader's own count of its waits on the host. The goal is 1 %.
-stream: bytes as stored that arrive a second, beside copies of as many bytes from pinned memory, in rounds that alternate. What a round
-takes is counted from its first batch to its last one, and the batches that were ready before it are a hundredth of it.
-accuracy: the same model, recipe and seed, after compiling; the clock runs from the first batch to the end of the first epoch whose
-evaluation reaches the target, evaluations included. --data: a packed set with train/ and test/; --folder: the same images in train/ and
-test/, of class folders. PYTHONPATH names the build's python/. --device cpu makes everything but the speed testable without a GPU."""
+wait: steps with the loader and steps on one batch that stays, in rounds that alternate: 1 - steady / loaded is the cost of the
+batches, on the GPU or by waiting for the host; next to it the loader's own count of its waits on the host. The goal is 1 %. stream:
+stored bytes that arrive per second, compared with copies of the same number of bytes from pinned memory, in rounds that alternate.
+A round is timed from its first batch to its last; the batches that were ready before are a hundredth of it. accuracy: the same
+model, recipe and seed, after compiling; the clock runs from the first batch to the end of the first epoch whose evaluation reaches
+the target, evaluations included. --data: a packed set with train/ and test/; --folder: the same images in train/ and test/, of
+class folders. PYTHONPATH names the build's python/. --device cpu makes everything but the speed testable without a GPU."""
 import argparse
 import json
 import statistics
@@ -132,7 +132,7 @@ def accuracy(options):
         train = loader_of(options, "train", augment=options.augment) if kind == "ffload" else usual_loop.loader(options)[0]
         training = Training(options, len(ffload.Dataset(options.data + "/train").classes), options.epochs * len(train))
         example = first(test)
-        training.step(*example) # compiles; the model begins anew
+        training.step(*example) # compiles; then the model starts again
         accuracy_of(training, [example])
         fresh = Training(options, len(ffload.Dataset(options.data + "/train").classes), options.epochs * len(train))
         training.model.load_state_dict(fresh.model.state_dict())

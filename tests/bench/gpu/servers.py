@@ -13,7 +13,7 @@ import threading
 
 
 class Failed(Exception):
-    """A server ended, was silent for too long, or did not say JSON."""
+    """A server ended, was silent for too long, or did not print JSON."""
 
 
 def end_group(process, patience=2.0):
@@ -36,12 +36,12 @@ PR_SET_PDEATHSIG = 1
 
 
 def with_parent():
-    """In a new process: it dies with the one that started it."""
+    """Called in a new process, which then dies with the process that started it."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def start(command, **more):
-    """A process in a group of its own, ended with this program at the latest."""
+    """A process in a separate group, which ends with this program at the latest."""
     process = subprocess.Popen(command, start_new_session=True, text=True, errors="replace", preexec_fn=with_parent, **more)
     ALIVE.add(process)
     return process
@@ -59,7 +59,7 @@ signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 class Server:
     def __init__(self, name, command, seconds, env=None):
-        """Starts it and waits at most `seconds` for its first line, `ready`."""
+        """Starts the process and waits at most `seconds` for its first line, `ready`."""
         self.name, self.lines, self.said = name, queue.Queue(), tempfile.TemporaryFile("w+", errors="replace")
         try:
             self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, env=env)
@@ -85,11 +85,11 @@ class Server:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            self.fail(f"said no JSON: {line.strip()[:80]!r}")
+            self.fail(f"printed no JSON: {line.strip()[:80]!r}")
         return answer
 
     def fail(self, what):
-        """Ends it; the message has the end of its standard error."""
+        """Ends the process; the message has the end of its standard error."""
         self.ended(0.1)
         self.said.seek(0)
         last = [line.strip() for line in self.said.read()[-4000:].splitlines() if line.strip()][-1:]
@@ -101,7 +101,7 @@ class Server:
             self.process.stdin.write(f"{line}\n")
             self.process.stdin.flush()
         except (OSError, ValueError):
-            pass  # it ended: the answer shows that
+            pass  # it ended, as the answer shows
         answer = self._answer(seconds)
         for field in fields:
             if field not in answer:
@@ -113,7 +113,7 @@ class Server:
         return float(self.ask(count, seconds, "ms")["ms"]) / count
 
     def ended(self, patience=5):
-        """Its exit code, at most so many seconds after it was told to end."""
+        """Asks the process to end, and returns its exit code; waits at most this number of seconds."""
         ALIVE.discard(self.process)
         try:
             self.process.stdin.close()

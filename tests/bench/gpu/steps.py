@@ -2,13 +2,12 @@
 
     steps.py --ours build/gpu/serve_steps [--case resnet18:512] [--seconds 400] [--out FILE]
 
-A case is NET:BATCH[:SIDE] (images of 32 pixels, resnet50 of 224). Ours and theirs are servers
-(torch_steps.py says how they talk). First every case of ours alone, undisturbed by a peer; then duels, the
-most telling first: rounds of STEPS steps each, ours, theirs, ours, ...; both are warm before. The first
-case comes first, in f16; "default" mode comes first, then reduce-overhead (CUDA graphs), then max-autotune, which compiles longest. Each duel's row
-is printed and every round written to --out as it comes; no duel begins that --seconds leave no time for.
-The last rows are PyTorch's best of each case and precision. Exit code: 0 all of ours were measured, 1 one
-of them failed, 3 nothing was measured."""
+A case is NET:BATCH[:SIDE] (images of 32 pixels, resnet50 of 224). Both sides are servers (torch_steps.py describes their protocol).
+First every case of ours alone, undisturbed by a peer; then duels, the most informative first: rounds of STEPS steps each, ours,
+theirs, ours, ..., after both have warmed up. The first case comes first, in f16; "default" mode comes first, then reduce-overhead
+(CUDA graphs), then max-autotune, which compiles longest. Each duel's row is printed and every round written to --out when it ends;
+no duel begins for which --seconds leave no time. The last rows are PyTorch's best of each case and precision. Exit code: 0 all of
+ours were measured, 1 one of them failed, 3 nothing was measured."""
 import argparse
 import json
 import os
@@ -23,11 +22,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = ["resnet18:512", "resnet18:128", "resnet18:1024", "resnet50:256"]
 VARIANTS = [(precision, how, mode) for mode in ("default", "reduce-overhead", "max-autotune") for how in ("autocast", "pure")
             for precision in ("f16", "bf16")]
-LEAST = 20  # seconds that a duel needs at the least
+LEAST = 20  # the least seconds that a duel needs
 
 
 def clocks():
-    """The GPU's description for the log; None where there is none."""
+    """The GPU's description for the log; None without a GPU."""
     query = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
     try:
         return subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], capture_output=True, text=True, timeout=20).stdout.strip()
@@ -40,7 +39,7 @@ def spread(values):
 
 
 def duels(options):
-    """(case, precision, how, mode), the most telling first."""
+    """(case, precision, how, mode), the most informative first."""
     first = (options.case[0], options.variants[0][0])
     def rank(duel):
         case, precision, how, mode = duel
@@ -70,7 +69,7 @@ class Bench:
         return [*few, "--net", net, "--batch", batch, "--side", side, "--classes", "1000" if int(side) > 64 else "10", "--device"]
 
     def our_server(self, case, precision):
-        """The open one, or another in its place."""
+        """The open server, or another one that replaces it."""
         if self.open and self.open[0] == (case, precision):
             return self.open[1]
         self.close()
@@ -158,18 +157,18 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ours", required=True, help="serve_steps, with options of its own")
+    parser.add_argument("--ours", required=True, help="serve_steps, with its options")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--case", action="append")
     parser.add_argument("--variant", action="append", help="PRECISION:HOW:MODE")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--peer-warm-up", type=int, default=30)
-    parser.add_argument("--seconds", type=float, default=1e6, help="ends by itself within about so long")
+    parser.add_argument("--seconds", type=float, default=1e6, help="ends by itself within about this number of seconds")
     parser.add_argument("--patience", type=float, default=150, help="seconds that one answer may take; twice that with max-autotune")
     parser.add_argument("--least", type=float, default=LEAST, help="seconds left for which a duel begins; three times that with max-autotune")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--peer-device", help="where it is another one")
+    parser.add_argument("--peer-device", help="if it is another file")
     parser.add_argument("--out", default=os.devnull)
     parser.add_argument("--tag", type=json.loads, default={}, help="a JSON object that every line of --out begins with")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""PyTorch at its best, as a server of training steps: one process a variant.
+"""PyTorch at its best, as a server of training steps: one process per variant.
 
     torch_steps.py --net resnet18 --batch 512 --precision f16 --how autocast --mode default
 
@@ -21,7 +21,7 @@ DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "t
 
 
 def build(net, side, classes):
-    """torchvision's net; the CIFAR stem and head for small images, as ffpack's nets have them."""
+    """torchvision's net, with ffpack's CIFAR stem and head for small images."""
     if net == "vgg16_bn":
         model = torchvision.models.vgg16_bn(num_classes=classes)
         if side <= 64:
@@ -89,7 +89,7 @@ class Steps:
         images = self.augment(self.images[chosen], draw(-pad, pad + 1), draw(-pad, pad + 1), draw(0, 2).bool(),
                               draw(-4, o.side - 4), draw(-4, o.side - 4), o.side, 8, self.dtype)
         if self.graphs:
-            images = images.clone(memory_format=torch.preserve_format)  # the next graph may write where this one's result lies
+            images = images.clone(memory_format=torch.preserve_format)  # the next graph may overwrite this one's result
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.forward(images, self.labels[chosen])
         self.scaler.scale(loss).backward()
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    answers, sys.stdout = sys.stdout, sys.stderr  # others' output is not an answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # other output is not an answer
     began = time.perf_counter()
     steps = Steps(options)
     steps.run(options.warm_up)

@@ -3,8 +3,8 @@ DataLoader, every sample in every epoch, then the copy to the GPU and an eager s
 
     usual_loop.py --folder cifar10/train --net vgg16_bn [--workers 8] [--epochs 3]
 
-Prints a line of JSON an epoch: seconds, samples a second; the first epoch warms up. `--limit N` stops an
-epoch after N batches and scales, for a try without a GPU."""
+Prints a line of JSON per epoch: seconds, samples a second; the first epoch warms up. `--limit N` stops an epoch after N batches and
+scales, for a trial without a GPU."""
 import argparse
 import json
 import time

@@ -1,13 +1,11 @@
 /* A stand-in for CUDA's execution model, for tests: the text of a .cu file, compiled as C++, runs
- * on the CPU. It is slow, but compilers and sanitizers see everything.
- *
- * A launch runs its blocks one after the other; the launches of a process are one after the other
- * too, for a static __shared__ array is one object of the process. The threads of a block are
- * fibers, which run one at a time, in a new random order between any two barriers, each until it
- * has to wait. AddressSanitizer sees every bound, of shared memory too, UndefinedBehaviorSanitizer
- * every 16-byte access that is not aligned, and ThreadSanitizer, for which the fibers are threads
- * that barriers alone order, every race between them: a missing barrier. Environment: FF_SIM_SEED=n
- * seeds the orders.
+ * on the CPU. It is slow, but compilers and sanitizers see everything. A launch runs its blocks one
+ * after another. The launches of a process also run one after another, because a static __shared__
+ * array is one object of the process. The threads of a block are fibers, which run one at a time,
+ * in a new random order between any two barriers, each until it has to wait. AddressSanitizer
+ * checks every bound, also of shared memory. UndefinedBehaviorSanitizer finds every 16-byte access
+ * that is not aligned. ThreadSanitizer, which sees the fibers as threads ordered only by barriers,
+ * finds every race between them: a missing barrier. Environment: FF_SIM_SEED=n seeds the orders.
  *
  * A barrier that some threads of the block (for a warp barrier or shuffle: of its mask) never reach
  * ends the process with a message. Not detected: races between blocks, inline PTX. Compile with
@@ -104,7 +102,7 @@ static inline void *ff_sim_dynamic_shared(void) {
 
 void ff_sim_barrier(void);
 void ff_sim_warp_barrier(unsigned mask);
-/* Every lane of `mask` passes a value; the result is lane `source`'s. */
+/* Every lane of `mask` passes a value; the result is the value of lane `source`. */
 uint64_t ff_sim_exchange(unsigned mask, uint64_t value, unsigned source);
 unsigned ff_sim_ballot(unsigned mask, bool value);
 /* The number of threads of the block that passed true. */
@@ -146,7 +144,7 @@ template <typename T> static inline T ff_sim_shuffle(unsigned mask, T value, uns
     memcpy((void *)&value, (const void *)&bits, sizeof value);
     return value;
 }
-/* Lanes outside of the segment of `width` give the lane's own value, as the hardware does. */
+/* For lanes outside the segment of `width` the result is the lane's own value, as in hardware. */
 template <typename T>
 static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
     unsigned first = ff_sim_lane() & ~(unsigned)(width - 1);
@@ -310,7 +308,8 @@ static inline unsigned __float2uint_rn(float a) {
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
-/* Checks the shape as CUDA does (error 9) and enqueues, or runs at once. Takes `context`. */
+/* Checks the shape as CUDA does (error 9), and enqueues the work or runs it immediately. Takes over
+ * `context`. */
 int ff_sim_enqueue(dim3 grid, dim3 block, size_t shared_bytes, void *stream,
                    void (*body)(const void *context), void *context,
                    void (*release)(void *context));

@@ -1,4 +1,4 @@
-/* The simulator's C side: where launches go. Tests only. */
+/* The simulator's C side: the target of launches. Tests only. */
 #ifndef FF_CUDASIM_H
 #define FF_CUDASIM_H
 
@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Where set, a launch into a stream other than NULL calls this instead of running: the kernel runs
- * as function(context), in any thread, any number of times (a recording is replayed), and
+/* If set, a launch into a stream other than NULL calls this instead of running: the kernel runs as
+ * function(context), in any thread, any number of times (a recording is replayed), and
  * release(context) frees it after the last. It takes ownership of the context in any case. It
  * returns 0, or an error, which the launcher returns. Set it before the first launch;
  * ff_device_host_enqueue (loader/device/host.h) is one. */

@@ -11,12 +11,12 @@ typedef struct ff_agreement {
     ff_device *device;
     ff_library *library; /* open on the device */
     uint64_t seed;       /* trial n depends on (seed, n) alone */
-    /* Filled: how many agreed, how many have no engine. */
+    /* Filled: the number that agreed, and the number without an engine. */
     int agreed, missing;
 } ff_agreement;
 
-/* One random convolution in `precision`, plain or, where `fused`, a fused graph; or one random
- * matrix product. FF_BAD_DATA: they differ; the message has the spec, the place and the values. */
+/* One random convolution in `precision`, plain or, if `fused`, a fused graph; or one random matrix
+ * product. FF_BAD_DATA: they differ; the message has the spec, the place and the values. */
 FF_MUST_USE ff_status ff_agree_conv(ff_agreement *a, uint64_t trial, ff_precision precision,
                                     bool fused, ff_error *error);
 FF_MUST_USE ff_status ff_agree_gemm(ff_agreement *a, uint64_t trial, ff_precision precision,

@@ -1,7 +1,8 @@
 /* The CUDA compute table in tests. Without FF_TESTS_ON_CARD on a simulated GPU: simulated kernels
  * and the plain library in the stream threads of the asynchronous host device. With it on the GPU
  * that loader/cuda/module.h opens: its kernels, cuDNN and cuBLAS. The same checks run on both;
- * ON_CARD chooses the tolerances where a library sums in another order than the plain loops. */
+ * ON_CARD chooses the tolerances for results that a library sums in another order than the plain
+ * loops. */
 #ifndef FF_TESTS_CUDA_HELPERS_H
 #define FF_TESTS_CUDA_HELPERS_H
 
@@ -27,9 +28,9 @@ typedef struct machine {
     struct ff_cuda_module *module; /* of a GPU */
 } machine;
 
-/* `library`: for the simulated GPU, whose streams sometimes wait up to delay_ns; a real one has its
- * own. The simulated library may time its engines; real ones are not timed, and are cached where
- * FFPACK_PLAN_CACHE says. */
+/* `library`: for the simulated GPU, whose streams sometimes wait up to delay_ns; a real GPU uses
+ * its own. The simulated library may time its engines; real engines are not timed, and are cached
+ * in FFPACK_PLAN_CACHE. */
 #ifdef FF_TESTS_ON_CARD
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
@@ -50,7 +51,7 @@ static inline void close_machine(machine *m) {
     ff_device_destroy(&m->device);
     ff_cuda_module_close(&m->module);
 }
-/* In place of the plain library, with and without fused graphs: the GPU's own. */
+/* The GPU's own library replaces the plain one, with and without fused graphs. */
 static const ff_library_table *const plain_library, *const library_of_pieces;
 #else
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,

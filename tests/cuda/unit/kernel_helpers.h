@@ -1,4 +1,4 @@
-/* What the tests of own kernels share: arrays in device memory with a host image, poisoned where a
+/* Shared by the tests of own kernels: arrays in device memory with a host image, poisoned where a
  * kernel writes, between guard bands. Everything goes through the device table, so the same checks
  * run on the simulator and on a GPU. */
 #ifndef FF_TESTS_KERNEL_HELPERS_H
@@ -32,8 +32,8 @@ static inline ff_dtype any_float(dice *d) {
     return dtypes[roll(d, 3)];
 }
 
-/* Under ThreadSanitizer every thread of a block is a real one: a few trials suffice to show a
- * race. */
+/* Under ThreadSanitizer every thread of a block counts as a real one: a few trials suffice to show
+ * a race. */
 static inline int trials(int count) {
 #ifdef __SANITIZE_THREAD__
     return count / 12 + 2;
@@ -118,7 +118,7 @@ static inline void forbid_guards(const array *a, bool forbid) {
     (void)forbid;
 #endif
 }
-/* The host's image goes to the device. */
+/* Copies the host's image to the device. */
 static inline void send(const array *a) {
     forbid_guards(a, false);
     assert_ok(bench.device->table->copy(bench.device, bench.stream, a->memory, a->image,
@@ -126,7 +126,7 @@ static inline void send(const array *a) {
     bench_wait();
     forbid_guards(a, true);
 }
-/* The device's values come to the host; the guards and the padding of the last 16 bytes must be
+/* Copies the device's values to the host; the guards and the padding of the last 16 bytes must be
  * unchanged. */
 static inline void fetch(const array *a) {
     bench_wait();
@@ -205,7 +205,8 @@ static inline double tiniest(ff_dtype dtype) {
     return dtype == FF_F16 ? 0x1p-24 : 0;
 }
 
-/* Element i is `want`, rounded to its dtype, of a computation with an error of at most `error`. */
+/* Checks that element i is `want`, rounded to its dtype, for a computation with an error of at most
+ * `error`. */
 static inline void assert_near_at(const char *file, int line, const array *a, size_t i, double want,
                                   double error) {
     double found = at(a, i);

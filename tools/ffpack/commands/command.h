@@ -32,7 +32,7 @@ typedef struct ff_positionals {
 
 FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
                                        ff_positionals *operands, ff_error *error);
-/* Parses again with these options before the command line's, which thereby win; `operands` come
+/* Parses again with these options before the command line's, which override them; `operands` come
  * from an earlier parse. */
 FF_MUST_USE ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *options,
                                              int argc, char **argv, ff_positionals *operands,
@@ -48,19 +48,19 @@ int ff_command_fail(const ff_error *error, const char *more, int argc, char **ar
  */
 char *ff_command_kept(const char *output);
 
-/* One notice on stderr; the signature of ff_notices.tell. */
+/* Prints a notice on stderr; has the signature of ff_notices.tell. */
 void ff_command_notice(void *context, const char *message);
 
-/* A broken item on stdout: a line of its reason, which names it; or an object of JSON. The
- * signature of ff_notices.broken; `context` is an int, which gets the errno of the first that
- * cannot be written. */
+/* Prints a broken item on stdout: a line with its reason, which names the item, or a JSON object.
+ * Has the signature of ff_notices.broken; `context` is an int that gets the errno of the first
+ * failed write. */
 void ff_command_broken(void *context, const char *split, const char *name, const char *reason);
 void ff_command_broken_json(void *context, const char *split, const char *name, const char *reason);
 
-/* `status`, or FF_IO where broken items could not be written (`failed`, as above). */
+/* Returns `status`, or FF_IO if broken items could not be written (`failed`, as above). */
 FF_MUST_USE ff_status ff_command_listed(ff_status status, int failed, ff_error *error);
 
-/* FF_IO where writing to stdout failed. */
+/* FF_IO if writing to stdout failed. */
 FF_MUST_USE ff_status ff_command_flush(ff_error *error);
 
 #endif

@@ -33,7 +33,7 @@ static const char epilogue[] =
     "\n"
     "Exit codes: as for ffpack.";
 
-/* The choices of --dtype: those before the integers. */
+/* The choices of --dtype: the ones before the integers. */
 #define DTYPE_CHOICES "f16|f32|bf16"
 
 typedef struct arguments {

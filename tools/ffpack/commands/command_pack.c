@@ -121,7 +121,7 @@ done:
     return status;
 }
 
-/* What --like made of the options, for the summary. */
+/* The options that --like set, for the summary. */
 static ff_status note_like(const char *like, const ff_recorded *recorded, ff_report *report,
                            ff_error *error) {
     ff_buffer text = {0};

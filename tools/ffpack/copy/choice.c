@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* A bit a sample, and how many are set before each word. */
+/* One bit per sample, and the number of set bits before each word. */
 typedef struct bits {
     uint64_t *word, *before; /* [count / 64 + 1] */
 } bits;
@@ -13,7 +13,7 @@ static bool is_set(const bits *kept, uint64_t number) {
     return kept->word[number / 64] >> number % 64 & 1;
 }
 
-/* How many numbers below this one are kept. */
+/* The count of kept numbers below this one. */
 static uint64_t rank_of(const bits *kept, uint64_t number) {
     const uint64_t below = (UINT64_C(1) << number % 64) - 1;
     return kept->before[number / 64] +

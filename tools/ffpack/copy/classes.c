@@ -115,7 +115,7 @@ static void number_again(const bool *merged, uint32_t count, uint32_t kept, uint
         if (merged[i]) number[i] = number[kept];
 }
 
-/* The map of the edits before, on to the new numbers. */
+/* Applies the new numbers to the map of the earlier edits. */
 static ff_status follow(const ff_class_edit *edit, const uint32_t *number, ff_error *error) {
     const uint32_t count = field_of(edit)->class_count;
     ff_class_map *map = edit->map;
@@ -158,7 +158,7 @@ static ff_status merge_into(const ff_class_edit *edit, bool *merged, const char 
     return FF_OK;
 }
 
-/* Where the '=' after a list of classes is, whose classes are then marked; else NULL. */
+/* Finds the '=' after a list of classes, and marks these classes; NULL if there is none. */
 static const char *find_list(const ff_field *field, const char *text, bool *merged) {
     const char *at = strchr(text, '=');
     for (; at; at = strchr(at + 1, '=')) {

@@ -1,7 +1,7 @@
 /* The edits of a copy's classes: --rename-class A=B, --merge-class A,B=C, --add-class A. Each
- * changes one label field of the copy's metadata, and the map from the set's numbers to the
- * copy's; classes keep their order, without a gap. A name may hold ',' and '=': what is a class is
- * read as one. Thread rule: one thread at a time. */
+ * changes one label field of the copy's metadata, and the map from the set's numbers to the copy's;
+ * classes keep their order, without a gap. A name may contain ',' and '=': text that is a class's
+ * name is read as one. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_COPY_CLASSES_H
 #define FF_FFPACK_COPY_CLASSES_H
 
@@ -17,8 +17,8 @@ typedef struct ff_class_edit {
 /* FF_USAGE if A is not a class, or B is one already. */
 FF_MUST_USE ff_status ff_class_rename(const ff_class_edit *edit, const char *text, ff_error *error);
 
-/* C may be one of them, another class, or a new class, which takes the place of the first. FF_USAGE
- * if one of A,B is not a class. */
+/* C may be A, B, another class, or a new class, which takes the first one's place. FF_USAGE if one
+ * of A,B is not a class. */
 FF_MUST_USE ff_status ff_class_merge(const ff_class_edit *edit, const char *text, ff_error *error);
 
 /* Adds a class after the last one. FF_USAGE if it is a class already. */

@@ -16,12 +16,12 @@
 
 /* A split of the set, and the copy's part of it. */
 typedef struct split {
-    const char *folder; /* its name in the set; "" where the set is the split */
-    const char *name;   /* the split's, also where its folder is the set */
+    const char *folder; /* its name in the set; "" if the set is the split */
+    const char *name;   /* the split's name, also if its folder is the set */
     ff_dataset *dataset;
     ff_choice choice;
     ff_class_map classes;
-    size_t field; /* that the edits change */
+    size_t field; /* the field that the edits change */
     int64_t *label;
     ff_transform *transform;
 } split;
@@ -144,7 +144,7 @@ static ff_copy_split work_of(const copy *job, size_t number) {
                            .report = &job->report->split[number]};
 }
 
-/* A split of which --where means no sample is not copied: `split = 'train'`. */
+/* A split of which --where selects no sample is not copied: `split = 'train'`. */
 static ff_status drop_empty(copy *job, ff_error *error) {
     size_t kept = 0;
     for (size_t i = 0; i < job->count; i++) {
@@ -200,7 +200,7 @@ static ff_status choose(copy *job, ff_error *error) {
     return check_left(job, error);
 }
 
-/* How many samples the choice leaves out of a split. */
+/* The number of samples that the choice leaves out of a split. */
 static ff_status note_left_out(copy *job, const split *at, ff_error *error) {
     const uint64_t all = ff_dataset_count(at->dataset), count = all - at->choice.count;
     if (!count) return FF_OK;

@@ -4,11 +4,11 @@
  * tools/ffpack/split.
  *
  * `ffpack copy SET -o NEW`: a packed set with fewer samples, other classes or labels, or another
- * dtype, made from the set alone. Samples are copied as they are stored, with their checksums;
- * --dtype alone changes their bytes. NEW is built as a packed set is: in NEW.partial, then renamed.
+ * dtype, made from the set alone. Samples are copied as they are stored, with their checksums; only
+ * --dtype changes their bytes. NEW is built like any packed set: in NEW.partial, then renamed.
  *
  *   keys.c      which keys a file names (format/where.h: which samples an expression means)
- *   choice.c    which samples of a split that are, and where the copy stores them
+ *   choice.c the samples of a split that are copied, and their places in the copy
  *   classes.c   renamed, merged and added classes
  *   labels.c    corrected labels
  *   describe.c  the copy's metadata
@@ -26,18 +26,18 @@ typedef struct ff_copy_options {
     const char *where;                 /* an expression (format/where.h); NULL: all samples */
     ff_option_list rename, merge, add; /* edits of classes, made in this order */
     const char *labels;                /* a file, or NULL */
-    const char *label;                 /* the field that these change; NULL: the only one */
+    const char *label;                 /* the field that the edits change; NULL: the only one */
     bool converts;
-    ff_dtype dtype; /* the copy's, if it converts */
+    ff_dtype dtype; /* the copy's dtype, if it converts */
     bool force;
     int jobs;
     ff_history_command history;
     ff_notices notices;
 } ff_copy_options;
 
-/* Copies every split of the set. FF_USAGE where NEW exists (without force), or is in the set or
- * around it. After a failure NEW is unchanged; whole shards are kept for the same command to
- * continue. The caller frees the report, after a failure too. */
+/* Copies every split of the set. FF_USAGE if NEW exists (without force), or is in the set or around
+ * it. After a failure NEW is unchanged; whole shards are kept for the same command to continue. The
+ * caller frees the report, after a failure too. */
 FF_MUST_USE ff_status ff_copy_run(const ff_copy_options *options, ff_report *report,
                                   ff_error *error);
 

@@ -9,7 +9,7 @@
 
 /* ---- the set's metadata --------------------------------------------------------------------- */
 
-/* Removes provenance that is of the set's items. */
+/* Removes provenance about the set's items. */
 static void drop_listings(ff_metadata *copy) {
     size_t kept = 0;
     for (size_t i = 0; i < copy->provenance_count; i++) {
@@ -24,7 +24,7 @@ static void drop_listings(ff_metadata *copy) {
     copy->provenance_count = kept;
 }
 
-/* The copy's frames are this zstd's. */
+/* This version of zstd makes the copy's frames. */
 static ff_status update_zstd(ff_metadata *copy, ff_error *error) {
     for (size_t i = 0; i < copy->provenance_count; i++) {
         ff_provenance *fact = &copy->provenance[i];
@@ -72,7 +72,7 @@ static ff_status check_transforms(const ff_metadata *set, const ff_transform_spe
     return status;
 }
 
-/* Shards keep their size in bytes; the features follow from what stays. */
+/* Shards keep their size in bytes; the required features are derived again. */
 static ff_status plan_again(ff_metadata *copy, ff_dtype dtype, ff_error *error) {
     const uint64_t slot = ff_metadata_slot_bytes(copy, copy->height, copy->width);
     uint64_t shard_bytes;

@@ -4,14 +4,15 @@
 
 #include "tools/ffpack/copy/split.h"
 
-/* *copy = the metadata of a packed split, for `items` samples of one generation, without the
- * provenance of which items it has. */
+/* *copy = the metadata of a packed split, for `items` samples of one generation, without provenance
+ * about the set's items. */
 FF_MUST_USE ff_status ff_copy_describe(ff_metadata *copy, const ff_dataset *dataset, uint64_t items,
                                        ff_error *error);
 
 /* Plans the metadata for another dtype, and creates the transform of the samples, u8 values, into
- * it: what packing the source with this dtype would have done. FF_USAGE where that is not so: the
- * set `path` holds no u8 values, or others than ffpack's transforms of u8 images. */
+ * it: the values are the same as if the source had been packed with this dtype. FF_USAGE if that is
+ * impossible: the set `path` holds no u8 values, or its values do not come from ffpack's transforms
+ * of u8 images. */
 FF_MUST_USE ff_status ff_copy_convert(ff_metadata *copy, ff_dtype dtype, const char *path,
                                       ff_transform **transform, ff_error *error);
 

@@ -57,7 +57,7 @@ static ff_status give_label(void *context, uint64_t place, const char *key, size
     return FF_OK;
 }
 
-/* Notes whose lines these are. */
+/* Notes the split to whose samples the lines belong. */
 static ff_status claim(ff_relabel *relabel, const ff_label_list *list, const char *name,
                        ff_error *error) {
     for (size_t i = 0; i < list->name.count; i++) {

@@ -11,7 +11,7 @@
 typedef struct ff_relabel {
     const char *path;
     ff_label_list list; /* the first split's; its lines are marked for all splits */
-    const char **split; /* [list.name.count]: whose sample the line names; NULL: nobody's */
+    const char **split; /* [list.name.count]: the split whose sample the line names; NULL: none */
 } ff_relabel;
 
 /* *label [choice->count] by place, allocated: the class in the copy's numbers, or FF_LABEL_STAYS.
@@ -24,7 +24,8 @@ FF_MUST_USE ff_status ff_relabel_split(ff_relabel *relabel, const ff_choice *cho
                                        const char *name, const char *column, int64_t **label,
                                        char **said, ff_error *error);
 
-/* After all splits: FF_USAGE with the first line that names no sample, and how many there are. */
+/* After all splits: FF_USAGE with the first line that names no sample, and the number of such
+ * lines. */
 FF_MUST_USE ff_status ff_relabel_check(const ff_relabel *relabel, const char *set, ff_error *error);
 
 void ff_relabel_free(ff_relabel *relabel);

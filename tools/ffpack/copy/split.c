@@ -18,7 +18,7 @@ typedef struct worker {
     ff_reader *reader;
     label *label;       /* [field_count] */
     const void **value; /* [field_count] */
-    uint8_t *pixels;    /* for a sample that is transformed */
+    uint8_t *pixels;    /* for samples that are transformed */
     uint64_t pixels_bytes;
 } worker;
 
@@ -35,7 +35,7 @@ typedef struct copying {
     slot *slot; /* [slot_count] */
     size_t slot_count;
     ff_writer *writer;
-    uint64_t begun, done; /* places: the first and the current one of this run */
+    uint64_t begun, done; /* places: this run's first, and the current one */
     ff_progress progress;
 } copying;
 

@@ -8,12 +8,12 @@
 #include "tools/ffpack/split/class_map.h"
 #include "tools/ffpack/split/report.h"
 
-/* No label of this place's sample changes. */
+/* The label of this place's sample stays. */
 #define FF_LABEL_STAYS INT64_MIN
 
 /* Nothing in it is owned. */
 typedef struct ff_copy_split {
-    ff_dataset *dataset; /* that verifies its samples */
+    ff_dataset *dataset; /* opened so that it verifies its samples */
     const ff_choice *choice;
     const ff_class_map *classes;   /* to the copy's numbers */
     size_t field;                  /* for `label` */
@@ -26,7 +26,7 @@ typedef struct ff_copy_split {
 } ff_copy_split;
 
 /* Continues after the whole shards in the folder. Commits shards and index. A sample whose bytes
- * stay keeps its checksum, against which it was verified. FF_BAD_DATA where a sample is broken. */
+ * stay keeps its checksum, against which it was verified. FF_BAD_DATA if a sample is broken. */
 FF_MUST_USE ff_status ff_copy_split_run(const ff_copy_split *job, ff_error *error);
 
 #endif

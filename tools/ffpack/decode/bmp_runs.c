@@ -34,8 +34,8 @@ static bool put_literals(runs *to, unsigned count, bool four, uint32_t *x) {
     return true;
 }
 
-/* BmpRleDecoder of BmpImagePlugin.py: pixels that the data skips, also at its end, are 0. False
- * where the data ends before the last pixel. */
+/* BmpRleDecoder of BmpImagePlugin.py: pixels that the data skips, also at its end, are 0. False if
+ * the data ends before the last pixel. */
 static bool read_runs(runs *to, uint32_t width, bool four) {
     uint32_t x = 0;
     while (to->out < to->out_end) {

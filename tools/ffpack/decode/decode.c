@@ -31,7 +31,7 @@ static const struct {
     {"a NumPy array", "\x93NUMPY", 6}, {"an HTML page", "<!DOCTYPE html", 14},
 };
 
-/* Writes "starts with 47 49 46 38" and, where the kind is known, " (a GIF image)". */
+/* Writes "starts with 47 49 46 38" and, if the kind is known, " (a GIF image)". */
 static void describe_start(const uint8_t *bytes, size_t length, char *text, size_t room) {
     size_t used = (size_t)snprintf(text, room, "starts with");
     for (size_t i = 0; i < length && i < 8; i++)

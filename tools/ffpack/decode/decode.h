@@ -14,8 +14,8 @@
  * EXIF orientation unless requested, as in torchvision's loader; but TIFF is always turned upright,
  * as in Pillow.
  *
- * "Pillow" is version 13.0 where versions differ (tests/exact/README.md lists where), or 12.1 with
- * ffpack --pillow 12. 9.4, 11, 12.1 and 13.0 are compared; their bugs are not reproduced.
+ * If versions of Pillow differ (tests/exact/README.md lists the differences), "Pillow" is 13.0, or
+ * 12.1 with ffpack --pillow 12. 9.4, 11, 12.1 and 13.0 are compared; their bugs are not reproduced.
  *
  * Errors: one sentence without the path, which the caller adds in front. FF_BAD_DATA for anything
  * wrong with the bytes, FF_NO_MEMORY when out of memory. Thread rule: a decoder and an image belong
@@ -89,10 +89,10 @@ FF_MUST_USE ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error);
 /* NULL and *decoder = NULL are accepted; *decoder becomes NULL. */
 void ff_decoder_destroy(ff_decoder **decoder);
 
-/* Decodes a whole file in memory into `image` (reused, grown where needed). `needed` (may be NULL:
- * all of it; with options->exif a region of the upright image) is the region that the caller will
- * read: pixels outside it may stay undefined, but the image has its full size. A reduced image is
- * read completely. On failure the image's pixels and shape are undefined, but it can be reused.
+/* Decodes a whole file in memory into `image` (reused, grown if needed). `needed` (may be NULL: all
+ * of it; with options->exif a region of the upright image) is the region that the caller will read:
+ * pixels outside it may stay undefined, but the image has its full size. A reduced image is read
+ * completely. On failure the image's pixels and shape are undefined, but it can be reused.
  *
  * Refused like in Pillow: truncated data, and a JPEG without its end marker unless the last row was
  * complete before the library needed it. A PNG is also refused if the checksum of a chunk with

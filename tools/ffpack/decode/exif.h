@@ -14,11 +14,11 @@
 #define FF_EXIF_NONE    0u
 #define FF_EXIF_UPRIGHT 1u
 
-/* 1 to 8 (1 for one that is not known); 0 where the record has no orientation. `bytes` may begin
- * with "Exif\0\0". Reads only within the bytes, whatever they hold. Thread-safe. */
+/* 1 to 8 (1 for an unknown one); 0 if the record has no orientation. `bytes` may begin with
+ * "Exif\0\0". Reads only within the bytes, whatever they hold. Thread-safe. */
 unsigned ff_exif_orientation(const uint8_t *bytes, size_t length);
 
-/* The same of the directory at `offset` of a TIFF file. */
+/* The same for the directory at `offset` of a TIFF file. */
 unsigned ff_exif_directory_orientation(const ff_tiff_file *file, uint64_t offset);
 
 #endif

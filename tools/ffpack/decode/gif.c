@@ -5,7 +5,7 @@
  *     does not count, and an image without a palette is grey;
  *   - bytes between blocks that do not begin a block are skipped.
  *
- * By own code: giflib refuses much of what Pillow reads, and does not return the pixels before an
+ * Own code: giflib refuses much of what Pillow reads, and does not return the pixels before an
  * error or truncation. */
 #include "tools/ffpack/decode/kinds.h"
 
@@ -53,8 +53,8 @@ static ff_status cut_off(size_t length, const char *before, ff_error *error) {
                    before);
 }
 
-/* A palette of 2 to the `bits` colours; colours that are missing are black, and
- * greys where all are. */
+/* A palette of 2 to the `bits` colours; missing colours are black; if all are missing, they are
+ * greys. */
 static void read_palette(reader *from, unsigned bits, palette *out) {
     size_t left = from->length - from->at, size = (size_t)3 << bits;
     if (size > left) size = left;
@@ -70,7 +70,7 @@ static void read_palette(reader *from, unsigned bits, palette *out) {
     from->at += size;
 }
 
-/* The next of an extension's blocks; NULL after the last. */
+/* An extension's next block; NULL after the last. */
 static const uint8_t *next_block(reader *from, size_t *size) {
     *size = 0;
     if (from->at == from->length) return NULL;
@@ -119,8 +119,8 @@ static ff_status read_frame(reader *from, header *out, palette *screen, ff_error
     if (frame[8] & 128) {
         palette own;
         read_palette(from, (frame[8] & 7) + 1, &own);
-        /* An own ramp makes the image grey for Pillow; but where the screen has colours, they are
-         * what the image has as soon as it is turned to RGB. */
+        /* If the frame's own palette is a ramp, the image is grey for Pillow; but if the screen's
+         * palette has colours, Pillow uses these when it converts the image to RGB. */
         out->native_is_grey = !own.any;
         if (own.any) out->rgb = own;
     }
@@ -192,7 +192,7 @@ typedef struct lzw {
     uint8_t first; /* the last string's */
     uint16_t link[CODES];
     uint8_t value[CODES], string[CODES + 1];
-    /* Where the next index goes. */
+    /* The place of the next index. */
     uint8_t *indexes;
     uint32_t stride, width, height, x, y, step;
     unsigned pass; /* an interlaced frame's pass, 1 to 3, then 0 */
@@ -242,7 +242,7 @@ static void restart(lzw *to, unsigned code_bits) {
     to->fresh = true;
 }
 
-/* The next code; false where the data ends before, or before a whole block. */
+/* The next code; false if the data ends before it, or inside its block. */
 static bool next_code(lzw *from, unsigned *code) {
     while (from->bit_count < from->code_bits) {
         if (from->block_left > 0) {
@@ -331,7 +331,7 @@ static progress decode_indexes(lzw *to, const uint8_t *bytes, size_t length, con
     return got;
 }
 
-/* Converts every index to its colour, from the last on: in place where the image has 3 channels. */
+/* Converts every index to its colour, from the last on; in place if the image has 3 channels. */
 static void look_up(const header *of, ff_image *image, size_t count) {
     for (size_t i = count; i-- > 0;)
         memcpy(image->pixels + 3 * i, of->rgb.color[image->pixels[i]], 3);

@@ -151,8 +151,8 @@ static bool has_whole_tables(const uint8_t *body, size_t size) {
     return true;
 }
 
-/* Refuses what Pillow's own parser refuses before the first scan (JpegImagePlugin.py, _open), also
- * where libjpeg would decode it. */
+/* Refuses what Pillow's own parser refuses before the first scan (JpegImagePlugin.py, _open), even
+ * if libjpeg would decode it. */
 static ff_status check_header(const uint8_t *bytes, size_t length, ff_error *error) {
     size_t at = 2, body = 2;
     int marker;

@@ -1,7 +1,7 @@
 /* libjpeg gets the data as in Pillow's JpegDecode.c and ImageFile.py: in blocks of 64 KiB, at the
  * end of which it suspends, and the rows decoded so far are the result. So the library decides
  * whether the data is complete, and handles damage between restart markers or after the last row;
- * whether it needs data beyond the last row's depends on where the blocks end. With `fill`, one end
+ * whether it needs data beyond the last row depends on where the blocks end. With `fill`, one end
  * marker is added after the data. Arithmetic decoding cannot suspend: it fails at the end of a
  * block.
  *
@@ -145,8 +145,8 @@ static void open_source(reading *job) {
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Reads from the library's next row up to `end`, from column `left` of the whole image on; false
- * where the data ends first. */
+/* Reads from the library's next row up to `end`, from column `left` of the whole image on; false if
+ * the data ends first. */
 static bool read_rows(reading *job, uint32_t left, uint32_t end) {
     struct jpeg_decompress_struct *library = &job->library;
     size_t components = (size_t)library->output_components;

@@ -16,7 +16,7 @@ typedef struct ff_decode_job {
     size_t length;
     const ff_image_info *info; /* from probe, its size already checked against the limit */
     const ff_decode_options *options;
-    const ff_region *needed; /* as ff_decode's; NULL = all */
+    const ff_region *needed; /* as in ff_decode; NULL = all */
     char *warning;           /* [FF_DECODE_WARNING_BYTES], empty; may be written */
 } ff_decode_job;
 

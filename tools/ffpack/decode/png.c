@@ -1,9 +1,9 @@
 /* PNG, by libspng, with every colour type read as by Pillow (PngImagePlugin.py, Convert.c):
  *   grey, 1 to 8 bits   scaled to 0..255
- *   grey, 16 bits       clipped to 255 (Pillow's mode I; libspng would give the high byte), or as
- *                       they are with options->deep
+ *   grey, 16 bits       clipped to 255 (Pillow's mode I; libspng would return the high byte), or
+ *                       as they are with options->deep
  *   grey + alpha, RGB, RGBA: alpha dropped, of 16 bits the high byte
- *   palette             its colour, whatever tRNS says; an index beyond the palette is a grey of
+ *   palette             its colour, whatever tRNS holds; an index beyond the palette is a grey of
  *                       that value (Pillow's palettes start as a grey ramp)
  * Gamma, colour profiles, background and transparency are ignored.
  *
@@ -103,7 +103,7 @@ static bool is_wanted(const stream *from, const uint8_t *name) {
            memcmp(name, "IEND", 4) == 0 || (memcmp(name, "PLTE", 4) == 0 && from->has_palette);
 }
 
-/* Moves to the next wanted chunk; false where the data ends before one. */
+/* Moves to the next wanted chunk; false if the data ends before it. */
 static bool next_chunk(stream *from) {
     while (from->length - from->position >= CHUNK_EXTRA - 4) {
         const uint8_t *chunk = from->bytes + from->position;

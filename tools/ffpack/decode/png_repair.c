@@ -38,12 +38,12 @@ static uint64_t plan_passes(uint32_t width, uint32_t height, unsigned pixel_bits
 /* The compressed pixels: the consecutive IDAT chunks, as far as they exist. */
 typedef struct packed {
     const uint8_t *bytes;
-    size_t length, at; /* the current chunk's */
-    uint64_t taken;    /* its data's */
+    size_t length, at; /* of the current chunk */
+    uint64_t taken;    /* of its data */
     z_stream stream;
 } packed;
 
-/* Passes zlib as much as Pillow would; false at the end. */
+/* Passes zlib the bytes that Pillow would pass; false at the end. */
 static bool take_more(packed *from) {
     enum { READ_BYTES = 65536 };
     while (from->length - from->at >= 8 && memcmp(from->bytes + from->at + 4, "IDAT", 4) == 0) {

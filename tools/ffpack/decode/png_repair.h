@@ -12,8 +12,8 @@
 
 /* `*repaired` [*repaired_length] = a PNG with the same header and palette and all rows, released
  * with free(). `pixel_bits`: bits per pixel. The bytes must begin with the signature and a valid
- * header, with a size within the caller's limit. FF_BAD_DATA where the pixels do not even begin,
- * FF_NO_MEMORY; *repaired = NULL then. */
+ * header, with a size within the caller's limit. FF_BAD_DATA if even the beginning of the pixels is
+ * missing, FF_NO_MEMORY; then *repaired = NULL. */
 FF_MUST_USE ff_status ff_png_repair(const uint8_t *bytes, size_t length, uint32_t width,
                                     uint32_t height, unsigned pixel_bits, bool interlaced,
                                     uint8_t **repaired, size_t *repaired_length, ff_error *error);

@@ -116,7 +116,7 @@ static unsigned scale(const header *of, unsigned value) {
     return (unsigned)(scaled > limit ? limit : scaled);
 }
 
-/* Where the value after it goes. */
+/* The place of the next value. */
 static uint8_t *put(const header *of, unsigned value, uint8_t *out) {
     const uint16_t scaled = (uint16_t)scale(of, value);
     if (of->deep)

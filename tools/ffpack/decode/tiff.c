@@ -1,6 +1,6 @@
 /* TIFF, the first image, as Pillow reads it (TiffImagePlugin.py and TiffDecode.c, version 11);
  * tiff_image.h lists what is read. Pillow always turns a TIFF upright by its orientation; so does
- * this. (Its exif_transpose then turns the image once more; that is not followed.)
+ * this code. (Pillow's exif_transpose then turns the image again; this code does not.)
  *
  * Uncompressed images are read here, straight from the file, as by Pillow's decoder of raw data;
  * compressed ones by libtiff (tiff_packed.h). */
@@ -52,8 +52,8 @@ typedef struct grid {
     unsigned plane_samples;
 } grid;
 
-/* The uncompressed images of which Pillow's decoder of raw data makes the image, not something else
- * (of planes: it takes the letters of the mode's name for their layouts) or nothing. */
+/* Which uncompressed images Pillow's raw decoder reads correctly. (It takes the letters of the
+ * mode's name for the planes' layouts.) */
 static bool reads_planes(const ff_tiff_image *of) {
     const ff_tiff_layout *layout = &of->layout;
     if (layout->depth != 8 || layout->reversed || layout->premultiplied) return false;
@@ -104,7 +104,7 @@ typedef struct block {
     uint64_t stride, there;
 } block;
 
-/* False where Pillow cannot read such a block. */
+/* False if Pillow cannot read such a block. */
 static bool find_block(const ff_tiff_image *of, const grid *in, uint64_t index, block *out) {
     uint64_t place = index % (in->across * in->down);
     uint64_t bits = (uint64_t)of->layout.depth * in->plane_samples;
@@ -128,7 +128,7 @@ static bool find_block(const ff_tiff_image *of, const grid *in, uint64_t index, 
     return out->stride >= row_bytes;
 }
 
-/* All of the blocks of one place, one of each plane. */
+/* All blocks of one place, one of each plane. */
 static ff_status place_blocks(const ff_tiff_image *of, const grid *in, uint64_t place, bool fill,
                               uint8_t *row, ff_image *image, char *warning, ff_error *error) {
     block found[FF_TIFF_SAMPLES_MOST];
@@ -157,11 +157,11 @@ static ff_status place_blocks(const ff_tiff_image *of, const grid *in, uint64_t 
     return FF_OK;
 }
 
-/* Initialises pixels from samples of 0, as Pillow does: not always black. */
+/* Initialises pixels from samples of 0, as Pillow does; these are not always black. */
 static void clear(const ff_tiff_image *of, ff_image *image) {
     static const uint8_t zeros[FF_TIFF_SAMPLES_MOST * 4];
     ff_tiff_layout layout = of->layout;
-    layout.inverted = false; /* what is 0 then is the pixel */
+    layout.inverted = false; /* Pillow sets the pixel to 0, not the sample */
     uint8_t pixel[3];
     ff_tiff_unpack(&layout, zeros, 1, pixel);
     size_t count = (size_t)image->width * image->height, channels = image->channels;

@@ -27,7 +27,7 @@ uint64_t ff_tiff_first(const ff_tiff_file *file) {
     return file->length < WIDE_HEADER_BYTES ? 0 : ff_tiff_load(file, file->bytes + 8, 8);
 }
 
-/* Bytes of a value of a type; 0 where Pillow does not know the type. */
+/* Bytes of a value of a type; 0 if Pillow does not know the type. */
 static unsigned type_bytes(unsigned type) {
     static const uint8_t sizes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
     return type < sizeof sizes ? sizes[type] : 0;

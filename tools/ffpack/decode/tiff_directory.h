@@ -18,7 +18,7 @@ typedef struct ff_tiff_file {
     bool wide; /* BigTIFF: offsets and counts of 64 bits */
 } ff_tiff_file;
 
-/* Types of values besides integers. */
+/* Types of values that are not integers. */
 enum {
     FF_TIFF_BYTE = 1,
     FF_TIFF_ASCII = 2,

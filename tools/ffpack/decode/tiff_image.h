@@ -33,7 +33,7 @@ typedef enum ff_tiff_numbers { FF_TIFF_UNSIGNED, FF_TIFF_SIGNED, FF_TIFF_REAL } 
 typedef struct ff_tiff_layout {
     ff_tiff_color color;
     unsigned depth;   /* bits of a sample: 1, 2, 4, 8, 12, 16, 32 */
-    unsigned samples; /* a pixel's, 1 to FF_TIFF_SAMPLES_MOST */
+    unsigned samples; /* per pixel, 1 to FF_TIFF_SAMPLES_MOST */
     ff_tiff_numbers numbers;
     bool inverted;      /* 0 is white */
     bool reversed;      /* the first pixel is in a byte's lowest bits */
@@ -49,14 +49,14 @@ typedef struct ff_tiff_image {
     uint32_t width, height;
     unsigned compression, orientation;
     uint32_t extra_count,
-        first_extra; /* samples besides the colours, and the meaning of the first */
+        first_extra; /* samples in addition to the colours, and the meaning of the first */
     bool planes;     /* each sample in a separate plane */
     bool tiled;      /* else in strips */
-    uint32_t block_width, block_height; /* a tile's or strip's */
+    uint32_t block_width, block_height; /* of a tile or strip */
     ff_tiff_entry offsets; /* sizes of tiles or strips; count 0 if the tag is missing */
 } ff_tiff_image;
 
-/* Fails where Pillow would, or where the image cannot be read as Pillow reads it. */
+/* Fails if Pillow would fail, or if the image cannot be read as Pillow reads it. */
 FF_MUST_USE ff_status ff_tiff_read_image(ff_tiff_image *image, const uint8_t *bytes, size_t length,
                                          ff_error *error);
 

@@ -95,8 +95,8 @@ static int drop_message(TIFF *tiff, void *user, const char *module, const char *
 }
 #endif
 
-/* As Pillow opens it ("C": long strips are cut). Nothing that libtiff allocates may have more than
- * most_bytes. NULL where libtiff refuses the file. */
+/* As Pillow opens it ("C": long strips are cut). libtiff may not allocate more than most_bytes at a
+ * time. NULL if libtiff refuses the file. */
 static TIFF *open_tiff(memory *from, uint64_t most_bytes) {
 #if HAVE_OPEN_OPTIONS
     TIFFOpenOptions *options = TIFFOpenOptionsAlloc();

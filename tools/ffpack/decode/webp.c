@@ -3,8 +3,8 @@
  * WebPAnimDecoder, which Pillow uses, blends later frames only: the first one is decoded without
  * blending.) The file must be complete, including later frames.
  *
- * Memory: libwebp needs a few bytes per pixel besides the image, at most what the pixel limit
- * allows. */
+ * Memory: libwebp needs a few bytes per pixel in addition to the image, at most what the pixel
+ * limit allows. */
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/bytes.h"
@@ -48,7 +48,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
     return FF_OK;
 }
 
-/* The first EXIF chunk, where the header announces one. */
+/* The first EXIF chunk, if the header announces one. */
 static unsigned orientation(const uint8_t *bytes, size_t length) {
     if (bytes[15] != 'X' || length <= RIFF_BYTES + CHUNK_BYTES ||
         !(bytes[RIFF_BYTES + CHUNK_BYTES] & FLAG_EXIF))

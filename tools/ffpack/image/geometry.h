@@ -36,8 +36,8 @@ typedef struct ff_geometry {
     uint32_t crop_height, crop_width; /* both 0 = no crop */
 } ff_geometry;
 
-/* The values of --resize and --center-crop: "N" or "HxW". FF_USAGE naming `option` where the text
- * is neither, or a side is 0 or above FF_SIDE_LIMIT. */
+/* The values of --resize and --center-crop: "N" or "HxW". FF_USAGE naming `option` if the text is
+ * neither, or a side is 0 or above FF_SIDE_LIMIT. */
 FF_MUST_USE ff_status ff_geometry_parse_resize(ff_geometry *geometry, const char *option,
                                                const char *text, ff_error *error);
 FF_MUST_USE ff_status ff_geometry_parse_crop(ff_geometry *geometry, const char *option,
@@ -49,7 +49,7 @@ bool ff_geometry_is_fixed(const ff_geometry *geometry);
 /* Whether samples have different sizes, up to max_side. */
 bool ff_geometry_is_variable(const ff_geometry *geometry);
 
-/* The output size of an image of width x height (each >= 1). FF_BAD_DATA where a side would exceed
+/* The output size of an image of width x height (each >= 1). FF_BAD_DATA if a side would exceed
  * FF_SIDE_LIMIT. */
 FF_MUST_USE ff_status ff_geometry_output_size(const ff_geometry *geometry, uint32_t width,
                                               uint32_t height, uint32_t *output_width,

@@ -43,7 +43,7 @@ typedef struct ff_region {
 typedef enum ff_image_mode {
     FF_MODE_RGB,    /* 3 channels, as Pillow's convert('RGB'); torchvision's default loader */
     FF_MODE_GRAY,   /* 1 channel, as Pillow's convert('L') */
-    FF_MODE_NATIVE, /* 1 channel where the file is grey (alpha dropped), else 3 */
+    FF_MODE_NATIVE, /* 1 channel if the file is grey (alpha dropped), else 3 */
     FF_MODE_COUNT
 } ff_image_mode;
 

@@ -17,7 +17,7 @@ static ff_status run_horizontal(const ff_resize_passes *passes, ff_resize_axis *
                                 size_t rows, uint8_t *output, ff_error *error) {
     ff_resize_table *table = &axis->table;
     if (passes->prepare && table->channels != channels) {
-        table->channels = 0; /* not prepared, should memory run out */
+        table->channels = 0; /* stays 0 if memory runs out: not prepared */
         FF_TRY(passes->prepare(axis, channels, error));
         table->channels = channels;
     }
@@ -56,7 +56,7 @@ static bool is_vertical_first(ff_pass_order order, const ff_image *input, uint32
     return order == FF_CHEAPER_FIRST && across != 0 && down > 0 && down > 2 * across;
 }
 
-/* The vertical pass to whole rows, of which only the columns that are read are computed. */
+/* The vertical pass to whole rows; computes only the columns that will be read. */
 static ff_status run_vertical_first(const ff_resize_passes *passes, const ff_image *input,
                                     const ff_region *reads, ff_resize_scratch *scratch,
                                     ff_image *output, ff_error *error) {

@@ -6,7 +6,7 @@
  * weight of input x is f((x - center + 0.5) * (1 / stretch)), divided by their sequential sum; then
  * fixed point with 22 bits, rounded half away from zero. A pixel is
  * clip8((2^21 + sum of weight * value) >> 22), with an int32 sum, rounded to u8 between the passes;
- * an axis that keeps its length is copied. ff_pass_order says which pass is first.
+ * an axis that keeps its length is copied. ff_pass_order decides which pass is first.
  *
  * Only a window of the output is computed: since no output pixel depends on another, the bits are
  * the same as when resizing everything and cropping then.
@@ -27,7 +27,7 @@ const char *ff_interpolation_name(ff_interpolation interpolation);
 /* Which of two passes is first; the other pass reads its rounded values. Resample.c of Pillow 13.0,
  * ImagingResampleInner: "If height is being scaled down more than twice the amount the width is,
  * run the vertical pass first", for h x w to height x width where h > height and
- * h - height > 2 (w - width). Pillow 12.3 and older have the horizontal pass always first. */
+ * h - height > 2 (w - width). In Pillow 12.3 and older the horizontal pass is always first. */
 typedef enum ff_pass_order { FF_CHEAPER_FIRST, FF_HORIZONTAL_FIRST } ff_pass_order;
 
 /* A fast horizontal pass' table for an axis and a number of channels. */
@@ -58,7 +58,7 @@ typedef struct ff_resize_axis {
  * Zero-initialised `{0}`; released with ff_resize_scratch_free. */
 typedef struct ff_resize_scratch {
     ff_resize_axis horizontal, vertical;
-    ff_image between; /* what the first pass makes */
+    ff_image between; /* the first pass's result */
 } ff_resize_scratch;
 
 /* Fills `axis` for `input` -> `output` pixels, restricted to outputs first_output ..

@@ -3,8 +3,8 @@
  *
  * Horizontal: a step makes up to 4 neighbouring values of a row in each half of a vector, from two
  * inputs each. The bytes that a half reads are within 16, so one load and one shuffle provide the
- * two inputs of each sum; where outputs have more taps, several steps add to the same sums. Steps
- * are planned once per axis. Vertical: two rows are interleaved and widened. */
+ * two inputs of each sum; if outputs have more taps, several steps add to the same sums. Steps are
+ * planned once per axis. Vertical: two rows are interleaved and widened. */
 #include "tools/ffpack/image/resize_passes.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -38,7 +38,8 @@ static void split(int32_t weight, int16_t *low, int16_t *high) {
     *low = (int16_t)(weight - rounded * (1 << DIGIT_BITS));
 }
 
-/* How many values from `value` on half a step can compute: their inputs are within 16 bytes. */
+/* The number of values from `value` on that half a step can compute: their inputs are within 16
+ * bytes. */
 static uint32_t lanes_from(const ff_resize_axis *axis, uint32_t channels, uint32_t value) {
     uint32_t total = axis->count * channels, lanes = 0;
     if (value >= total) return 0;

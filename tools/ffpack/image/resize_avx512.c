@@ -3,7 +3,7 @@
  *
  * Horizontal: a step makes up to 16 neighbouring values of a row from four inputs each. The bytes
  * that they read are within 64, so one load and one permutation provide the four inputs of each
- * sum; where outputs have more taps, several steps add to the same sums. Steps are planned once per
+ * sum; if outputs have more taps, several steps add to the same sums. Steps are planned once per
  * axis. Vertical: four rows are interleaved, so that the four bytes of a column are adjacent. */
 #include "tools/ffpack/image/resize_passes.h"
 
@@ -22,7 +22,7 @@ typedef struct step {
     uint64_t reads; /* the bytes from `input` on that are loaded */
     uint32_t input; /* from a row's begin */
     uint32_t output;
-    __mmask16 lanes; /* how many there are, as a mask */
+    __mmask16 lanes; /* their number, as a mask */
     bool last;       /* lanes whose sums are complete */
     uint8_t unused[43];
 } step;
@@ -45,7 +45,8 @@ static bool split(int32_t weight, int8_t digit[DIGITS]) {
     return digit[2] == weight;
 }
 
-/* How many values from `value` on one step can compute: their inputs are within 64 bytes. */
+/* The number of values from `value` on that one step can compute: their inputs are within 64
+ * bytes. */
 static uint32_t lanes_from(const ff_resize_axis *axis, uint32_t channels, uint32_t value) {
     uint32_t total = axis->count * channels, first = axis->first[value / channels], lanes = 0;
     while (lanes < LANES && value + lanes < total &&

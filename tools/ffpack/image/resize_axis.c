@@ -51,7 +51,7 @@ ff_status ff_resize_axis_plan(ff_resize_axis *axis, uint32_t input, uint32_t out
     assert(input >= 1 && input <= FF_RESIZE_LIMIT && output >= 1 && output <= FF_RESIZE_LIMIT);
     assert(count >= 1 && first_output < output && count <= output - first_output);
     if (is_planned(axis, input, output, first_output, count, interpolation)) return FF_OK;
-    axis->input = 0; /* not planned, should memory run out */
+    axis->input = 0; /* stays 0 if memory runs out: not planned */
     axis->table.channels = 0;
 
     double scale = (double)input / output;

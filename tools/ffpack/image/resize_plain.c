@@ -1,5 +1,5 @@
-/* The two passes as in Pillow: the reference for the faster ones, and the fallback where those
- * cannot run. */
+/* The two passes as in Pillow: the reference for the faster ones, and the fallback on CPUs that
+ * cannot run these. */
 #include "tools/ffpack/image/resize_passes.h"
 
 #include "format/base/compiler.h"

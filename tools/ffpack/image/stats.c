@@ -130,7 +130,8 @@ void ff_stats_reset(ff_stats *stats) {
     memset(stats->sum, 0, stats->channels * sizeof *stats->sum);
 }
 
-/* Pixels, and of each channel the values and their squares, in 64 and 128 bits, little-endian. */
+/* The number of pixels, and for each channel the sums of values and squares, in 64 and 128 bits,
+ * little-endian. */
 enum { PIXELS_BYTES = 8, SUMS_BYTES = 32 };
 
 ff_status ff_stats_encode(const ff_stats *stats, ff_buffer *bytes, ff_error *error) {

@@ -80,7 +80,7 @@ float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_
  *   max_side size=512 interpolation=bilinear passes=cheaper_first
  *                                                 (a bound alone)
  *   center_crop size=224x224
- *   to_tensor scale=1/255                         (or range=LO,HI where ranged; floats: none)
+ *   to_tensor scale=1/255                         (or range=LO,HI if ranged; floats: none)
  *   normalize mean=3ef5c28f,... std=3e6a7efa,...  (bits of each float32 in hexadecimal)
  * `grayscale` means FF_MODE_GRAY only. The lines are the same for every dtype and layout. geometry
  * may be NULL. metadata->channels needs not be set. */

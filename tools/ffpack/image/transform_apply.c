@@ -67,7 +67,7 @@ DEFINE_LOOKUP(uint32_t)
 DEFINE_COPY(copy_u8, uint8_t)
 DEFINE_COPY(copy_u16, uint16_t)
 
-/* To planes, by the fast lookup; the rest of each is left to the plain one. */
+/* To planes, by the fast lookup; the plain one does the rest of each plane. */
 static void lookup_fast(const ff_transform *transform, const uint8_t *in, ff_layout from,
                         size_t count, uint16_t *out) {
     size_t channels = transform->channels;
@@ -122,7 +122,7 @@ static void put(void *output, ff_dtype dtype, size_t at, const void *values, siz
         ((uint16_t *)output)[at] = ((const uint16_t *)values)[from];
 }
 
-/* Where values come from: either of the two. */
+/* The source of the values: one of the two. */
 typedef struct wide_values {
     const float *floats;
     const uint16_t *words;

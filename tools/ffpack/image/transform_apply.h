@@ -5,9 +5,9 @@
 
 #include "tools/ffpack/image/transform.h"
 
-/* Faster versions of the hot loops for a kind of CPU; NULL if there is none. They process as many
- * of the `count` values as they can, from 0 on, and return the number processed. Nothing beyond the
- * last value is read. */
+/* Faster versions of the hot loops for a kind of CPU; NULL if there is none. They process a first
+ * part of the `count` values and return its length; the caller processes the rest. Nothing beyond
+ * the last value is read. */
 typedef struct ff_transform_fast {
     /* out[i] = table[in[i * step]], step 1 or 3. */
     size_t (*run_16)(const uint16_t *table, const uint8_t *in, size_t step, size_t count,

@@ -176,7 +176,7 @@ static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *
     return ff_copy_string(&job->report->statistics_origin, "the set's", error);
 }
 
-/* What an interrupted append has added already, this append does not add again. */
+/* Reads what an interrupted append has already added, so that it is not added again. */
 static ff_status find_known(ff_append *append, ff_error *error) {
     FF_TRY(ff_known_create(&append->known, error));
     for (size_t i = 0; i < append->count; i++)
@@ -241,7 +241,7 @@ static ff_status report_done(const ff_append_target *at, ff_report_split *report
     return FF_OK;
 }
 
-/* Where a set has several splits, their classes stay the same ones. */
+/* If a set has several splits, all keep the same classes. */
 static ff_status refuse_alone(const ff_append *append, const ff_split_rule *rule, const char *name,
                               ff_error *error) {
     if (rule && rule->count > append->count)

@@ -8,7 +8,7 @@
 /* The set that is appended to: a split's folder, or the folder of all splits. */
 typedef struct ff_append ff_append;
 
-/* Opens the set and takes its lock. FF_USAGE where another append holds it. */
+/* Opens the set and takes its lock. FF_USAGE if another append holds it. */
 FF_MUST_USE ff_status ff_append_open(ff_append **append, const char *path, ff_error *error);
 
 /* The metadata of its first split, from which the options are taken. */

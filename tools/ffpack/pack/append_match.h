@@ -44,7 +44,7 @@ FF_MUST_USE ff_status ff_append_match_splits(ff_append *append, const ff_source 
 FF_MUST_USE ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
                                             const char *source, bool add, ff_error *error);
 
-/* The next generation's metadata: the set's, with more items and their provenance. FF_USAGE where
+/* The next generation's metadata: the set's, with more items and their provenance. FF_USAGE if
  * packing the source alone would produce other samples than the set's. Fills at->listing. */
 FF_MUST_USE ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadata *next,
                                          ff_error *error);

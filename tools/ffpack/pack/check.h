@@ -6,8 +6,8 @@
 
 /* Decodes all items of a listed source on the settings' threads. Each broken one goes to
  * run->options->broken, in the order of reading; odd ones are notices. Fills `checked` and `broken`
- * of the report. FF_BAD_DATA where an item is broken, and else FF_USAGE where packing would refuse
- * an item, as images of different sizes. Prints progress; returns FF_INTERRUPTED on a signal. */
+ * of the report. FF_BAD_DATA if an item is broken, else FF_USAGE if packing would refuse an item,
+ * such as an image of a different size. Prints progress; returns FF_INTERRUPTED on a signal. */
 FF_MUST_USE ff_status ff_check_items(const ff_run *run, ff_error *error);
 
 #endif

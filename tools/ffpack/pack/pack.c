@@ -137,7 +137,7 @@ done:
     return status;
 }
 
-/* For a part that makes the whole pass itself. */
+/* A note for a part that makes the whole pass itself. */
 static void notice_pass(const pack *job) {
     const ff_report *report = job->run.report;
     if (!report->part.count || report->shares) return;
@@ -173,8 +173,8 @@ static ff_status pack_all(pack *job, ff_error *error) {
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }
 
-/* The part that a job which runs again finds: it must be what this run would pack, except for mean
- * and std that it would compute. */
+/* A part found by a job that runs again: it must equal what this run would pack, except for
+ * computed mean and std. */
 static ff_status check_whole(pack *job, size_t number, ff_error *error) {
     ff_run *run = &job->run;
     const char *folder = run->report->split[number].directory;
@@ -235,7 +235,7 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     }
     report->kept = settings->part_origin && !settings->force && !settings->dry_run &&
                    ff_path_exists("%s", settings->output);
-    /* What is there may stay. */
+    /* OUT may prove unchanged, so it is opened later. */
     const bool late = settings->if_changed && settings->output &&
                       ff_path_exists("%s/" FF_SOURCE_STATE_NAME, settings->output);
     FF_TRY(ff_run_open(&job->run, temporary, error));

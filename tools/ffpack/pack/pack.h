@@ -1,8 +1,8 @@
 /* Room tools/ffpack/pack, floor 14: packs a whole dataset, or appends to a set.
  *
  * pack.c runs from the source to the committed set, append.c adds to a set that exists.
- * statistics.c computes mean and standard deviation first where they are needed. check.c decodes
- * and writes nothing; tried.c prints a dry run; unchanged.c is --if-changed.
+ * statistics.c computes mean and standard deviation first if they are needed. check.c decodes and
+ * writes nothing; tried.c prints a dry run; unchanged.c is --if-changed.
  *
  * May include format, tools/ffpack/parts, tools/ffpack/run, tools/ffpack/settings,
  * tools/ffpack/split.

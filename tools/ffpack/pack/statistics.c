@@ -43,7 +43,7 @@ static ff_status check_scale(const ff_run *run, ff_error *error) {
     return FF_OK;
 }
 
-/* One for each of the source's channels. */
+/* Checks that there is one for each of the source's channels. */
 static ff_status check_count(const ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     const uint32_t count = settings->statistics_count, channels = run->plan.channels;
@@ -114,7 +114,7 @@ ff_status ff_statistics_plan(ff_run *run, ff_error *error) {
 
 /* ---- computing ----------------------------------------------------------------------------- */
 
-/* By a run that makes the whole pass itself. */
+/* Computes them in a run that makes the whole pass itself. */
 static ff_status measure_all(ff_run *run, const ff_measure_job *job, const char *partial,
                              ff_stats *total, ff_error *error) {
     const char *name = run->counted->name;
@@ -128,7 +128,7 @@ static ff_status measure_all(ff_run *run, const ff_measure_job *job, const char 
     free(title);
     FF_TRY(status);
     status = ff_measure_finish(&run->plan, run->counted, total, run->mean, run->std, error);
-    /* Sums of no use are not kept. */
+    /* Useless sums are not kept. */
     if (status != FF_OK && ff_path_join(&path, partial, FF_MEASURED_NAME, NULL) == FF_OK) {
         unlink(path);
         free(path);

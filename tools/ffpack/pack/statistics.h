@@ -1,4 +1,4 @@
-/* Where the mean and std of a packing run come from. Thread rule: one thread at a time. */
+/* The origin of a packing run's mean and std. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_STATISTICS_H
 #define FF_FFPACK_STATISTICS_H
 

@@ -1,4 +1,4 @@
-/* What a dry run tries, so that it does not promise what packing refuses. */
+/* Tries some items in a dry run, so that it does not promise what packing refuses. */
 #ifndef FF_FFPACK_TRIED_H
 #define FF_FFPACK_TRIED_H
 

@@ -16,7 +16,7 @@ enum { STATE_LIMIT_BYTES = 4096 };
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* What is hashed of a split's items. */
+/* The hash of a split's items. */
 typedef struct hashing {
     XXH3_state_t *hash;
     const ff_source_split *split;
@@ -34,8 +34,8 @@ static void add_file(XXH3_state_t *hash, const struct stat *info) {
     XXH3_128bits_update(hash, numbers, sizeof numbers);
 }
 
-/* hashing.real = where the file's folder is, however it is spelled; the files of a folder come one
- * after the other. */
+/* hashing.real = the real path of the file's folder, however the folder is spelled; the files of a
+ * folder come one after another. */
 static ff_status find_folder(hashing *to, const char *path, size_t bytes, ff_error *error) {
     if (to->real && to->folder.length == bytes && !memcmp(to->folder.bytes, path, bytes))
         return FF_OK;
@@ -82,7 +82,7 @@ ff_status ff_unchanged_source(const ff_run *run, uint8_t id[16], ff_error *error
     ff_status status;
     if (!to.hash) return ff_fail(error, FF_NO_MEMORY, "no memory for a checksum");
     XXH3_128bits_reset(to.hash);
-    /* The options that no metadata have. */
+    /* The options that the metadata do not record. */
     const uint64_t numbers[] = {settings->skip, settings->stats_sample, settings->statistics};
     XXH3_128bits_update(to.hash, numbers, sizeof numbers);
     add_text(to.hash, settings->max_skip.text);

@@ -35,7 +35,7 @@ typedef struct ff_merge_report {
     size_t split_count;
     ff_merge_split *split;
     uint64_t linked, copied; /* shards */
-    char *skipped_path;      /* NULL where nothing was left out */
+    char *skipped_path;      /* NULL if nothing was left out */
 } ff_merge_report;
 
 /* `part`: part_count folders, or 0 for OUT.part-I-of-N next to OUT. The parts may come in any

@@ -19,7 +19,7 @@
 #define FOLDER "part-counts"
 #define LOCK   "lock"
 
-/* A range that grew by nothing for so long is counted by the part that waits for it, too: its
+/* If a range does not grow for this time, the part that waits for it also counts it: the counting
  * machine may be gone without its lock. */
 #define STALLED_NS UINT64_C(30000000000)
 enum { PAUSE_MS = 200 };
@@ -42,7 +42,7 @@ typedef struct sharing {
 
 /* ---- claims --------------------------------------------------------------------------------- */
 
-/* Sets the lock of a range. True also where the file system has no locks. */
+/* Sets the lock of a range. Also true if the file system has no locks. */
 static bool set_lock(const sharing *state, uint32_t number, short kind) {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
     return fcntl(state->lock, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES);
@@ -68,7 +68,7 @@ static void stop_waiting(sharing *state) {
     state->waiting = (ff_progress){0};
 }
 
-/* Counts the range where no other part does. */
+/* Counts the range if no other part does. */
 static ff_status count_range(sharing *state, const ff_measure_range *wanted, uint32_t number,
                              ff_error *error) {
     range *own = &state->range[number - 1];
@@ -105,7 +105,7 @@ static ff_status take_range(sharing *state, uint32_t number, ff_error *error) {
     return count_range(state, &wanted, number, error);
 }
 
-/* Its own range first: so parts that begin at the same time begin with different ones. */
+/* Its own range first, so that parts that begin at the same time count different ranges. */
 static ff_status take_all(sharing *state, ff_error *error) {
     const uint32_t count = state->part->count;
     for (;;) {
@@ -137,8 +137,8 @@ static ff_status open_folder(sharing *state, ff_error *error) {
     return status;
 }
 
-/* A part that is replaced may have been packed of files that changed since, to others of the same
- * sizes, which the basis does not show. */
+/* The files of a replaced part may have changed since, keeping their sizes, which the basis does
+ * not show. */
 static void forget_own(const sharing *state) {
     char *path;
     if (ff_format(&path, NULL, "%s/%u-of-%u.ffp", state->folder, state->part->number,

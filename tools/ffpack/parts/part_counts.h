@@ -22,7 +22,7 @@ FF_MUST_USE ff_status ff_part_counts_take(const ff_measure_job *job, const ff_se
 FF_MUST_USE ff_status ff_part_counts_path(char **path, const char *part, const ff_part *number,
                                           ff_error *error);
 
-/* Removes the folder of the set OUT, which no part needs any more. What fails here is ignored. */
+/* Removes the folder of the set OUT, which no part needs any more. Failures are ignored. */
 void ff_part_counts_remove(const char *output);
 
 #endif

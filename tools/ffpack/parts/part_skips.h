@@ -1,7 +1,7 @@
 /* What --on-error skip may leave out of a set that is packed in parts: each part records its
  * --max-skip, and the source's items of each class, in PART.skipped.json next to it; a merge adds
- * the records up. The file exists only where the part left something out. Thread rule: one thread
- * at a time. */
+ * the records up. The file exists only if the part left something out. Thread rule: one thread at a
+ * time. */
 #ifndef FF_FFPACK_PART_SKIPS_H
 #define FF_FFPACK_PART_SKIPS_H
 
@@ -13,7 +13,7 @@
  * packing. */
 FF_MUST_USE ff_status ff_part_skips_write(const ff_run *run, ff_error *error);
 
-/* What a merge may leave out of a split. */
+/* The limit of what a merge may leave out of a split. */
 typedef struct ff_part_skips {
     ff_max_skip max;
     json_t *file;    /* a part's; NULL: nothing was left out, or the limit is unknown */

@@ -134,7 +134,7 @@ static ff_status choose(ff_survey *survey, const uint32_t *number, size_t count,
         take(&at, &text, &metadata);
         bool whole = are_there(&at, false), own = whole || are_there(&at, true);
         if (whole || !have_own) {
-            /* Kept in the survey; `at` marks it as read. */
+            /* The text, kept in the survey; `at` marks it as read. */
             ff_buffer copy = {0};
             ff_metadata again_metadata;
             FF_TRY(ff_buffer_add(&copy, at.text.bytes, at.text.length, error));

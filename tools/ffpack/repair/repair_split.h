@@ -28,8 +28,8 @@ typedef struct ff_survey {
     uint32_t beyond;       /* shards of later generations */
 } ff_survey;
 
-/* Chooses the generation and checks its shards on `jobs` threads. FF_BAD_DATA where no shard
- * describes the set. */
+/* Chooses the generation and checks its shards on `jobs` threads. FF_BAD_DATA if no shard describes
+ * the set. */
 FF_MUST_USE ff_status ff_survey_make(ff_survey *survey, const char *folder, int jobs,
                                      ff_error *error);
 bool ff_survey_is_whole(const ff_survey *survey);

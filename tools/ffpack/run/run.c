@@ -110,7 +110,8 @@ done:
     return status;
 }
 
-/* What --like RUN leaves to the source: RUN records no option that would make it so. */
+/* Compares the properties that --like RUN leaves to the source, because RUN records no option that
+ * sets them. */
 static ff_status check_like(const ff_run *job, ff_error *error) {
     const ff_settings *settings = job->settings;
     const ff_sample_plan *plan = &job->plan;

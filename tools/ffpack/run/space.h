@@ -12,9 +12,9 @@
 void ff_space_estimate(ff_report_split *report, uint64_t key_bytes, const ff_part *part);
 
 /* Adds up the report's splits, minus `there` bytes already written by an interrupted run, and
- * compares with the free space of the folder `place`. FF_IO where that is too little and the size
- * is known; a notice where the size is an upper bound (zstd, or different sizes) and `options` is
- * not NULL. */
+ * compares with the free space of the folder `place`. If there is too little: FF_IO if the size is
+ * known; a notice if the size is an upper bound (zstd, or different sizes) and `options` is not
+ * NULL. */
 FF_MUST_USE ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
                                      const ff_notices *options, ff_error *error);
 

@@ -1,4 +1,4 @@
-/* Options of other packers, torchvision and shells, and what ffpack has instead. */
+/* Options of other packers, torchvision and shells, and ffpack's equivalents. */
 #ifndef FF_FFPACK_HABITS_H
 #define FF_FFPACK_HABITS_H
 

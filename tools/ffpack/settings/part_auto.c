@@ -6,8 +6,8 @@
 enum { DIGITS_LIMIT = 9 };
 #define LAST_STEP UINT64_C(4294967280)
 
-/* A launcher's variables. One of jobs starts each part as a job of its own; the others number the
- * processes of one job, and may be there together. */
+/* A launcher's variables. A launcher of jobs starts each part as a separate job; the others number
+ * the processes of one job, and several may be set together. */
 typedef struct family {
     const char *name, *index, *count;
     bool jobs;
@@ -58,7 +58,7 @@ static ff_status read_array(uint32_t *index, uint32_t count, ff_error *error) {
                    count, first, last, step, id, count);
 }
 
-/* part->count = 0 where the family is not there. */
+/* part->count = 0 if the family is not set. */
 static ff_status read_family(ff_part *part, const family *own, ff_error *error) {
     uint32_t index, count;
     *part = (ff_part){0};
@@ -92,7 +92,7 @@ static ff_status refuse_none(ff_error *error) {
     return status;
 }
 
-/* Parts have one launcher, or several that number the same processes. */
+/* Accepts one launcher, or several that number the same processes. */
 static ff_status choose(const ff_part *part, int *chosen, ff_error *error) {
     *chosen = -1;
     for (int i = 0; i < FAMILIES; i++) {
@@ -118,8 +118,8 @@ ff_status ff_part_auto(ff_part *part, char **origin, ff_error *error) {
     int chosen;
     *origin = NULL;
     for (int i = 0; i < FAMILIES; i++) FF_TRY(read_family(&found[i], &families[i], error));
-    /* Neither a job's script, which has no step, nor a shell in it (salloc's), whose step has a
-     * number above the tasks' steps, is a task itself. mpirun starts its daemons as tasks. */
+    /* A job's script, which has no step, is not a task; neither is a shell in the job (salloc),
+     * whose step number is above the tasks' steps. mpirun starts its daemons as tasks. */
     const char *step = value_of("SLURM_STEP_ID");
     const bool script = !step || strtoull(step, NULL, 10) > LAST_STEP;
     const uint32_t ranks = found[OPEN_MPI].count | found[MPICH].count;

@@ -219,7 +219,7 @@ static ff_status take_part(ff_settings *settings, const char *text, ff_error *er
     return FF_OK;
 }
 
-/* Decoding lists every broken image, whatever a packing would do about them. */
+/* --decode lists every broken image, whatever packing would do about it. */
 static ff_status check_decode(const ff_arguments *arguments, ff_error *error) {
     const char *with = arguments->part ? "part" : arguments->on_error == 1 ? "on-error skip" : NULL;
     if (!arguments->decode) return FF_OK;
@@ -234,7 +234,7 @@ static ff_status check_decode(const ff_arguments *arguments, ff_error *error) {
     return FF_OK;
 }
 
-/* What needs no parsing. */
+/* Copies the options that need no parsing. */
 static ff_settings typed(const ff_arguments *arguments) {
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
     int jobs = arguments->jobs ? (int)arguments->jobs : ff_cpu_count();

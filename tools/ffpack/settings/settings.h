@@ -45,7 +45,7 @@ typedef struct ff_arguments {
     int normalize; /* a word of FF_NORMALIZE_CHOICES (normalize.h); -1 = unset */
     bool resume, force, if_changed, dry_run, json, no_history;
     bool decode; /* with dry_run: all items */
-    bool check;  /* ffpack check: dry_run and decode, and no more than that */
+    bool check;  /* ffpack check: only dry_run and decode */
     uint64_t shard_bytes;
 } ff_arguments;
 
@@ -64,7 +64,7 @@ typedef enum ff_statistics_kind {
     FF_STATISTICS_FROM,    /* of a packed set or a run */
 } ff_statistics_kind;
 
-/* How many items of a split --on-error skip may leave out. */
+/* The number of a split's items that --on-error skip may leave out. */
 typedef struct ff_max_skip {
     const char *text; /* the option, or the default */
     bool given;
@@ -120,7 +120,7 @@ typedef struct ff_settings {
  * Strings that `arguments` points to must outlive the settings. */
 FF_MUST_USE ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                                           ff_error *error);
-/* Fails where more of a split's items were left out than `max` allows. */
+/* Fails if more of a split's items were left out than `max` allows. */
 FF_MUST_USE ff_status ff_max_skip_parse(ff_max_skip *max, const char *text, ff_error *error);
 FF_MUST_USE ff_status ff_max_skip_check(const ff_max_skip *max, const char *split, uint64_t skipped,
                                         uint64_t items, ff_error *error);

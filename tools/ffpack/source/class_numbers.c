@@ -22,7 +22,7 @@ static bool is_plain(const ff_class_numbers *numbers, const entry *at) {
     return !strcmp(text, numbers->field->class_name[at->label]);
 }
 
-/* If classes have the same value, as "1" and "01", only the plain one counts. */
+/* If classes have the same value, such as "1" and "01", only the plain name counts. */
 static void drop_doubles(ff_class_numbers *numbers) {
     uint32_t kept = 0;
     for (uint32_t i = 0, end; i < numbers->name_count; i = end) {
@@ -107,7 +107,7 @@ static ff_status which(const ff_class_numbers *numbers, const char *unit, ff_err
         numbers->field->class_name[numbers->nameless]);
 }
 
-/* The class called 1 among others that are called cat and dog. */
+/* Refuses a number like 1 if it names a class and other classes have names like cat and dog. */
 static ff_status two_classes(const ff_class_numbers *numbers, const char *unit, ff_error *error) {
     return ff_fail(
         error, FF_USAGE,

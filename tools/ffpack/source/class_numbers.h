@@ -40,7 +40,8 @@ typedef struct ff_class_numbers {
     } * name; /* [name_count] the names that are numbers, by value; owned */
     uint32_t name_count;
     bool all; /* names are numbers */
-    /* The first number that is a name, is not a name, is not a place; 0 = none. */
+    /* The lines of the first number that is a name, that is not a name, and that is not a place; 0
+     * = none. */
     uint64_t named_at, nameless_at, beyond_at;
     /* The first number that is one class's name and another class's place; 0 = none. */
     uint64_t other_at;
@@ -53,7 +54,7 @@ FF_MUST_USE ff_status ff_class_numbers_begin(ff_class_numbers *numbers, const ff
                                              const char *by, ff_label_kind kind, ff_error *error);
 /* Notes a number at line or item `at`, from 1 on. */
 void ff_class_numbers_see(ff_class_numbers *numbers, int64_t value, uint64_t at);
-/* After all were seen. The error, FF_USAGE where both readings are possible, names `unit` ("line",
+/* After all were seen. FF_USAGE if both readings are possible; the error names `unit` ("line",
  * "item") and number. */
 FF_MUST_USE ff_status ff_class_numbers_decide(ff_class_numbers *numbers, const char *unit,
                                               ff_error *error);

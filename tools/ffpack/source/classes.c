@@ -51,7 +51,7 @@ static bool is_numbered(const char *name, size_t number) {
     return name[digits] && ff_text_whole(name, digits, &value) > 0 && value == (int64_t)number;
 }
 
-/* "0 cat" is a name, though its 0 may not be meant as a part of it: the summary reports it. */
+/* "0 cat" is a name, but its 0 may not be meant as a part of the name: the summary reports it. */
 static ff_status note_numbered(ff_source *source, const ff_field *labels, const char *path,
                                ff_error *error) {
     char *text;

@@ -116,10 +116,10 @@ static ff_status stratify(const ff_source *source, ff_listing *listing, unsigned
 
 /* ---- classes that a split lacks ------------------------------------------------------------- */
 
-/* Which classes each split has items of. */
+/* The classes of which each split has items. */
 typedef struct presence {
     class_label label;
-    size_t count; /* classes; 0: nothing is looked at */
+    size_t count; /* classes; 0: not checked */
     bool *has;    /* [splits][count] */
 } presence;
 
@@ -138,7 +138,8 @@ static void mark_class(presence *classes, size_t split, const ff_item *item) {
         classes->has[split * classes->count + (size_t) class] = true;
 }
 
-/* How many classes that others have a split lacks; *first: the first one's number. */
+/* The count of classes that other splits have and this one lacks; *first: the number of the
+ * first. */
 static size_t count_lacking(const presence *classes, size_t splits, size_t split, size_t *first) {
     size_t lacking = 0;
     for (size_t class = 0; class < classes->count; class ++) {

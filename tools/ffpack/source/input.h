@@ -13,9 +13,9 @@ typedef struct ff_input ff_input;
 /* Opens a regular file. */
 FF_MUST_USE ff_status ff_input_open(ff_input **input, const char *path, ff_error *error);
 
-/* Reads up to `size` bytes; *got is less only at the end. FF_BAD_DATA naming path and place where
- * the compressed bytes are broken, truncated, or followed by something else, and for a compression
- * bomb: more than FF_INPUT_RATIO unpacked bytes for each packed one, after the first
+/* Reads up to `size` bytes; *got is less only at the end. FF_BAD_DATA naming path and place if the
+ * compressed bytes are broken, truncated, or followed by something else, or are a compression bomb:
+ * more than FF_INPUT_RATIO unpacked bytes for each packed one, after the first
  * FF_INPUT_FREE_BYTES. */
 FF_MUST_USE ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got,
                                     ff_error *error);

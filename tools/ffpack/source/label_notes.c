@@ -9,7 +9,7 @@
 
 enum { VALUES_SHOWN = 4 };
 
-/* What the labels of a field are. */
+/* A field's labels. */
 typedef struct seen {
     const ff_field *field;
     size_t offset; /* among an item's labels */
@@ -74,7 +74,8 @@ static ff_status see(seen *of, const ff_item *item, ff_error *error) {
     return add_values(&of->example, field, value, error);
 }
 
-/* The item's labels of all fields; `context`: what was seen of each, then one without a field. */
+/* Notes an item's labels of all fields; `context`: the notes of each field, then one without a
+ * field. */
 static ff_status see_item(void *context, const ff_item *item, ff_error *error) {
     for (seen *of = context; of->field; of++) FF_TRY(see(of, item, error));
     return FF_OK;

@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-/* Labels of files are of the kinds that were asked for, or refused; others are classes. */
+/* Labels in files are of the requested kind, or refused; others are classes. */
 ff_status ff_source_check_kind(const ff_source *source, ff_error *error) {
     const ff_field_kind wanted = source->label_kind == FF_LABEL_VALUE       ? FF_FIELD_VECTOR
                                  : source->label_kind == FF_LABEL_MULTI_HOT ? FF_FIELD_MULTI_HOT

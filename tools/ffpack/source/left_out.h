@@ -1,4 +1,4 @@
-/* What a listing leaves out of a source, counted by kind with an example of each, for the summary.
+/* Counts what a listing leaves out of a source, by kind with an example of each, for the summary.
  * Memory: at most FF_LEFT_OUT_LIMIT kinds. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_LEFT_OUT_H
 #define FF_FFPACK_SOURCE_LEFT_OUT_H

@@ -8,8 +8,8 @@
 
 #include "format/base/memory.h"
 
-/* Where an item's bytes are: in part `part` of the source, or, with FF_PART_FILE, in the file named
- * by the split's folder and the key. */
+/* The place of an item's bytes: part `part` of the source, or, with FF_PART_FILE, the file named by
+ * the split's folder and the key. */
 #define FF_PART_FILE UINT32_MAX
 
 typedef struct ff_item {

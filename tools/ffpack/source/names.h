@@ -23,7 +23,7 @@ FF_MUST_USE ff_status ff_names_add_text(ff_names *names, ff_error *error, const 
 void ff_names_sort(ff_names *names);
 
 /* All names in a folder except . and .., sorted. `keep` (NULL: all) filters by name and by dirent's
- * d_type, which may be DT_UNKNOWN. FF_IO where the folder cannot be read. */
+ * d_type, which may be DT_UNKNOWN. FF_IO if the folder cannot be read. */
 FF_MUST_USE ff_status ff_names_read(ff_names *names, const char *path,
                                     bool (*keep)(const char *name, unsigned char type),
                                     ff_error *error);

@@ -69,7 +69,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
     if (source->format) return FF_OK;
     for (const ff_source_format *const *format = formats; *format; format++) {
         if (source->pattern && !(*format)->patterns) continue;
-        /* Any folder may be one of images: only where nothing else fits it need not look so. */
+        /* Any folder may be a folder of images: if nothing else fits, it need not look like one. */
         bool folder = *format == &ff_source_folder;
         if (folder && source->format && !ff_folder_holds_images(path)) break;
         ff_error hidden = {0};

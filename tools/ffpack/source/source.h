@@ -44,7 +44,7 @@ typedef enum ff_source_uses {
 typedef struct ff_source_format {
     const char *name;    /* the word of --format */
     const char *wanted;  /* its description, for the message when no kind matches */
-    const char *endings; /* how its files are called, "csv tsv"; "/" = a folder. For that message */
+    const char *endings; /* endings of its files, "csv tsv"; "/" = a folder. For that message */
     /* Whether `path` holds it, by content and names, at low cost. `head`: the first bytes of a
      * file, decompressed if gzip; NULL for a folder. *error is zeroed; it keeps a failure that
      * prevented an answer. Required. */
@@ -68,7 +68,7 @@ typedef struct ff_source_part {
 } ff_source_part;
 
 typedef struct ff_source_split {
-    char *name; /* "train", "test", ...; "" where the source has one split only */
+    char *name; /* "train", "test", ...; "" if the source has only one split */
     char *root; /* the folder of its files, if items are files; else NULL */
     ff_listing *listing;
     const uint64_t *order; /* [items] item at each storage position; NULL = the order of numbers.
@@ -107,7 +107,7 @@ struct ff_source {
     int jobs;                  /* threads for unpacking */
     const char *kind;          /* recorded: "idx", "cifar-10-binary", ... */
     bool encoded;              /* items are image files to decode; else `raw` describes them */
-    ff_source_raw raw;         /* where not encoded */
+    ff_source_raw raw;         /* if not encoded */
     ff_metadata labels;        /* its fields with their class names; nothing else is filled */
     const ff_split_rule *rule; /* --split, if it divides the source; else NULL; not owned */
     size_t part_count;

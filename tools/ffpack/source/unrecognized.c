@@ -9,14 +9,15 @@
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
     ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder;
 
-/* The formats that are usual come first: of equally near ones they are named. */
+/* Usual formats come first: among equally near formats the first ones are named. */
 static const ff_source_format *const usual[] = {
     &ff_source_folder, &ff_source_list_file, &ff_source_archive,  &ff_source_webdataset,
     &ff_source_npy,    &ff_source_idx,       &ff_source_imagenet, &ff_source_cifar};
 
 enum { USUAL = sizeof usual / sizeof usual[0], NEAREST = 3, FAR = 4 };
 
-/* How far a format's files are called from this ending, "/" of a folder: FAR where not near. */
+/* The distance between this ending ("/" for a folder) and the endings of a format's files; FAR if
+ * it is not near. */
 static int distance(const ff_source_format *format, const char *ending) {
     ff_names words = {0};
     ff_nearest nearest = {.wanted = ending, .length = strlen(ending)};
@@ -36,7 +37,7 @@ static int distance(const ff_source_format *format, const char *ending) {
     return edits;
 }
 
-/* The descriptions of the three formats whose files are called most nearly like this ending. */
+/* The descriptions of the three formats whose files' endings are nearest to this one. */
 static ff_status describe_nearest(ff_buffer *text, const char *ending, ff_error *error) {
     int named = 0;
     for (int edits = 0; edits <= FAR; edits++) {

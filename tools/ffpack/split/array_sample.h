@@ -1,5 +1,5 @@
-/* The values of samples that are arrays of numbers other than u8: cropped first, then converted to
- * native u16 or f32. Thread rule: a scratch belongs to one thread. */
+/* Makes the values of samples that are arrays of numbers other than u8: crops first, then converts
+ * to native u16 or f32. Thread rule: a scratch belongs to one thread. */
 #ifndef FF_FFPACK_ARRAY_SAMPLE_H
 #define FF_FFPACK_ARRAY_SAMPLE_H
 

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The classes of a field that the listing names: one element an item, then one a class. */
+/* The classes of a field that the listing names: one element per item, then one per class. */
 typedef struct listed {
     const ff_field *field;
     size_t offset; /* where the field's bytes begin in an item's labels */
     struct listed_class {
         int64_t value;
-        uint64_t items; /* 0 where the set has a sample of the class */
+        uint64_t items; /* 0 if the set has a sample of the class */
     } * of;
     size_t count;
 } listed;

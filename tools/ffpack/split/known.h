@@ -1,6 +1,6 @@
 /* The items that a set holds already, so that an append notices those that come again: same name,
- * same bytes at the source. Memory: 16 to 32 bytes an item. Thread rule: one thread adds, then any
- * number look. */
+ * same bytes at the source. Memory: 16 to 32 bytes per item. Thread rule: one thread adds; after
+ * that, any number of threads look up. */
 #ifndef FF_FFPACK_KNOWN_H
 #define FF_FFPACK_KNOWN_H
 

@@ -14,13 +14,13 @@ typedef struct ff_measure_job {
     const ff_buffer *basis; /* the text of a metadata: everything that the sums depend on */
 } ff_measure_job;
 
-/* A range of the split's items, and the file DIRECTORY/NAME where the pass over them saves its
+/* A range of the split's items, and the file DIRECTORY/NAME in which the pass over them saves its
  * progress, every few seconds, on a signal and at its end. A pass with the same basis continues
  * from it. */
 typedef struct ff_measure_range {
     uint64_t first, end; /* storage positions */
     const char *directory, *name;
-    bool shared; /* other processes may write the file; broken, it means nothing */
+    bool shared; /* other processes may write the file; if it is broken, it is ignored */
     const char *title;
 } ff_measure_range;
 

@@ -31,8 +31,8 @@ typedef struct ff_pack_split {
     const ff_known *known;       /* refused items; NULL = none */
     bool shards_only;            /* leave the index to the caller */
     /* The metadata is the stand-in for one with the mean and std of samples that are being packed,
-     * and shards are left pending (format/pending.h). Of a part that is all; else the caller
-     * completes the shards. */
+     * and shards are left pending (format/pending.h). A part ends in this state, and the merge
+     * completes it; otherwise the caller completes the shards. */
     bool pending;
     ff_stats
         *sums; /* with `pending`, if not NULL: empty, and filled with the sums of all samples */
@@ -46,8 +46,8 @@ typedef struct ff_pack_split {
  * sums (part_sums.h). */
 FF_MUST_USE ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error);
 
-/* How many blocks `jobs` workers have in memory: their own, those made ahead, and the one that is
- * being written. */
+/* The number of blocks that `jobs` workers have in memory: their own, the ones made ahead, and the
+ * one that is being written. */
 size_t ff_pack_slot_count(const ff_metadata *metadata, uint64_t jobs);
 
 /* Adds to a failed ff_writer_open of OUT.partial what the user can do. */

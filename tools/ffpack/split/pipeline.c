@@ -8,7 +8,7 @@
 
 typedef struct slot_state {
     bool ready;
-    ff_error error; /* status FF_OK where the unit was made */
+    ff_error error; /* status FF_OK if the unit was made */
 } slot_state;
 
 /* Unit n is in slot n % slot_count from its start until it is taken; so a worker may start n only

@@ -147,7 +147,7 @@ static void print_pass(const ff_report *report, FILE *out) {
                                                            : "");
 }
 
-/* What a check prints that found nothing broken. */
+/* Prints the result of a check that found nothing broken. */
 static void print_checked(const ff_report *report, FILE *out) {
     fprintf(out, "checked %s (%s)\n", report->source, report->kind);
     print_listing(report, out);

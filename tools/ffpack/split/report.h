@@ -49,9 +49,9 @@ typedef struct ff_report {
     size_t split_count;
     ff_report_split *split;
     double seconds;
-    bool opened;              /* OUT.partial was taken: what it holds is this run's */
+    bool opened;              /* OUT.partial was taken over: its content is this run's */
     uint64_t checked, broken; /* items: decoded by a check, and the broken ones among them */
-    char *skipped_path;       /* NULL where nothing was left out */
+    char *skipped_path;       /* NULL if nothing was left out */
     ff_left_out left_out;     /* the source's, by listing it, */
     ff_names notes;           /* and other notes about it */
     char *split_rule;         /* as the set records it; NULL without --split */
@@ -60,11 +60,11 @@ typedef struct ff_report {
 /* Appends an empty split. */
 FF_MUST_USE ff_status ff_report_add_split(ff_report *report, ff_report_split **split,
                                           ff_error *error);
-/* Whether a run failed as more was left out than --max-skip allows. */
+/* Whether a run failed because more was left out than --max-skip allows. */
 bool ff_report_lost_too_much(const ff_report *report);
 void ff_report_free(ff_report *report);
 
-/* Noted if the folder's file system has no locks. */
+/* A notice if the folder's file system has no locks. */
 #define FF_UNLOCKED                                                                                \
     "%s: this file system has no locks, so nothing keeps a second ffpack from writing there"
 

@@ -191,7 +191,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         plan->channels = deep ? 1 : ff_image_mode_channels(plan->mode, 3);
         if (!plan->variable && !ff_geometry_is_fixed(geometry)) {
             const ff_status found = find_first(plan, &source->split[0], settings->skip, error);
-            /* Where all are broken, a check lists them all. */
+            /* If all images are broken, a check lists them all. */
             plan->variable = settings->decode && is_broken(found);
             if (!plan->variable) FF_TRY(found);
             native_height = plan->first_height;
@@ -280,7 +280,7 @@ static ff_status wrong_size(const ff_sampler *sampler, const char *name, uint32_
 }
 
 /* An item's pixels as an image: decoded, as far as the geometry needs them, or interleaved from its
- * planes. *width and *height are the item's, also where the decoder reduced it. */
+ * planes. *width and *height are the item's, even if the decoder reduced it. */
 static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_sample *sample,
                             uint32_t *width, uint32_t *height, ff_error *error) {
     const ff_sample_plan *plan = sampler->plan;

@@ -24,7 +24,7 @@ typedef struct ff_sample_plan {
     double low, high;
     /* For every sample. */
     uint32_t channels, height, width;
-    /* The first image, with which the others are compared; empty where the geometry fixes or bounds
+    /* The first image, with which the others are compared; empty if the geometry fixes or bounds
      * their size. */
     char *first_name;
     uint32_t first_height, first_width;
@@ -64,7 +64,7 @@ FF_MUST_USE ff_status ff_sampler_begin(ff_sampler *sampler, uint64_t first, uint
                                        ff_error *error);
 
 /* Makes the sample of item `number`. sample->item is filled also on failure. Errors name the item.
- * FF_USAGE where its size differs from the others'. */
+ * FF_USAGE if its size differs from the others'. */
 FF_MUST_USE ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sample,
                                       ff_error *error);
 

@@ -1,6 +1,6 @@
 /* The list of items that --on-error skip left out: OUT.skipped.tsv next to OUT. A line of titles,
  * then a line per item: split, storage position, item number, name (as messages name the item) and
- * reason, separated by tabs; name and reason as ff_tsv_cell writes them. The file exists only where
+ * reason, separated by tabs; name and reason as ff_tsv_cell writes them. The file exists only if
  * items were left out. It grows as they are found, so a continued run has the earlier ones too.
  *
  * Earlier versions wrote no titles, and in the last two cells everything outside 0x21..0x7e (except

@@ -9,9 +9,9 @@ enum { DEPTH = 3, NAME_BYTES = 512, WHAT_BYTES = 600, SHOWN = 8 };
 /* The most entries of a dict that the search looks at: a pickle may hold one dict many times. */
 enum { LOOKED_AT = 4096 };
 
-/* Where training programs put weights, and their averages: torchvision's references ("model",
- * "model_ema"), PyTorch's ImageNet example and Lightning ("state_dict"), timm ("state_dict",
- * "state_dict_ema"), and others. */
+/* The entries in which training programs put weights, and averages: torchvision's references
+ * ("model", "model_ema"), PyTorch's ImageNet example and Lightning ("state_dict"), timm
+ * ("state_dict", "state_dict_ema"), and others. */
 static const char *const plain[] = {"state_dict", "model",   "model_state_dict", "model_state",
                                     "net",        "network", "weights"};
 static const char *const averaged[] = {"state_dict_ema", "model_ema", "ema_state_dict",

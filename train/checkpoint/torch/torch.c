@@ -19,7 +19,7 @@ enum { CHUNK_BYTES = 1 << 20, PICKLES = 4, PREFIX_BYTES = 512 };
 static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
-/* Where a storage's bytes lie. */
+/* The place of a storage's bytes. */
 typedef struct place {
     char *key; /* before 1.6 */
     uint64_t offset, bytes;

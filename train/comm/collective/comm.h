@@ -56,7 +56,7 @@ typedef struct ff_comm_table {
     ff_status (*all_gather)(ff_comm *comm, ff_stream *stream, const void *from, void *to,
                             uint64_t bytes, ff_error *error);
 
-    /* FF_OK, or FF_FAILED with the first failure of any collective, at every later call, too. */
+    /* FF_OK, or FF_FAILED with the first failure of any collective, also at every later call. */
     ff_status (*check)(ff_comm *comm, ff_error *error);
     /* Ends the collectives of all ranks; their `check` reports `why`. */
     void (*abort)(ff_comm *comm, const char *why);

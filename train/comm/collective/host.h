@@ -1,4 +1,4 @@
-/* What the communicators of the host share: calls enqueued in streams, staging, failure, and the
+/* The shared part of the host's communicators: calls enqueued in streams, staging, failure, and the
  * collectives themselves. They need one operation of a transport: the exchange of messages among
  * all ranks.
  *
@@ -15,7 +15,7 @@
 
 typedef struct ff_host_comm ff_host_comm;
 
-/* Where a rank's values are. */
+/* The place of a rank's values. */
 typedef struct ff_comm_memory {
     ff_device *device; /* of the streams; outlives the communicator */
     bool staged;       /* the host cannot read values: copied to pinned memory and back */
@@ -24,7 +24,7 @@ typedef struct ff_comm_memory {
 /* The message to one rank, and the message from it. */
 typedef struct ff_message {
     const void *send;
-    void *receive; /* NULL: the transport sets `received` to where the bytes are */
+    void *receive; /* NULL: the transport sets `received` to the bytes' address */
     size_t send_bytes, receive_bytes;
     const void *received; /* valid until the next exchange; equals `receive` if set */
 } ff_message;

@@ -23,7 +23,7 @@ typedef struct nccl_comm {
     bool stop;
 } nccl_comm;
 
-/* What each rank sends to the others before they connect. */
+/* The message that each rank sends to the others before they connect. */
 typedef struct greeting {
     int version;
     ff_error failure;   /* status FF_OK = none */

@@ -11,7 +11,7 @@
 
 enum { FF_NETWORK_ADDRESSES = 16 };
 
-/* Where a rank listens for the others. */
+/* The address at which a rank listens for the others. */
 typedef struct ff_network_place {
     uint8_t token[16]; /* from rank 0: begins all connections of this job */
     struct in6_addr addresses[FF_NETWORK_ADDRESSES];

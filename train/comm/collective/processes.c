@@ -20,7 +20,7 @@ typedef struct process_comm {
     uint64_t delay_ns;
 } process_comm;
 
-/* What the ranks send each other first. */
+/* The first message that the ranks send each other. */
 typedef struct introduction {
     char machine[128]; /* equal if memory can be shared */
     int pid, file;

@@ -11,7 +11,7 @@ enum { FF_COMM_RANKS_MOST = 64 }; /* in a communicator of the host */
  */
 void ff_comm_sum(void *to, const void *const *parts, int count, ff_dtype dtype, size_t n);
 
-/* Where the slice of `bytes` that rank `r` sums begins; r = size: the end. */
+/* The beginning of the slice of `bytes` that rank `r` sums; r = size: the end. */
 size_t ff_comm_slice(size_t bytes, int r, int size);
 
 #endif

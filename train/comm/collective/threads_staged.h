@@ -1,7 +1,7 @@
 /* The communicator of threads whose memory the host cannot read: replicas on one GPU (threads.h).
  *
  * Nothing waits in a stream: CUDA may run the host functions of all streams of a process in one
- * thread, where a function that waits for another stream's function never ends. Instead, the ranks'
+ * thread; then a function that waits for another stream's function never ends. Instead, the ranks'
  * threads meet when they enqueue, and their streams wait for each other's events. So a call may
  * wait until the other ranks make the same call, returns the failure if a rank has failed, and
  * cannot be captured. */

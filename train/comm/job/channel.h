@@ -39,7 +39,7 @@ FF_MUST_USE ff_status ff_channel_open_threads(ff_channel **channels, int count,
  * empty. */
 FF_MUST_USE ff_status ff_channel_gather(ff_channel *channel, const void *bytes, size_t length,
                                         ff_buffer *parts, ff_error *error);
-/* FF_OK, or FF_FAILED naming the lost rank and the reason, at every later call, too. */
+/* FF_OK, or FF_FAILED naming the lost rank and the reason, also at every later call. */
 FF_MUST_USE ff_status ff_channel_check(ff_channel *channel, ff_error *error);
 /* ff_channel_check, after waiting for a failure for up to `wait_ns`. Call it if the rank's
  * communicator has failed, or if a signal ends the rank: the lost rank that caused this may be

@@ -45,8 +45,8 @@ FF_MUST_USE ff_status ff_hello_add(ff_buffer *body, const ff_hello *hello, ff_er
 /* FF_BAD_DATA if the body is not exactly one ff_hello. */
 FF_MUST_USE ff_status ff_hello_parse(const ff_message *message, ff_hello *hello, ff_error *error);
 
-/* Write parts[size] as the body of PARTS, and read them back. What is written is empty before; the
- * caller owns it and frees it, also after a failure. FF_BAD_DATA if the lengths are not those of
+/* Write parts[size] as the body of PARTS, and read them back. The result is empty before; the
+ * caller owns and frees it, also after a failure. FF_BAD_DATA if the lengths are not those of
  * `size` parts. */
 FF_MUST_USE ff_status ff_parts_add(ff_buffer *body, const ff_buffer *parts, int size,
                                    ff_error *error);

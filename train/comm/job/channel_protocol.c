@@ -1,4 +1,4 @@
-/* What the messages of the control channel do. */
+/* Handles the messages of the control channel. */
 #include "format/base/read.h"
 #include "train/comm/job/channel_tcp.h"
 

@@ -1,5 +1,5 @@
-/* What the two forms of the control channel (channel.h) share: their functions, and the failure of
- * a job, which is the first one reported. */
+/* The shared part of the two forms of the control channel (channel.h): their functions, and the
+ * failure of a job, which is the first one reported. */
 #ifndef FF_TRAIN_COMM_CHANNEL_STATE_H
 #define FF_TRAIN_COMM_CHANNEL_STATE_H
 

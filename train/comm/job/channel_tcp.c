@@ -53,7 +53,7 @@ static void receive_some(ff_tcp_channel *channel, ff_peer *peer) {
             if (ff_buffer_add(&peer->in, bytes, (size_t)got, &error) == FF_OK) continue;
             ff_tcp_fail(channel, &error);
         } else if (got == 0 || errno == ECONNRESET)
-            snprintf(peer->lost, sizeof peer->lost, "it ended without a word");
+            snprintf(peer->lost, sizeof peer->lost, "it ended without reporting why");
         else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
             snprintf(peer->lost, sizeof peer->lost, "its connection broke: %s", strerror(errno));
         return;

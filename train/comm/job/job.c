@@ -21,7 +21,7 @@ void ff_job_share(const ff_job *job, uint64_t batch, bool pairs, uint64_t *first
 
 static ff_status gather(ff_job *job, const void *bytes, size_t length, ff_buffer **parts,
                         ff_error *error) {
-    FF_TRY(ff_alloc(parts, (uint64_t)job->size, sizeof **parts, "what ranks tell", error));
+    FF_TRY(ff_alloc(parts, (uint64_t)job->size, sizeof **parts, "facts of ranks", error));
     const ff_status status = ff_channel_gather(job->channel, bytes, length, *parts, error);
     if (status != FF_OK) {
         free(*parts);

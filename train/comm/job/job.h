@@ -26,7 +26,7 @@
 /* The most ranks of a job. */
 enum { FF_JOB_RANKS = 4096 };
 
-/* Where a rank is. */
+/* The place of a rank. */
 typedef struct ff_job_place {
     char host[64];
     char bus[32]; /* of its GPU on the machine, as in ff_job_gpu; "" on the CPU */

@@ -9,8 +9,8 @@
  * False for anything else. */
 bool ff_shares_parse(const char *list, int count, uint32_t *cuts);
 
-/* Chooses rows[count] that add up to `total` and let ranks of these speeds, samples per time,
- * finish as early as possible. Rank r gets at least 1 and at most most[r] rows. pairs: as in
+/* Chooses rows[count] that add up to `total` and with which ranks of these speeds, in samples per
+ * time, finish as early as possible. Rank r gets at least 1 and at most most[r] rows. pairs: as in
  * ff_loader_share, even numbers except for the last rank. False if there is no such choice. */
 bool ff_shares_choose(const double *speed, const int64_t *most, int count, int64_t total,
                       bool pairs, int64_t *rows);

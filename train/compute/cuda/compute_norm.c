@@ -1,7 +1,7 @@
 /* Batch norms and pools: their entries launch own kernels. */
 #include "train/compute/cuda/compute.h"
 
-/* What a rank without samples sends. */
+/* Sends the numbers of a rank without samples. */
 static void tell_nothing(ff_compute *compute, const ff_norm *norm) {
     (void)!compute->device->table->fill(compute->device, compute->stream, norm->ranks.own, 0,
                                         ff_norm_told(norm) * sizeof *norm->ranks.own,

@@ -79,8 +79,8 @@ FF_HD ff_factors ff_factors_of(const ff_hyper *hyper, double rate, uint64_t upda
 }
 
 /* Adds the outcome of a micro-batch to the outcome of its step, and writes the sum into the ring's
- * entry. part_samples: the samples of a micro-batch over all ranks; first_sample: where this rank's
- * samples begin in it. */
+ * entry. part_samples: the samples of a micro-batch over all ranks; first_sample: the position of
+ * this rank's first sample in it. */
 FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint32_t part,
                           int part_samples, int first_sample) {
     const int before = (int)part * part_samples + first_sample;

@@ -86,7 +86,7 @@ static void add_span(const ff_factors *factors, const ff_arrays *a) {
     const float weight = factors->scale;
     float *restrict sum = a->value;
     const float *restrict value = a->gradient;
-    if (a->adapts) /* skips the first; never -0: adding a rank's 0 would change its sign */
+    if (a->adapts) /* skips the first; never -0, because adding a rank's 0 would change its sign */
         for (size_t i = 0; i < a->count; i++) sum[i] = 0.0f + weight * value[i];
     else
         for (size_t i = 0; i < a->count; i++) sum[i] += weight * value[i];

@@ -1,4 +1,4 @@
-/* What a run's last evaluation got wrong: its classes, confusions and worst samples. */
+/* The errors of a run's last evaluation: classes, confusions and worst samples. */
 #ifndef FF_TRAIN_REPORT_PAGE_MISTAKES_H
 #define FF_TRAIN_REPORT_PAGE_MISTAKES_H
 

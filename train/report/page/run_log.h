@@ -12,7 +12,7 @@
 typedef struct ff_run_log {
     char *name;
     json_t *start, *end;             /* events; NULL = none yet */
-    const char *unended;             /* the run's status where `end` is NULL */
+    const char *unended;             /* the run's status if `end` is NULL */
     json_t *epochs;                  /* array of events, by increasing epoch */
     json_t *notes;                   /* array of texts */
     json_t *evaluation;              /* NULL = none */

@@ -46,8 +46,8 @@ static double or_zero(double value) {
     return isfinite(value) ? value : 0;
 }
 
-/* From the end's line, which counts all sessions of a resumed run, and an epoch that was stopped. A
- * run without this line: from its epochs. */
+/* Read from the line of the end, which counts all sessions of a resumed run and an epoch that was
+ * stopped; without this line, from the epochs. */
 double ff_run_times(const ff_run_log *run, double parts[FF_RUN_TIMES], double *rate) {
     double train = 0, wait = 0, samples = 0, total;
     for (size_t i = 0; i < json_array_size(run->epochs); i++) {

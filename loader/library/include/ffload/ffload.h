@@ -30,7 +30,7 @@
  *
  * Errors. Every fallible function returns FFLOAD_OK or another status and takes an ffload_error
  * last (NULL is accepted), which it fills, on failure only, with the status and one sentence that
- * states what was wrong, where, and mostly what to do. After a failure, results returned by a
+ * states what was wrong, where, and usually what to do. After a failure, results returned by a
  * pointer are NULL. A NULL argument is FFLOAD_USAGE, naming the function and the argument, unless
  * its description allows NULL; functions without a status return 0 or NULL for such a pointer.
  * Nothing is printed, and no function ends the process.
@@ -100,7 +100,7 @@ FFLOAD_API const char *ffload_version(void);
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Settings by name, each with a default; later versions add names.
+/* Settings by name, each with a default. Later versions add names.
  *
  *   batch_size  N (256): samples of a batch, over all ranks
  *   augment     none (default), or a list as in "crop=4,flip" and "rrc=224,flip,mixup=0.2":
@@ -186,8 +186,8 @@ FFLOAD_API int ffload_options_describe(ffload_options *options, const char **jso
                                        ffload_error *error);
 
 /* The samples of an epoch by their numbers, in this order, as option indices; a number may come
- * several times. They are copied. NULL: none are given (default); count 0 of another address: no
- * sample, which ffload_loader_create refuses. */
+ * several times. They are copied. indices NULL: the option is unset (default); count 0 with another
+ * address: no sample, which ffload_loader_create refuses. */
 FFLOAD_API int ffload_options_set_indices(ffload_options *options, const int64_t *numbers,
                                           size_t count, ffload_error *error);
 
@@ -201,8 +201,8 @@ FFLOAD_API int ffload_options_set_check(ffload_options *options, ffload_check *c
 
 /* ---- datasets ------------------------------------------------------------------------------- */
 
-/* A packed split: mapped, never parsed, so opening takes as long for ten million samples as for
- * ten. Every number read from the files is checked, and samples have checksums (option verify). */
+/* A packed split: mapped, never parsed, so ten million samples open as fast as ten. Every number
+ * read from the files is checked, and samples have checksums (option verify). */
 typedef struct ffload_dataset ffload_dataset;
 
 /* Opens the folder of a split, which has index.ffx. options: verify; NULL = the defaults.
@@ -245,14 +245,14 @@ FFLOAD_API int ffload_dataset_labels(ffload_dataset *dataset, uint64_t first, ui
                                      const char *field, DLManagedTensorVersioned **tensor,
                                      ffload_error *error);
 
-/* The sample's key, mostly its path in the source: any bytes, *bytes of them, without a final zero.
- * `key` has room for FFLOAD_KEY_MOST. */
+/* The sample's key, usually its path in the source: any bytes, *bytes of them, without a final
+ * zero. `key` has room for FFLOAD_KEY_MOST. */
 #define FFLOAD_KEY_MOST 4096
 FFLOAD_API int ffload_dataset_key(ffload_dataset *dataset, uint64_t number, char *key,
                                   size_t *bytes, ffload_error *error);
 
-/* ffload_dataset_verify calls this in one thread at a time: with each problem, a sentence with path
- * and place, and with NULL to report progress. `done` of `total` bytes are checked. A result other
+/* ffload_dataset_verify calls this in one thread at a time: with a sentence (path, place) for each
+ * problem, and with NULL to report progress. `done` of `total` bytes are checked. A result other
  * than 0 ends the check. */
 typedef int ffload_progress(void *context, const char *problem, uint64_t done, uint64_t total);
 
@@ -347,7 +347,8 @@ FFLOAD_API void ffload_batch_release(ffload_batch **batch);
 
 FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *batch);
 
-/* A tensor of the batch by its name. n: its samples, info.count; with last_batch pad: info.rows.
+/* A tensor of the batch by its name. n: the batch's samples, info.count; with last_batch pad:
+ * info.rows.
  *
  *   images         [n, C, H, W] of the option dtype, with strides of the option layout: normalized,
  *                  as augmented; u8 and u16: as stored
@@ -369,7 +370,7 @@ FFLOAD_API int ffload_batch_tensor(const ffload_batch *batch, const char *name,
                                    const DLTensor **tensor, ffload_error *error);
 
 /* The same with an owner, for other libraries, which may write to the tensor: the batch lives until
- * any thread has called the tensor's deleter. */
+ * a thread calls the tensor's deleter. */
 FFLOAD_API int ffload_batch_export(ffload_batch *batch, const char *name,
                                    DLManagedTensorVersioned **tensor, ffload_error *error);
 

@@ -179,8 +179,8 @@ static ff_status refuse(const ff_archive *archive, const char *name, const char 
                    name, strlen(name) > 200 ? "..." : "", why);
 }
 
-/* Names are keys, never paths; those that would leave a folder are an attack, or would be one with
- * another tool. */
+/* Names are keys, never paths. A name that would leave the folder is an attack, at least on other
+ * tools. */
 static ff_status take_name(ff_archive *archive, const char *name, ff_error *error) {
     if (*name == '/') return refuse(archive, name, "has an absolute name", error);
     while (name[0] == '.' && (name[1] == '/' || !name[1])) {
@@ -234,8 +234,8 @@ static bool is_tar_name(const char *name) {
     return length > 4 && !strcasecmp(name + length - 4, ".tar");
 }
 
-/* A tar ends with blocks of zeros, which libarchive reads. A tar without them was cut off exactly
- * after a member. */
+/* libarchive reads the blocks of zeros at a tar's end. A tar without them was cut off exactly after
+ * a member. */
 static ff_status check_end(const ff_archive *archive, ff_error *error) {
     struct archive *reader = archive->current;
     bool tar = (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
@@ -251,8 +251,8 @@ static ff_status check_end(const ff_archive *archive, ff_error *error) {
 /* The next header; *more = false at the end. */
 static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
     for (;;) {
-        /* libarchive composes the Unicode of names in a UTF-8 locale: use one in which their bytes
-         * stay unchanged. */
+        /* In a UTF-8 locale libarchive composes the Unicode of names; in the locale used here their
+         * bytes stay unchanged. */
         locale_t before = archive->locale ? uselocale(archive->locale) : (locale_t)0;
         int result = archive_read_next_header2(archive->current, archive->entry);
         if (archive->locale) uselocale(before);

@@ -34,7 +34,7 @@ bool ff_element_needs_range(ff_element_type element);
 bool ff_element_parse(const char *text, ff_element_type *element, bool *big_endian);
 
 /* Element `index`, without any alignment, as a double (64-bit integers rounded to nearest) and, for
- * integers and bool, exactly; the latter is false where a u64 is beyond int64_t. */
+ * integers and bool, exactly; the result is false if a u64 is beyond int64_t. */
 double ff_element_value(const void *from, ff_element_type element, bool big_endian, size_t index);
 bool ff_element_integer(const void *from, ff_element_type element, bool big_endian, size_t index,
                         int64_t *value);

@@ -23,7 +23,7 @@ enum { SETS_LIMIT = 16 };
 /* A pair of files. */
 typedef struct idx_set {
     ff_array_set set;
-    int images_fd, labels_fd; /* until they are parts of the source */
+    int images_fd, labels_fd; /* until they become parts of the source */
     const ff_source *source;
     ff_error error; /* the error of reading it, which runs on a thread */
 } idx_set;
@@ -38,7 +38,8 @@ typedef struct idx_sets {
 static const char *const type_words[] = {"ubyte", "byte", "short", "int", "float", "double"};
 enum { TYPE_WORDS = sizeof type_words / sizeof type_words[0] };
 
-/* Where "images-idx3-ubyte" or "images.idx3-ubyte" begins at the end of a name, ignoring .gz. */
+/* The place at which "images-idx3-ubyte" or "images.idx3-ubyte" begins at the end of a name,
+ * ignoring .gz. */
 static const char *find_role(const char *name, const char *role) {
     size_t length = strlen(name), word = strlen(role);
     if (length > 3 && !strcmp(name + length - 3, ".gz")) length -= 3;

@@ -109,7 +109,7 @@ static ff_status check_labels(const ff_array_set *set, const ff_array_set *first
                    ff_array_shape(&first->labels, other, sizeof other));
 }
 
-/* What all rows are. */
+/* Properties of all rows. */
 typedef struct row_kinds {
     bool hot, soft, whole; /* only 0 and 1; not below 0 with the sum 1; whole numbers */
 } row_kinds;
@@ -141,7 +141,7 @@ static ff_status not_so(const ff_source *source, const char *what, ff_error *err
     return ff_fail(error, FF_USAGE, "--label-kind: the labels of %s are %s", source->path, what);
 }
 
-/* By --label-kind, else by their look. */
+/* Chosen by --label-kind, else by the values. */
 static ff_status choose_kind(const ff_source *source, const ff_array *labels,
                              const row_kinds *kinds, label_field *field, ff_error *error) {
     const ff_label_kind asked = source->label_kind;

@@ -13,7 +13,7 @@
 
 /* One split. Owned strings. */
 typedef struct ff_array_set {
-    char split[32];                  /* "" where the source has one split only */
+    char split[32];                  /* "" if the source has only one split */
     char *key;                       /* items have the names "KEY:NUMBER" */
     char *images_path, *labels_path; /* for messages */
     ff_array images, labels;

@@ -1,5 +1,5 @@
-/* Shared by the NPY and NPZ sources: finds by name which arrays are the images and labels of which
- * split. For npy*.c only. Thread rule: one thread at a time. */
+/* Shared by the NPY and NPZ sources: finds the images and labels of each split by the arrays'
+ * names. For npy*.c only. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_NPY_H
 #define FF_FFPACK_SOURCE_NPY_H
 
@@ -12,7 +12,7 @@ typedef struct ff_npy_choice {
     size_t count;
     ff_array_set set[FF_NPY_SETS_LIMIT];
     size_t images[FF_NPY_SETS_LIMIT]; /* indices into the list of names */
-    size_t labels[FF_NPY_SETS_LIMIT]; /* where set.labeled */
+    size_t labels[FF_NPY_SETS_LIMIT]; /* if set.labeled */
 } ff_npy_choice;
 
 /* Bytes of an array's name without ".npy" (and ".gz"); 0 if it is not an array. */
@@ -20,7 +20,7 @@ size_t ff_npy_stem(const char *name);
 /* Whether the file name names an array of images; and whether `labels` names the labels of the same
  * split. */
 bool ff_npy_is_images(const char *name);
-bool ff_npy_is_like_labels(const char *name); /* has a word of labels in it */
+bool ff_npy_is_like_labels(const char *name); /* the name contains a word for labels */
 bool ff_npy_labels_of(const char *images, const char *labels);
 
 /* Chooses among the arrays with these names. `place` holds them, for messages. FF_BAD_DATA without

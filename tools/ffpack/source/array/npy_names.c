@@ -36,7 +36,8 @@ static npy_role role_of_word(const char *word, size_t length) {
     return ROLE_NONE;
 }
 
-/* Words of labels that may also be something else, so that they need images without labels. */
+/* Words for labels that may also mean something else: they count only if there are images without
+ * labels. */
 static bool may_be_labels(const char *word, size_t length) {
     static const char *const words[] = {"class", "classes", "cls"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -95,7 +96,8 @@ bool ff_npy_is_like_labels(const char *name) {
     return says(name).like_labels;
 }
 
-/* Whether `labels` is called as `images` with a word of labels for one of images, or after it. */
+/* Whether the name `labels` is `images` with a word for images replaced by one for labels, or
+ * followed by one. */
 static bool is_called_after(const char *images, const char *labels) {
     size_t first = ff_npy_stem(images), second = ff_npy_stem(labels);
     size_t at = 0, to = 0;
@@ -140,7 +142,7 @@ static ff_status find(const ff_names *names, const char *place, npy_role role, i
     return FF_OK;
 }
 
-/* Labels for images without labels by the role of a name. */
+/* Finds labels for images that have no labels by their names' roles. */
 static ff_status find_like_labels(const ff_names *names, const char *place, size_t images,
                                   size_t *index, ff_error *error) {
     const char *name = ff_names_at(names, images), *other = NULL;

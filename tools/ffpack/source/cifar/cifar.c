@@ -63,7 +63,7 @@ static ff_status check_batches(ff_cifar *found, ff_error *error) {
     return check_whole(found, error);
 }
 
-/* The names of the classes of label `which`, where the files have them. */
+/* The names of the classes of label `which`, if the files have them. */
 static ff_status take_names(ff_cifar *found, ff_source *source, uint32_t which, size_t field,
                             ff_error *error) {
     const ff_cifar_kind *kind = found->kind;

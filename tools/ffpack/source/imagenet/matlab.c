@@ -25,7 +25,7 @@ enum { /* data types */
 };
 enum { CLASS_STRUCT = 2, CLASS_CHAR = 4 }; /* array classes */
 
-/* What is left of a sequence of elements. */
+/* The rest of a sequence of elements. */
 typedef struct cursor {
     const uint8_t *at, *end;
 } cursor;

@@ -15,8 +15,8 @@ typedef struct ff_matlab_value {
 } ff_matlab_value;
 
 /* Calls `take` for every element of the struct array `name`, with its values of the `field_count`
- * named fields, in their order. FF_BAD_DATA where the file is broken, or lacks array or fields;
- * `path` is for the error message. A failure of `take` ends it. */
+ * named fields, in their order. FF_BAD_DATA if the file is broken, or lacks the array or a field;
+ * `path` is for the error message. A failure of `take` ends the call. */
 FF_MUST_USE ff_status
 ff_matlab_struct(const uint8_t *bytes, size_t length, const char *path, const char *name,
                  const char *const *field, size_t field_count,

@@ -1,4 +1,4 @@
-/* What the text of a label's cell is: a whole number, numbers, or names. Thread rule: re-entrant.
+/* Reads the text of a label's cell: a whole number, numbers, or names. Thread rule: re-entrant.
  */
 #ifndef FF_FFPACK_LIST_CELL_H
 #define FF_FFPACK_LIST_CELL_H

@@ -13,7 +13,7 @@ static void first_line(uint64_t *line, uint64_t now) {
     if (!*line) *line = now;
 }
 
-/* What a cell of one whole number, or of several numbers, adds. */
+/* Adds a cell with one whole number, or with several numbers. */
 static void see_numbers(ff_list_column *column, uint64_t line, uint32_t count) {
     if (!column->width) column->width = count;
     if (count == column->width || column->uneven_line) return;
@@ -192,7 +192,8 @@ ff_status ff_list_column_collect(ff_list_column *column, uint64_t line, const ch
     return FF_OK;
 }
 
-/* Whether names with ';' or '|' between are in several cells, where a cell is one class. */
+/* *recurs = whether a part between ';' or '|' occurs in several cells, in a list whose cells are
+ * single classes. */
 static ff_status find_parts(const ff_list_column *column, bool *recurs, ff_error *error) {
     ff_class_set parts = {0};
     ff_status status = FF_OK;

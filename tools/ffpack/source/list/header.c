@@ -8,7 +8,7 @@
 static const char *const path_words[] = {"path",       "file",      "filename",   "file_name",
                                          "filepath",   "file_path", "image_path", "image",
                                          "image_name", "img",       "img_path",   "image_file"};
-/* Names of images, where no column has paths. */
+/* Names of images, if no column has paths. */
 static const char *const key_words[] = {"image_id", "imageid", "key"};
 /* These words mean an image in any column; "key" may be the name of a class. */
 static const char *const image_words[] = {"image_id", "imageid"};
@@ -93,7 +93,7 @@ bool ff_list_header_may_be(const ff_table_row *row) {
     return true;
 }
 
-/* Whether the cells may be titles, and one besides the paths' names labels or splits. */
+/* Whether the cells may be titles, and one other than the paths' names labels or splits. */
 static bool are_titles(const ff_table_row *row, size_t path) {
     bool titled = false;
     for (size_t i = 0; i < row->count; i++)

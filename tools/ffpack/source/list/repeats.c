@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is kept of a line. */
+/* The kept part of a line. */
 typedef struct line {
     uint64_t number, split;
     XXH128_hash_t labels;

@@ -40,8 +40,8 @@ static bool is_end(char c) {
     return c == '\n' || c == '\r';
 }
 
-/* Where the quoted cell that begins at text[at] ends: behind its closing quote; SIZE_MAX where that
- * is missing. */
+/* The end of the quoted cell that begins at text[at], after its closing quote; SIZE_MAX if the
+ * quote is missing. */
 static size_t after_quotes(const char *text, size_t at, size_t bytes) {
     for (at++; at < bytes; at++) {
         if (text[at] != '"') continue;
@@ -52,7 +52,7 @@ static size_t after_quotes(const char *text, size_t at, size_t bytes) {
 }
 
 /* The separator, by the first line without its quoted cells: a tab, else a comma, else a semicolon.
- * A semicolon comes before a comma where a title ends with it, as in `path;size, in pixels`. */
+ * A semicolon counts before a comma if a title ends with it, as in `path;size, in pixels`. */
 static char separator_of(const char *text, size_t bytes) {
     size_t first[3] = {bytes, bytes, bytes};
     static const char separators[] = "\t,;";
@@ -73,9 +73,9 @@ static char separator_of(const char *text, size_t bytes) {
     return semicolon < bytes ? ';' : 0;
 }
 
-/* Whether cells may be quoted. Between tabs a quote may also be a part of a name: there they are
- * quoted where every cell in `text` that begins with a quote also ends with one; `whole`: the table
- * ends with the text. */
+/* Whether cells may be quoted. Between tabs a quote may also be a part of a name: there cells are
+ * quoted only if every cell in `text` that begins with a quote also ends with one; `whole`: the
+ * table ends with the text. */
 static bool quotes_in(char separator, const char *text, size_t bytes, bool whole) {
     if (separator != '\t') return separator != 0;
     for (size_t at = 0; at < bytes; at++) {

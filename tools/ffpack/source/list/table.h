@@ -2,7 +2,7 @@
  *
  * The first line decides, without its quoted cells: with a tab in it cells are separated by tabs;
  * else with a comma by commas; else with a semicolon by these; else a line is one cell. Cells may
- * be quoted as in RFC 4180 ("a ""b"", c", also over several lines); between tabs only where, in the
+ * be quoted as in RFC 4180 ("a ""b"", c", also over several lines); between tabs only if, in the
  * first 64 KiB, every cell that begins with a quote ends with one. Lines end with \n, \r\n or \r;
  * empty ones and a UTF-8 byte order mark are skipped. gzip is decompressed. Memory: one row. Thread
  * rule: one thread at a time. */
@@ -39,7 +39,7 @@ FF_MUST_USE ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error
 void ff_table_close(ff_table **table);
 
 /* The first cell of a text that begins with `head`, if the cell ends within `bytes` or the text
- * does (`whole`). False where not, or where the text has a zero byte. */
+ * does (`whole`). Otherwise false, and also if the text has a zero byte. */
 FF_MUST_USE bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell,
                                      size_t size);
 

@@ -28,7 +28,7 @@ ff_status ff_chosen_open(ff_chosen *chosen, const char *exclude, ff_left_out *le
     return ff_alloc(&chosen->used, chosen->pattern.count, sizeof *chosen->used, "patterns", error);
 }
 
-/* Where the last `count` names of a path begin; NULL if it has fewer. */
+/* The beginning of the last `count` names of a path; NULL if it has fewer. */
 static const char *last_names(const char *path, size_t count) {
     const char *at = path + strlen(path);
     while (at > path && (at[-1] != '/' || --count)) at--;

@@ -102,7 +102,7 @@ static const ff_label_list *earlier_list(const filling *fill) {
     return NULL;
 }
 
-/* The numbers of an earlier list count the classes of no names. */
+/* If an earlier list has numbers, its classes have no names. */
 static ff_status no_names(const filling *fill, const ff_label_list *earlier, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "%s: its classes are names, but %s has numbers; wanted names or numbers in both",

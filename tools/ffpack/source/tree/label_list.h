@@ -45,19 +45,20 @@ FF_MUST_USE ff_status ff_label_list_read(ff_label_list *list, const char *path, 
                                          const char *columns, ff_table *table, ff_error *error);
 /* Whether a line names the image. */
 bool ff_label_list_holds(const ff_label_list *list, const char *key, size_t bytes);
-/* Notes that there is an image of this name. FF_BAD_DATA where a line matches two images. */
+/* Notes that there is an image of this name. FF_BAD_DATA if a line matches two images. */
 FF_MUST_USE ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
                                          ff_error *error);
-/* Decides the classes, after all images were marked. `labels` field `field` gets the names if it
- * has none, else its names are the classes, `known_by` in messages; `listed` = from another list.
- * *said = how that was done and what was left out, for the summary, or NULL; allocated. */
+/* Decides the classes, after all images were marked. Field `field` of `labels` gets the names if it
+ * has no names; else its names are the classes, called `known_by` in messages; `listed`: they come
+ * from another list. *said = a note for the summary on how this was done and what was left out, or
+ * NULL; allocated. */
 FF_MUST_USE ff_status ff_label_list_decide(ff_label_list *list, ff_label_kind kind,
                                            ff_metadata *labels, size_t field, const char *known_by,
                                            bool listed, char **said, ff_error *error);
-/* The class of an image; *found = false where no line names it. */
+/* The class of an image; *found = false if no line names it. */
 FF_MUST_USE ff_status ff_label_list_label(const ff_label_list *list, const char *key, size_t bytes,
                                           int32_t *label, bool *found, ff_error *error);
-/* How many lines name no image; *example = the first. */
+/* The number of lines that name no image; *example = the first. */
 uint64_t ff_label_list_unused(const ff_label_list *list, const char **example);
 void ff_label_list_free(ff_label_list *list);
 

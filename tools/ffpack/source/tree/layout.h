@@ -1,8 +1,6 @@
-/* Which folders of a tree are splits.
- *
- * By their names (ff_split_rank), if all folders of the root have such names; each split has one.
- * --splits NAME=FOLDER,...: only those; --splits none: none. A mixture of split names and other
- * names is refused. */
+/* Which folders of a tree are splits: the folders of the root, if all have names of splits
+ * (ff_split_rank), one folder for each split. --splits NAME=FOLDER,...: only these folders;
+ * --splits none: no folder. A mixture of split names and other names is refused. */
 #ifndef FF_FFPACK_SOURCE_LAYOUT_H
 #define FF_FFPACK_SOURCE_LAYOUT_H
 

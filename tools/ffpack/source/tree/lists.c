@@ -58,7 +58,8 @@ ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree, const
     return status;
 }
 
-/* Where the paths of a list may begin: the split's folder, also below SOURCE or from '/' on. */
+/* The folders at which a list's paths may begin: the split's folder, also below SOURCE or from '/'
+ * on. */
 static ff_status find_roots(ff_tree_list *from, const ff_tree *tree, const ff_tree_layout *layout,
                             ff_error *error) {
     const ff_tree_split *split = NULL;

@@ -84,7 +84,7 @@ typedef struct web {
     uint32_t part; /* FF_PART_FILE = not yet added */
     uint64_t bytes;
     ff_web_sample sample;
-    /* Where the labels of all samples are. */
+    /* The place of all samples' labels. */
     enum { LABEL_UNKNOWN, LABEL_CLS, LABEL_JSON } origin;
     const char *key; /* of the .json */
     enum { VALUE_UNKNOWN, VALUE_NUMBERS, VALUE_NAMES } values;
