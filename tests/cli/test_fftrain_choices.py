@@ -326,6 +326,27 @@ for precision in ("f32", "tf32", "f16", "bf16"):
 tap.ok(all(all(one) for one in found.values()), "the precision of the training is that of its evaluations", found)
 refused("the CPU computes in f32", 2, ["--precision f16", "f32"], "evaluate", "set", "-c", "net", "--precision", "f16", "--device", "cpu")
 refused("a precision that there is not", 2, ["--precision", "bf15", "did you mean"], "evaluate", "set", "-c", "net", "--precision", "bf15")
+# ---- the log's start line
+
+KEYS = """event version model data val label classes samples val_samples shape device precision placement compute threads workers parameters
+epochs batch first_step steps order augment val_resize seed learning_rate schedule warmup_steps momentum nesterov weight_decay label_smoothing
+recipe views summed_loss whitening groups optimizer clip_norm ema accumulate block group reading disk best_by patience""".split()
+GIVEN = {"epochs": 2, "batch": 25, "order": "sequential", "seed": 5, "label_smoothing": 0.25, "views": 2, "clip_norm": 1.5, "ema": 0.5,
+         "best_by": "loss", "patience": 3, "momentum": 0.5, "weight_decay": 0.125, "schedule": "constant", "val_resize": 12, "workers": 2}
+fftrain("--data", "set", "--model", "smallnet", "--threads", 1, "--augment", "none", "--accumulate", 5, "--lr", 0.0625, "--crop", 8, "--quiet",
+        "--no-nesterov", "--out", "logged", *(word for key, value in GIVEN.items() for word in ("--" + key.replace("_", "-"), value)))
+line = starts("logged")[0] if os.path.exists("logged") else {}
+tap.ok(list(line) == KEYS, "the start line has its keys, in their order", list(line))
+GIVEN.update(model="smallnet", data="set/train", val="set/test", label="label", device="cpu", precision="f32", placement=None, threads=1,
+             augment="none", learning_rate=0.0625, warmup_steps=line.get("warmup_steps"), nesterov=False, recipe="smallnet", optimizer="sgd",
+             accumulate=5, block=0, group=0)
+found = {key: line.get(key, "missing") for key in GIVEN}
+tap.ok(found == GIVEN, "with the options' values", {key: (found[key], GIVEN[key]) for key in GIVEN if found[key] != GIVEN[key]})
+fftrain(*COMMON, "--epochs", 1, "--out", "plain")
+line = starts("plain")[0]
+tap.ok(line["val_resize"] is None and line["clip_norm"] is None and line["ema"] is None and line["views"] == 1 and line["patience"] == 0 and
+       line["best_by"] == "accuracy" and line["nesterov"] and line["seed"] == 0, "and with what is chosen by default", line)
+
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

@@ -9,6 +9,7 @@
  * temporary folder, resident. With --device-json nothing is measured, and no GPU is needed. */
 #include "format/base/options.h"
 #include "tests/unit/packed_set.h"
+#include "tests/unit/trainer_options.h"
 #include "train/machine/planned_device.h"
 #include "train/predict/trainer_cost.h"
 
@@ -172,8 +173,7 @@ done:
 
 int main(int argc, char **argv) {
     ff_error error = {0};
-    settings given = {
-        .trainer = ff_trainer_default_options(), .side = 32, .classes = 10, .launches = 20};
+    settings given = {.trainer = default_options(), .side = 32, .classes = 10, .launches = 20};
     given.trainer.device = "cuda";
     given.trainer.placement = FF_PLACEMENT_RESIDENT; /* not allowed with the CPU */
     given.trainer.warmup_epochs = 0;

@@ -9,8 +9,8 @@
 #include "format/base/thread.h"
 #include "format/checksum.h"
 #include "tests/unit/packed_set.h"
+#include "tests/unit/trainer_options.h"
 #include "train/compute/compute.h"
-#include "train/trainer/trainer.h"
 
 /* The most steps of a server: learning rates are a table. */
 enum { STEPS_MOST = 1 << 20 };
@@ -167,7 +167,7 @@ done:
 
 int main(int argc, char **argv) {
     ff_error error = {0};
-    settings given = {.trainer = ff_trainer_default_options(),
+    settings given = {.trainer = default_options(),
                       .placement = "resident",
                       .side = 32,
                       .classes = 10,

@@ -8,9 +8,9 @@
  * the shares of nonzero values that f16 flushes to zero or stores with fewer bits; the last line
  * has the smallest scale and the mean shares. Exit 1 if a gradient would be infinite at SCALE. */
 #include "format/base/memory.h"
+#include "tests/unit/trainer_options.h"
 #include "train/net/store.h"
 #include "train/net/whitening.h"
-#include "train/trainer/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ static ff_status measure(ff_trainer *trainer, int64_t steps, bool *held, ff_erro
 
 int main(int argc, char **argv) {
     ff_error failure = {0}, *error = &failure;
-    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer_options options = default_options();
     ff_trainer *trainer = NULL;
     bool held = false;
     if (argc < 2) {

@@ -1,5 +1,6 @@
 /* The sentence that says why a run is as fast as it is: for each cause, what it tells to change. */
 #include "tests/unit/format_set.h"
+#include "tests/unit/trainer_options.h"
 
 #include "format/base/thread.h"
 #include "train/report/bottleneck.h"
@@ -10,7 +11,7 @@ static ff_trainer *trainer_of(const char *folder, bool compressed, const char *a
     set_spec spec = plain_set(60);
     spec.zstd = compressed;
     static ff_trainer_options options; /* which the trainer keeps */
-    options = ff_trainer_default_options();
+    options = default_options();
     ff_trainer *trainer;
     assert_ok(set_write(&spec, folder, NULL, error));
     options.data = options.val = folder;

@@ -1,5 +1,6 @@
 /* --check-gradients finds backward passes that are wrong, and no others. */
 #include "tests/unit/format_set.h"
+#include "tests/unit/trainer_options.h"
 
 #include "train/compute/compute.h"
 #include "train/debug/gradients.h"
@@ -36,7 +37,7 @@ static void wrong_loss(ff_compute *compute, const ff_loss *loss) {
 /* The table of what is printed, with the faults of `table`. The caller frees it. */
 static char *check(const ff_compute_ops *faults, const char *folder, ff_status *status,
                    ff_error *failure) {
-    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer_options options = default_options();
     ff_compute_ops table;
     ff_trainer *trainer;
     char *text;

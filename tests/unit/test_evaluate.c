@@ -1,6 +1,7 @@
 /* An evaluation counts each labelled sample exactly once, whatever the batch; options that are not
  * given are resolved; a net's first convolution is whitened from the set. */
 #include "tests/unit/format_set.h"
+#include "tests/unit/trainer_options.h"
 
 #include "train/evaluate/evaluate.h"
 #include "train/net/plan.h"
@@ -113,7 +114,7 @@ static void evaluate_by_hand(ff_trainer *trainer, ff_evaluation *result) {
 static void counts_each_sample_once(void **state) {
     (void)state;
     char *folder = make_set();
-    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer_options options = default_options();
     options.data = folder;
     options.model = "smallnet";
     options.compute = "reference";
@@ -180,7 +181,7 @@ static void labels_beyond_the_model_are_refused(void **state) {
 static void resolves_what_is_left_out(void **state) {
     (void)state;
     char *folder = make_set();
-    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer_options options = default_options();
     options.data = options.val = folder;
     options.model = "smallnet";
     options.compute = "reference";
@@ -282,7 +283,7 @@ static void whitens_the_first_convolution(void **state) {
     char *folder = make_set_of(32, 34);
     float filters[2][24 * 12];
     for (int run = 0; run < 2; run++) {
-        ff_trainer_options options = ff_trainer_default_options();
+        ff_trainer_options options = default_options();
         options.data = folder;
         options.recipe = "cifar-speed";
         options.threads = run + 1;
@@ -306,7 +307,7 @@ static void whitens_the_first_convolution(void **state) {
 /* Trains all of a trainer's steps; `settles`: with its plans for settled parameters, if it has any.
  * *values: the parameters, owned by the caller. Returns their count. */
 static size_t train(const char *folder, bool settles, int epochs, float **values) {
-    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer_options options = default_options();
     options.data = folder;
     options.recipe = "cifar-speed";
     options.threads = 1;

@@ -1,8 +1,7 @@
 /* What a run needs and the machine has, counted by the calls that allocate it; and what limits a
  * machine's memory. */
 #include "tests/unit/format_set.h"
-
-#include "train/trainer/trainer.h"
+#include "tests/unit/trainer_options.h"
 
 #include <sys/stat.h>
 
@@ -22,7 +21,7 @@ static char *set_of(uint32_t side) {
 }
 
 static ff_trainer_options options_of(const char *folder, const char *model) {
-    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer_options options = default_options();
     options.data = options.val = folder;
     options.model = model;
     options.batch = 20;

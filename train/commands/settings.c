@@ -1,8 +1,6 @@
 #include "train/commands/settings_table.h"
 
 #include "train/commands/habits.h"
-#include "train/debug/hashes.h"
-#include "train/report/events/step_points.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -78,21 +76,23 @@ static const char find_epilogue[] =
     "\n"
     "Exit codes: as for fftrain; 1 also if the loss never falls.";
 
-ff_settings ff_settings_default(void) {
-    ff_settings defaults = {.trainer = ff_trainer_default_options()};
-    defaults.verify = FF_VERIFY_FIRST;
-    defaults.session.keep = 3;
-    defaults.session.change = ff_settings_change;
-    defaults.rank_timeout = 60;
-    defaults.log_every = FF_STEP_POINTS_CHOSEN;
-    defaults.frozen_norms = -1; /* as eval */
-    defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
-    defaults.session.hash_every = FF_HASHES_CHOSEN;
-    return defaults;
+bool ff_setting_is_last(const ff_setting *row) {
+    return !row->option.name && row->option.kind != FF_OPTION_HEADING;
 }
 
-static bool is_last(const ff_option *option) {
-    return !option->name && option->kind != FF_OPTION_HEADING;
+static void set_number(const ff_option *option, double value) {
+    if (option->kind == FF_OPTION_INTEGER) *(int64_t *)option->target = (int64_t)value;
+    if (option->kind == FF_OPTION_REAL) *(double *)option->target = value;
+    if (option->kind == FF_OPTION_CHOICE) *(int *)option->target = (int)value;
+}
+
+ff_settings ff_settings_default(void) {
+    ff_settings defaults = {.session.change = ff_settings_change};
+    for (const ff_setting *row = ff_settings_table; !ff_setting_is_last(row); row++) {
+        const ff_option option = ff_setting_in(row, &defaults);
+        if (row->initial != 0) set_number(&option, row->initial);
+    }
+    return defaults;
 }
 
 ff_status ff_settings_use(ff_settings *out,
@@ -109,7 +109,7 @@ ff_status ff_settings_use(ff_settings *out,
              ff_schedule_help(schedules));
     ff_option options[FF_SETTINGS] = {{.name = NULL}};
     int count = 0;
-    for (const ff_setting *row = ff_settings_table; !is_last(&row->option); row++) {
+    for (const ff_setting *row = ff_settings_table; !ff_setting_is_last(row); row++) {
         if (row->is & FF_SETTING_SEARCH && !out->finds) continue;
         ff_option *option = &options[count++];
         *option = ff_setting_in(row, out);
@@ -169,7 +169,7 @@ ff_status ff_settings_write(ff_settings *settings, ff_buffer *text, ff_error *er
 /* Sets the options of this kind to their defaults. */
 static void set_to_defaults(ff_settings *settings, unsigned is) {
     ff_settings defaults = ff_settings_default();
-    for (const ff_setting *row = ff_settings_table; !is_last(&row->option); row++) {
+    for (const ff_setting *row = ff_settings_table; !ff_setting_is_last(row); row++) {
         if (!(row->is & is) || !row->option.name) continue;
         const ff_option option = ff_setting_in(row, settings);
         ff_option_copy(&option, ff_setting_in(row, &defaults).target);
@@ -178,7 +178,7 @@ static void set_to_defaults(ff_settings *settings, unsigned is) {
 
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer) {
     set_to_defaults(settings, FF_SETTING_HERE);
-    for (const ff_setting *row = ff_settings_table; !is_last(&row->option); row++)
+    for (const ff_setting *row = ff_settings_table; !ff_setting_is_last(row); row++)
         if (row->resolve) row->resolve(settings, trainer);
 }
 
@@ -190,7 +190,7 @@ void ff_settings_leave_rank(ff_settings *settings) {
 static void name_given(char *names, size_t size, ff_settings *line, unsigned is) {
     ff_settings defaults = ff_settings_default();
     *names = 0;
-    for (const ff_setting *row = ff_settings_table; !is_last(&row->option); row++) {
+    for (const ff_setting *row = ff_settings_table; !ff_setting_is_last(row); row++) {
         const ff_option option = ff_setting_in(row, line);
         const size_t used = strlen(names);
         if (!(row->is & is) || ff_option_same(&option, ff_setting_in(row, &defaults).target))
@@ -207,7 +207,7 @@ void ff_settings_name_needy(ff_settings *settings, ff_settings *line) {
 }
 
 ff_origin_change ff_settings_change(const char *name, size_t length) {
-    for (const ff_setting *row = ff_settings_table; !is_last(&row->option); row++) {
+    for (const ff_setting *row = ff_settings_table; !ff_setting_is_last(row); row++) {
         const char *known = row->option.name;
         if (!known || strlen(known) != length || memcmp(known, name, length) != 0) continue;
         if (row->is & FF_SETTING_FIXED) return FF_CHANGE_REFUSED;

@@ -5,6 +5,8 @@
 #include "format/base/options.h"
 #include "train/run/session.h"
 
+#include <jansson.h>
+
 typedef struct ff_settings {
     bool finds; /* for fftrain lr-find, which has additional options; owned by the caller */
     ff_trainer_options trainer;
@@ -70,6 +72,10 @@ FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *erro
  * Replaces the other defaults by the values that the trainer has resolved, so that the options
  * alone make the same run. The trainer must outlive the settings. */
 void ff_settings_keep_run(ff_settings *settings, const ff_trainer *trainer);
+
+/* The options' part of the log's start line (report.h), after ff_settings_keep_run. The caller owns
+ * the object; FF_NO_MEMORY is NULL. */
+json_t *ff_settings_log(ff_settings *settings, const ff_trainer *trainer);
 
 /* Leaves out the options in which the ranks of a job may differ. */
 void ff_settings_leave_rank(ff_settings *settings);

@@ -1,6 +1,8 @@
 #include "train/commands/settings_table.h"
 
+#include "train/debug/hashes.h"
 #include "train/predict/predict.h"
+#include "train/report/events/step_points.h"
 
 /* Where the rows' targets are; never written. */
 static ff_settings at;
@@ -12,26 +14,31 @@ const ff_setting ff_settings_table[] = {
     {.option = {.kind = FF_OPTION_HEADING, .help = "Search"}, .is = FF_SETTING_SEARCH},
     {.option = {"steps", 0, FF_OPTION_INTEGER, "N", &at.trainer.sweep.steps, NULL, 20, 10000,
                 "Steps at most; default 200."},
-     .is = FF_SETTING_SEARCH},
+     .is = FF_SETTING_SEARCH,
+     .initial = 200},
     {.option = {"from", 0, FF_OPTION_REAL, "X", &at.trainer.sweep.from, NULL, 1e-30, 1e6,
                 "First rate; default 1e-6."},
-     .is = FF_SETTING_SEARCH},
+     .is = FF_SETTING_SEARCH,
+     .initial = 1e-6},
     {.option = {"to", 0, FF_OPTION_REAL, "X", &at.trainer.sweep.to, NULL, 1e-30, 1e6,
                 "Last rate; default 10."},
-     .is = FF_SETTING_SEARCH},
+     .is = FF_SETTING_SEARCH,
+     .initial = 10},
     {.option = {"png", 0, FF_OPTION_STRING, "FILE", &at.png, NULL, 0, 0,
                 "Draw the curve into this file, too."},
      .is = FF_SETTING_SEARCH},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Data"}},
     {.option = {"data", 'd', FF_OPTION_STRING, "DIR", &at.trainer.data, NULL, 0, 0,
                 "Packed training set, or a folder of splits with 'train'."},
-     .is = FF_SETTING_RANK},
+     .is = FF_SETTING_RANK,
+     .log = {"data", ff_log_data}},
     {.option =
          {"val", 0, FF_OPTION_STRING, "DIR|none", &at.trainer.val, NULL, 0, 0,
           "Packed set to evaluate on; none: train without evaluation (a folder with that name is "
           "./none); default: the first of 'val', 'valid' and 'test' next to 'train' in --data, if "
           "any."},
-     .is = FF_SETTING_RANK},
+     .is = FF_SETTING_RANK,
+     .log = {"val", ff_log_val}},
     {.option =
          {"subset", 0, FF_OPTION_STRING, "EXPR|FILE", &at.trainer.subset, NULL, 0, 0,
           "Train on these samples of --data alone: an expression over label fields, key, height and "
@@ -50,17 +57,21 @@ const ff_setting ff_settings_table[] = {
           "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
           "the recipe's, usually 1."},
      .is = FF_SETTING_VALIDATION,
-     .resolve = ff_resolve_val_every},
+     .resolve = ff_resolve_val_every,
+     .initial = -1},
     {.option =
          {"patience", 0, FF_OPTION_INTEGER, "N", &at.trainer.patience, NULL, 0, 1000000,
           "Stop early, after N evaluations in a row without a better one by --best-by; the "
           "learning rate follows all --epochs, and a stopped run continues with a larger N, or 0; "
-          "default 0: never."}},
+          "default 0: never."},
+     .log = {"patience"}},
     {.option = {"label", 0, FF_OPTION_STRING, "FIELD", &at.trainer.label, NULL, 0, 0,
                 "Label field to learn; default: the first."},
-     .is = FF_SETTING_COMPARED},
+     .is = FF_SETTING_COMPARED,
+     .log = {"label", ff_log_label}},
     {.option = {"augment", 0, FF_OPTION_STRING, "LIST", &at.trainer.augment, NULL, 0, 0, ""},
-     .resolve = ff_resolve_augment},
+     .resolve = ff_resolve_augment,
+     .log = {"augment"}},
     {.option =
          {"crop", 0, FF_OPTION_INTEGER, "N", &at.trainer.crop, NULL, 1, 65536,
           "Crop samples to N x N: at random with crop in --augment, else and for evaluation at the "
@@ -73,47 +84,56 @@ const ff_setting ff_settings_table[] = {
           "whole size."}},
     {.option = {"val-resize", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_resize, NULL, 1, 65536,
                 "Resize the short side to N before the central crop for evaluation; default, if "
-                "needed: resize in --augment, else 8/7 of the crop, 256 for 224."}},
+                "needed: resize in --augment, else 8/7 of the crop, 256 for 224."},
+     .log = {"val_resize", ff_log_val_resize}},
     {.option = {"order", 0, FF_OPTION_CHOICE, NULL, &at.order, "random|block|sequential", 0, 0,
                 "Order of an epoch; block suits data larger than memory; default random."},
-     .is = FF_SETTING_FIXED},
+     .is = FF_SETTING_FIXED,
+     .log = {"order"}},
     {.option =
          {"block", 0, FF_OPTION_INTEGER, "N", &at.trainer.block, NULL, 1, MOST_SEED,
           "With --order block: samples that are stored together; default: about 1 MiB of samples; "
           "for a set larger than memory 320 KiB to 4 MiB, or less if memory is too small for 64 "
           "such blocks; a resumed run keeps its own."},
      .is = FF_SETTING_FIXED,
-     .resolve = ff_resolve_block},
+     .resolve = ff_resolve_block,
+     .log = {"block", ff_log_block}},
     {.option =
          {"group", 0, FF_OPTION_INTEGER, "N", &at.trainer.group, NULL, 1, MOST_SEED,
           "With --order block: blocks that are mixed with each other; default 2048; for a set "
           "larger than memory the number that memory can keep, at least 64; a resumed run keeps "
           "its own."},
      .is = FF_SETTING_FIXED,
-     .resolve = ff_resolve_group},
+     .resolve = ff_resolve_group,
+     .log = {"group", ff_log_group}},
     {.option = {"last-batch", 0, FF_OPTION_CHOICE, NULL, &at.last_batch, "drop|keep", 0, 0,
                 "Whether an incomplete last batch of an epoch is dropped or kept; default drop."},
      .is = FF_SETTING_FIXED},
     {.option =
          {"verify-data", 0, FF_OPTION_CHOICE, NULL, &at.verify, "off|first|always", 0, 0,
-          "When samples are checked against their checksums; default first, once per sample."}},
+          "When samples are checked against their checksums; default first, once per sample."},
+     .initial = FF_VERIFY_FIRST},
     {.option =
          {"workers", 0, FF_OPTION_INTEGER, "N", &at.trainer.workers, NULL, 0, 256,
           "Threads that fill batches ahead; 0 fills them between steps; default 1, plus 1 per 8 "
           "--threads; on a GPU the number of --threads, at most 8."},
-     .is = FF_SETTING_RANK},
+     .is = FF_SETTING_RANK,
+     .initial = -1,
+     .log = {"workers", ff_log_workers}},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Model"}},
     {.option = {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
                 "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
                 "imagenet-resnet50-short, -long and -v2, finetune, or a model's name; or a file "
                 "with a line NAME = VALUE for each option; default: by --model."},
-     .is = FF_SETTING_FIXED},
+     .is = FF_SETTING_FIXED,
+     .log = {"recipe", ff_log_recipe}},
     {.option =
          {"model", 'm', FF_OPTION_STRING, "NAME", &at.trainer.model, NULL, 0, 0,
           "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
           "mobilenet_v2."},
      .is = FF_SETTING_FIXED,
-     .resolve = ff_resolve_model},
+     .resolve = ff_resolve_model,
+     .log = {"model"}},
     {.option =
          {"weights", 0, FF_OPTION_STRING, "FILE", &at.trainer.weights, NULL, 0, 0,
           "Start from these weights: a run or a checkpoint, a safetensors file, or a file of "
@@ -129,23 +149,29 @@ const ff_setting ff_settings_table[] = {
      .is = FF_SETTING_FIXED,
      .resolve = ff_resolve_stem},
     {.option = {"dropout", 0, FF_OPTION_REAL, "P", &at.trainer.dropout, NULL, 0, 0.99,
-                "Dropout of nets that have it; default: the model's."}},
+                "Dropout of nets that have it; default: the model's."},
+     .initial = -1},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Training"}},
     {.option = {"epochs", 'e', FF_OPTION_INTEGER, "N", &at.trainer.epochs, NULL, 1, 1000000,
                 "Passes over the training set; default: the model's."},
-     .resolve = ff_resolve_epochs},
+     .resolve = ff_resolve_epochs,
+     .initial = -1,
+     .log = {"epochs"}},
     {.option =
          {"batch", 'b', FF_OPTION_INTEGER, "N|auto", &at.trainer.batch, "auto", 1, 1048576,
           "Samples per step; auto: the largest power of two with 32 steps an epoch and at most 32 "
           "times the model's, or the largest that needs at most 90 % of the memory; default, and "
           "auto's for shorter epochs: the model's; a smaller set is one batch."},
      .is = FF_SETTING_FIXED,
-     .resolve = ff_resolve_batch},
+     .resolve = ff_resolve_batch,
+     .initial = -1,
+     .log = {"batch", ff_log_batch}},
     {.option =
          {"accumulate", 0, FF_OPTION_INTEGER, "N", &at.trainer.accumulate, NULL, 1, 65536,
           "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
           "batch norms see one at a time; default 1."},
-     .resolve = ff_resolve_accumulate},
+     .resolve = ff_resolve_accumulate,
+     .log = {"accumulate", ff_log_accumulate}},
     {.option =
          {"reproducible", 0, FF_OPTION_FLAG, NULL, &at.trainer.reproducible, NULL, 0, 0,
           "On the CPU: end in the same bits on any number of ranks, where ranks times --accumulate and "
@@ -161,12 +187,15 @@ const ff_setting ff_settings_table[] = {
           "its norm, also without weight decay, where timm's do not; muon only in --groups; default: "
           "sgd."},
      .is = FF_SETTING_FIXED,
-     .resolve = ff_resolve_optimizer},
+     .resolve = ff_resolve_optimizer,
+     .log = {"optimizer", ff_log_optimizer}},
     {.option =
          {"lr", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.learning_rate, NULL, 0, 1e6,
           "Peak learning rate; default for sgd: the model's, in proportion to --batch; else 0.001, "
           "of lars 1."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1,
+     .log = {"learning_rate", ff_log_rate}},
     {.option =
          {"scale-lr", 0, FF_OPTION_FLAG, NULL, &at.trainer.scale_lr, NULL, 0, 0,
           "Multiply --lr and the rates of --groups by the number of ranks, once, when a run begins; a "
@@ -177,35 +206,47 @@ const ff_setting ff_settings_table[] = {
                 "torch.nn.SyncBatchNorm; default: each rank's own, of its part."}},
     {.option = {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &at.trainer.schedule, NULL, 0,
                 0, ""},
-     .resolve = ff_resolve_schedule},
+     .resolve = ff_resolve_schedule,
+     .log = {"schedule", ff_log_schedule}},
     {.option =
          {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &at.trainer.warmup_epochs, NULL, 0, 1000000,
           "Epochs over which the learning rate rises, may be fractional; default: the model's."},
-     .resolve = ff_resolve_warmup},
+     .resolve = ff_resolve_warmup,
+     .initial = -1,
+     .log = {"warmup_steps", ff_log_warmup}},
     {.option = {"momentum", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.momentum, NULL, 0, 0.999999,
                 "Momentum of sgd and lars; default: the model's, 0.9."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1,
+     .log = {"momentum", ff_log_momentum}},
     {.option = {"nesterov", 0, FF_OPTION_FLAG, NULL, &at.trainer.nesterov, NULL, 0, 0,
                 "Nesterov momentum; this is the default of sgd."},
-     .resolve = ff_resolve_nesterov},
+     .resolve = ff_resolve_nesterov,
+     .log = {"nesterov", ff_log_nesterov}},
     {.option = {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_nesterov, NULL, 0, 0,
                 "Classical momentum."},
      .resolve = ff_resolve_no_nesterov},
     {.option = {"beta1", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.beta1, NULL, 0, 0.999999,
                 "Decay of adamw's and lamb's mean of gradients; default 0.9."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1},
     {.option = {"beta2", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.beta2, NULL, 0, 0.999999999,
                 "Decay of adamw's and lamb's mean of squared gradients; default 0.999."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1},
     {.option = {"eps", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.epsilon, NULL, 0, 1,
                 "Added to the denominators of adamw, lars and lamb; default 1e-8, of lamb 1e-6."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1},
     {.option = {"trust", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.trust, NULL, 0, 1000,
                 "Trust coefficient of lars; default 0.001."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1},
     {.option = {"weight-decay", 0, FF_OPTION_REAL, "X", &at.trainer.hyper.weight_decay, NULL, 0,
                 1e6, "Weight decay; default: the model's, of adamw and lamb 0.01."},
-     .resolve = ff_resolve_numbers},
+     .resolve = ff_resolve_numbers,
+     .initial = -1,
+     .log = {"weight_decay", ff_log_weight_decay}},
     {.option =
          {"no-decay", 0, FF_OPTION_STRING, "NAMES", &at.trainer.no_decay, NULL, 0, 0,
           "Parameters without weight decay: a list of patterns of names, norm (batch norms) and "
@@ -214,7 +255,8 @@ const ff_setting ff_settings_table[] = {
          {"groups", 0, FF_OPTION_STRING, "NAMES:KEY=VALUE,...;...", &at.trainer.groups, NULL, 0, 0,
           "Parameters with numbers of their own: NAMES as of --no-decay, KEY one of optimizer, lr, "
           "momentum, weight-decay, beta1, beta2, eps and trust; the first match counts."},
-     .resolve = ff_resolve_groups},
+     .resolve = ff_resolve_groups,
+     .log = {"groups", ff_log_groups}},
     {.option =
          {"freeze", 0, FF_OPTION_STRING, "NAMES", &at.trainer.freeze, NULL, 0, 0,
           "Parameters that stay as they are, as in --groups: body = all but the last layer; they "
@@ -224,16 +266,22 @@ const ff_setting ff_settings_table[] = {
           "Batch norms with frozen parameters keep and use their running statistics, as in Keras "
           "and timm (eval), or normalize by the batch and continue averaging, as torch does if "
           "only requires_grad is off (train); needs a --freeze that names batch norms; default "
-          "eval."}},
+          "eval."},
+     .initial = -1},
     {.option = {"clip-norm", 0, FF_OPTION_REAL, "X", &at.trainer.clip_norm, NULL, 0, 1e30,
-                "Scale gradients down to this norm over all parameters; default 0: they are not."}},
+                "Scale gradients down to this norm over all parameters; default 0: they are not."},
+     .log = {"clip_norm", ff_log_clip_norm}},
     {.option =
          {"ema", 0, FF_OPTION_REAL, "DECAY", &at.trainer.ema, NULL, 0, 0.999999999,
           "Also keep an average of the parameters and running statistics, DECAY * average + (1 - "
-          "DECAY) * value after each update, and evaluate it; default: no average."}},
+          "DECAY) * value after each update, and evaluate it; default: no average."},
+     .initial = -1,
+     .log = {"ema", ff_log_ema}},
     {.option = {"label-smoothing", 0, FF_OPTION_REAL, "X", &at.trainer.label_smoothing, NULL, 0,
                 0.999999, "Label smoothing of the training loss; default: the model's."},
-     .resolve = ff_resolve_label_smoothing},
+     .resolve = ff_resolve_label_smoothing,
+     .initial = -1,
+     .log = {"label_smoothing"}},
     {.option =
          {"class-weights", 0, FF_OPTION_STRING, "FILE|balanced", &at.trainer.class_weights, NULL, 0,
           0,
@@ -246,14 +294,17 @@ const ff_setting ff_settings_table[] = {
           "Views of each sample whose logits are averaged in evaluation: 1 the sample; 2 also its "
           "mirror image; 6 also both shifted by a pixel in two directions; default auto: the "
           "recipe's, usually 1."},
-     .resolve = ff_resolve_views},
+     .resolve = ff_resolve_views,
+     .log = {"views", ff_log_views}},
     {.option = {"seed", 's', FF_OPTION_INTEGER, "N", &at.trainer.seed, NULL, 0, MOST_SEED,
                 "Seed of the initial parameters, the order and the augmentation; default 0."},
-     .is = FF_SETTING_FIXED},
+     .is = FF_SETTING_FIXED,
+     .log = {"seed"}},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Machine"}},
     {.option = {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &at.trainer.device, NULL, 0, 0,
                 "Where to train; default auto: the first GPU, else the CPU, saying why."},
-     .is = FF_SETTING_RANK},
+     .is = FF_SETTING_RANK,
+     .log = {"device", ff_log_device}},
     {.option =
          {"dp", 0, FF_OPTION_STRING, "LIST", &at.dp, NULL, 0, 0,
           "Train on several devices of this machine, a replica of the model on each, which have equal "
@@ -283,7 +334,8 @@ const ff_setting ff_settings_table[] = {
           "network, and round each rank's sums; default f32."}},
     {.option = {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &at.rank_timeout, NULL, 1, 86400,
                 "A rank that is silent for longer is lost, and ends the job; default 60."},
-     .is = FF_SETTING_HERE},
+     .is = FF_SETTING_HERE,
+     .initial = 60},
     {.option =
          {"device-json", 0, FF_OPTION_STRING, "FILE", &at.device_json, NULL, 0, 0,
           "With --dry-run: plan for the GPU described by FILE, which this machine need not have, "
@@ -299,20 +351,24 @@ const ff_setting ff_settings_table[] = {
          {"tune", 0, FF_OPTION_REAL, "SECONDS", &at.trainer.tune_seconds, NULL, 0, 86400,
           "Limit for timing a GPU's engines that are not in the plan cache, without compiling, "
           "which may take three times as long; 0: no timing, and no batch norm folded into a "
-          "convolution; default: by the net's convolutions, 5 to 60."}},
+          "convolution; default: by the net's convolutions, 5 to 60."},
+     .initial = -1},
     {.option = {"no-fold", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_fold, NULL, 0, 0,
                 "On a GPU, never fold batch norms into the convolutions after them."}},
     {.option =
          {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &at.trainer.precision, NULL, 0, 0,
           "Precision of activations and working weights; master weights are f32; default f16 on a "
-          "GPU; the CPU has f32 only."}},
+          "GPU; the CPU has f32 only."},
+     .log = {"precision", ff_log_precision}},
     {.option =
          {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &at.placement, NULL, 0, 0,
           "Where a GPU's data is: resident in its memory, streamed as stored, or augmented on the "
-          "host; default auto, saying why."}},
+          "host; default auto, saying why."},
+     .log = {"placement", ff_log_placement}},
     {.option = {"loss-scale", 0, FF_OPTION_REAL, "X", &at.trainer.loss_scale, NULL, 0, 1e9,
                 "Fixed loss scale for 16-bit gradients, 0 for none; default: for f16 the recipe's, "
-                "usually dynamic; else none."}},
+                "usually dynamic; else none."},
+     .initial = -1},
     {.option = {"no-graph", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_graph, NULL, 0, 0,
                 "Launch a GPU's kernels one by one, without CUDA graphs; the same bits."}},
     {.option =
@@ -324,11 +380,13 @@ const ff_setting ff_settings_table[] = {
           "so on the CPU."}},
     {.option = {"threads", 'j', FF_OPTION_INTEGER, "N", &at.trainer.threads, NULL, 0, 1024,
                 "Compute threads; default 0: one for each CPU."},
-     .is = FF_SETTING_RANK},
+     .is = FF_SETTING_RANK,
+     .log = {"threads", ff_log_threads}},
     {.option =
          {"compute", 0, FF_OPTION_CHOICE, NULL, &at.compute, "auto|onednn|reference", 0, 0,
           "Implementation of the layers; reference is plain, slow loops, for comparison; default "
-          "auto: the fastest."}},
+          "auto: the fastest."},
+     .log = {"compute", ff_log_compute}},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Runs"}},
     {.option =
          {"out", 'o', FF_OPTION_STRING, "DIR", &at.session.out, NULL, 0, 0,
@@ -354,17 +412,20 @@ const ff_setting ff_settings_table[] = {
      .is = FF_SETTING_RANK | FF_SETTING_FOLDER},
     {.option = {"keep", 0, FF_OPTION_INTEGER, "N", &at.session.keep, NULL, 1, 1000000,
                 "Newest checkpoints that stay, in addition to the best; default 3."},
-     .is = FF_SETTING_RANK | FF_SETTING_FOLDER},
+     .is = FF_SETTING_RANK | FF_SETTING_FOLDER,
+     .initial = 3},
     {.option =
          {"hash-every", 0, FF_OPTION_INTEGER, "N", &at.session.hash_every, NULL, 0, 1e9,
           "Keep hashes of the batch and the parameters after every Nth step and the last, on the "
           "CPU also of each layer's output and gradients, for fftrain diff; 0 = none; default: "
           "after an epoch, if that takes less than a ten-thousandth of it, and after the last, "
           "without outputs and gradients."},
-     .is = FF_SETTING_OFF_AT_0 | FF_SETTING_RANK | FF_SETTING_FOLDER},
+     .is = FF_SETTING_OFF_AT_0 | FF_SETTING_RANK | FF_SETTING_FOLDER,
+     .initial = FF_HASHES_CHOSEN},
     {.option = {"best-by", 0, FF_OPTION_CHOICE, NULL, &at.session.best_by, "accuracy|loss", 0, 0,
                 "Evaluation that makes a checkpoint the best; default accuracy."},
-     .is = FF_SETTING_RANK | FF_SETTING_VALIDATION},
+     .is = FF_SETTING_RANK | FF_SETTING_VALIDATION,
+     .log = {"best_by"}},
     {.option = {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &at.set, NULL, 0, 0,
                 "Set an option, as a line of a recipe does; may be repeated. The option itself "
                 "on the command line replaces it."}},
@@ -375,7 +436,8 @@ const ff_setting ff_settings_table[] = {
     {.option =
          {"log-every", 0, FF_OPTION_INTEGER, "N", &at.log_every, NULL, 0, 1e9,
           "Write the training loss to log and event files every N steps of an epoch; 0 = after the "
-          "epoch alone; default: 50 times an epoch, at least 10 steps apart."}},
+          "epoch alone; default: 50 times an epoch, at least 10 steps apart."},
+     .initial = FF_STEP_POINTS_CHOSEN},
     {.option =
          {"tensorboard", 0, FF_OPTION_STRING, "DIR", &at.tensorboard, NULL, 0, 0,
           "Write TensorBoard's event files into this folder, a new one for each run; default: "

@@ -88,7 +88,7 @@ static void drop(ff_settings *settings, const ff_hyper *numbers, const ff_hyper 
 
 void ff_settings_leave_row(ff_settings *settings, const ff_recipe *row) {
     const ff_trainer_options *given = &settings->trainer;
-    ff_hyper numbers = ff_trainer_default_options().hyper;
+    ff_hyper numbers = ff_settings_default().trainer.hyper;
     if (row->groups[0].names || !given->optimizer || !strcmp(given->optimizer, "sgd")) return;
     numbers.learning_rate = row->learning_rate;
     numbers.momentum = row->momentum;
@@ -126,7 +126,7 @@ ff_status ff_settings_give_way(ff_settings *settings, const ff_settings *later, 
     if (other) {
         drop(settings, &own->hyper, &given->hyper);
         if (own->nesterov) add_dropped(settings, "nesterov", -1);
-        own->hyper = ff_trainer_default_options().hyper;
+        own->hyper = ff_settings_default().trainer.hyper;
     }
     if (other || given->nesterov || given->no_nesterov || given->hyper.momentum == 0)
         own->nesterov = own->no_nesterov = false;
@@ -178,7 +178,7 @@ void ff_resolve_parts(ff_settings *settings, const ff_trainer *trainer) {
 void ff_resolve_accumulate(ff_settings *settings, const ff_trainer *trainer) {
     (void)trainer;
     if (settings->trainer.reproducible)
-        settings->trainer.accumulate = ff_trainer_default_options().accumulate;
+        settings->trainer.accumulate = ff_settings_default().trainer.accumulate;
 }
 
 void ff_resolve_augment(ff_settings *settings, const ff_trainer *trainer) {

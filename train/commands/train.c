@@ -212,6 +212,9 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
                      make_list_absolute(&kept.trainer.subset)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
+    json_t *logged = ff_settings_log(&kept, trainer);
+    if (!logged) FF_TRY_DONE(ff_fail(error, FF_NO_MEMORY, "no memory for the log"));
+    ff_report_options(report, logged);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe, error));
     if (!settings->quiet && ff_session_path(session))

@@ -127,23 +127,11 @@ typedef struct ff_update_segment {
 typedef struct ff_update_spec {
     const ff_update_segment *segments;
     int segment_count;
-    const ff_hyper *groups; /* [group_count]; learning_rate is ignored */
-    int group_count;
-    const double *rates; /* [group_count][rate_steps]; later steps use the last rate */
-    uint64_t rate_steps;
-    double clip_norm; /* 0 = gradients are not clipped */
-    /* If segments have averages: average = decay * average + (1 - decay) * values after each
-     * update, and the same for [buffer_count] buffers. */
-    double ema_decay;
-    const float *buffers;
+    ff_update_options how;
+    const float *buffers;   /* [buffer_count], averaged as the segments' values */
     float *average_buffers; /* NULL = none */
     size_t buffer_count;
-    /* For segments with sums: the outcome of a step's micro-batches so far, on the device; the
-     * samples of one micro-batch, and the position of this rank's first sample in it; and whether
-     * gradients are of the sum over a batch instead of its mean. */
-    ff_outcome *total;
-    int part_samples, first_sample;
-    bool summed;
+    ff_outcome *total; /* with sums: the outcome of a step's micro-batches so far, on the device */
     ff_control *control;
 } ff_update_spec;
 

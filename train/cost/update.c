@@ -72,7 +72,7 @@ ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
         segments[s->rule] += s->count > 0;
     }
     FF_TRY(update_row(c, FF_MARK_CHECK, 0, "check of the gradients", error));
-    ff_cost_arrays(compute, gradients, 0, spec->clip_norm > 0 ? 2 : 1);
+    ff_cost_arrays(compute, gradients, 0, spec->how.clip_norm > 0 ? 2 : 1);
     for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
         const int count = segments[rule];
         if (!count) continue;

@@ -20,6 +20,7 @@ struct ff_report {
     ff_step_points points;
     ff_json_log *logs[FF_REPORT_LOGS]; /* NULL = none */
     ff_record *record;                 /* NULL = none */
+    json_t *options;                   /* of the start line; NULL = no line */
     const ff_trainer *trainer;         /* from the start to the end */
     FILE *table, *closing;
     ff_progress progress;
@@ -56,8 +57,14 @@ void ff_report_points_every(ff_report *report, int64_t every) {
     report->points_every = every;
 }
 
+void ff_report_options(ff_report *report, json_t *options) {
+    json_decref(report->options);
+    report->options = options;
+}
+
 void ff_report_destroy(ff_report **report) {
     if (!*report) return;
+    json_decref((*report)->options);
     ff_record_destroy(&(*report)->record);
     for (int i = 0; i < FF_REPORT_LOGS; i++) ff_json_log_close(&(*report)->logs[i]);
     free((*report)->note);
@@ -85,27 +92,6 @@ static json_t *whitening_object(const ff_trainer *trainer) {
     return json_pack("{s:I, s:i}", "images", (json_int_t)images, "seed", 0);
 }
 
-static json_t *group_objects(const ff_trainer *trainer) {
-    json_t *list = json_array();
-    for (int i = 0; list && i < trainer->group_count; i++) {
-        const ff_trainer_update *group = &trainer->groups[i];
-        json_t *object =
-            json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:I}", "names", group->names, "optimizer",
-                      ff_optimizer_at(group->rule)->name, "learning_rate",
-                      ff_json_number(group->schedule.peak), "momentum",
-                      ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
-                      "weight_decay", ff_json_number(group->hyper.weight_decay), "steps",
-                      (json_int_t)group->schedule.total_steps);
-        if (group->within) json_object_set_new(object, "within", json_string(group->within));
-        for (int k = FF_HYPER_BETA1; ff_hyper_name(k); k++)
-            if (*ff_hyper_at(&ff_optimizer_at(group->rule)->defaults, k) != FF_UNREAD)
-                json_object_set_new(object, ff_hyper_name(k),
-                                    ff_json_number(*ff_hyper_at(&group->hyper, k)));
-        ff_json_append(&list, object);
-    }
-    return list;
-}
-
 /* Adds the fields of `more`, which is released, to `object`; NULL if either is NULL. */
 static json_t *joined(json_t *object, json_t *more) {
     if (!object || !more || json_object_update(object, more) != 0) {
@@ -116,60 +102,62 @@ static json_t *joined(json_t *object, json_t *more) {
     return object;
 }
 
-static json_t *start_object(const ff_trainer *trainer, ff_best_by best_by) {
+/* What a run is, without its options. */
+static json_t *facts_object(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
-    const bool device = ff_machine_device(trainer->machine) != NULL;
-    const ff_trainer_update *group = &trainer->groups[trainer->main_group];
-    const ff_schedule *schedule = &group->schedule;
     const ff_feed_info feed = ff_feed_describe(trainer->train_feed);
     json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",
-        "event", "start", "version", ff_version, "model", trainer->model_name, "data",
-        ff_json_text(ff_dataset_path(splits->train)), "val",
-        ff_json_text(splits->val ? ff_dataset_path(splits->val) : NULL), "label",
-        ff_json_text(splits->label), "classes", (int)splits->classes, "samples",
+        "{s:s, s:s, s:i, s:I, s:I, s:[i,i,i], s:I, s:I, s:I, s:b, s:o, s:s, s:o}", "event", "start",
+        "version", ff_version, "classes", (int)splits->classes, "samples",
         (json_int_t)trainer->train_count, "val_samples", (json_int_t)trainer->val_count, "shape",
-        (int)splits->channels, (int)splits->height, (int)splits->width, "device",
-        device ? ff_machine_text(trainer->machine) : "cpu", "precision",
-        ff_precision_name(trainer->precision), "placement", ff_json_text(feed.placement), "compute",
-        ff_model_compute_name(trainer->model), "threads", ff_model_threads(trainer->model),
-        "workers", trainer->workers);
-    json_t *more = json_pack(
-        "{s:I, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}",
-        "parameters", (json_int_t)ff_summary_parameters(trainer->model), "epochs",
-        (int)trainer->epochs, "batch", (json_int_t)trainer->batch, "first_step",
+        (int)splits->channels, (int)splits->height, (int)splits->width, "parameters",
+        (json_int_t)ff_summary_parameters(trainer->model), "first_step",
         (json_int_t)trainer->options->first_step, "steps",
-        (json_int_t)ff_trainer_total_steps(trainer), "order", ff_order_name(trainer->order),
-        "augment", trainer->augment_text, "val_resize",
-        splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
-        (json_int_t)trainer->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
-        schedule->text, "warmup_steps", (json_int_t)schedule->warmup_steps, "momentum",
-        ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
-        "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
-        ff_json_number(trainer->label_smoothing));
-    json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:s, s:I}", "recipe",
-        ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
-        (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
-        group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
-        trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
-        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
-        (json_int_t)trainer->accumulate, "block", (json_int_t)trainer->block, "group",
-        (json_int_t)trainer->group, "reading", ff_loader_say_reading(&feed.loader).text, "disk",
-        ff_promise_json(&trainer->promise), "best_by",
-        best_by == FF_BEST_LOSS ? "loss" : "accuracy", "patience",
-        (json_int_t)trainer->options->patience);
-    return joined(joined(joined(object, more), updates), ff_summary_ranks(trainer));
+        (json_int_t)ff_trainer_total_steps(trainer), "summed_loss", (int)trainer->summed_loss,
+        "whitening", whitening_object(trainer), "reading", ff_loader_say_reading(&feed.loader).text,
+        "disk", ff_promise_json(&trainer->promise));
+    return joined(object, ff_summary_ranks(trainer));
 }
 
-ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_best_by best_by,
-                          ff_error *error) {
+/* The order of the first keys of a start line, as every version has written them. */
+static const char *const first_keys[] = {
+    "event",        "version",         "model",       "data",         "val",         "label",
+    "classes",      "samples",         "val_samples", "shape",        "device",      "precision",
+    "placement",    "compute",         "threads",     "workers",      "parameters",  "epochs",
+    "batch",        "first_step",      "steps",       "order",        "augment",     "val_resize",
+    "seed",         "learning_rate",   "schedule",    "warmup_steps", "momentum",    "nesterov",
+    "weight_decay", "label_smoothing", "recipe",      "views",        "summed_loss", "whitening",
+    "groups",       "optimizer",       "clip_norm",   "ema",          "accumulate",  "block",
+    "group",        "reading",         "disk",        "best_by",      "patience",    NULL,
+};
+
+/* The options and the facts; options that first_keys does not have are the last. */
+static json_t *start_object(const ff_report *report) {
+    json_t *facts = facts_object(report->trainer), *object = json_object();
+    json_t *options = report->options;
+    if (!facts || !object || !options) goto failed;
+    for (int i = 0; first_keys[i]; i++) {
+        json_t *fact = json_object_get(facts, first_keys[i]);
+        json_t *value = fact ? fact : json_object_get(options, first_keys[i]);
+        if (value && json_object_set(object, first_keys[i], value)) goto failed;
+    }
+    if (json_object_update_missing(object, facts) || json_object_update_missing(object, options))
+        goto failed;
+    json_decref(facts);
+    return object;
+failed:
+    json_decref(facts);
+    json_decref(object);
+    return NULL;
+}
+
+ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
     ff_error failure = {0};
     report->trainer = trainer;
     ff_step_points_begin(&report->points, report->points_every, trainer->batches);
     report->evaluates = trainer->val_plan != NULL;
     report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
-    FF_TRY(write_log(report, start_object(trainer, best_by), error));
+    if (report->options) FF_TRY(write_log(report, start_object(report), error));
     if (report->record && ff_record_start(report->record, trainer, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     if (!report->table) return FF_OK;

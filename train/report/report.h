@@ -43,6 +43,7 @@
 #include "train/report/events/step_points.h"
 #include "train/trainer/trainer.h"
 
+#include <jansson.h>
 #include <stdio.h>
 
 typedef struct ff_epoch {
@@ -92,11 +93,14 @@ void ff_report_show_top5(ff_report *report);
 /* Steps between two points within an epoch, as in ff_step_points_begin, in the logs and in the
  * event files; without this call FF_STEP_POINTS_CHOSEN. Call before the start. */
 void ff_report_points_every(ff_report *report, int64_t every);
+/* The options of the logs' start line, an object whose reference is taken; without this call, logs
+ * have no start line. Call before the start. */
+void ff_report_options(ff_report *report, json_t *options);
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);
 
 FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
-                                      ff_best_by best_by, ff_error *error);
+                                      ff_error *error);
 
 /* Begins the progress line, and points within the epoch. sums and clock: of the epoch so far. */
 void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch,

@@ -437,7 +437,7 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
                            .every = options->every,
                            .report = report,
                            .saved_step = run.state.totals.steps};
-    FF_TRY(ff_report_start(report, trainer, options->best_by, error));
+    FF_TRY(ff_report_start(report, trainer, error));
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
     FF_TRY_DONE(whiten(&run, error));

@@ -9,9 +9,8 @@
 struct ff_update {
     ff_store *store;
     ff_prepared_update *prepared;
-    int part_samples, first_sample;
-    bool tree;
-    float weight; /* as in ff_gradient_sum */
+    ff_update_options how; /* without its arrays */
+    float weight;          /* as in ff_gradient_sum */
 };
 
 /* A span of the store's blocks, for the compute table. */
@@ -56,19 +55,11 @@ static ff_status prepare(ff_update *update, const ff_update_options *options, ff
     const ff_update_spec spec = {
         .segments = segments,
         .segment_count = groups->span_count,
-        .groups = options->groups,
-        .group_count = options->group_count,
-        .rates = options->rates,
-        .rate_steps = options->rate_steps,
-        .clip_norm = options->clip_norm,
-        .ema_decay = options->ema_decay,
+        .how = *options,
         .buffers = store->buffers,
         .average_buffers = store->average_buffers,
         .buffer_count = store->buffer_count,
         .total = store->total,
-        .part_samples = options->part_samples,
-        .first_sample = options->first_sample,
-        .summed = options->summed,
         .control = store->control,
     };
     status = store->compute->ops->update_create(store->compute, &spec, &update->prepared, error);
@@ -84,9 +75,9 @@ ff_status ff_update_create(ff_update **out, ff_store *store, const ff_update_opt
     *out = NULL;
     FF_TRY(ff_alloc(&update, 1, sizeof *update, "an update", error));
     update->store = store;
-    update->part_samples = options->part_samples;
-    update->first_sample = options->first_sample;
-    update->tree = options->tree;
+    update->how = *options;
+    update->how.groups = NULL;
+    update->how.rates = NULL;
     update->weight = options->summed ? 1 : (float)options->divisor;
     const ff_status status = prepare(update, options, error);
     if (status == FF_OK)
@@ -110,14 +101,14 @@ void ff_update_destroy(ff_update **pointer) {
 /* Like a binary counter: a part of an even number begins a sum at the next free level, the part
  * after it is added to this sum, and sums of the same number of parts are joined. */
 static int level_of(const ff_update *update, int number) {
-    return update->tree ? __builtin_popcount((unsigned)number & ~1u) : 0;
+    return update->how.tree ? __builtin_popcount((unsigned)number & ~1u) : 0;
 }
 static bool begins(const ff_update *update, int number) {
-    return update->tree ? number % 2 == 0 : number == 0;
+    return update->how.tree ? number % 2 == 0 : number == 0;
 }
 /* How many sums are joined with the one below after a part; all of them after the last one. */
 static int joins_after(const ff_update *update, ff_batch_part part) {
-    if (!update->tree || part.last) return level_of(update, part.number);
+    if (!update->how.tree || part.last) return level_of(update, part.number);
     return part.number % 2 ? __builtin_ctz((unsigned)part.number + 1) - 1 : 0;
 }
 
@@ -146,7 +137,7 @@ static void count_in_tree(ff_update *update, ff_batch_part part, ff_outcome *ent
     const ff_store *store = update->store;
     ff_outcome *total = &store->total[level_of(update, part.number)];
     ff_outcome_add(total, entry, begins(update, part.number), store->control->part++,
-                   update->part_samples, update->first_sample);
+                   update->how.part_samples, update->how.first_sample);
     for (int joins = joins_after(update, part); joins > 0; joins--, total--)
         ff_outcome_sum(total - 1, total);
     if (part.last) *entry = *store->total;
@@ -170,7 +161,7 @@ static void add_statistics(ff_update *update, ff_batch_part part, ff_outcome *ri
 void ff_update_begin(ff_update *update, int number) {
     const ff_store *store = update->store;
     const uint64_t bytes = store->buffer_count * sizeof(float);
-    if (!update->tree || !bytes) return;
+    if (!update->how.tree || !bytes) return;
     ff_compute_enter(store->compute);
     if (number == 0)
         ff_compute_copy(store->compute, store->held, store->buffers, bytes);
@@ -192,7 +183,7 @@ static void end_statistics(ff_update *update) {
 void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size) {
     ff_compute *compute = update->store->compute;
     ff_compute_enter(compute);
-    if (update->tree) end_statistics(update);
+    if (update->how.tree) end_statistics(update);
     compute->ops->update_run(compute, update->prepared, ring, ring_size);
 }
 
@@ -222,7 +213,7 @@ void ff_update_count(ff_update *update, ff_batch_part part, ff_outcome *ring, ui
     const ff_store *store = update->store;
     ff_compute *compute = store->compute;
     ff_compute_enter(compute);
-    if (update->tree) {
+    if (update->how.tree) {
         add_statistics(update, part, ring, ring_size);
         count_in_tree(update, part, &ring[store->control->step % ring_size]);
     } else {

@@ -13,28 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-ff_trainer_options ff_trainer_default_options(void) {
-    return (ff_trainer_options){
-        .verify = FF_VERIFY_FIRST,
-        .stem = FF_STEM_AUTO,
-        .epochs = -1,
-        .batch = -1,
-        .last_batch = FF_LAST_BATCH_DROP,
-        .warmup_epochs = -1,
-        .reduce_dtype = FF_F32,
-        .hyper = {-1, -1, -1, false, -1, -1, -1, -1},
-        .ema = -1,
-        .label_smoothing = -1,
-        .dropout = -1,
-        .order = FF_ORDER_RANDOM,
-        .views = -1,
-        .val_every = -1,
-        .loss_scale = -1,
-        .tune_seconds = -1,
-        .workers = -1,
-    };
-}
-
 ff_trainer_options ff_trainer_options_counting(const ff_trainer_options *options) {
     ff_trainer_options counting = *options;
     counting.counts = true;

@@ -37,7 +37,8 @@ typedef struct ff_trainer_sweep {
     double from, to;
 } ff_trainer_sweep;
 
-/* As on the command line. A negative number or NULL: the recipe's default. */
+/* As on the command line, whose table has the defaults (ff_settings_default). A negative number or
+ * NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
     const char *subset, *fold; /* as in ff_splits_options */
@@ -111,8 +112,6 @@ typedef struct ff_trainer_options {
 } ff_trainer_options;
 
 enum { FF_BATCH_AUTO = 0 };
-
-ff_trainer_options ff_trainer_default_options(void);
 
 /* How a group of parameters is updated in this run. */
 typedef struct ff_trainer_update {

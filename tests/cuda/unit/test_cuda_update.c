@@ -91,7 +91,7 @@ static void make(dice *d, run *r, ff_rule rule, double clip_norm) {
                                  .control = r->control->device,
                                  .sums = r->sums->device,
                                  .scale = clip_norm > 0 ? r->scale->device : NULL,
-                                 .clip_norm = clip_norm};
+                                 .how.clip_norm = clip_norm};
     free(chunks);
 }
 
@@ -114,8 +114,8 @@ static double gradient_scale(const run *r) {
             const double g = at(r->parts[s].gradient, i) / 1024;
             squares += g * g;
         }
-    if (r->update.clip_norm <= 0) return 1.0 / 1024;
-    return fmin(1, r->update.clip_norm / (sqrt(squares) + 1e-6)) / 1024;
+    if (r->update.how.clip_norm <= 0) return 1.0 / 1024;
+    return fmin(1, r->update.how.clip_norm / (sqrt(squares) + 1e-6)) / 1024;
 }
 
 /* In f64: g, w and state of an element, before and after. */

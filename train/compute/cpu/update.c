@@ -70,15 +70,15 @@ static void run_muon(ff_compute *compute, const ff_prepared_update *update,
 }
 
 static double rate_at(const ff_update_spec *spec, int group) {
-    const uint64_t last = spec->rate_steps - 1, step = spec->control->step;
-    return spec->rates[(uint64_t)group * spec->rate_steps + (step < last ? step : last)];
+    const uint64_t last = spec->how.rate_steps - 1, step = spec->control->step;
+    return spec->how.rates[(uint64_t)group * spec->how.rate_steps + (step < last ? step : last)];
 }
 
 /* The factor of all gradients: from the mean over micro-batches, and from clipping. NaN if any
  * gradient is not finite. */
 static float gradient_scale(const ff_update_spec *spec) {
-    const double mean = ff_sum_factor(spec->total, spec->summed);
-    const bool clips = spec->clip_norm > 0;
+    const double mean = ff_sum_factor(spec->total, spec->how.summed);
+    const bool clips = spec->how.clip_norm > 0;
     double sum = 0;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_arrays arrays = arrays_of(&spec->segments[i]);
@@ -86,7 +86,8 @@ static float gradient_scale(const ff_update_spec *spec) {
                                 clips ? ff_squares_of_gradients : ff_zeros_of_gradients);
     }
     if (!isfinite(sum)) return NAN;
-    return (float)(clips ? mean * (double)ff_clip_factor(spec->clip_norm, mean * sqrt(sum)) : mean);
+    return (float)(clips ? mean * (double)ff_clip_factor(spec->how.clip_norm, mean * sqrt(sum))
+                         : mean);
 }
 
 static void update_all(ff_compute *compute, const ff_prepared_update *update, float scale) {
@@ -94,7 +95,7 @@ static void update_all(ff_compute *compute, const ff_prepared_update *update, fl
     const ff_control *control = spec->control;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *segment = &spec->segments[i];
-        const ff_hyper *hyper = &spec->groups[segment->group];
+        const ff_hyper *hyper = &spec->how.groups[segment->group];
         const double rate = rate_at(spec, segment->group);
         if (segment->rule == FF_RULE_MUON) {
             const ff_muon muon = {rate, hyper->momentum, hyper->nesterov, false};
@@ -105,11 +106,11 @@ static void update_all(ff_compute *compute, const ff_prepared_update *update, fl
             ff_optimizer_at(segment->rule)->update(&factors, &arrays);
         }
         if (segment->average)
-            ff_optimizer_average(spec->ema_decay, segment->count, segment->values,
+            ff_optimizer_average(spec->how.ema_decay, segment->count, segment->values,
                                  segment->average);
     }
     if (spec->average_buffers)
-        ff_optimizer_average(spec->ema_decay, spec->buffer_count, spec->buffers,
+        ff_optimizer_average(spec->how.ema_decay, spec->buffer_count, spec->buffers,
                              spec->average_buffers);
 }
 
@@ -142,7 +143,7 @@ void ff_cpu_outcome_add(ff_compute *compute, ff_prepared_update *update, bool fi
     const ff_update_spec *spec = &update->spec;
     (void)compute;
     ff_outcome_add(spec->total, &ring[spec->control->step % ring_size], first,
-                   spec->control->part++, spec->part_samples, spec->first_sample);
+                   spec->control->part++, spec->how.part_samples, spec->how.first_sample);
 }
 
 void ff_cpu_outcome_join(ff_compute *compute, ff_prepared_update *update, const ff_outcome *ranks,
@@ -161,14 +162,15 @@ static ff_status copy(void *to, const void *from, uint64_t count, size_t size, f
 
 static ff_status build(ff_compute *compute, ff_prepared_update *update, const ff_update_spec *spec,
                        ff_error *error) {
-    const uint64_t groups = (uint64_t)spec->group_count, rates = groups * spec->rate_steps;
+    const uint64_t groups = (uint64_t)spec->how.group_count, rates = groups * spec->how.rate_steps;
     FF_TRY(copy(&update->spec.segments, spec->segments, (uint64_t)spec->segment_count,
                 sizeof *spec->segments, error));
-    FF_TRY(copy(&update->spec.groups, spec->groups, groups, sizeof *spec->groups, error));
+    FF_TRY(
+        copy(&update->spec.how.groups, spec->how.groups, groups, sizeof *spec->how.groups, error));
     if (ff_device_is_absent(compute->device)) /* memory is only counted: values are not needed */
-        FF_TRY(ff_alloc(&update->spec.rates, rates, sizeof(double), "learning rates", error));
+        FF_TRY(ff_alloc(&update->spec.how.rates, rates, sizeof(double), "learning rates", error));
     else
-        FF_TRY(copy(&update->spec.rates, spec->rates, rates, sizeof(double), error));
+        FF_TRY(copy(&update->spec.how.rates, spec->how.rates, rates, sizeof(double), error));
     const size_t bytes = muon_scratch(spec);
     if (!bytes) return FF_OK;
     FF_TRY(ff_compute_allocate(compute, &update->scratch, bytes, "Muon's matrices", error));
@@ -185,8 +187,8 @@ ff_status ff_cpu_update_create(ff_compute *compute, const ff_update_spec *spec,
     FF_TRY(ff_alloc(&update, 1, sizeof *update, "an update", error));
     update->spec = *spec;
     update->spec.segments = NULL;
-    update->spec.groups = NULL;
-    update->spec.rates = NULL;
+    update->spec.how.groups = NULL;
+    update->spec.how.rates = NULL;
     update->product = product;
     const ff_status status = build(compute, update, spec, error);
     if (status == FF_OK)
@@ -201,7 +203,7 @@ void ff_cpu_update_destroy(ff_compute *compute, ff_prepared_update *update) {
     if (update->scratch) ff_compute_release(compute, update->scratch);
     compute->update_bytes -= update->scratch_bytes;
     free((void *)update->spec.segments);
-    free((void *)update->spec.groups);
-    free((void *)update->spec.rates);
+    free((void *)update->spec.how.groups);
+    free((void *)update->spec.how.rates);
     free(update);
 }

@@ -10,7 +10,7 @@ struct ff_prepared_update {
     ff_cuda_update by_rule[FF_RULE_COUNT]; /* the same tables, with the chunks of one rule */
     /* The buffers and their average, of update_spec; average_buffers NULL = no average. */
     const float *buffers;
-    float *average_buffers, ema_decay;
+    float *average_buffers;
     size_t buffer_count;
     void *segments, *chunks, *groups, *rates, *sums, *scale; /* the tables' memory */
     ff_cuda_muon_banks *banks;
@@ -44,8 +44,8 @@ static ff_cuda_group group_of(const ff_update_spec *spec, int g) {
     return (ff_cuda_group){
         .rate_row = (uint32_t)g,
         .multiplier = 1,
-        .hyper = spec->groups[g],
-        .ema_decay = (float)spec->ema_decay,
+        .hyper = spec->how.groups[g],
+        .ema_decay = (float)spec->how.ema_decay,
     };
 }
 
@@ -75,8 +75,9 @@ static ff_status send(ff_compute *compute, void *to, const void *table, uint64_t
 static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_update_spec *spec,
                        tables *host, ff_error *error) {
     const char *what = "the tables of the update";
-    const uint64_t segments = (uint64_t)spec->segment_count, groups = (uint64_t)spec->group_count;
-    const uint64_t rates = groups * spec->rate_steps;
+    const uint64_t segments = (uint64_t)spec->segment_count,
+                   groups = (uint64_t)spec->how.group_count;
+    const uint64_t rates = groups * spec->how.rate_steps;
     FF_TRY(ff_alloc(&host->segments, segments, sizeof *host->segments, what, error));
     FF_TRY(ff_alloc(&host->groups, groups, sizeof *host->groups, what, error));
     FF_TRY(ff_alloc(&host->rates, rates, sizeof *host->rates, what, error));
@@ -84,19 +85,18 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
     const uint32_t chunks = ff_cuda_chunks(host->segments, (uint32_t)segments, NULL);
     FF_TRY(ff_alloc(&host->chunks, chunks, sizeof *host->chunks, what, error));
     ff_cuda_chunks(host->segments, (uint32_t)segments, host->chunks);
-    for (int g = 0; g < spec->group_count; g++) host->groups[g] = group_of(spec, g);
-    for (uint64_t i = 0; i < rates; i++) host->rates[i] = (float)spec->rates[i];
+    for (int g = 0; g < spec->how.group_count; g++) host->groups[g] = group_of(spec, g);
+    for (uint64_t i = 0; i < rates; i++) host->rates[i] = (float)spec->how.rates[i];
     FF_TRY(send(compute, &u->segments, host->segments, segments * sizeof *host->segments, error));
     FF_TRY(send(compute, &u->chunks, host->chunks, chunks * sizeof *host->chunks, error));
     FF_TRY(send(compute, &u->groups, host->groups, groups * sizeof *host->groups, error));
     FF_TRY(send(compute, &u->rates, host->rates, rates * sizeof *host->rates, error));
     FF_TRY(ff_compute_allocate(compute, &u->sums, chunks * 2 * sizeof(double), what, error));
-    if (spec->clip_norm > 0 || spec->total)
+    if (spec->how.clip_norm > 0 || spec->total)
         FF_TRY(ff_compute_allocate(compute, &u->scale, sizeof(float), what, error));
     u->buffers = spec->buffers;
     u->average_buffers = spec->average_buffers;
     u->buffer_count = spec->buffer_count;
-    u->ema_decay = (float)spec->ema_decay;
     u->all = (ff_cuda_update){
         .segments = u->segments,
         .chunks = u->chunks,
@@ -104,15 +104,12 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
         .groups = u->groups,
         .group_count = (uint32_t)groups,
         .rates = u->rates,
-        .rate_steps = (uint32_t)spec->rate_steps,
+        .rate_steps = (uint32_t)spec->how.rate_steps,
         .control = spec->control,
         .sums = u->sums,
         .scale = u->scale,
-        .clip_norm = spec->clip_norm,
+        .how = spec->how,
         .total = spec->total,
-        .part_samples = spec->part_samples,
-        .first_sample = spec->first_sample,
-        .summed = spec->summed,
     };
     const ff_cuda_chunk *first = u->all.chunks;
     for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
@@ -131,7 +128,7 @@ ff_status ff_cuda_update_create(ff_compute *compute, const ff_update_spec *spec,
     ff_prepared_update *u;
     tables host = {0};
     *out = NULL;
-    if (spec->rate_steps > UINT32_MAX)
+    if (spec->how.rate_steps > UINT32_MAX)
         return ff_fail(error, FF_USAGE, "a run of more than %u steps", UINT32_MAX);
     FF_TRY(ff_alloc(&u, 1, sizeof *u, "an update", error));
     ff_status status = build(compute, u, spec, &host, error);
@@ -191,8 +188,8 @@ void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outco
     ff_compute_mark(compute, FF_MARK_ADVANCE, 0);
     if (u->average_buffers)
         ff_cuda_keep(compute,
-                     ff_cuda_average(queue, u->all.control, u->ema_decay, u->buffer_count,
-                                     u->buffers, u->average_buffers),
+                     ff_cuda_average(queue, u->all.control, (float)u->all.how.ema_decay,
+                                     u->buffer_count, u->buffers, u->average_buffers),
                      "the average of the buffers");
     ff_cuda_keep(compute, ff_cuda_advance(queue, &u->all, ring, ring_size), "the end of a step");
 }

@@ -36,6 +36,32 @@ typedef struct ff_hyper {
     double trust; /* LARS: the trust coefficient */
 } ff_hyper;
 
+/* How parameters are updated: for the step, the compute tables and the kernels. */
+typedef struct ff_update_options {
+    /* [group_count]: for each of the store's groups (one group if it has no groups); learning_rate
+     * is ignored. */
+    const ff_hyper *groups;
+    int group_count;
+    /* [group_count][rate_steps]: learning rates of the steps from 0; later steps use the last. */
+    const double *rates;
+    uint64_t rate_steps;
+    /* Gradients whose norm over all parameters is larger are scaled down to it, as by
+     * torch.nn.utils.clip_grad_norm_, without the loss scale; 0 = not clipped. */
+    double clip_norm;
+    double ema_decay; /* average = decay * average + (1 - decay) * value after each update */
+    /* With sums of gradients: the samples of a micro-batch over all ranks, where this rank's
+     * samples begin in it, whether gradients are of the sum over a batch
+     * (ff_model_options.summed_loss), and otherwise their divisor; 0 = the micro-batch's weight. */
+    int part_samples, first_sample;
+    bool summed;
+    double divisor;
+    /* Sums follow the fixed tree of comm.h over the micro-batches of all ranks. Each rank has the
+     * same number of consecutive micro-batches, a power of two, so the bits do not depend on how
+     * ranks share them. Running statistics become those before the step plus the mean of what each
+     * micro-batch changed. Only on the CPU; the store must have a tree (ff_store_reserve_tree). */
+    bool tree;
+} ff_update_options;
+
 /* What an update needs of the hyperparameters, in f32. */
 typedef struct ff_factors {
     float scale; /* of the gradients: clipping, and the inverse of the loss scale */

@@ -48,13 +48,14 @@ static __global__ void __launch_bounds__(THREADS) check_kernel(ff_cuda_update up
 static __global__ void __launch_bounds__(THREADS) scale_kernel(ff_cuda_update update) {
     __shared__ double shared[THREADS];
     const double scale =
-        ff_sum_factor(update.total, update.summed) / (double)update.control->loss_scale;
+        ff_sum_factor(update.total, update.how.summed) / (double)update.control->loss_scale;
     double squares = 0;
-    for (uint32_t i = threadIdx.x; update.clip_norm > 0 && i < update.chunk_count; i += THREADS)
+    for (uint32_t i = threadIdx.x; update.how.clip_norm > 0 && i < update.chunk_count; i += THREADS)
         squares += update.sums[2 * i];
     squares = ff_block_sum(shared, squares);
     float clip = 1;
-    if (update.clip_norm > 0) clip = ff_clip_factor(update.clip_norm, sqrt(squares) * scale);
+    if (update.how.clip_norm > 0)
+        clip = ff_clip_factor(update.how.clip_norm, sqrt(squares) * scale);
     if (threadIdx.x == 0) *update.scale = (float)(scale * (double)clip);
 }
 
@@ -62,7 +63,7 @@ extern "C" int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *u
     if (!update->chunk_count) return FF_CUDA_OK;
     const dim3 grid(update->chunk_count);
     const int status =
-        update->scale && update->clip_norm > 0
+        update->scale && update->how.clip_norm > 0
             ? FF_LAUNCH(check_kernel<true>, grid, dim3(THREADS), 0, queue->stream, *update)
             : FF_LAUNCH(check_kernel<false>, grid, dim3(THREADS), 0, queue->stream, *update);
     if (status || !update->scale) return status;
@@ -99,7 +100,7 @@ static __global__ void total_kernel(ff_cuda_update update, bool first, ff_outcom
                                     uint32_t ring_size) {
     ff_control *control = update.control;
     ff_outcome_add(update.total, ring + control->step % ring_size, first, control->part,
-                   update.part_samples, update.first_sample);
+                   update.how.part_samples, update.how.first_sample);
     control->part++;
 }
 

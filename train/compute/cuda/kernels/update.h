@@ -56,11 +56,9 @@ typedef struct ff_cuda_update {
     double *sums;
     /* The factor of the gradients, from the check to the updates; NULL: 1 / loss_scale. */
     float *scale;
-    double clip_norm; /* with `scale`: as in ff_update_options */
+    ff_update_options how; /* its arrays are host memory */
     /* The outcome of the step's micro-batches so far, with `scale`; NULL: a step is one batch. */
     ff_outcome *total;
-    int part_samples, first_sample; /* as in ff_update_spec */
-    uint32_t summed;                /* 1: gradients are of the sum over a batch, not of its mean */
 } ff_cuda_update;
 
 /* Host: the number of chunks of `count` segments; fills `chunks` if not NULL. Frozen segments do
