@@ -112,6 +112,8 @@ typedef struct ff_loader_stats {
     uint64_t wait_ns;       /* spent in acquire: the consumer's wait for data */
     uint64_t fill_ns;       /* spent filling, summed over threads */
     uint64_t busy_ns;       /* the processors' time in fill_ns; threads waited for the rest */
+    uint64_t queued_ns;     /* estimated: of the rest, what was waiting for a processor, of threads
+                               that read ahead, too */
     uint64_t pages_awaited; /* while filling: the storage's, read into memory */
     uint64_t samples;       /* acquired */
     uint64_t batches;
