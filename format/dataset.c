@@ -28,9 +28,8 @@ static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_
         uint64_t length = end - begin < FF_INDEX_BLOCK_BYTES ? end - begin : FF_INDEX_BLOCK_BYTES;
         uint8_t wanted[8];
         ff_dataset_advise(dataset, begin, length); /* one request instead of 16 */
-        FF_TRY(ff_mapped_checksum(dataset->map, dataset->index_path, begin, length, &found, error));
-        FF_TRY(
-            ff_mapped_copy(wanted, dataset->map, dataset->index_path, end + 8 * block, 8, error));
+        FF_TRY(ff_mapped_checksum(&dataset->index, begin, length, &found, error));
+        FF_TRY(ff_mapped_copy(wanted, &dataset->index, end + 8 * block, 8, error));
         if (found != ff_load_u64(wanted))
             return ff_fail(error, FF_BAD_DATA,
                            "%s: offset %" PRIu64 ": block %" PRIu64 " has checksum %016" PRIx64
@@ -45,22 +44,26 @@ static ff_status touch(ff_dataset *dataset, uint64_t offset, uint64_t bytes, ff_
 static ff_status read_index(ff_dataset *dataset, uint64_t offset, void *to, uint64_t bytes,
                             ff_error *error) {
     FF_TRY(touch(dataset, offset, bytes, error));
-    return ff_mapped_copy(to, dataset->map, dataset->index_path, offset, bytes, error);
+    return ff_mapped_copy(to, &dataset->index, offset, bytes, error);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static ff_status map_index(ff_dataset *dataset, int descriptor, ff_error *error) {
     struct stat info;
-    uint8_t header[FF_HEADER_BYTES];
+    uint8_t header[FF_HEADER_BYTES], end[8];
     const char *path = dataset->index_path;
     if (fstat(descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
     dataset->bytes = (uint64_t)info.st_size;
     FF_TRY(ff_read_at(descriptor, path, header, sizeof header, 0, error));
     FF_TRY(ff_index_header_decode(&dataset->header, header, dataset->bytes, path, error));
+    const ff_section *table = &dataset->header.section[FF_INDEX_CHECKSUMS];
+    const uint64_t at = table->offset + table->bytes - sizeof end, own = sizeof header - 8;
+    FF_TRY(ff_read_at(descriptor, path, end, sizeof end, at, error));
     void *map = mmap(NULL, dataset->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
     if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", path);
-    dataset->map = map;
+    dataset->index =
+        (ff_mapped){path, map, {{at, ff_load_u64(end)}, {own, ff_load_u64(header + own)}}};
     madvise(map, dataset->bytes, MADV_RANDOM);
     return FF_OK;
 }
@@ -69,10 +72,8 @@ static ff_status check_checksums(ff_dataset *dataset, ff_error *error) {
     const ff_section *section = &dataset->header.section[FF_INDEX_CHECKSUMS];
     uint64_t found, after = section->offset + section->bytes;
     uint8_t padding[FF_SECTION_ALIGNMENT] = {0}, zero[FF_SECTION_ALIGNMENT] = {0};
-    FF_TRY(ff_mapped_checksum(dataset->map, dataset->index_path, section->offset, section->bytes,
-                              &found, error));
-    FF_TRY(ff_mapped_copy(padding, dataset->map, dataset->index_path, after, dataset->bytes - after,
-                          error));
+    FF_TRY(ff_mapped_checksum(&dataset->index, section->offset, section->bytes, &found, error));
+    FF_TRY(ff_mapped_copy(padding, &dataset->index, after, dataset->bytes - after, error));
     if (found != section->checksum || memcmp(padding, zero, sizeof zero))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: offset %" PRIu64 ": the table of checksums has checksum %016" PRIx64
@@ -205,7 +206,7 @@ void ff_dataset_close(ff_dataset **out) {
     if (!dataset) return;
     for (uint32_t i = 0; dataset->shard && i < dataset->header.shard_count; i++)
         ff_shard_close(&dataset->shard[i]);
-    if (dataset->map) munmap((void *)(uintptr_t)dataset->map, dataset->bytes);
+    if (dataset->index.map) munmap((void *)(uintptr_t)dataset->index.map, dataset->bytes);
     ff_files_destroy(&dataset->files);
     pthread_mutex_destroy(&dataset->mutex);
     ff_metadata_free(&dataset->metadata);
@@ -337,20 +338,21 @@ ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *
 ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_error *error) {
     const uint8_t *at = address;
     const char *path = dataset->index_path;
-    uint64_t offset = (uint64_t)(at - dataset->map);
+    uint64_t offset = (uint64_t)(at - dataset->index.map);
     for (uint32_t i = 0; i < dataset->header.shard_count; i++) {
         const ff_shard *shard = &dataset->shard[i];
         if (atomic_load(&dataset->shard_ready[i]) != FF_SHARD_MAPPED) continue;
-        if (at < shard->map || at >= shard->map + shard->bytes) continue;
+        if (at < shard->mapped.map || at >= shard->mapped.map + shard->bytes) continue;
         path = shard->path;
-        offset = (uint64_t)(at - shard->map);
+        offset = (uint64_t)(at - shard->mapped.map);
     }
     if (path == dataset->index_path && offset >= dataset->bytes)
-        return ff_fail(error, FF_IO, "%s: a file shrank or failed while it was read",
-                       dataset->path);
-    return ff_fail(error, FF_IO,
-                   "%s: offset %" PRIu64 ": the file shrank or failed while it was read", path,
-                   offset);
+        return ff_fail(error, FF_IO, "%s: a file: " FF_MAPPED_FAILED, dataset->path);
+    return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": " FF_MAPPED_FAILED, path, offset);
+}
+
+bool ff_dataset_is_whole(const ff_dataset *dataset, uint32_t shard) {
+    return ff_mapped_is_whole(&dataset->shard[shard].mapped);
 }
 
 /* The tables of a compressed shard are read through its mapping, its samples are not: so a fault
@@ -358,7 +360,7 @@ ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_er
  */
 static void ask_for_tables(const ff_shard *shard) {
     static const int section[] = {FF_SHARD_FRAMES, FF_SHARD_RECORDS};
-    uint8_t *map = (uint8_t *)(uintptr_t)shard->map;
+    uint8_t *map = (uint8_t *)(uintptr_t)shard->mapped.map;
     (void)madvise(map, shard->bytes, MADV_RANDOM);
     for (size_t i = 0; i < sizeof section / sizeof *section; i++) {
         const ff_section *at = &shard->footer.section[section[i]];
@@ -370,7 +372,6 @@ static void ask_for_tables(const ff_shard *shard) {
 ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                ff_shard *shard, ff_error *error) {
     const ff_shard_row *row = &dataset->row[number];
-    const uint8_t *bytes;
     const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
     ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
                                           : ff_shard_look(shard, dataset->path, number, error);
@@ -384,9 +385,9 @@ ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool 
     if (status == FF_OK && compressed && !maps) ask_for_tables(shard);
     /* These two sections locate frames and their slots. */
     if (status == FF_OK && compressed)
-        status = ff_shard_section(shard, FF_SHARD_FRAMES, &bytes, error);
+        status = ff_shard_check_section(shard, FF_SHARD_FRAMES, error);
     if (status == FF_OK && compressed)
-        status = ff_shard_section(shard, FF_SHARD_RECORDS, &bytes, error);
+        status = ff_shard_check_section(shard, FF_SHARD_RECORDS, error);
     if (status != FF_OK) ff_shard_close(shard);
     return status;
 }
@@ -398,7 +399,8 @@ static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff
     FF_TRY(known ? ff_shard_map(shard, error)
                  : ff_dataset_own_shard(dataset, number, maps, shard, error));
     atomic_store_explicit(&dataset->shard_ready[number],
-                          shard->map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN, memory_order_release);
+                          shard->mapped.map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN,
+                          memory_order_release);
     return FF_OK;
 }
 

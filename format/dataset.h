@@ -15,7 +15,7 @@ struct ff_dataset {
     char *path;       /* the split folder */
     char *index_path; /* its index.ffx */
     ff_verify verify;
-    const uint8_t *map; /* the index */
+    ff_mapped index; /* its marks: the last checksum of the table, and the header's */
     uint64_t bytes;
     ff_index_header header;
     ff_metadata metadata;

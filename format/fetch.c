@@ -9,7 +9,7 @@
 #define ADVICE_BYTES (UINT64_C(128) << 10)
 
 static const uint8_t *page_of(const ff_shard *shard, uint64_t offset) {
-    return shard->map + (offset - offset % (uint64_t)sysconf(_SC_PAGESIZE));
+    return shard->mapped.map + (offset - offset % (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 bool ff_dataset_has_page(ff_dataset *dataset, uint32_t number, uint64_t offset) {
@@ -40,6 +40,6 @@ void ff_dataset_await_page(ff_dataset *dataset, uint32_t number, uint64_t offset
     const ff_shard *shard;
     if (ff_dataset_open_shard(dataset, number, &shard, NULL) == FF_OK && offset < shard->bytes) {
         ff_guard_check();
-        (void)!ff_guard_run(touch, (void *)(uintptr_t)(shard->map + offset));
+        (void)!ff_guard_run(touch, (void *)(uintptr_t)(shard->mapped.map + offset));
     }
 }

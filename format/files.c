@@ -94,7 +94,6 @@ static open_file *find_place(ff_files *files, uint32_t number) {
 /* *full: the process has no descriptor left. */
 static ff_status open_shard(ff_files *files, open_file *file, const ff_shard *shard, bool *full,
                             ff_error *error) {
-    struct stat info;
     file->direct = !files->buffered;
     file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | (file->direct ? O_DIRECT : 0));
     if (file->descriptor < 0 && file->direct && errno == EINVAL) {
@@ -103,16 +102,7 @@ static ff_status open_shard(ff_files *files, open_file *file, const ff_shard *sh
         file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
     }
     *full = file->descriptor < 0 && errno == EMFILE;
-    if (file->descriptor < 0) return ff_fail_errno(error, "%s: cannot open", shard->path);
-    if (fstat(file->descriptor, &info)) {
-        const int reason = errno;
-        close_file(file);
-        errno = reason;
-        return ff_fail_errno(error, "%s: cannot stat", shard->path);
-    }
-    if (info.st_dev == shard->device && info.st_ino == shard->inode) return FF_OK;
-    close_file(file);
-    return ff_fail(error, FF_IO, "%s: was replaced while the set was read", shard->path);
+    return file->descriptor < 0 ? ff_fail_errno(error, "%s: cannot open", shard->path) : FF_OK;
 }
 
 static ff_status take_file(ff_files *files, const ff_shard *shard, uint32_t number, open_file **out,
@@ -180,6 +170,28 @@ static ff_status read_file(const open_file *file, const ff_shard *shard, uint64_
     return FF_OK;
 }
 
+/* Whether a file that is not the one that was opened, or was written since, has the shard's footer:
+ * it is the same shard then, copied or touched. */
+static bool has_footer(const open_file *file, const ff_shard *shard) {
+    _Alignas(FF_READ_BLOCK) uint8_t bytes[2 * FF_READ_BLOCK];
+    const uint64_t at = shard->footer_offset + FF_FOOTER_BYTES - 8;
+    const uint64_t begin = at & ~(FF_READ_BLOCK - 1), within = at - begin;
+    const ssize_t got = pread(file->descriptor, bytes, sizeof bytes, (off_t)begin);
+    return got >= (ssize_t)(within + 8) && ff_load_u64(bytes + within) == shard->footer.checksum;
+}
+
+/* After a read: what came is the shard's if the file is still the shard. */
+static ff_status check_file(const open_file *file, const ff_shard *shard, ff_error *error) {
+    struct stat now;
+    if (fstat(file->descriptor, &now)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    if (ff_shard_is_unchanged(shard, &now) || has_footer(file, shard)) return FF_OK;
+    if (now.st_dev == shard->device && now.st_ino == shard->inode &&
+        (uint64_t)now.st_size < shard->bytes)
+        return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": the file shrank while it was read",
+                       shard->path, (uint64_t)now.st_size);
+    return ff_fail(error, FF_IO, "%s: was replaced while the set was read", shard->path);
+}
+
 ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number, uint64_t offset,
                         uint64_t bytes, uint8_t *to, ff_error *error) {
     uint64_t done = 0;
@@ -191,6 +203,7 @@ ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
         pthread_mutex_unlock(&files->mutex);
         FF_TRY(status);
         status = read_file(file, shard, offset, bytes, to, &done, &refused, error);
+        if (status == FF_OK && !refused) status = check_file(file, shard, error);
         pthread_mutex_lock(&files->mutex);
         files->buffered |= refused;
         give_file(files, file);

@@ -50,7 +50,7 @@ void ff_frames_close(ff_frames **out) {
 static ff_status read_frame_row(const ff_shard *shard, uint64_t row, ff_frame *frame,
                                 ff_error *error) {
     uint8_t bytes[FF_FRAME_BYTES];
-    FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path,
+    FF_TRY(ff_mapped_copy(bytes, &shard->mapped,
                           shard->footer.section[FF_SHARD_FRAMES].offset + row * FF_FRAME_BYTES,
                           FF_FRAME_BYTES, error));
     if (!ff_frame_decode(frame, bytes))
@@ -99,7 +99,7 @@ static ff_status read_frame_slot(const ff_metadata *metadata, const ff_shard *sh
     uint8_t record[FF_ENTRY_BYTES];
     uint64_t slot = (uint64_t)frame->first_slot + i;
     ff_entry *entry = &out->entry;
-    FF_TRY(ff_mapped_copy(record, shard->map, shard->path,
+    FF_TRY(ff_mapped_copy(record, &shard->mapped,
                           shard->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
                           FF_ENTRY_BYTES, error));
     if (!ff_entry_decode(entry, record))
@@ -151,8 +151,7 @@ static ff_status read_frame(ff_frames *frames, const ff_shard *shard, uint32_t n
                               error);
     FF_TRY(make_room(&frames->compressed, &frames->compressed_capacity, bytes, error));
     *compressed = frames->compressed;
-    return ff_mapped_copy(frames->compressed, shard->map, shard->path, frame->file_offset, bytes,
-                          error);
+    return ff_mapped_copy(frames->compressed, &shard->mapped, frame->file_offset, bytes, error);
 }
 
 static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,

@@ -99,12 +99,11 @@ static ff_status check_records(builder *b, const ff_shard *shard, ff_error *erro
     const ff_metadata *metadata = &b->metadata;
     const ff_section *section = shard->footer.section;
     ff_shard_place place = ff_metadata_shard_place(metadata, number);
-    const uint8_t *bytes;
-    for (int i = 0; i < FF_SHARD_SECTIONS; i++) FF_TRY(ff_shard_section(shard, i, &bytes, error));
+    for (int i = 0; i < FF_SHARD_SECTIONS; i++) FF_TRY(ff_shard_check_section(shard, i, error));
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
         uint8_t record[FF_ENTRY_BYTES];
         ff_entry entry;
-        FF_TRY(ff_mapped_copy(record, shard->map, shard->path,
+        FF_TRY(ff_mapped_copy(record, &shard->mapped,
                               section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
                               FF_ENTRY_BYTES, error));
         if (!ff_entry_decode(&entry, record) || entry.item < place.first_item ||
@@ -191,10 +190,10 @@ static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
         uint8_t record[FF_ENTRY_BYTES], row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
         ff_entry entry;
-        FF_TRY(ff_mapped_copy(record, shard->map, shard->path,
+        FF_TRY(ff_mapped_copy(record, &shard->mapped,
                               section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
                               FF_ENTRY_BYTES, error));
-        FF_TRY(ff_mapped_copy(row, shard->map, shard->path,
+        FF_TRY(ff_mapped_copy(row, &shard->mapped,
                               section[FF_SHARD_LABELS].offset + slot * row_bytes, row_bytes,
                               error));
         ff_entry_decode(&entry, record);
@@ -211,8 +210,8 @@ static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries
         uint8_t part[16384];
         uint64_t left = section[FF_SHARD_KEYS].bytes - done;
         uint64_t length = left < sizeof part ? left : sizeof part;
-        FF_TRY(ff_mapped_copy(part, shard->map, shard->path, section[FF_SHARD_KEYS].offset + done,
-                              length, error));
+        FF_TRY(ff_mapped_copy(part, &shard->mapped, section[FF_SHARD_KEYS].offset + done, length,
+                              error));
         FF_TRY(ff_file_write(b->file, part, length, error));
         done += length;
     }

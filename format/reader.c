@@ -65,8 +65,9 @@ ff_status ff_reader_unpack(ff_reader *reader, const ff_extent *extent, const uin
 void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
     if (number >= dataset->header.sample_count) return;
     const ff_section *section = dataset->header.section;
-    __builtin_prefetch(dataset->map + section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES);
-    __builtin_prefetch(dataset->map + section[FF_INDEX_LABELS].offset +
+    __builtin_prefetch(dataset->index.map + section[FF_INDEX_ENTRIES].offset +
+                       number * FF_ENTRY_BYTES);
+    __builtin_prefetch(dataset->index.map + section[FF_INDEX_LABELS].offset +
                        number * dataset->row_bytes);
 }
 
@@ -84,8 +85,7 @@ static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard 
         return FF_OK;
     uint64_t found;
     if (mapped)
-        FF_TRY(ff_mapped_checksum(shard->map, shard->path, entry->offset, entry->bytes, &found,
-                                  error));
+        FF_TRY(ff_mapped_checksum(&shard->mapped, entry->offset, entry->bytes, &found, error));
     else
         found = ff_checksum(slot, entry->bytes);
     if (found != entry->checksum)
@@ -125,7 +125,7 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
     if (slot)
         view->mapped = false;
     else if (view->mapped)
-        slot = shard->map + entry->offset;
+        slot = shard->mapped.map + entry->offset;
     else if (reader->frames)
         FF_TRY(ff_frames_slot(reader->frames, shard, entry, &slot, error));
     else
@@ -144,8 +144,7 @@ ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *view, void *to,
         return FF_OK;
     }
     const ff_shard *shard = &dataset->shard[view->entry.shard];
-    return ff_mapped_copy(to, shard->map, shard->path, view->entry.offset, view->tensor_bytes,
-                          error);
+    return ff_mapped_copy(to, &shard->mapped, view->entry.offset, view->tensor_bytes, error);
 }
 
 ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void *values,
@@ -164,6 +163,5 @@ ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void
         return FF_OK;
     }
     const ff_shard *shard = &dataset->shard[view.entry.shard];
-    return ff_mapped_copy(values, shard->map, shard->path, view.entry.offset + offset, bytes,
-                          error);
+    return ff_mapped_copy(values, &shard->mapped, view.entry.offset + offset, bytes, error);
 }

@@ -15,7 +15,8 @@
  * first). Every number that comes from a file is range-checked on use.
  *
  * If files shrink or fail while mapped, the functions here catch the fault and return FF_IO. A
- * caller reads a tensor in a mapping under ff_guard_run (format/base/guard.h). Thread rule: any
+ * caller reads a tensor in a mapping under ff_guard_run (format/base/guard.h), and asks
+ * ff_dataset_is_whole after it. Thread rule: any
  * number of threads may use an ff_dataset; one thread uses an ff_reader. */
 #ifndef FF_FORMAT_READER_H
 #define FF_FORMAT_READER_H
@@ -193,7 +194,12 @@ FF_MUST_USE ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *vie
 FF_MUST_USE ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field,
                                       void *values, ff_error *error);
 
-/* Turns a fault that a guard reported while a view was read into FF_IO with path and offset. */
+/* Whether a mapped shard ends as it did when it was opened. Call it in the guard, after a view's
+ * tensor was read: if not, the file was cut or overwritten, and the tensor may be other bytes. */
+bool ff_dataset_is_whole(const ff_dataset *dataset, uint32_t shard);
+
+/* FF_IO with path and offset, for a fault that a guard reported while a view was read, or for the
+ * tensor of a shard that is not whole. */
 ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_error *error);
 
 #endif

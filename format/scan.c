@@ -12,7 +12,8 @@ void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t byte
     if (offset >= dataset->bytes) return;
     if (bytes > dataset->bytes - offset) bytes = dataset->bytes - offset;
     /* Only advice: without it each page is read when it is touched. */
-    (void)madvise((void *)(uintptr_t)(dataset->map + begin), offset - begin + bytes, MADV_WILLNEED);
+    (void)madvise((void *)(uintptr_t)(dataset->index.map + begin), offset - begin + bytes,
+                  MADV_WILLNEED);
 }
 
 void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what) {

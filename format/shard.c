@@ -1,6 +1,5 @@
 #include "format/shard.h"
 
-#include "format/base/guard.h"
 #include "format/base/read.h"
 #include "format/checksum.h"
 #include "format/generation.h"
@@ -13,47 +12,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-typedef struct mapped_job {
-    const uint8_t *from;
-    uint64_t bytes;
-    void *to; /* NULL = compute the checksum */
-    uint64_t checksum;
-} mapped_job;
-
-static void mapped_body(void *context) {
-    mapped_job *job = context;
-    if (job->to)
-        memcpy(job->to, job->from, job->bytes);
-    else
-        job->checksum = ff_checksum(job->from, job->bytes);
-}
-
-static ff_status mapped_run(mapped_job *job, const uint8_t *map, const char *path,
-                            ff_error *error) {
-    const void *fault = ff_guard_run(mapped_body, job);
-    if (!fault) return FF_OK;
-    const uint8_t *at = fault;
-    uint64_t offset = at >= job->from && at < job->from + job->bytes ? (uint64_t)(at - map)
-                                                                     : (uint64_t)(job->from - map);
-    return ff_fail(error, FF_IO,
-                   "%s: offset %" PRIu64 ": the file shrank or failed while it was read", path,
-                   offset);
-}
-
-ff_status ff_mapped_checksum(const uint8_t *map, const char *path, uint64_t offset, uint64_t bytes,
-                             uint64_t *checksum, ff_error *error) {
-    mapped_job job = {.from = map + offset, .bytes = bytes};
-    FF_TRY(mapped_run(&job, map, path, error));
-    *checksum = job.checksum;
-    return FF_OK;
-}
-
-ff_status ff_mapped_copy(void *to, const uint8_t *map, const char *path, uint64_t offset,
-                         uint64_t bytes, ff_error *error) {
-    mapped_job job = {.from = map + offset, .bytes = bytes, .to = to};
-    return bytes ? mapped_run(&job, map, path, error) : FF_OK;
-}
 
 void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id[16],
                           uint32_t number, uint8_t bytes[FF_HEADER_BYTES]) {
@@ -109,8 +67,15 @@ static ff_status map_file(ff_shard *shard, int descriptor, ff_error *error) {
                        "may have (vm.max_map_count, ulimit -v)",
                        shard->path);
     if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", shard->path);
-    shard->map = map;
+    const struct ff_file_mark mark = {shard->footer_offset + FF_FOOTER_BYTES - 8,
+                                      shard->footer.checksum};
+    shard->mapped = (ff_mapped){.path = shard->path, .map = map, .mark = {mark, mark}};
     return FF_OK;
+}
+
+static void unmap(ff_shard *shard) {
+    if (shard->mapped.map) munmap((void *)(uintptr_t)shard->mapped.map, shard->bytes);
+    shard->mapped.map = NULL;
 }
 
 static ff_status check_descriptor(ff_shard *shard, int descriptor, uint32_t number,
@@ -143,6 +108,7 @@ static ff_status open_shard(ff_shard *shard, const char *directory, uint32_t num
     if (fstat(descriptor, &info)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot stat", shard->path));
     shard->device = info.st_dev;
     shard->inode = info.st_ino;
+    shard->written = info.st_mtim;
     FF_TRY_DONE(check_descriptor(shard, descriptor, number, error));
     if (maps) FF_TRY_DONE(map_file(shard, descriptor, error));
 done:
@@ -161,50 +127,54 @@ ff_status ff_shard_look(ff_shard *shard, const char *directory, uint32_t number,
 
 ff_status ff_shard_map(ff_shard *shard, ff_error *error) {
     int descriptor;
-    uint64_t bytes;
-    struct stat info;
+    uint64_t bytes, mark;
     ff_status status;
     FF_TRY(ff_open_file(shard->path, &descriptor, &bytes, error));
-    if (fstat(descriptor, &info)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot stat", shard->path));
-    if (info.st_dev != shard->device || info.st_ino != shard->inode || bytes != shard->bytes)
-        FF_TRY_DONE(ff_fail(error, FF_IO, "%s: was replaced while it was read", shard->path));
-    status = map_file(shard, descriptor, error);
+    if (bytes < shard->bytes) goto replaced;
+    FF_TRY_DONE(map_file(shard, descriptor, error));
+    if (ff_mapped_copy(&mark, &shard->mapped, shard->footer_offset, sizeof mark, NULL) == FF_OK)
+        goto done;
+    unmap(shard);
+replaced:
+    status = ff_fail(error, FF_IO, "%s: was replaced while it was read", shard->path);
 done:
     ff_close_file(&descriptor);
     return status;
 }
 
+bool ff_shard_is_unchanged(const ff_shard *shard, const struct stat *now) {
+    return now->st_dev == shard->device && now->st_ino == shard->inode &&
+           now->st_mtim.tv_sec == shard->written.tv_sec &&
+           now->st_mtim.tv_nsec == shard->written.tv_nsec && (uint64_t)now->st_size == shard->bytes;
+}
+
 void ff_shard_close(ff_shard *shard) {
-    if (shard->map) munmap((void *)(uintptr_t)shard->map, shard->bytes);
+    unmap(shard);
     free(shard->path);
     *shard = (ff_shard){0};
 }
 
-ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
-                           ff_error *error) {
+ff_status ff_shard_check_section(const ff_shard *shard, int section, ff_error *error) {
     static const char *const name[] = {"records", "labels", "keys", "frames", "metadata"};
     const ff_section *at = &shard->footer.section[section];
     uint64_t found;
-    FF_TRY(ff_mapped_checksum(shard->map, shard->path, at->offset, at->bytes, &found, error));
-    if (found != at->checksum)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: offset %" PRIu64 ": section %s has checksum %016" PRIx64
-                       ", wanted %016" PRIx64,
-                       shard->path, at->offset, name[section], found, at->checksum);
-    *bytes = shard->map + at->offset;
-    return FF_OK;
+    FF_TRY(ff_mapped_checksum(&shard->mapped, at->offset, at->bytes, &found, error));
+    if (found == at->checksum) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: offset %" PRIu64 ": section %s has checksum %016" PRIx64
+                   ", wanted %016" PRIx64,
+                   shard->path, at->offset, name[section], found, at->checksum);
 }
 
 ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text, ff_error *error) {
     const ff_section *section = &shard->footer.section[FF_SHARD_METADATA];
-    const uint8_t *bytes;
     if (section->bytes > FF_METADATA_LIMIT_BYTES)
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes of metadata, more than %" PRIu64,
                        shard->path, section->bytes, (uint64_t)FF_METADATA_LIMIT_BYTES);
-    FF_TRY(ff_shard_section(shard, FF_SHARD_METADATA, &bytes, error));
+    FF_TRY(ff_shard_check_section(shard, FF_SHARD_METADATA, error));
     FF_TRY(ff_reserve(&text->bytes, &text->capacity, text->length + section->bytes + 1, 1,
                       "metadata", error));
-    FF_TRY(ff_mapped_copy(text->bytes + text->length, shard->map, shard->path, section->offset,
+    FF_TRY(ff_mapped_copy(text->bytes + text->length, &shard->mapped, section->offset,
                           section->bytes, error));
     text->length += section->bytes;
     text->bytes[text->length] = 0;

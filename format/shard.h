@@ -4,15 +4,17 @@
 #define FF_FORMAT_SHARD_H
 
 #include "format/layout.h"
+#include "format/mapped.h"
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 typedef struct ff_shard {
     char *path;
-    const uint8_t *map; /* the whole file, read-only; read it under ff_guard_run */
     uint64_t bytes;
-    dev_t device; /* of the file, with its inode: a later open of the path may find another file */
+    ff_mapped mapped; /* its marks are the footer's checksum */
+    dev_t device;     /* these three tell whether a file is the one that was opened, unchanged */
     ino_t inode;
+    struct timespec written;
     uint64_t footer_offset;
     ff_shard_header header;
     ff_shard_footer footer;
@@ -26,7 +28,7 @@ void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id
  * opened (also if it does not exist), FF_BAD_DATA if it is not a whole shard of that number. */
 FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
-/* The same without the mapping, for files that are read: map = NULL. */
+/* The same without the mapping, for files that are read: mapped.map = NULL. */
 FF_MUST_USE ff_status ff_shard_look(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
 /* Maps a shard that was opened without a mapping. FF_IO if another file has replaced it. */
@@ -34,9 +36,11 @@ FF_MUST_USE ff_status ff_shard_map(ff_shard *shard, ff_error *error);
 /* Unmaps. A zeroed shard is accepted. */
 void ff_shard_close(ff_shard *shard);
 
-/* Checks a section's checksum (guarded) and returns its bytes. */
-FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
-                                       ff_error *error);
+/* Whether a file, whose state is `now`, is the one that was opened, and was not written since. */
+bool ff_shard_is_unchanged(const ff_shard *shard, const struct stat *now);
+
+/* Checks a section's checksum, guarded. */
+FF_MUST_USE ff_status ff_shard_check_section(const ff_shard *shard, int section, ff_error *error);
 
 /* Appends a copy of the metadata's text, after checking its checksum. */
 FF_MUST_USE ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text,
@@ -60,12 +64,5 @@ FF_MUST_USE ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *m
 
 /* Checks a frame against this shard: file range, payload range, slots. */
 FF_MUST_USE ff_status ff_frame_check(const ff_frame *frame, const ff_shard *shard, ff_error *error);
-
-/* XXH3-64 of mapped bytes, guarded; FF_IO with path and offset if reading them failed. */
-FF_MUST_USE ff_status ff_mapped_checksum(const uint8_t *map, const char *path, uint64_t offset,
-                                         uint64_t bytes, uint64_t *checksum, ff_error *error);
-/* Copies bytes from a mapping, guarded. */
-FF_MUST_USE ff_status ff_mapped_copy(void *to, const uint8_t *map, const char *path,
-                                     uint64_t offset, uint64_t bytes, ff_error *error);
 
 #endif

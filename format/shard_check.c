@@ -30,7 +30,7 @@ static ff_status check_zero(const ff_shard *shard, uint64_t from, uint64_t to, f
     if (to < from)
         return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": parts overlap", shard->path,
                        to);
-    zero_job job = {.from = shard->map + from, .bytes = to - from};
+    zero_job job = {.from = shard->mapped.map + from, .bytes = to - from};
     if (ff_guard_run(zero_body, &job))
         return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": the file shrank while it was read",
                        shard->path, from);
@@ -42,7 +42,7 @@ static ff_status check_zero(const ff_shard *shard, uint64_t from, uint64_t to, f
 
 ff_status ff_shard_record(const ff_shard *shard, uint64_t slot, ff_entry *entry, ff_error *error) {
     uint8_t bytes[FF_ENTRY_BYTES];
-    FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path,
+    FF_TRY(ff_mapped_copy(bytes, &shard->mapped,
                           shard->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
                           FF_ENTRY_BYTES, error));
     if (!ff_entry_decode(entry, bytes))
@@ -67,8 +67,7 @@ static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard,
                            "%s: slot %" PRIu64 " lies at %" PRIu64 ", wanted %" PRIu64, shard->path,
                            slot, entry.offset, wanted);
         FF_TRY(check_zero(shard, end, entry.offset, error));
-        FF_TRY(
-            ff_mapped_checksum(shard->map, shard->path, entry.offset, entry.bytes, &found, error));
+        FF_TRY(ff_mapped_checksum(&shard->mapped, entry.offset, entry.bytes, &found, error));
         if (found != entry.checksum) {
             ff_error problem = {0};
             (void)ff_fail(&problem, FF_BAD_DATA,
@@ -123,15 +122,15 @@ static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard
         uint8_t bytes[FF_FRAME_BYTES];
         ff_frame frame;
         uint64_t found;
-        FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path, section->offset + i * FF_FRAME_BYTES,
+        FF_TRY(ff_mapped_copy(bytes, &shard->mapped, section->offset + i * FF_FRAME_BYTES,
                               FF_FRAME_BYTES, error));
         if (!ff_frame_decode(&frame, bytes) || frame.file_offset != end ||
             frame.payload_offset != payload || frame.first_slot != slots)
             return ff_fail(error, FF_BAD_DATA, "%s: frame %" PRIu64 " is not where it should be",
                            shard->path, i);
         FF_TRY(ff_frame_check(&frame, shard, error));
-        FF_TRY(ff_mapped_checksum(shard->map, shard->path, frame.file_offset,
-                                  frame.compressed_bytes, &found, error));
+        FF_TRY(ff_mapped_checksum(&shard->mapped, frame.file_offset, frame.compressed_bytes, &found,
+                                  error));
         if (found != frame.checksum) {
             ff_error problem = {0};
             (void)ff_fail(&problem, FF_BAD_DATA,
@@ -150,14 +149,14 @@ static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard
         return ff_fail(error, FF_BAD_DATA, "%s: the frames do not add up", shard->path);
     uint8_t header[FF_FRAME_HEADER_BYTES];
     uint64_t size = shard->footer_offset + FF_FOOTER_BYTES - end - FF_FRAME_HEADER_BYTES;
-    FF_TRY(ff_mapped_copy(header, shard->map, shard->path, end, sizeof header, error));
+    FF_TRY(ff_mapped_copy(header, &shard->mapped, end, sizeof header, error));
     if (ff_load_u32(header) != FF_SKIPPABLE_MAGIC || ff_load_u32(header + 4) != size)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: offset %" PRIu64 ": the tail's skippable frame has a wrong header",
                        shard->path, end);
     uint64_t found, table = shard->footer_offset + FF_FOOTER_BYTES;
-    FF_TRY(ff_mapped_checksum(shard->map, shard->path, table, shard->footer.seek_table_bytes,
-                              &found, error));
+    FF_TRY(
+        ff_mapped_checksum(&shard->mapped, table, shard->footer.seek_table_bytes, &found, error));
     if (found != shard->footer.seek_table_checksum)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: offset %" PRIu64 ": the seek table has checksum %016" PRIx64
@@ -195,13 +194,12 @@ static ff_status check_metadata(const ff_shard_check *check, const ff_shard *sha
 }
 
 static ff_status check_tail(const ff_shard *shard, ff_error *error) {
-    const uint8_t *bytes;
     bool compressed = shard->header.compressed;
     uint64_t end = shard->footer.samples_end + (compressed ? FF_FRAME_HEADER_BYTES : 0);
     for (int i = 0; i < FF_SHARD_SECTIONS; i++) {
         const ff_section *section = &shard->footer.section[i];
         FF_TRY(check_zero(shard, end, section->offset, error));
-        FF_TRY(ff_shard_section(shard, i, &bytes, error));
+        FF_TRY(ff_shard_check_section(shard, i, error));
         end = section->offset + section->bytes;
     }
     FF_TRY(check_zero(shard, end, shard->footer_offset, error));

@@ -95,7 +95,7 @@ static ff_status open_shard(const sample_check *check, uint32_t number, const ff
                             ff_error *error) {
     ff_shard *shard = &check->open[number % OPEN_SHARDS];
     *out = shard;
-    if (shard->map && shard->header.number == number) return FF_OK;
+    if (shard->mapped.map && shard->header.number == number) return FF_OK;
     ff_shard_close(shard);
     ff_status status = ff_dataset_own_shard(check->dataset, number, true, shard, error);
     if (status != FF_NO_MEMORY) return status;
@@ -142,10 +142,10 @@ static ff_status check_record(const sample_check *check, uint64_t number, const 
                 record.key_bytes <= section[FF_SHARD_KEYS].bytes - record.key_offset &&
                 section[FF_SHARD_LABELS].bytes == shard->footer.sample_count * dataset->row_bytes;
     if (same) {
-        FF_TRY(ff_mapped_copy(own_key, shard->map, shard->path,
+        FF_TRY(ff_mapped_copy(own_key, &shard->mapped,
                               section[FF_SHARD_KEYS].offset + record.key_offset, record.key_bytes,
                               error));
-        FF_TRY(ff_mapped_copy(own_row, shard->map, shard->path,
+        FF_TRY(ff_mapped_copy(own_row, &shard->mapped,
                               section[FF_SHARD_LABELS].offset + slot * dataset->row_bytes,
                               dataset->row_bytes, error));
         same = !memcmp(own_key, key, record.key_bytes) && !memcmp(own_row, row, dataset->row_bytes);

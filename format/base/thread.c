@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -173,4 +174,35 @@ uint64_t ff_pages_awaited(void) {
 uint64_t ff_bytes_read(void) {
     struct rusage usage;
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_inblock * 512 : 0;
+}
+
+/* Time that the calling thread was ready to run, and did not; false if the kernel does not count it
+ * (CONFIG_SCHED_INFO). */
+static bool read_queued(uint64_t *ns) {
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    if (!file) return false;
+    const bool found = fscanf(file, "%*u %" SCNu64, ns) == 1;
+    fclose(file);
+    return found;
+}
+
+ff_queue_look ff_queue_begin(ff_queue_watch *watch) {
+    enum { EVERY_NS = 5000000 };
+    ff_queue_look look = {.began_ns = ff_now_ns()};
+    if (look.began_ns < watch->next_ns) return look;
+    watch->next_ns = look.began_ns + EVERY_NS;
+    look.looks = read_queued(&look.queued_ns);
+    return look;
+}
+
+void ff_queue_end(ff_queue_watch *watch, const ff_queue_look *look) {
+    uint64_t queued;
+    if (!look->looks || !read_queued(&queued)) return;
+    watch->queued_ns += queued - look->queued_ns;
+    watch->looked_ns += ff_now_ns() - look->began_ns;
+}
+
+double ff_queue_share(const ff_queue_watch *watch) {
+    if (watch->queued_ns >= watch->looked_ns) return watch->looked_ns ? 1 : 0;
+    return (double)watch->queued_ns / (double)watch->looked_ns;
 }

@@ -47,4 +47,21 @@ uint64_t ff_pages_awaited(void);
  * read-ahead; 0 if the file system does not count them (FUSE). */
 uint64_t ff_bytes_read(void);
 
+/* How long threads that work wait for a processor. To ask the kernel costs some microseconds, so
+ * only a piece of work every few milliseconds is measured. Zeroed at first. */
+typedef struct ff_queue_watch {
+    uint64_t next_ns;
+    uint64_t looked_ns, queued_ns; /* the pieces' time, and what of it was waiting */
+} ff_queue_watch;
+typedef struct ff_queue_look {
+    uint64_t began_ns, queued_ns;
+    bool looks;
+} ff_queue_look;
+/* Begins a piece of the calling thread's work. The caller holds the lock of the watch. */
+ff_queue_look ff_queue_begin(ff_queue_watch *watch);
+/* Ends the piece. The caller holds the lock again. */
+void ff_queue_end(ff_queue_watch *watch, const ff_queue_look *look);
+/* The share of the time that threads waited for a processor. */
+double ff_queue_share(const ff_queue_watch *watch);
+
 #endif

@@ -110,7 +110,7 @@ static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t numb
 /* A sample in a mapping, still to be read. */
 typedef struct mapped_sample {
     const uint8_t *tensor; /* NULL: already applied */
-    uint32_t height, width;
+    uint32_t height, width, shard;
 } mapped_sample;
 
 /* Rows [first, first + count) of a slot. */
@@ -125,6 +125,7 @@ typedef struct chunk {
     mapped_sample sample[CHUNK_ROWS];
     uint32_t found;            /* samples to read */
     volatile uint32_t reading; /* the one being read, for the error */
+    bool whole;                /* the files of those that were read */
 } chunk;
 
 /* The place in which a row is made: the batch, or the separate buffer. */
@@ -212,7 +213,8 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
     if (c->gatherer->resampler)
         FF_TRY(ff_resampler_reserve(c->gatherer->resampler, &c->params[row], view.height,
                                     view.width, error));
-    c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width};
+    c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width,
+                                   view.entry.shard};
     if (!view.mapped) apply(c, i, view.tensor, view.height, view.width, NULL);
     for (size_t k = 0; k < settings->label_count; k++)
         FF_TRY(gather_label(c->gatherer, k, number, row, c->memory, error));
@@ -231,6 +233,13 @@ static void read_samples(void *context) {
         if (sample->tensor)
             apply(c, i, sample->tensor, sample->height, sample->width,
                   ask && i + 1 < c->found ? sample[1].tensor : NULL);
+    }
+    c->whole = true;
+    for (uint32_t i = 0; i < c->found && c->whole; i++) {
+        const mapped_sample *sample = &c->sample[i];
+        c->reading = i;
+        if (sample->tensor && (!i || sample->shard != sample[-1].shard))
+            c->whole = ff_dataset_is_whole(c->gatherer->settings->dataset, sample->shard);
     }
 }
 
@@ -267,9 +276,10 @@ static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_
         if (status == FF_OK) c->found++;
     }
     const void *fault = ff_guard_run(read_samples, c);
-    if (fault) { /* a lower row than the row whose sample was not found */
+    if (fault || !c->whole) { /* a lower row than the row whose sample was not found */
         *failed_row = c->first + c->reading;
-        if (fault == c) fault = c->sample[c->reading].tensor; /* address unknown */
+        /* Its file is not whole, or the address is unknown. */
+        if (!fault || fault == c) fault = c->sample[c->reading].tensor;
         return ff_dataset_fault(settings->dataset, fault, error);
     }
     FF_TRY(status);

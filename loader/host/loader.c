@@ -377,6 +377,10 @@ ff_loader_stats ff_loader_measure(ff_loader *loader) {
     pthread_mutex_lock(&loader->mutex);
     ff_loader_stats stats = loader->stats;
     if (loader->blocks) stats.blocks = ff_blocks_allocated(loader->blocks);
+    const double queued = ff_queue_share(&loader->queue) * (double)stats.fill_ns;
+    const double waited = (double)stats.fill_ns - (double)stats.busy_ns - queued;
+    const double behind = loader->ahead && waited > 0 ? ff_ahead_queued(loader->ahead) : 0;
+    stats.queued_ns = (uint64_t)(queued + waited * behind);
     pthread_mutex_unlock(&loader->mutex);
     return stats;
 }

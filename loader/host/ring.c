@@ -52,6 +52,7 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     uint32_t rows = loader->settings.rows, failed_row = 0;
     uint32_t begin = run * loader->run_rows;
     uint32_t end = rows - begin < loader->run_rows ? rows : begin + loader->run_rows;
+    const ff_queue_look look = ff_queue_begin(&loader->queue);
     pthread_mutex_unlock(&loader->mutex);
     const uint64_t began = ff_now_ns(), busy = ff_busy_ns(), pages = ff_pages_awaited();
     const uint64_t read = ff_bytes_read();
@@ -60,6 +61,7 @@ static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t
     const uint64_t took = ff_now_ns() - began, worked = ff_busy_ns() - busy;
     const uint64_t awaited = ff_pages_awaited() - pages, got = ff_bytes_read() - read;
     pthread_mutex_lock(&loader->mutex);
+    ff_queue_end(&loader->queue, &look);
     loader->stats.fill_ns += took;
     loader->stats.busy_ns += worked;
     loader->stats.pages_awaited += awaited;

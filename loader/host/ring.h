@@ -65,6 +65,7 @@ struct ff_loader {
     bool failed;   /* a batch failed: open no other */
     bool evicted;  /* the next batch that is opened is read, not mapped */
     ff_reading_watch watch;
+    ff_queue_watch queue;
     ff_loader_stats stats;
 
     ff_status status; /* the error that acquire returned, to be returned again */

@@ -1,5 +1,6 @@
 #include "loader/library/dataset.h"
 
+#include "format/base/guard.h"
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "format/dataset_json.h"
@@ -91,10 +92,12 @@ int ffload_dataset_describe(ffload_dataset *dataset, const char **json, ffload_e
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-/* A reader that no other thread uses. */
+/* A reader that no other thread uses. Python and its libraries install handlers of SIGBUS between
+ * two calls: PyTorch in the workers of a DataLoader, pytest at its start. */
 static ff_status take_reader(ffload_dataset *dataset, ff_reader **reader, ff_error *error) {
     *reader = NULL;
     FF_TRY(check_process(dataset, error));
+    ff_guard_check();
     pthread_mutex_lock(&dataset->mutex);
     *reader = dataset->reader;
     dataset->reader = NULL;

@@ -3,6 +3,7 @@
 names a shard, in each way of reading. Prints TAP."""
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -48,10 +49,14 @@ def replace(kind):
     pack(2, kind, "--force")
 
 
-def run(data, out, *options):
+def few_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+
+
+def run(data, out, *options, enter=None):
     return subprocess.Popen([runs.FFTRAIN, "--data", data, "--val", "none", "--model", "smallnet", "--batch", "20", "--epochs", "6", "--threads", "1",
                              "--augment", "none", "--quiet", "--out", out, *map(str, options)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, **runs.ENVIRONMENT})
+                            env={**os.environ, **runs.ENVIRONMENT}, preexec_fn=enter)
 
 
 def judge(name, job, out, fails, wanted):
@@ -103,11 +108,18 @@ for kind in ["raw"] * tap.SHORT + ["zstd"] * tap.LONG:
             shutil.rmtree("set")
             shutil.copytree("kept", "set")
             harmed(name, options, harm, kind, ends_mapped or bool(options), wanted[order])
+        shutil.rmtree("run")
+        judge("%s, %s: 40 descriptors" % (kind, name), run("kept", "run", "--workers", 8, *options, enter=few_descriptors), "run", False, wanted[order])
         shutil.rmtree("set")
         shutil.copytree("kept", "set")
         if why:
             tap.skip("%s, %s: a disk that fails" % (kind, name), why)
         else:
             fails_from_start(name, options, kind)
+    run("kept", "right", "--ranks", 2).communicate(timeout=300)
+    shutil.rmtree("run")
+    judge("%s: 40 descriptors for each of two ranks" % kind, run("kept", "run", "--ranks", 2, "--memory", "300K", enter=few_descriptors), "run", False,
+          stored_bytes("right/checkpoints/last/model.safetensors"))
+    shutil.rmtree("right")
     shutil.rmtree("kept")
 tap.finish()

@@ -108,6 +108,21 @@ else:
         for order in ("block", "sequential"):
             agrees("seeks-" + order, order, ["--epochs", 2, "--memory", "8M"], 3.5 * MB, 6 * MB, data="seeks")
 
+# ---- processors that other work has ----
+
+
+def on_one_processor():
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=on_one_processor) for _ in range(4)]
+done = fftrain("--data", "set", *RUN, "--epochs", 3, "--memory", "8M", "--out", "busy", limit=on_one_processor)
+for process in busy:
+    process.kill()
+    process.wait()
+tap.ok(done.returncode == 0 and re.match(r"Bottleneck: data; .* time waiting for a processor: end other work", done.stdout.splitlines()[-1]),
+       "a busy machine is not taken for a slow disk", done.stdout + done.stderr)
+
 # ---- memory that goes in the course of a run ----
 MIB = 1 << 20
 LARGE = ["--data", "large", "--val", "none", "--model", "smallnet", "--batch", 20, "--epochs", 25, "--threads", 1, "--workers", 2, "--crop", 8, "--augment", "none", "--order"]

@@ -33,6 +33,21 @@ assert images.numpy().tobytes() == b"".join(plain._own.sample(i).tobytes() for i
 assert labels.tolist() == [plain[i][1] for i in range(100)]
 """
 
+# PyTorch installs handlers of its own in the workers of a DataLoader, of SIGBUS, too.
+CUT = """
+import os, sys, torch, ffload
+class Cut(ffload.Dataset):
+    def __getitem__(self, i):
+        if i == 3:
+            os.truncate(os.path.join(sys.argv[1], "shard-000000.ffs"), 4097)
+        return super().__getitem__(i)
+try:
+    list(torch.utils.data.DataLoader(Cut(sys.argv[1]), 1, num_workers=1, multiprocessing_context="fork"))
+except OSError as error:
+    sys.exit("/shard-000000.ffs: offset 5" not in str(error))
+sys.exit("no error")
+"""
+
 # ---- samples, as the second reader reads them ----
 OTHERS = {"f16": (), "f32": ("--layout", "hwc"), "u8": ("--compress", 3), "u16": ("--channels", 1), "bf16": ()}
 for dtype, more in OTHERS.items():
@@ -219,6 +234,26 @@ if pid == 0:
     os._exit(0)
 tap.ok(os.waitpid(pid, 0)[1] == 0 and plain[0][0].shape == (3, 8, 8), "and closes what it inherited")
 
+# ---- another set at its path: numbers and labels of one, and samples of the other, would be a mixture ----
+path = os.path.join(PLACE, "replaced")
+shutil.copytree(plain.path, path)
+held = Dataset(path, label="label")
+kept, first = pickle.dumps(held), held[0]
+os.rename(path, path + ".old")
+shutil.copytree(make_set("other", "--count", 100, "--height", 8, "--width", 8, "--seed", 77), path)
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if all(raises(ffload.BadData, lambda: held[0], path + ": was replaced by another set") for _ in range(2)) else 1)
+tap.ok(os.waitpid(pid, 0)[1] == 0, "a forked child refuses another set, each time")
+tap.ok(raises(ffload.BadData, lambda: pickle.loads(kept), path + ": was replaced by another set"), "a pickle refuses another set")
+tap.ok((first[0] == plain[0][0]).all() and all((held[i][0] == plain[i][0]).all() and held[i][1] == plain[i][1] for i in range(100)), "what is open stays the set that it was")
+shutil.rmtree(path)
+shutil.copytree(plain.path, path)
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if (held[3][0] == plain[3][0]).all() else 1)
+tap.ok(os.waitpid(pid, 0)[1] == 0 and (pickle.loads(kept)[3][0] == plain[3][0]).all(), "a copy of the set is the set")
+
 # ---- array libraries ----
 tap.ok(issubclass(ffload.UsageError, ValueError), "UsageError is a ValueError")
 hwc = Dataset(os.path.join(PLACE, "of-f32", "train"))
@@ -254,6 +289,10 @@ else:
     for method in ("fork", "spawn"):
         found = python(WORKERS, plain.path, method)
         tap.ok(found.returncode == 0, "a DataLoader's workers by %s" % method, found.stderr)
+    cut = os.path.join(PLACE, "cut")
+    shutil.copytree(plain.path, cut)
+    found = python(CUT, cut)
+    tap.ok(found.returncode == 0, "a shard that is cut: an exception in a DataLoader's worker", found.stderr)
 # ---- torch's samplers (last: torch is what samples are from here on) ----
 try:
     from torch.utils.data import DataLoader, Subset

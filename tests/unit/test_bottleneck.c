@@ -25,14 +25,20 @@ static ff_trainer *trainer_of(const char *folder, bool compressed, const char *a
 }
 
 /* A run's steps waited for data during `wait` of their time, and its workers for the storage during
- * `storage` of theirs; the sentence has `wanted`. */
-static void says(ff_trainer *trainer, double wait, double storage, const char *wanted) {
+ * `storage` of theirs, for processors during `queued`; the sentence has `wanted`. */
+static void says_of(ff_trainer *trainer, double wait, double storage, double queued,
+                    const char *wanted) {
     const ff_run_result result = {
         .totals = {.train_ns = 1000000, .wait_ns = (uint64_t)(wait * 1e6), .samples = 1000},
-        .storage_share = storage};
+        .storage_share = storage,
+        .queued_share = queued};
     char text[512];
     ff_bottleneck_text(trainer, &result, text, sizeof text);
     if (!strstr(text, wanted)) fail_msg("not '%s': %s", wanted, text);
+}
+
+static void says(ff_trainer *trainer, double wait, double storage, const char *wanted) {
+    says_of(trainer, wait, storage, 0, wanted);
 }
 
 static void rates_say(ff_trainer *trainer, const double *rates, double compute,
@@ -56,6 +62,9 @@ static void each_cause_has_its_advice(void **state) {
         rates_say(trainer, (double[]){10, 100, 0, 100}, 50, "Bottleneck: storage; ");
         rates_say(trainer, (double[]){10, 100, 0, 100}, 50, "5.0 times as much; keep the data");
     }
+    says_of(trainer, 0.5, 0.3, 0.6, "60 % of their time waiting for a processor: end other work");
+    says_of(trainer, 0.5, 0.6, 0.3, "60 % of their time waiting for the storage");
+    says_of(trainer, 0.05, 0.3, 0.6, "Bottleneck: compute; only 5.0 %");
     trainer->workers = cpus;
     says(trainer, 0.5, 0.4, "use a shorter --augment or smaller samples.");
     rates_say(trainer, (double[]){100, 100, 0, 10}, 50,

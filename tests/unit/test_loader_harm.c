@@ -6,6 +6,7 @@
 #include "tests/unit/ahead_case.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 
 enum { SAMPLES = 3000, BATCH = 50 };
 
@@ -100,18 +101,93 @@ static void fail_one(const set_spec *set, ff_dataset *dataset) {
     disk.fails = true;
 }
 
+/* Some of them, so that the last page of the samples stays: after the cut it has zeros, and no
+ * fault. */
+static void cut_within_pages(const set_spec *set, ff_dataset *dataset) {
+    uint64_t last[100] = {0};
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        ff_entry entry;
+        assert_ok(ff_dataset_entry(dataset, i, &entry, error));
+        if (!set->zstd && entry.offset > last[entry.shard]) last[entry.shard] = entry.offset;
+    }
+    for (uint32_t i = 0; i < ff_dataset_shard_count(dataset); i += 4) {
+        char path[4096];
+        ff_shard_info shard;
+        assert_ok(ff_dataset_shard(dataset, i, &shard, error));
+        const uint64_t end = last[i] ? last[i] : shard.file_bytes / 2;
+        snprintf(path, sizeof path, "%s/%s", set->folder, shard.name);
+        assert_int_equal(truncate(path, (off_t)(end / 4096 * 4096 + 1)), 0);
+    }
+}
+
+/* A file that is cut, and grows again to another one, under the same inode. */
+static void overwrite(const set_spec *set, const char *name) {
+    char *from = join(written[set->zstd][1].folder, name), *to = join(set->folder, name);
+    size_t length;
+    uint8_t *bytes = read_whole(from, &length);
+    write_whole(to, bytes, length);
+    free(bytes);
+    free(from);
+    free(to);
+}
+
+static void overwrite_all(const set_spec *set, ff_dataset *dataset) {
+    for (uint32_t i = 0; i < ff_dataset_shard_count(dataset); i++) {
+        ff_shard_info shard;
+        assert_ok(ff_dataset_shard(dataset, i, &shard, error));
+        overwrite(set, shard.name);
+    }
+}
+
+/* Removed, and made again: the new files may have the inodes of the old ones. */
+static void make_again(const set_spec *set, ff_dataset *dataset) {
+    remove_all(set, dataset);
+    overwrite_all(set, dataset);
+}
+
+static void touch_one(const char *path, uint64_t bytes) {
+    (void)bytes;
+    assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+}
+
+static void touch_all(const set_spec *set, ff_dataset *dataset) {
+    for_shards(set, dataset, 1, touch_one);
+}
+
+static void overwrite_index(const set_spec *set, ff_dataset *dataset) {
+    (void)dataset;
+    overwrite(set, "index.ffx");
+}
+
+/* In its labels, the last pages of which then have zeros: class 0. */
+static void cut_index(const set_spec *set, ff_dataset *dataset) {
+    char *path = join(set->folder, "index.ffx");
+    const uint64_t bytes = ff_dataset_index_bytes(dataset);
+    assert_int_equal(truncate(path, (off_t)(bytes - SAMPLES * 4) / 4096 * 4096 + 1), 0);
+    free(path);
+}
+
 /* As ffpack --force does: another set with the same names, of the same sizes where that is not
  * compressed, is exchanged for this one, which is removed. */
-static void replace_all(const set_spec *set, ff_dataset *dataset) {
-    set_spec other = copy_of(set->zstd, 1);
+static void replace_by(const set_spec *set, int which) {
+    set_spec other = copy_of(set->zstd, which);
     char *path;
-    (void)dataset;
     assert_ok(ff_format(&path, error, "%s.old", set->folder));
     assert_int_equal(rename(set->folder, path), 0);
     assert_int_equal(rename(other.folder, set->folder), 0);
     assert_int_equal(packed_remove_folder(path), 0);
     free(other.folder);
     free(path);
+}
+
+static void replace_all(const set_spec *set, ff_dataset *dataset) {
+    (void)dataset;
+    replace_by(set, 1);
+}
+
+static void renew_all(const set_spec *set, ff_dataset *dataset) {
+    (void)dataset;
+    replace_by(set, 0);
 }
 
 /* ---- loaders -------------------------------------------------------------------------------- */
@@ -150,8 +226,9 @@ static void harmed(const way *how, bool zstd, harm *harms, int before, int fails
         fail_msg("%s, %s, after %d: %s '%s'", how->name, zstd ? "zstd" : "raw", before,
                  fails ? "no failure" : "failed:", failure.message);
     if (status != FF_OK) {
-        const bool named =
-            strstr(failure.message, set.folder) && strstr(failure.message, "/shard-");
+        const bool index = harms == cut_index || harms == overwrite_index;
+        const bool named = strstr(failure.message, set.folder) &&
+                           strstr(failure.message, index ? "/index.ffx" : "/shard-");
         if ((status != FF_IO && status != FF_BAD_DATA) || !named)
             fail_msg("%s: status %d, '%s'", how->name, (int)status, failure.message);
         assert_int_equal(ff_loader_acquire(loader, &b, &again), status);
@@ -176,9 +253,21 @@ static void in_each_way(harm *harms, int mapped_fails, int read_fails) {
     }
 }
 
+/* After an epoch and a part alone, without block order; compressed sets in one order alone. */
+static void in_most_ways(harm *harms, int mapped_fails, int read_fails) {
+    for (int i = 0; i < WAYS; i++) {
+        const way *how = &ways[i];
+        if (how->order == FF_ORDER_BLOCK) continue;
+        const int fails = how->access == FF_ACCESS_MAPPED ? mapped_fails : read_fails;
+        harmed(how, false, harms, 70, fails);
+        if (how->order == FF_ORDER_RANDOM) harmed(how, true, harms, 70, fails);
+    }
+}
+
 static void shards_are_cut(void **state) {
     (void)state;
     in_each_way(cut_some, 1, 1);
+    in_most_ways(cut_within_pages, 1, 1);
 }
 
 /* What is mapped stays; of what is read, 64 files stay open. */
@@ -189,6 +278,59 @@ static void shards_are_removed(void **state) {
 static void the_set_is_replaced(void **state) {
     (void)state;
     in_each_way(replace_all, 0, 1);
+}
+
+static void shards_are_overwritten(void **state) {
+    (void)state;
+    in_most_ways(overwrite_all, 1, 1);
+}
+static void shards_are_made_again(void **state) {
+    (void)state;
+    in_most_ways(make_again, 0, 1);
+}
+
+/* What has the same content is the same set. */
+static void the_set_is_renewed(void **state) {
+    (void)state;
+    in_most_ways(touch_all, 0, 0);
+    in_most_ways(renew_all, 0, 0);
+}
+
+static void the_index_is_cut(void **state) {
+    (void)state;
+    in_most_ways(cut_index, 1, 1);
+    in_most_ways(overwrite_index, 1, 1);
+}
+
+/* The last block of a long index has keys alone, which are the same in both. */
+static void a_long_index_is_overwritten(void **state) {
+    (void)state;
+    set_spec set[2];
+    ff_dataset *dataset;
+    ff_entry entry;
+    for (int i = 0; i < 2; i++) {
+        set[i] = plain_set(30000);
+        set[i].channels = 1, set[i].height = set[i].width = 4;
+        set[i].seed = (uint64_t)i;
+        assert_ok(set_make(&set[i], error));
+    }
+    char *from = join(set[1].folder, "index.ffx"), *to = join(set[0].folder, "index.ffx");
+    size_t length;
+    uint8_t *bytes = read_whole(from, &length);
+    dataset = open_set(&set[0]);
+    for (uint64_t i = 0; i < set->items; i++)
+        assert_ok(ff_dataset_entry(dataset, i, &entry, error));
+    assert_int_equal(ff_dataset_index_bytes(dataset), length);
+    write_whole(to, bytes, length);
+    ff_error failure = {0};
+    for (uint64_t i = 0; i < set->items; i += 1000)
+        assert_int_equal(ff_dataset_entry(dataset, i, &entry, &failure), FF_IO);
+    assert_non_null(strstr(failure.message, "/index.ffx: offset "));
+    ff_dataset_close(&dataset);
+    free(bytes);
+    free(from);
+    free(to);
+    for (int i = 0; i < 2; i++) set_remove(&set[i]);
 }
 
 static void the_disk_fails(void **state) {
@@ -241,7 +383,8 @@ static void upload(ff_loader_access access, bool zstd, int threads, harm *harms,
 static void uploads_of_cut_shards(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++)
-        upload(i & 1 ? FF_ACCESS_READ : FF_ACCESS_MAPPED, i & 2, i & 4 ? 2 : 0, cut_some, true);
+        upload(i & 1 ? FF_ACCESS_READ : FF_ACCESS_MAPPED, i & 2, i & 4 ? 2 : 0,
+               i % 3 ? cut_some : cut_within_pages, true);
 }
 
 static void uploads(void **state) {
@@ -263,6 +406,8 @@ static void cut(void **state) {
         assert_ok(set_make(&written[i / 2][i % 2], error));
     }
     shards_are_cut(state);
+    shards_are_overwritten(state);
+    the_index_is_cut(state);
     uploads_of_cut_shards(state);
 }
 
@@ -277,6 +422,9 @@ int main(void) {
         cmocka_unit_test(cut),
         cmocka_unit_test(shards_are_removed),
         cmocka_unit_test(the_set_is_replaced),
+        cmocka_unit_test(shards_are_made_again),
+        cmocka_unit_test(the_set_is_renewed),
+        cmocka_unit_test(a_long_index_is_overwritten),
         cmocka_unit_test(the_disk_fails),
         cmocka_unit_test(uploads),
     };

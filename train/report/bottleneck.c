@@ -7,8 +7,8 @@
 
 /* Below this share of waiting, a faster loader would not make a run noticeably faster. */
 #define WORTH_CHANGING 0.1
-/* If workers wait for the storage for at least this share of their time, the storage is the
- * bottleneck. */
+/* If workers wait for the storage, or for processors, for at least this share of their time, that
+ * is the bottleneck. */
 #define MOSTLY 0.5
 
 static void workers_text(const ff_trainer *trainer, const char *otherwise, char *text,
@@ -65,6 +65,11 @@ static void data_text(const ff_trainer *trainer, const ff_run_result *result, do
     char advice[512];
     if (result->storage_share >= MOSTLY)
         storage_text(trainer, result, advice, sizeof advice);
+    else if (result->queued_share >= MOSTLY)
+        snprintf(advice, sizeof advice,
+                 "the workers spent %.0f %% of their time waiting for a processor: end other work "
+                 "on this machine, or give the run processors of its own",
+                 100 * result->queued_share);
     else if (trainer->verify == FF_VERIFY_ALWAYS)
         snprintf(advice, sizeof advice, "use --verify-data first, which checks each sample once");
     else if (compressed(trainer))

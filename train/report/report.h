@@ -71,6 +71,7 @@ typedef struct ff_run_result {
     ff_reducer_times reduced;                 /* in a job on the CPU */
     double loader_rate;   /* samples per second that the loader can deliver; 0 = unknown */
     double storage_share; /* share of the loader's time waiting for storage; 0 = not seen */
+    double queued_share;  /* the same, waiting for a processor */
     ff_epoch last;        /* epoch 0 = no epoch finished */
     char early[FF_PATIENCE_BYTES]; /* why the run stopped early; "" = it did not */
 } ff_run_result;

@@ -407,15 +407,17 @@ static ff_status check_complete(const running *run, bool *complete, ff_error *er
     return FF_OK;
 }
 
-/* A thread that fills a batch waits for the storage, or for a processor that is busy with other
- * work. Only the pages and reads that it waited for distinguish the two. A few pages prove
- * nothing. */
-static double storage_share(const ff_trainer *trainer, const ff_loader_stats *loader) {
+/* What a thread that fills a batch waits for: a processor that other work has, or the storage. A
+ * few pages prove nothing. */
+static void share_waits(ff_run_result *result, const ff_trainer *trainer,
+                        const ff_loader_stats *loader) {
     enum { FEW = 64 };
-    if (!loader->fill_ns || loader->busy_ns > loader->fill_ns) return 0;
-    if (loader->pages_awaited < FEW && !ff_feed_describe(trainer->train_feed).loader.direct)
-        return 0;
-    return 1 - (double)loader->busy_ns / (double)loader->fill_ns;
+    if (!loader->fill_ns || loader->busy_ns > loader->fill_ns) return;
+    const uint64_t waited = loader->fill_ns - loader->busy_ns;
+    const uint64_t queued = loader->queued_ns < waited ? loader->queued_ns : waited;
+    result->queued_share = (double)queued / (double)loader->fill_ns;
+    if (loader->pages_awaited >= FEW || ff_feed_describe(trainer->train_feed).loader.direct)
+        result->storage_share = (double)(waited - queued) / (double)loader->fill_ns;
 }
 
 ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,
@@ -459,7 +461,7 @@ done:
     if (loader.fill_ns)
         run.result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
                                  (trainer->workers > 1 ? trainer->workers : 1);
-    run.result.storage_share = storage_share(trainer, &loader);
+    share_waits(&run.result, trainer, &loader);
     /* The end is logged in any case; a failure to log must not hide the first failure. */
     ff_error log_error = {0};
     ff_status log_status =

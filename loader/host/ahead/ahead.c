@@ -206,6 +206,10 @@ void ff_ahead_abandon(ff_ahead *ahead, uint64_t serial) {
     pthread_mutex_unlock(&ahead->mutex);
 }
 
+double ff_ahead_queued(ff_ahead *ahead) {
+    return ff_engine_queued(ahead->engine);
+}
+
 /* ---- cursors -------------------------------------------------------------------------------- */
 
 /* With the lock held. */

@@ -41,6 +41,9 @@ void ff_ahead_restart(ff_ahead *ahead, const ff_sequence *sequence);
 /* The rows from `serial` on are no longer needed: ff_ahead_row fails for them. */
 void ff_ahead_abandon(ff_ahead *ahead, uint64_t serial);
 
+/* The share of the requests' time that the reading threads waited for a processor. */
+double ff_ahead_queued(ff_ahead *ahead);
+
 /* A thread's place. {.ahead = ...}. */
 typedef struct ff_ahead_cursor {
     ff_ahead *ahead;

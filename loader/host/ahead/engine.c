@@ -24,6 +24,7 @@ struct ff_engine {
     unsigned first, arrays;
     int busy;
     bool stop;
+    ff_queue_watch watch;
     ff_threads *threads;
 };
 
@@ -50,12 +51,14 @@ static void run(void *context, int index) {
             continue;
         }
         engine->busy++;
+        const ff_queue_look look = ff_queue_begin(&engine->watch);
         pthread_mutex_unlock(&engine->mutex);
         const ff_status status = ff_dataset_read(engine->dataset, request->shard, request->offset,
                                                  request->bytes, request->to, NULL);
         atomic_store(&request->state, status == FF_OK ? FF_REQUEST_READ : FF_REQUEST_FAILED);
         engine->done(engine->context, request);
         pthread_mutex_lock(&engine->mutex);
+        ff_queue_end(&engine->watch, &look);
         if (!--engine->busy) pthread_cond_broadcast(&engine->idle);
     }
     pthread_mutex_unlock(&engine->mutex);
@@ -101,6 +104,13 @@ void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count) {
         (array){.request = request, .count = count};
     for (size_t i = 0; i < count && i < THREADS; i++) pthread_cond_signal(&engine->work);
     pthread_mutex_unlock(&engine->mutex);
+}
+
+double ff_engine_queued(ff_engine *engine) {
+    pthread_mutex_lock(&engine->mutex);
+    const double share = ff_queue_share(&engine->watch);
+    pthread_mutex_unlock(&engine->mutex);
+    return share;
 }
 
 void ff_engine_drop(ff_engine *engine) {

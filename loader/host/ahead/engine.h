@@ -36,6 +36,9 @@ void ff_engine_destroy(ff_engine **engine);
 #define FF_ENGINE_QUEUE 16u
 void ff_engine_submit(ff_engine *engine, ff_request *request, size_t count);
 
+/* The share of the requests' time that the threads waited for a processor. */
+double ff_engine_queued(ff_engine *engine);
+
 /* Forgets the requests that no thread has begun, without calling their done, and waits for the
  * others. */
 void ff_engine_drop(ff_engine *engine);

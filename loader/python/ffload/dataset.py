@@ -63,7 +63,8 @@ class Dataset:
     BadData if `path` is not such a folder, naming the splits in it, if any; OSError if the system refuses.
 
     Any number of threads may use a Dataset. It works as a map-style dataset of torch.utils.data.DataLoader: it pickles
-    by its path, and forked children open it again. It is closed by close(), at the end of a `with`, or with its last user.
+    by its path and ids, and forked children open it again; BadData if another set is at the path by then. It is closed by
+    close(), at the end of a `with`, or with its last user.
     """
 
     @habits.answering("Dataset", habits.DATASET)
@@ -94,9 +95,18 @@ class Dataset:
 
     def _open(self) -> _ffload.Dataset:
         handle = _ffload.Dataset(self.path, {"verify": str(self._settings["verify"])})
+        if self._description is not None:  # a forked child's
+            self._check(json.loads(handle.describe())["ids"], self.ids)
         self._handle: Optional[_ffload.Dataset] = handle
         self._process = os.getpid()
         return handle
+
+    def _check(self, found: Dict[str, str], wanted: Dict[str, str]) -> None:
+        """BadData unless the set at the path is the one that was opened before: numbers of one set, with the samples of
+        another, would be wrong."""
+        if found != wanted:
+            raise BadData("%s: was replaced by another set: its content id is %s, wanted %s" % (
+                self.path, found["content"], wanted["content"]))
 
     @property
     def _own(self) -> _ffload.Dataset:
@@ -107,10 +117,11 @@ class Dataset:
         return handle if self._process == os.getpid() else self._open()
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {"path": self.path, "settings": self._settings}
+        return {"path": self.path, "settings": self._settings, "ids": self.ids}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(state["path"], **state["settings"])  # type: ignore[misc]
+        self._check(self.ids, state["ids"])
 
     def close(self) -> None:
         """Closes it; existing samples, views and loaders stay valid."""

@@ -107,9 +107,11 @@ void ff_inspect_add_stats(ff_channel_stats *stats, const float *value, size_t co
 /* ---- one sample ----------------------------------------------------------------------------- */
 
 typedef struct sample_job {
+    const ff_dataset *dataset;
     const ff_metadata *metadata;
     const ff_view *view;
     ff_channel_stats *stats; /* [channels] */
+    bool whole;              /* the sample's file */
 } sample_job;
 
 /* [C,H,W]: planes in pieces. */
@@ -148,11 +150,12 @@ static void add_pixels(const sample_job *job) {
 _Static_assert(GATHER_VALUES >= FF_CHANNELS_LIMIT, "a pixel fits add_pixels' buffer");
 
 static void sample_body(void *context) {
-    const sample_job *job = context;
+    sample_job *job = context;
     if (job->metadata->layout == FF_CHW)
         add_planes(job);
     else
         add_pixels(job);
+    job->whole = !job->view->mapped || ff_dataset_is_whole(job->dataset, job->view->entry.shard);
 }
 
 /* ---- all samples ---------------------------------------------------------------------------- */
@@ -174,9 +177,12 @@ static ff_status add_chunk(measurement *all, ff_reader *reader, uint64_t from, u
         ff_view view;
         FF_TRY(ff_interrupt_check(error));
         FF_TRY(ff_reader_sample(reader, ff_storage_order_at(&all->order, i), &view, error));
-        sample_job job = {
-            .metadata = ff_dataset_metadata(all->dataset), .view = &view, .stats = stats};
+        sample_job job = {.dataset = all->dataset,
+                          .metadata = ff_dataset_metadata(all->dataset),
+                          .view = &view,
+                          .stats = stats};
         const void *fault = ff_guard_run(sample_body, &job);
+        if (!fault && !job.whole) fault = view.tensor;
         if (fault) return ff_dataset_fault(all->dataset, fault, error);
     }
     return FF_OK;

@@ -52,7 +52,7 @@ static ff_status add_lost(losses *found, const ff_shard *shard, const ff_entry *
     bool sound = entry->key_bytes <= sizeof key && entry->key_offset <= keys->bytes &&
                  entry->key_bytes <= keys->bytes - entry->key_offset;
     if (sound)
-        FF_TRY(ff_mapped_copy(key, shard->map, shard->path, keys->offset + entry->key_offset,
+        FF_TRY(ff_mapped_copy(key, &shard->mapped, keys->offset + entry->key_offset,
                               entry->key_bytes, error));
     FF_TRY(ff_buffer_add(&text, "", 0, error));
     FF_TRY(ff_escape(&text, key, sound ? entry->key_bytes : 0, error));

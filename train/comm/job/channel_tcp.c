@@ -146,10 +146,12 @@ static bool has_ended(ff_tcp_channel *channel) {
     return !open || ff_now_ns() > channel->ending_ns;
 }
 
-/* polled[0] wakes the thread, [1] is the listener, the rest are the peers. */
+/* polled[0] wakes the thread, [1] is the listener, the rest are the peers. Only those up to the
+ * last open one are polled: poll refuses more than the process may have descriptors. */
 static void wait_for_some(ff_tcp_channel *channel) {
     struct pollfd *polled = channel->polled;
     bool space = false;
+    nfds_t count = 2;
     polled[0] = (struct pollfd){.fd = channel->wake, .events = POLLIN};
     for (int i = 0; i < channel->slots; i++) {
         ff_peer *peer = &channel->peers[i];
@@ -157,10 +159,11 @@ static void wait_for_some(ff_tcp_channel *channel) {
         polled[2 + i] = (struct pollfd){
             .fd = peer->fd, .events = (short)(POLLIN | (peer->out.length ? POLLOUT : 0))};
         space |= peer->fd < 0 && i >= channel->peer_count;
+        if (peer->fd >= 0) count = (nfds_t)i + 3;
     }
     polled[1] = (struct pollfd){.fd = space ? channel->listener : -1, .events = POLLIN};
     pthread_mutex_unlock(&channel->state.mutex);
-    poll(polled, (nfds_t)channel->slots + 2, (int)(channel->beat_ns / 1000000));
+    poll(polled, count, (int)(channel->beat_ns / 1000000));
     pthread_mutex_lock(&channel->state.mutex);
 }
 
