@@ -162,6 +162,14 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
+/* Whether --sample-weights is not a file, though a file may have its name. */
+static bool names_weights(const ff_settings *settings, const ff_trainer *trainer) {
+    const char *weights = settings->trainer.sample_weights;
+    size_t field;
+    return weights && (strcmp(weights, "balanced") == 0 ||
+                       ff_dataset_field(trainer->splits.train, weights, &field, NULL) == FF_OK);
+}
+
 /* A run of which it is certain that it makes steps. */
 typedef struct beginning {
     const ff_settings *settings;
@@ -190,12 +198,13 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
     const char *const balanced = settings->trainer.class_weights;
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The same text wherever the run resumes: without options that are not part of the run. */
-    char *paths[] = {make_absolute(&kept.trainer.data),
-                     ff_splits_val_is_none(kept.trainer.val) ? NULL
-                                                             : make_absolute(&kept.trainer.val),
-                     make_absolute(&kept.trainer.weights),
-                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
-                     make_absolute(&kept.trainer.subset)};
+    char *paths[] = {
+        make_absolute(&kept.trainer.data),
+        ff_splits_val_is_none(kept.trainer.val) ? NULL : make_absolute(&kept.trainer.val),
+        make_absolute(&kept.trainer.weights),
+        is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
+        make_absolute(&kept.trainer.subset),
+        names_weights(&kept, trainer) ? NULL : make_absolute(&kept.trainer.sample_weights)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
     FF_TRY_DONE(ff_settings_write(&kept, &recipe, error));
