@@ -215,7 +215,7 @@ ff_status ff_weights_make(ff_weights *weights, ff_dataset *dataset, const ff_sel
                           const ff_weights_rule *rule, ff_error *error) {
     double *weight = NULL;
     ff_status status;
-    *weights = (ff_weights){.count = count_of(dataset, selection), .once = rule->once};
+    *weights = (ff_weights){.count = count_of(dataset, selection)};
     FF_TRY_DONE(ff_alloc(&weight, weights->count, sizeof *weight, "weights", error));
     FF_TRY_DONE(
         ff_alloc(&weights->table, weights->count, sizeof *weights->table, "weights", error));

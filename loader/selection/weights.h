@@ -14,7 +14,6 @@ typedef struct ff_weights {
     uint64_t count;     /* places that have a weight, or classes */
     ff_selection order; /* with classes: the samples by their classes, those without one left out */
     uint64_t id;        /* XXH3 of what the tables are made of */
-    bool once;          /* weights: no sample comes twice in an epoch */
 } ff_weights;
 
 /* One of `weight` and `given` is not NULL. */
@@ -25,7 +24,6 @@ typedef struct ff_weights_rule {
      * one number a sample; or a text file with a number a line, as `weight`. */
     const char *given;
     const char *label; /* the field of classes; NULL = the first one of classes */
-    bool once;
 } ff_weights_rule;
 
 static inline bool ff_weights_asked(const ff_weights_rule *rule) {
