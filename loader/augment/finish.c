@@ -150,12 +150,12 @@ FF_CLONES static void normalize(float *value, size_t count, float mean, float st
 }
 
 /* Leaves [0, 1] where changes follow. */
-static void jitter_row(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
-                       uint32_t epoch, float *image) {
+static void jitter_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, uint64_t index,
+                       float *image) {
     const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
     const uint32_t channels = finish->host.channels;
     const bool ready = finish->metadata.statistics_count == 0;
-    const ff_jitter jitter = ff_jitter_at(finish->jitter, seed, epoch, params->sample);
+    const ff_jitter jitter = ff_jitter_at(finish->jitter, seed, epoch, index);
     for (uint32_t c = 0; c < channels; c++)
         undo(image + c * pixels, pixels, ready ? 0 : finish->mean[c], ready ? 1 : finish->std[c]);
     ff_jitter_apply(&jitter, image, channels, pixels);
@@ -174,8 +174,8 @@ static void show(const ff_finish *finish, const ff_change_image *image, float *r
     }
 }
 
-static void change_row(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
-                       uint32_t epoch, float *row, uint8_t *images) {
+static void change_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, uint64_t index,
+                       float *row, uint8_t *images) {
     const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
     const bool ready = finish->jitters || finish->metadata.statistics_count == 0;
     ff_change_image image = {.pixels = images,
@@ -187,16 +187,15 @@ static void change_row(const ff_finish *finish, const ff_augment_params *params,
     for (uint32_t c = 0; c < image.channels && !finish->direct; c++)
         round_values(images + c * pixels, row + c * pixels, pixels, ready ? 0 : finish->mean[c],
                      ready ? 1 : finish->std[c]);
-    ff_changes_at(&changes, &finish->change, seed, epoch, params->sample, image.height,
-                  image.width);
+    ff_changes_at(&changes, &finish->change, seed, epoch, index, image.height, image.width);
     ff_change_apply(&changes, &image);
     show(finish, &image, row);
 }
 
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
-                     uint32_t epoch, void *row, uint8_t *images) {
-    if (finish->jitters) jitter_row(finish, params, seed, epoch, row);
-    if (finish->changes) change_row(finish, params, seed, epoch, row, images);
+                     uint32_t epoch, uint64_t index, void *row, uint8_t *images) {
+    if (finish->jitters) jitter_row(finish, seed, epoch, index, row);
+    if (finish->changes) change_row(finish, seed, epoch, index, row, images);
     ff_augment_cut(&finish->host, params, row);
 }
 

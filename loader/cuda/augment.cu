@@ -69,8 +69,8 @@ static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_a
     const uint32_t row = blockIdx.x;
     if (row >= job.move.batch->at.count) return;
     if (threadIdx.x == 0)
-        jitter = ff_jitter_at(job.jitter, job.seed, job.move.batch->at.epoch,
-                              job.move.params[row].sample);
+        jitter =
+            ff_jitter_at(job.jitter, job.seed, job.move.batch->at.epoch, ff_draw_index(job, row));
     __syncthreads();
     const size_t pixels = (size_t)job.move.out_height * job.move.out_width;
     float *image = job.values + (size_t)row * CHANNELS * pixels;

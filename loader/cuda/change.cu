@@ -173,7 +173,7 @@ static __global__ void __launch_bounds__(THREADS) change_kernel(ff_cuda_augment 
                           job.move.out_height, job.move.out_width, table};
     if (threadIdx.x == 0)
         ff_changes_at(&changes, &job.change, job.seed, job.move.batch->at.epoch,
-                      job.move.params[row].sample, image.height, image.width);
+                      ff_draw_index(job, row), image.height, image.width);
     reset_table<CHANNELS>(image);
     float *to = job.values + row * values;
     round_values<CHANNELS>(job, to, image);

@@ -23,7 +23,7 @@
 #include "format/dtype.h"
 #include "loader/augment/augment.h"
 #include "loader/cuda/types.h"
-#include "loader/sequence/order.h"
+#include "loader/sequence/sampling.h"
 #include "loader/sequence/sequence.h"
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
@@ -51,6 +51,7 @@ typedef struct ff_cuda_params {
     uint32_t height, width, out_height, out_width;
     uint32_t rows;
     const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
+    ff_sampling sampling; /* its table is in device memory */
     const uint64_t *sample_of_place; /* [count] for block order if storage order differs, or NULL */
     /* Out, [rows]. Rows after batch->at.count: params all zero, weight 0. Weights are 1 else. */
     ff_augment_params *params;
@@ -128,6 +129,7 @@ typedef struct ff_cuda_augment {
     uint32_t jittered, normalised;
     double jitter[4];
     uint64_t seed;
+    uint32_t again; /* samples may come several times: jitter and changes are drawn by positions */
     const float *mean, *std;
 
     /* Rows of 1 or 3 channels become u8: value * level, rounded, after jitter; without jitter

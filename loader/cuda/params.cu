@@ -24,12 +24,16 @@ static __global__ void __launch_bounds__(128) params_kernel(ff_cuda_params job) 
     ff_augment_params params = {};
     bool given = row < at.count;
     if (given) {
-        uint64_t sample = ff_order_at(&job.batch->order, at.position + row);
+        uint64_t sample =
+            ff_sampling_at(&job.sampling, &job.batch->order, at.epoch, at.position + row);
         if (job.sample_of_place) sample = job.sample_of_place[sample];
         const uint32_t height = job.size ? job.size[2 * sample] : job.height;
         const uint32_t width = job.size ? job.size[2 * sample + 1] : job.width;
-        params = ff_augment_at(&job.spec, job.seed, at.epoch, sample, height, width, job.out_height,
+        const uint64_t index =
+            ff_sampling_index(ff_sampling_again(&job.sampling), sample, at.position + row);
+        params = ff_augment_at(&job.spec, job.seed, at.epoch, index, height, width, job.out_height,
                                job.out_width);
+        params.sample = sample;
         if (ff_augment_mixes(&job.spec) && (row ^ 1) < at.count)
             ff_augment_mix(&job.spec, &params, job.seed, at.epoch, (at.position + (row & ~1u)) / 2,
                            job.out_height, job.out_width);

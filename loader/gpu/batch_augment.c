@@ -100,6 +100,7 @@ ff_status ff_batch_augment_create(ff_batch_augment *augment, const ff_loader_set
         .jittered = settings->finish.jitters,
         .normalised = stored->statistics_count != 0,
         .seed = settings->seed,
+        .again = (uint32_t)ff_sampling_again(&settings->sampling),
         .changed = settings->finish.changes,
         .level = stays_u8(settings) ? 1 : 255,
         .change = settings->augment.change,

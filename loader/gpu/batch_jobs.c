@@ -22,8 +22,8 @@ const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
 /* ---- constants in device memory ------------------------------------------------------------- */
 
 typedef struct constants {
-    uint64_t black, table, map, size, bytes; /* offsets; the batch is at 0 */
-    uint64_t black_bytes, table_bytes, map_bytes, size_bytes;
+    uint64_t black, table, map, sampling, size, bytes; /* offsets; the batch is at 0 */
+    uint64_t black_bytes, table_bytes, map_bytes, sampling_bytes, size_bytes;
 } constants;
 
 /* Sizes are needed only if the kernels augment. */
@@ -36,7 +36,11 @@ static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     at.black = ff_align_u64(sizeof(ff_cuda_batch), 256);
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
-    at.size = ff_align_u64(at.map + at.map_bytes, 256);
+    if (settings->sampling.table)
+        at.sampling_bytes = (settings->sampling.count + (settings->sampling.per_class != 0)) *
+                            sizeof *settings->sampling.table;
+    at.sampling = ff_align_u64(at.map + at.map_bytes, 256);
+    at.size = ff_align_u64(at.sampling + at.sampling_bytes, 256);
     if (settings->metadata->variable_size && !augmented)
         at.size_bytes = settings->stored * 2 * sizeof(uint32_t);
     at.bytes = at.size + at.size_bytes;
@@ -75,6 +79,8 @@ static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
     uint64_t *map = (uint64_t *)(void *)(pinned + at->map);
     for (uint64_t i = 0; i < at->map_bytes / sizeof *map; i++)
         map[i] = ff_storage_order_at(&settings->storage, i);
+    if (at->sampling_bytes)
+        memcpy(pinned + at->sampling, settings->sampling.table, at->sampling_bytes);
     ff_status status;
     if (at->size_bytes)
         FF_TRY_DONE(read_sizes(settings, (uint32_t *)(void *)(pinned + at->size), error));
@@ -186,9 +192,12 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
         .out_height = settings->height,
         .out_width = settings->width,
         .rows = settings->rows,
+        .sampling = settings->sampling,
         .params = buffers->params,
         .weight = buffers->weight,
     };
+    if (at.sampling_bytes)
+        jobs->params.sampling.table = (const uint64_t *)(void *)(memory + at.sampling);
     if (at.map_bytes) jobs->params.sample_of_place = (const uint64_t *)(void *)(memory + at.map);
     jobs->move.batch = jobs->next.batch;
     jobs->move.black = (const uint32_t *)(void *)(memory + at.black);

@@ -12,7 +12,7 @@
 typedef struct ff_batch_jobs {
     ff_device *device;
     const ff_loader_kernels *kernels;
-    void *memory; /* device: batch | black | table | sample_of_place */
+    void *memory; /* device: batch | black | table | sample_of_place | sampling */
     uint64_t memory_bytes;
     ff_cuda_next next;
     ff_cuda_params params;

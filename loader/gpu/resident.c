@@ -81,6 +81,8 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     chunks.last_batch = FF_LAST_BATCH_KEEP;
     chunks.order = FF_ORDER_SEQUENTIAL;
     chunks.epoch = 0, chunks.epochs = 1, chunks.position = 0;
+    chunks.weights = chunks.classes = NULL;
+    chunks.per_class = chunks.repeats = 0, chunks.samples_per_epoch = 0;
     chunks.augment = (ff_augment_spec){0};
     chunks.size_count = 0;
     chunks.dtype = metadata->dtype;

@@ -135,6 +135,12 @@ static uint8_t *made_row(const chunk *c, uint32_t i) {
                                   : c->memory + (c->first + i) * settings->row_bytes;
 }
 
+/* By which the row's augmentation is drawn. */
+static uint64_t draw_index(const chunk *c, uint32_t i) {
+    return ff_sampling_index(ff_sampling_again(&c->gatherer->settings->sampling), c->number[i],
+                             c->batch->position + c->first + i);
+}
+
 static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
                   const void *ahead) {
     const ff_loader_settings *settings = c->gatherer->settings;
@@ -157,8 +163,8 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
     else
         host->apply(host, params, tensor, height, width, out, ahead);
     if (alters)
-        ff_finish_alter(finish, &c->params[row], settings->seed, c->batch->epoch, made_row(c, i),
-                        c->gatherer->images);
+        ff_finish_alter(finish, &c->params[row], settings->seed, c->batch->epoch, draw_index(c, i),
+                        made_row(c, i), c->gatherer->images);
 }
 
 /* Mixes the rows of a chunk, all of which have been read, and stores those in the separate
@@ -182,8 +188,9 @@ static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
     ((float *)(void *)(c->memory + settings->weight_offset))[row] = 1;
     if (settings->raw) return;
     ff_augment_params *params = &c->params[row];
-    *params = ff_augment_at(&settings->augment, settings->seed, c->batch->epoch, number, height,
-                            width, settings->height, settings->width);
+    *params = ff_augment_at(&settings->augment, settings->seed, c->batch->epoch, draw_index(c, i),
+                            height, width, settings->height, settings->width);
+    params->sample = number;
     if (!settings->finish.mixes) return;
     if ((row ^ 1) < c->batch->count)
         ff_augment_mix(&settings->augment, params, settings->seed, c->batch->epoch,

@@ -1,6 +1,8 @@
 #include "loader/host/options.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #define BATCH_LIMIT (UINT64_C(1) << 30)
 
@@ -73,11 +75,75 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
     return FF_OK;
 }
 
+/* ---- samples that come several times --------------------------------------------------------- */
+
+static bool draws(const ff_loader_options *options) {
+    return options->weights || options->per_class || options->repeats > 1;
+}
+
+ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
+    ff_sampling_text said;
+    char *at = said.text, *end = said.text + sizeof said.text;
+    if (options->weights)
+        at += snprintf(at, (size_t)(end - at), "weights %016" PRIx64, options->weights->id);
+    if (options->per_class)
+        at += snprintf(at, (size_t)(end - at), "%u of each class %016" PRIx64, options->per_class,
+                       options->classes->id);
+    if (options->repeats > 1)
+        at += snprintf(at, (size_t)(end - at), "%srepeats %u", at == said.text ? "" : ", ",
+                       options->repeats);
+    if (at == said.text) at += snprintf(at, (size_t)(end - at), "each sample once");
+    if (options->samples_per_epoch)
+        snprintf(at, (size_t)(end - at), ", %" PRIu64 " samples an epoch",
+                 options->samples_per_epoch);
+    return said;
+}
+
+static ff_status check_classes(const ff_loader_options *options, ff_error *error) {
+    const uint32_t each = options->per_class;
+    if (options->weights || options->repeats > 1)
+        return ff_fail(error, FF_USAGE, "per_class: cannot be combined with %s",
+                       options->weights ? "weights" : "repeats");
+    if (options->batch % each)
+        return ff_fail(error, FF_USAGE,
+                       "per_class: a batch of %" PRIu64 " cannot have %u samples of each class",
+                       options->batch, each);
+    if (options->batch / each > options->classes->count)
+        return ff_fail(error, FF_USAGE,
+                       "per_class: a batch of %" PRIu64 " with %u of each class needs %" PRIu64
+                       " classes; there are %" PRIu64,
+                       options->batch, each, options->batch / each, options->classes->count);
+    return FF_OK;
+}
+
+/* places: samples that there are. */
+static ff_status check_sampling(const ff_loader_options *options, uint64_t places,
+                                ff_error *error) {
+    if (draws(options) && options->order != FF_ORDER_RANDOM)
+        return ff_fail(error, FF_USAGE, "%s: needs order random, and the order is %s",
+                       options->weights     ? "weights"
+                       : options->per_class ? "per_class"
+                                            : "repeats",
+                       ff_order_name(options->order));
+    if (draws(options) && options->augment.flip == FF_FLIP_ALTERNATE)
+        return ff_fail(error, FF_USAGE,
+                       "augment: flips alternate by epoch only where each sample comes once an "
+                       "epoch; wanted flip in place of flip=alternate");
+    if (options->samples_per_epoch > places && !options->weights && !options->per_class)
+        return ff_fail(error, FF_USAGE,
+                       "samples_per_epoch: there are %" PRIu64 " samples, not %" PRIu64
+                       "; with weights a sample may come several times",
+                       places, options->samples_per_epoch);
+    return options->per_class ? check_classes(options, error) : FF_OK;
+}
+
 ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
                            const ff_loader_options *options, ff_error *error) {
     const ff_selection *selection = options->selection;
-    *sequence = (ff_sequence){.count = selection ? selection->count : ff_dataset_count(dataset),
-                              .batch = options->batch};
+    const uint64_t places = selection ? selection->count : ff_dataset_count(dataset);
+    *sequence = (ff_sequence){.count = places, .batch = options->batch};
+    if (options->samples_per_epoch) sequence->count = options->samples_per_epoch;
+    FF_TRY(check_sampling(options, places, error));
     FF_TRY(check(sequence, dataset, options, error));
     FF_TRY(take_share(sequence, options, error));
     count_batches(sequence, options);

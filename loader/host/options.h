@@ -8,8 +8,8 @@
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
-#include "loader/selection/selection.h"
-#include "loader/sequence/order.h"
+#include "loader/selection/weights.h"
+#include "loader/sequence/sampling.h"
 #include "loader/sequence/sequence.h"
 
 typedef enum ff_last_batch {
@@ -51,6 +51,13 @@ typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
     /* The samples of an epoch; NULL = all of the set. Must outlive the loader's creation. */
     const ff_selection *selection;
+    /* How often they come (loader/sequence/sampling.h), with order random alone. weights: NULL =
+     * all alike. per_class: samples of each class of a batch, by `classes`; 0 = classes play no
+     * part. repeats: times that each drawn sample comes; 0 = 1. samples_per_epoch: 0 = as many as
+     * there are. weights and classes are of the selection, and must outlive the loader. */
+    const ff_weights *weights, *classes;
+    uint32_t per_class, repeats;
+    uint64_t samples_per_epoch;
     ff_last_batch last_batch;
 
     /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; for a set
@@ -135,8 +142,16 @@ ff_loader_options ff_loader_defaults(void);
  * or cutmix; it is then even, except for the end. */
 uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total, bool pairs);
 
+/* "each sample once", or "weights 00a1b2c3d4e5f607, repeats 3, 5000 samples an epoch": the same for
+ * options with which the same samples come. */
+typedef struct ff_sampling_text {
+    char text[160];
+} ff_sampling_text;
+ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options);
+
 /* The sequence of the batches of a loader with these options. FF_USAGE: a batch of no or too many
- * samples, a position beyond the last sample, an invalid share or cut. */
+ * samples, a position beyond the last sample, an invalid share or cut, samples that come in an
+ * impossible way. */
 FF_MUST_USE ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
                                        const ff_loader_options *options, ff_error *error);
 

@@ -24,8 +24,10 @@ static inline void ff_rows_begin(ff_rows *rows, const ff_sequence_batch *batch) 
 /* The number of the sample in row `row` < batch->count. */
 static inline uint64_t ff_rows_sample(const ff_rows *rows, const ff_sequence_batch *batch,
                                       uint32_t row) {
-    const uint64_t number = ff_order_at(&rows->order, batch->position + row);
-    return ff_storage_order_at(&rows->settings->storage, number);
+    const ff_loader_settings *settings = rows->settings;
+    const uint64_t place =
+        ff_sampling_at(&settings->sampling, &rows->order, rows->epoch, batch->position + row);
+    return ff_storage_order_at(&settings->storage, place);
 }
 
 #endif

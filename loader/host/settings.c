@@ -37,7 +37,20 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
 /* Block order needs neighbours on disk. */
 static ff_status find_places(ff_loader_settings *settings, const ff_loader_options *options,
                              ff_error *error) {
-    return ff_selection_places(options->selection, settings->dataset,
+    const ff_weights *weights = options->per_class ? options->classes : options->weights;
+    const ff_selection *selection =
+        options->per_class ? &options->classes->order : options->selection;
+    settings->count = selection ? selection->count : settings->stored;
+    settings->sampling = (ff_sampling){.table = weights ? weights->table : NULL,
+                                       .count = weights ? weights->count : 0,
+                                       .seed = options->seed,
+                                       .batch = options->batch,
+                                       .repeats = options->repeats,
+                                       .per_class = options->per_class,
+                                       .kind = options->per_class ? FF_SAMPLING_CLASSES
+                                               : weights          ? FF_SAMPLING_WEIGHTS
+                                                                  : FF_SAMPLING_ORDER};
+    return ff_selection_places(selection, settings->dataset,
                                options->order == FF_ORDER_BLOCK || options->feed.storage_order,
                                &settings->storage, error);
 }
@@ -234,11 +247,11 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                      .given = *options};
     ff_status status;
     settings->given.selection = NULL;
+    settings->given.weights = settings->given.classes = NULL;
     settings->given.label = NULL;
     settings->given.class_numbers = NULL;
     settings->given.sizes = NULL;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
-    settings->count = settings->sequence.count;
     settings->rows = settings->sequence.rows;
     FF_TRY_DONE(find_places(settings, options, error));
     FF_TRY_DONE(resolve_shape(settings, options, error));
@@ -284,7 +297,7 @@ ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
 
 ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
     return (ff_loader_info){
-        .samples = settings->count,
+        .samples = settings->sequence.count,
         .batches_per_epoch = settings->sequence.epoch_batches,
         .slot_bytes = settings->slot_bytes,
         .row_bytes = settings->row_bytes,

@@ -14,11 +14,12 @@ typedef struct ff_loader_settings ff_loader_settings;
 struct ff_loader_settings {
     ff_dataset *dataset;
     const ff_metadata *metadata;
-    uint64_t count;  /* samples of an epoch: all, or those selected */
+    uint64_t count;  /* samples that an epoch may have: all, or those selected */
     uint64_t stored; /* samples of the dataset */
 
     ff_order_spec order;
     ff_storage_order storage; /* the samples of the order's places (ff_selection_places) */
+    ff_sampling sampling;     /* its table is the weights' or classes' */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;

@@ -106,10 +106,11 @@ static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
 static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
     fact facts[FACTS];
     list_facts(loader, facts);
-    json_t *json = json_pack("{s:I, s:I, s:s, s:s}", "epoch", (json_int_t)loader->next.epoch,
+    json_t *json = json_pack("{s:I, s:I, s:s, s:s, s:s}", "epoch", (json_int_t)loader->next.epoch,
                              "position", (json_int_t)loader->next.position, "order",
                              ff_order_name(loader->settings.loader.order), "selection",
-                             ff_selection_say(loader->settings.loader.selection).text);
+                             ff_selection_say(loader->settings.loader.selection).text, "sampling",
+                             ff_loader_say_sampling(&loader->settings.loader).text);
     for (int i = 0; json && i < FACTS; i++)
         if (json_object_set_new(json, facts[i].name, json_integer((json_int_t)facts[i].value))) {
             json_decref(json);
@@ -154,6 +155,12 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     if (strcmp(selection, selected.text) != 0)
         return ff_fail(error, FF_USAGE, "the state belongs to %s, but this loader has %s",
                        selection, selected.text);
+    const ff_sampling_text sampled = ff_loader_say_sampling(&loader->settings.loader);
+    const char *sampling = json_string_value(json_object_get(json, "sampling"));
+    if (!sampling) sampling = "each sample once"; /* a version without sampling wrote the state */
+    if (strcmp(sampling, sampled.text) != 0)
+        return ff_fail(error, FF_USAGE, "the state belongs to %s, but this loader has %s", sampling,
+                       sampled.text);
     for (int i = 0; i < FACTS; i++) {
         uint64_t value;
         FF_TRY(read_number(json, facts[i].name, INT64_MAX, &value, error));

@@ -104,6 +104,7 @@ void ffload_options_destroy(ffload_options **out) {
     for (const ff_option *option = table; option->name; option++)
         if (option->kind == FF_OPTION_STRING) free(*(char **)option->target);
     free(options->index);
+    free(options->weight);
     free(options->json);
     free(options);
     *out = NULL;
@@ -155,6 +156,22 @@ int ffload_options_set_indices(ffload_options *options, const int64_t *numbers, 
     return ff_library_end(status, &inner, error);
 }
 
+int ffload_options_set_weights(ffload_options *options, const double *weights, size_t count,
+                               ffload_error *error) {
+    ff_error inner;
+    double *copy = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, options);
+    if (status == FF_OK && weights)
+        status = ff_alloc(&copy, count ? count : 1, sizeof *copy, "weights", &inner);
+    if (status == FF_OK) {
+        if (count && weights) memcpy(copy, weights, count * sizeof *copy);
+        free(options->weight);
+        options->weight = copy;
+        options->weight_count = count;
+    }
+    return ff_library_end(status, &inner, error);
+}
+
 /* ---- what they mean ------------------------------------------------------------------------- */
 
 ff_verify ff_library_options_verify(const ffload_options *options) {
@@ -190,6 +207,9 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     settings->check = given->check;
     settings->context = given->context;
     settings->reserve_bytes = (uint64_t)given->reserve << 20;
+    options->samples_per_epoch = (uint64_t)given->samples_per_epoch;
+    options->repeats = (uint32_t)given->repeats;
+    options->per_class = (uint32_t)given->per_class;
     options->memory_bytes = given->memory;
     options->memory_ranks = (uint32_t)given->local_world;
     if (options->order != FF_ORDER_BLOCK && (given->block || given->group))
@@ -223,12 +243,33 @@ static ff_status select_samples(ff_library_settings *settings, const ffload_opti
     return ff_selection_make(&settings->selection, dataset, &rule, error);
 }
 
+static ff_status weigh_samples(ff_library_settings *settings, const ffload_options *given,
+                               ff_dataset *dataset, ff_error *error) {
+    ff_loader_options *options = &settings->loader;
+    const ff_weights_rule rule = {.weight = given->weight,
+                                  .weight_count = given->weight_count,
+                                  .given = given->weights,
+                                  .label = settings->label[0]};
+    if (rule.weight && rule.given)
+        return ff_fail(error, FF_USAGE, "weights: numbers and a name; wanted one of them");
+    if (ff_weights_asked(&rule)) {
+        options->weights = &settings->weights;
+        FF_TRY(ff_weights_make(&settings->weights, dataset, options->selection, &rule, error));
+    }
+    if (!options->per_class) return FF_OK;
+    options->classes = &settings->classes;
+    return ff_weights_classes(&settings->classes, dataset, options->selection, rule.label, error);
+}
+
 ff_status ff_library_settings_init(ff_library_settings *settings, const ffload_options *options,
                                    ff_dataset *dataset, ff_error *error) {
     const ffload_options *given = options ? options : &ff_library_default_options;
     *settings = (ff_library_settings){0};
-    ff_status status = resolve(settings, given, ff_dataset_metadata(dataset), error);
-    if (status == FF_OK) status = select_samples(settings, given, dataset, error);
+    ff_status status;
+    FF_TRY_DONE(resolve(settings, given, ff_dataset_metadata(dataset), error));
+    FF_TRY_DONE(select_samples(settings, given, dataset, error));
+    FF_TRY_DONE(weigh_samples(settings, given, dataset, error));
+done:
     if (status != FF_OK) ff_library_settings_free(settings);
     return status;
 }
@@ -236,5 +277,7 @@ ff_status ff_library_settings_init(ff_library_settings *settings, const ffload_o
 void ff_library_settings_free(ff_library_settings *settings) {
     free(settings->names);
     ff_selection_free(&settings->selection);
+    ff_weights_free(&settings->weights);
+    ff_weights_free(&settings->classes);
     *settings = (ff_library_settings){0};
 }

@@ -20,8 +20,9 @@ typedef struct ff_library_settings {
     uint64_t reserve_bytes;
     ffload_check *check; /* NULL = none */
     void *context;
-    char *names;            /* what label points to */
-    ff_selection selection; /* loader.selection points to it; zeroed = all samples */
+    char *names;                 /* what label points to */
+    ff_selection selection;      /* loader.selection points to it; zeroed = all samples */
+    ff_weights weights, classes; /* as loader.weights and loader.classes */
     const char *label[FF_LIBRARY_LABELS_MOST];
 } ff_library_settings;
 

@@ -13,9 +13,12 @@ struct ffload_options {
     uint64_t memory;
     int dtype, layout, label_dtype, last_batch, order, verify, placement;
     const char *augment, *size, *label, *device;
-    const char *indices, *where, *split, *fold;
+    const char *indices, *where, *split, *fold, *weights;
+    int64_t samples_per_epoch, repeats, per_class;
     int64_t *index; /* owned, [index_count]; NULL = none were given */
     size_t index_count;
+    double *weight; /* likewise */
+    size_t weight_count;
     ffload_check *check;
     void *context;
     char *json; /* as described last; NULL = not yet */
@@ -24,7 +27,7 @@ struct ffload_options {
 extern const ffload_options ff_library_default_options;
 
 /* The options, whose targets are in `to`, in the order of the public header. */
-enum { FF_LIBRARY_OPTIONS_MOST = 32 };
+enum { FF_LIBRARY_OPTIONS_MOST = 40 };
 void ff_library_list_options(ffload_options *to, ff_option table[FF_LIBRARY_OPTIONS_MOST]);
 
 #endif

@@ -1,6 +1,7 @@
 #include "loader/selection/parts.h"
 
 #include "format/base/bytes.h"
+#include "loader/selection/selection.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,20 +115,6 @@ static int compare(const void *a, const void *b) {
     return (left->own.number > right->own.number) - (left->own.number < right->own.number);
 }
 
-static ff_status find_field(ff_dataset *dataset, const char *label, size_t *field,
-                            ff_error *error) {
-    const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    *field = 0;
-    if (label) FF_TRY(ff_dataset_field(dataset, label, field, error));
-    while (!label && *field < metadata->field_count &&
-           metadata->field[*field].kind != FF_FIELD_CLASS)
-        ++*field;
-    if (*field < metadata->field_count && metadata->field[*field].kind == FF_FIELD_CLASS)
-        return FF_OK;
-    return ff_fail(error, FF_USAGE, "stratified: %s has no label that is a class%s%s",
-                   ff_dataset_path(dataset), label ? " named " : "", label ? label : "");
-}
-
 static ff_status list_members(const ff_part *part, ff_dataset *dataset, size_t field, member *all,
                               ff_error *error) {
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
@@ -148,7 +135,8 @@ static ff_status divide(ff_part *part, ff_dataset *dataset, const char *label, f
     member *all = NULL;
     size_t field;
     ff_status status;
-    FF_TRY(find_field(dataset, label, &field, error));
+    status = ff_selection_field(dataset, label, &field, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "stratified");
     FF_TRY_DONE(ff_alloc(&all, count, sizeof *all, "samples", error));
     FF_TRY_DONE(ff_alloc(&one, count, sizeof *one, "samples", error));
     FF_TRY_DONE(ff_alloc(&part->divided, count, 1, "parts of samples", error));

@@ -122,6 +122,20 @@ void ff_selection_free(ff_selection *selection) {
     *selection = (ff_selection){0};
 }
 
+ff_status ff_selection_field(ff_dataset *dataset, const char *label, size_t *field,
+                             ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    *field = 0;
+    if (label) FF_TRY(ff_dataset_field(dataset, label, field, error));
+    while (!label && *field < metadata->field_count &&
+           metadata->field[*field].kind != FF_FIELD_CLASS)
+        ++*field;
+    if (*field < metadata->field_count && metadata->field[*field].kind == FF_FIELD_CLASS)
+        return FF_OK;
+    return ff_fail(error, FF_USAGE, "%s has no label that is a class%s%s", ff_dataset_path(dataset),
+                   label ? " named " : "", label ? label : "");
+}
+
 ff_selection_text ff_selection_say(const ff_selection *selection) {
     ff_selection_text said = {.text = "all samples"};
     if (selection && selection->count)

@@ -3,7 +3,8 @@
  * A selection is a list of sample numbers, computed once from all of its options. It stands between
  * the set and the order: an order's place p is the selection's sample p, so
  * ranks, threads, resumes and placements see numbers of samples as without a selection. parts.c
- * divides a set by its keys, for splits and folds; list.c reads lists of numbers or keys.
+ * divides a set by its keys, for splits and folds; list.c reads lists of numbers or keys. weights.c
+ * makes tables of how often each sample comes, and of the samples of each class.
  *
  * May include format.
  *
@@ -52,6 +53,11 @@ FF_MUST_USE ff_status ff_selection_make(ff_selection *selection, ff_dataset *dat
                                         const ff_selection_rule *rule, ff_error *error);
 /* A zeroed selection is accepted. */
 void ff_selection_free(ff_selection *selection);
+
+/* The label field of this name, or the first one of classes if `label` is NULL; FF_USAGE: there is
+ * none, or it does not hold classes. */
+FF_MUST_USE ff_status ff_selection_field(ff_dataset *dataset, const char *label, size_t *field,
+                                         ff_error *error);
 
 /* "512 of 2048 samples (00a1b2c3d4e5f607)": the same for the same samples in the same order; of
  * NULL or a zeroed selection "all samples". */

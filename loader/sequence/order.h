@@ -1,9 +1,10 @@
 /* Room loader/sequence, floor 2: which samples a batch holds, as arithmetic.
  *
  * philox.h draws random numbers from a key, with no state. This header maps a position of an epoch
- * to a sample. sequence.h maps the number of a batch to its epoch, its position and its rows in a
- * share. All of this is integer arithmetic with one source for the host and for kernels, so any
- * rank finds any position at once, on any device.
+ * to a sample, and sampling.h does so where samples come several times. sequence.h maps the number
+ * of a batch to its epoch, its position and its rows in a share. All of this is integer arithmetic
+ * with one source for the host and for kernels, so any rank finds any position at once, on any
+ * device.
  *
  * May include format.
  *
@@ -24,8 +25,8 @@
  * is repeated while the result is >= n (cycle walking: J. Black, P. Rogaway, "Ciphers with
  * Arbitrary Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the
  * words of ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block,
- * where `which` is 0 for the samples of order random, 1 for blocks and 2 within groups. Within
- * groups tweak is F(group + 1), otherwise 0.
+ * where `which` is 0 for the samples of order random, 1 for blocks and 2 within groups; sampling.h
+ * has the numbers from 4 on. Within groups tweak is F(group + 1), otherwise 0.
  *
  * Kinds of order:
  *   sequential  position p is sample p.

@@ -20,6 +20,7 @@ typedef struct placement_case {
     uint32_t channels;
     uint64_t batches; /* the most to compare */
     bool selects;     /* some of the samples, some of them twice */
+    bool weighs;      /* with order random: by weights, or repeated */
     bool recorded;
     ff_host_streams streams;
     uint64_t seed;
@@ -180,10 +181,26 @@ static inline void placement_select(placement_case *c, ff_dataset *dataset,
     c->options.position %= selection->count;
 }
 
+/* Weights, repeats, and epochs of another length. */
+static inline void placement_weigh(placement_case *c, ff_dataset *dataset, ff_weights *weights) {
+    dice d = {.seed = c->seed + 99};
+    double weight[256];
+    const ff_weights_rule rule = {.weight = weight, .weight_count = c->set.items};
+    if (c->options.order != FF_ORDER_RANDOM || c->options.augment.flip == FF_FLIP_ALTERNATE) return;
+    c->options.repeats = roll(&d, 4);
+    if (!roll(&d, 3)) return;
+    for (size_t i = 0; i < rule.weight_count; i++) weight[i] = 1 + roll(&d, 5);
+    assert_ok(ff_weights_make(weights, dataset, c->options.selection, &rule, error));
+    c->options.weights = weights;
+    c->options.samples_per_epoch = c->options.position + 1 + roll(&d, 300);
+}
+
 static inline void placement_check(placement_case *c, const ff_loader_kernels *kernels) {
     ff_dataset *dataset = open_new_set(&c->set);
     ff_selection selection = {0};
     if (c->selects) placement_select(c, dataset, &selection);
+    ff_weights weights = {0};
+    if (c->weighs) placement_weigh(c, dataset, &weights);
     placement_copy *copies = calloc(c->batches, sizeof *copies);
     uint64_t batches = placement_run(c, dataset, kernels, copies);
     ff_loader *loader;
@@ -210,6 +227,7 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     ff_loader_destroy(&loader);
     free(copies);
     ff_selection_free(&selection);
+    ff_weights_free(&weights);
     ff_dataset_close(&dataset);
     set_remove(&c->set);
 }
@@ -251,6 +269,7 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     c.placement = (ff_placement)(FF_PLACEMENT_RESIDENT + trial % 3);
     c.seed = trial;
     c.selects = trial % 5 < 2;
+    c.weighs = trial % 7 < 4;
     c.streams = roll(&d, 3) ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER;
     c.recorded = roll(&d, 2);
     uint32_t pad = roll(&d, 3);

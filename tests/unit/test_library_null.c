@@ -40,6 +40,8 @@ static void of_options(void **state) {
     assert_did(ffload_options_set_check(options, NULL, NULL, error));
     refused(ffload_options_set_indices, "options is NULL", NULL, NULL, 0);
     assert_did(ffload_options_set_indices(options, NULL, 3, error));
+    refused(ffload_options_set_weights, "options is NULL", NULL, NULL, 0);
+    assert_did(ffload_options_set_weights(options, NULL, 3, error));
     assert_non_null(ffload_version());
 }
 

@@ -53,6 +53,24 @@ const ff_setting ff_settings_table[] = {
           "stratified\"."},
      .is = FF_SETTING_COMPARED},
     {.option =
+         {"sample-weights", 0, FF_OPTION_STRING, "balanced|FIELD|FILE", &at.trainer.sample_weights,
+          NULL, 0, 0,
+          "Draw each training sample with a probability in proportion to its weight, with "
+          "replacement: balanced (all classes alike), a label field of one number a sample, or a "
+          "file with a number a line, for each sample of --data, or of --subset and --fold."},
+     .is = FF_SETTING_COMPARED | FF_SETTING_RANK},
+    {.option =
+         {"samples-per-epoch", 0, FF_OPTION_INTEGER, "N", &at.trainer.samples_per_epoch, NULL, 0,
+          1e15,
+          "Training samples of an epoch; without --sample-weights at most as many as there are; "
+          "default 0: as many as there are."},
+     .is = FF_SETTING_COMPARED},
+    {.option =
+         {"repeats", 0, FF_OPTION_INTEGER, "N", &at.trainer.repeats, NULL, 0, 65536,
+          "Times that each sample of a batch comes, differently augmented (repeated augmentation); "
+          "an epoch stays as long, with fewer samples; default 0: once."},
+     .is = FF_SETTING_COMPARED},
+    {.option =
          {"val-every", 0, FF_OPTION_INTEGER, "N", &at.trainer.val_every, NULL, 0, 1000000,
           "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
           "the recipe's, usually 1."},

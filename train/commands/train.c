@@ -175,6 +175,14 @@ static char *make_list_absolute(const char **list) {
     return given;
 }
 
+/* Whether --sample-weights is not a file, though a file may have its name. */
+static bool names_weights(const ff_settings *settings, const ff_trainer *trainer) {
+    const char *weights = settings->trainer.sample_weights;
+    size_t field;
+    return weights && (strcmp(weights, "balanced") == 0 ||
+                       ff_dataset_field(trainer->splits.train, weights, &field, NULL) == FF_OK);
+}
+
 /* Called once it is certain that the run makes steps. */
 typedef struct beginning {
     const ff_settings *settings;
@@ -204,12 +212,13 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
     const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The run's options as text, without options that are not part of the run, so that it is the
      * same wherever the run resumes. */
-    char *paths[] = {make_absolute(&kept.trainer.data),
-                     ff_splits_val_is_none(kept.trainer.val) ? NULL
-                                                             : make_absolute(&kept.trainer.val),
-                     make_absolute(&kept.trainer.weights),
-                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
-                     make_list_absolute(&kept.trainer.subset)};
+    char *paths[] = {
+        make_absolute(&kept.trainer.data),
+        ff_splits_val_is_none(kept.trainer.val) ? NULL : make_absolute(&kept.trainer.val),
+        make_absolute(&kept.trainer.weights),
+        is_path ? make_absolute(&kept.trainer.class_weights) : NULL,
+        make_list_absolute(&kept.trainer.subset),
+        names_weights(&kept, trainer) ? NULL : make_absolute(&kept.trainer.sample_weights)};
     ff_status status;
     ff_settings_keep_run(&kept, trainer);
     json_t *logged = ff_settings_log(&kept, trainer);

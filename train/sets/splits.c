@@ -101,6 +101,16 @@ static ff_status choose_samples(ff_selection *selected, ff_dataset *set,
                           subset && fold ? ", " : "", fold ? "--fold" : "");
 }
 
+static ff_status weigh_samples(ff_splits *splits, const ff_splits_options *options,
+                               ff_error *error) {
+    const ff_weights_rule rule = {.given = options->sample_weights, .label = options->label};
+    if (!ff_weights_asked(&rule)) return FF_OK;
+    const ff_status status =
+        ff_weights_make(&splits->weights, splits->train,
+                        ff_splits_selection(&splits->train_selected), &rule, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--sample-weights");
+}
+
 /* A fold is evaluated, and the others are trained on. */
 static ff_status choose_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
     char *others = NULL;
@@ -285,6 +295,7 @@ ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff
     FF_TRY_DONE(return_to(splits->train, options->began_data, &splits->train_left_out, error));
     FF_TRY_DONE(return_to(splits->val, options->began_val, &splits->val_left_out, error));
     FF_TRY_DONE(choose_both(splits, options, error));
+    FF_TRY_DONE(weigh_samples(splits, options, error));
     FF_TRY_DONE(check(splits, options, error));
 done:
     if (status != FF_OK) ff_splits_close(splits);
@@ -309,6 +320,7 @@ done:
 }
 
 void ff_splits_close(ff_splits *splits) {
+    ff_weights_free(&splits->weights);
     ff_selection_free(&splits->train_selected);
     ff_selection_free(&splits->val_selected);
     ff_dataset_close(&splits->train);

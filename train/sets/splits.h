@@ -13,7 +13,7 @@
 
 #include "format/reader.h"
 #include "loader/augment/augment.h"
-#include "loader/selection/selection.h"
+#include "loader/selection/weights.h"
 
 /* --val none: no evaluation. ./none names a folder called "none". */
 #define FF_SPLITS_NO_VAL "none"
@@ -28,6 +28,7 @@ typedef struct ff_splits_options {
      * numbers or keys. fold: "2/5" and the like (ff_selection_rule): training on the other folds,
      * evaluation on this one, in place of `val`, of the same subset. */
     const char *subset, *fold;
+    const char *sample_weights; /* ff_weights_rule.given of the samples that are trained on */
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
     const ff_augment_spec *augment; /* of training; its rrc also sets the side of the square */
@@ -44,6 +45,7 @@ typedef struct ff_splits {
     ff_dataset *val;                           /* NULL = no set to evaluate on */
     bool val_found;                            /* found, not named on the command line */
     ff_selection train_selected, val_selected; /* of both; zeroed = all samples */
+    ff_weights weights;                        /* of training samples; zeroed = all alike */
     const char *label;                         /* the field's name; valid as long as `train` */
     uint32_t classes; /* of the label: the number of its names, or the largest label plus one */
     uint64_t train_without_label, val_without_label; /* samples without a loss */
@@ -61,10 +63,13 @@ typedef struct ff_splits {
  * Release with ff_splits_close. */
 FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
                                      ff_error *error);
-/* A selection as loaders take it: NULL = all samples; and the number of samples of a set with it.
- */
+/* A selection and weights as loaders take them: NULL = all samples, all alike; and the number of
+ * samples of a set with a selection. */
 static inline const ff_selection *ff_splits_selection(const ff_selection *selected) {
     return selected->count ? selected : NULL;
+}
+static inline const ff_weights *ff_splits_weights(const ff_splits *splits) {
+    return splits->weights.count ? &splits->weights : NULL;
 }
 static inline uint64_t ff_splits_count(const ff_dataset *set, const ff_selection *selected) {
     return selected->count ? selected->count : ff_dataset_count(set);

@@ -36,9 +36,12 @@ void ff_origin_of(ff_origin *origin, const ff_trainer *trainer) {
     id_text(trainer->splits.train, origin->data);
     id_text(trainer->splits.val, origin->val);
     const ff_splits *splits = &trainer->splits;
-    if (splits->train_selected.count)
-        snprintf(origin->selected, sizeof origin->selected, "trains on %s, evaluates on %s",
-                 ff_selection_say(&splits->train_selected).text,
+    const ff_loader_options *input = &trainer->train_input;
+    const bool plain = !input->weights && input->repeats <= 1 && !input->samples_per_epoch;
+    if (splits->train_selected.count || !plain)
+        snprintf(origin->selected, sizeof origin->selected, "trains on %s%s%s, evaluates on %s",
+                 ff_selection_say(&splits->train_selected).text, plain ? "" : ", ",
+                 plain ? "" : ff_loader_say_sampling(input).text,
                  ff_selection_say(&splits->val_selected).text);
     ranks_text(origin->ranks, sizeof origin->ranks, trainer->options->job);
     if (!trainer->device)
@@ -101,10 +104,12 @@ static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_traine
     ff_origin now;
     ff_origin_of(&now, trainer);
     if (!strcmp(was ? was : "", now.selected)) return FF_OK;
-    return ff_fail(error, FF_USAGE,
-                   "--subset, --fold: cannot change when a run goes on; %s: the run %s, not %s",
-                   ff_checkpoint_path(checkpoint), was && *was ? was : all,
-                   *now.selected ? now.selected : all);
+    return ff_fail(
+        error, FF_USAGE,
+        "--subset, --fold, --sample-weights, --samples-per-epoch, --repeats: cannot change "
+        "when a run goes on; %s: the run %s, not %s",
+        ff_checkpoint_path(checkpoint), was && *was ? was : all,
+        *now.selected ? now.selected : all);
 }
 
 /* Notes a set that was appended to since the run began. */

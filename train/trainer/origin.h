@@ -14,7 +14,7 @@ enum { FF_ORIGIN_RANKS = 256 };
 /* Texts of a checkpoint; "" = absent. */
 typedef struct ff_origin {
     char data[33], val[33];      /* content ids */
-    char selected[208];          /* which of their samples; "" = all */
+    char selected[384];          /* which of their samples, how often; "" = each once */
     char ranks[FF_ORIGIN_RANKS]; /* "2 ranks", "2 ranks with shares 1,3" */
     char threads[16];            /* on the CPU */
     char class_weights[17];      /* a checksum of the weights in use */

@@ -16,7 +16,10 @@ void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loade
     *promise = (ff_promise){.order = options->order,
                             .samples = options->selection ? options->selection->count
                                                           : ff_dataset_count(dataset)};
-    if (ff_rates_of_disk(dataset, options, MEASURE_NS, promise->rate, NULL) != FF_OK)
+    ff_loader_options plain = *options; /* weights and repeats have no other order */
+    plain.weights = NULL, plain.repeats = 0, plain.samples_per_epoch = 0;
+    if (options->samples_per_epoch) promise->samples = options->samples_per_epoch;
+    if (ff_rates_of_disk(dataset, &plain, MEASURE_NS, promise->rate, NULL) != FF_OK)
         memset(promise->rate, 0, sizeof promise->rate);
     for (int kind = 0; kind < FF_ORDER_KIND_COUNT; kind++) promise->rate[kind].samples *= disks;
 }

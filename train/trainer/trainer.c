@@ -255,6 +255,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
                                 .label = options->label,
                                 .subset = options->subset,
                                 .fold = options->fold,
+                                .sample_weights = options->sample_weights,
                                 .verify = options->verify,
                                 .began_data = options->began_data,
                                 .began_val = options->began_val,
@@ -267,6 +268,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     if (options->overfit) ff_dataset_close(&trainer->splits.val);
     const ff_splits *sets = &trainer->splits;
     trainer->train_count = ff_splits_count(sets->train, &sets->train_selected);
+    if (options->samples_per_epoch > 0) trainer->train_count = (uint64_t)options->samples_per_epoch;
     trainer->val_count = sets->val ? ff_splits_count(sets->val, &sets->val_selected) : 0;
     trainer->model_name = options->model ? options->model : recipe->model;
     trainer->recipe_name = recipe->name;

@@ -18,30 +18,46 @@ static void end_loader(void *object) {
     ffload_loader_destroy(&own);
 }
 
-/* The options from a dict of texts, and numbers of samples: a bytes object of int64, or NULL. */
-static ffload_options *options_of(PyObject *dict, PyObject *indices) {
+/* indices: bytes of int64, weights: bytes of float64; or None. */
+static int set_arrays(ffload_options *options, PyObject *indices, PyObject *weights,
+                      ffload_error *error) {
+    int status = 0;
+    if (PyBytes_Check(indices)) {
+        const void *numbers = PyBytes_AsString(indices);
+        status = ffload_options_set_indices(options, numbers,
+                                            (size_t)PyBytes_Size(indices) / sizeof(int64_t), error);
+    }
+    if (!status && PyBytes_Check(weights)) {
+        const void *numbers = PyBytes_AsString(weights);
+        status = ffload_options_set_weights(options, numbers,
+                                            (size_t)PyBytes_Size(weights) / sizeof(double), error);
+    }
+    return status;
+}
+
+/* The options from a dict of texts, and from arrays. */
+static ffload_options *options_of(PyObject *dict, PyObject *indices, PyObject *weights) {
     ffload_options *options = ff_python_options(dict);
     ffload_error error;
-    if (!options || !indices) return options;
-    const size_t count = (size_t)PyBytes_Size(indices) / sizeof(int64_t);
-    const void *numbers = PyBytes_AsString(indices);
-    if (ffload_options_set_indices(options, numbers, count, &error)) {
+    if (options && set_arrays(options, indices, weights, &error)) {
         ffload_options_destroy(&options);
         ff_python_raise(&error);
     }
     return options;
 }
 
-/* Loader(dataset, options, indices): a _ffload.Dataset, a dict of texts, and numbers of samples. */
+/* Loader(dataset, options, indices, weights): a _ffload.Dataset, a dict of texts, numbers of
+ * samples, and their weights. */
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *words) {
-    static char *names[] = {"dataset", "options", "indices", NULL};
-    PyObject *dataset, *dict, *indices = NULL;
+    static char *names[] = {"dataset", "options", "indices", "weights", NULL};
+    PyObject *dataset, *dict, *indices = Py_None, *weights = Py_None;
     ffload_loader *own;
     ffload_error error;
-    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!|O!:Loader", names, &dataset, &PyDict_Type,
-                                     &dict, &PyBytes_Type, &indices))
+    if (!PyArg_ParseTupleAndKeywords(args, words, "OO!|OO:Loader", names, &dataset, &PyDict_Type,
+                                     &dict, &indices, &weights))
         return NULL;
-    ffload_options *options = ff_python_is_dataset(dataset) ? options_of(dict, indices) : NULL;
+    ffload_options *options =
+        ff_python_is_dataset(dataset) ? options_of(dict, indices, weights) : NULL;
     ffload_dataset *set = options ? ff_python_enter(dataset, "dataset") : NULL;
     int status;
     PyObject *self = NULL;

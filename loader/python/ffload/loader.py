@@ -13,8 +13,8 @@ from .batches import Batch, BatchInfo, Parts, check_last
 from .dataset import Dataset, Path, unescape
 from .errors import UsageError
 from .samplers import AsDataLoader, Place
-from .selecting import Selecting, numbers_of
-from .words import As, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify
+from .selecting import Selecting, numbers_of, weights_of
+from .words import As, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify, Weights
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
@@ -64,6 +64,14 @@ class Loader(AsDataLoader, Selecting):
                  " group-by=REGEX" (keys in which it matches the same text stay together) may follow
     fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample must match
                  all of indices, where, split and fold; no match is a UsageError
+    weights      how often samples come: each sample of an epoch is drawn, with replacement, with a probability in proportion to
+                 its weight. "balanced" (1 / the number of samples of its class of the first label), a label field of one number
+                 per sample, a text file with a number per line, or an array with a weight for each sample of the selection (or
+                 of the set)
+    samples_per_epoch  the length of an epoch; by default the number of samples
+    repeats      how often each drawn sample comes in a batch, each time augmented differently (repeated augmentation); the
+                 length of an epoch stays
+    per_class    samples of each class in a batch of batch_size / per_class classes of the first label (metric learning)
     rank, world  this loader yields rank's rows of each batch; world: the number of ranks. By default both come from
                  torch.distributed, torchrun, mpirun or SLURM, and are looked up again when an iteration begins. An
                  evaluation on one rank alone needs rank=0, world=1
@@ -99,7 +107,9 @@ class Loader(AsDataLoader, Selecting):
                  as_: Optional[As] = None, return_indices: bool = False, return_keys: bool = False, verify: Verify = "first",
                  memory: Union[int, str, None] = None, targets: Targets = "classes",
                  transform: Optional[Callable[[Any], Any]] = None, indices: Optional[Indices] = None,
-                 where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None) -> None:
+                 where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None,
+                 weights: Optional[Weights] = None, samples_per_epoch: Optional[int] = None, repeats: int = 1,
+                 per_class: Optional[int] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
                                lambda given: bool(shuffle) == (given != "sequential"))
@@ -119,7 +129,8 @@ class Loader(AsDataLoader, Selecting):
                    "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64",
-                   "where": where, "split": split, "fold": fold}
+                   "where": where, "split": split, "fold": fold, "samples_per_epoch": samples_per_epoch, "repeats": repeats,
+                   "per_class": per_class}
         self._epochs = habits.whole("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
         if habits.text_of(device).startswith("cuda"):
@@ -131,6 +142,8 @@ class Loader(AsDataLoader, Selecting):
         self._ranks = given or ranks.found_early()
         self._source_ranks = (0, 1)  # in a copy: the original loader's
         self._samples = numbers_of(self.dataset, indices)
+        words, self._weights = weights_of(weights)
+        self._options.update(words)
         self._label, self._indices, self._keys = label, return_indices, self.dataset.keys if return_keys else None
         if targets not in ("classes", "soft"):
             raise UsageError("targets=%r: wanted \"classes\" or \"soft\"" % (targets,))
@@ -160,7 +173,7 @@ class Loader(AsDataLoader, Selecting):
         rank, world = self._ranks
         more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
         #: The library's loader; only iterating takes its batches.
-        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more, **self._samples[0]), *self._samples[1])
+        self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more, **self._samples[0]), self._samples[1], self._weights)
         self._about: Dict[str, Any] = json.loads(self._own.describe())
         self._on_gpu = self._about["device"] != "cpu"
         last = self._options["last_batch"]

@@ -4,22 +4,22 @@ from __future__ import annotations
 import array
 import operator
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from .errors import UsageError
-from .words import Indices
+from .words import Indices, Weights
 
 if TYPE_CHECKING:
     from .dataset import Dataset
 
-# An option of the library, and an argument.
-Samples = Tuple[Dict[str, str], List[bytes]]
+# Options of the library, and an argument.
+Samples = Tuple[Dict[str, str], Optional[bytes]]
 
 
 def numbers_of(dataset: Dataset, indices: Optional[Indices]) -> Samples:
     """The option and the argument for the library."""
     if indices is None or isinstance(indices, (str, os.PathLike)):
-        return ({} if indices is None else {"indices": os.fspath(indices)}), []
+        return ({} if indices is None else {"indices": os.fspath(indices)}), None
     try:
         chosen = dataset._chosen(indices)
         if chosen is None:
@@ -28,7 +28,17 @@ def numbers_of(dataset: Dataset, indices: Optional[Indices]) -> Samples:
     except (IndexError, TypeError) as error:
         raise UsageError("indices: %s" % error) from None
     count = len(dataset)
-    return {}, [array.array("q", (number + count if -count <= number < 0 else number for number in numbers)).tobytes()]
+    return {}, array.array("q", (number + count if -count <= number < 0 else number for number in numbers)).tobytes()
+
+
+def weights_of(weights: Optional[Weights]) -> Samples:
+    """What the library takes."""
+    if weights is None or isinstance(weights, (str, os.PathLike)):
+        return ({} if weights is None else {"weights": os.fspath(weights)}), None
+    try:
+        return {}, array.array("d", (float(weight) for weight in weights)).tobytes()
+    except (TypeError, ValueError) as error:
+        raise UsageError("weights: %s; wanted \"balanced\", a label field, a file, or a number for each sample" % error) from None
 
 
 class Selecting:

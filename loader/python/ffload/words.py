@@ -1,6 +1,6 @@
 """The words that arguments accept, for type checkers."""
 import os
-from typing import Iterable, Literal, SupportsIndex, Tuple, Union
+from typing import Iterable, Literal, SupportsFloat, SupportsIndex, Tuple, Union
 
 As = Literal["torch", "numpy", "jax", "cupy", "dlpack"]
 LastBatch = Literal["drop", "keep", "pad"]
@@ -10,5 +10,7 @@ Placement = Literal["auto", "resident", "stream", "host"]
 Size = Union[str, Tuple[int, int]]
 # Numbers of samples, a slice, a mask, or a file of numbers or keys.
 Indices = Union[str, "os.PathLike[str]", slice, Iterable[SupportsIndex]]
+# "balanced", a label field's name, a file of numbers, or the numbers.
+Weights = Union[str, "os.PathLike[str]", Iterable[SupportsFloat]]
 Targets = Literal["classes", "soft"]
 Verify = Literal["first", "always", "off"]

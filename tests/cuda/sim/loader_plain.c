@@ -31,12 +31,16 @@ static void run_params(void *context) {
         job->params[row] = (ff_augment_params){0};
         if (job->mix) job->mix[row] = 1;
         if (row >= batch->at.count) continue;
-        uint64_t sample = ff_order_at(&batch->order, batch->at.position + row);
+        const uint64_t position = batch->at.position + row;
+        uint64_t sample = ff_sampling_at(&job->sampling, &batch->order, batch->at.epoch, position);
         if (job->sample_of_place) sample = job->sample_of_place[sample];
         const uint32_t height = job->size ? job->size[2 * sample] : job->height;
         const uint32_t width = job->size ? job->size[2 * sample + 1] : job->width;
-        job->params[row] = ff_augment_at(&job->spec, job->seed, batch->at.epoch, sample, height,
+        const uint64_t index =
+            ff_sampling_index(ff_sampling_again(&job->sampling), sample, position);
+        job->params[row] = ff_augment_at(&job->spec, job->seed, batch->at.epoch, index, height,
                                          width, job->out_height, job->out_width);
+        job->params[row].sample = sample;
         if (ff_augment_mixes(&job->spec) && (row ^ 1) < batch->at.count)
             ff_augment_mix(&job->spec, &job->params[row], job->seed, batch->at.epoch,
                            (batch->at.position + (row & ~1u)) / 2, job->out_height, job->out_width);

@@ -26,8 +26,8 @@ typedef struct one_case {
     ff_augment_params params[ROWS_MOST];
     uint32_t rows, count, out_channels;
     bool same_size;
-    uint64_t seed;
-    uint32_t epoch;
+    uint64_t seed, position;
+    uint32_t epoch, again;
 } one_case;
 
 static uint32_t draw_side(uint32_t most) {
@@ -70,6 +70,11 @@ static void make_samples(one_case *c, bool variable, uint32_t most) {
     for (int i = 0; i < SAMPLES; i++)
         fill(c->data + c->offset[i], c->metadata.dtype,
              (size_t)c->size[i][0] * c->size[i][1] * c->metadata.channels);
+}
+
+/* By which a row's augmentation is drawn. */
+static uint64_t index_of(const one_case *c, uint32_t row) {
+    return c->again ? (UINT64_C(1) << 63) + c->position + row : c->params[row].sample;
 }
 
 static void make_case(one_case *c, bool variable, uint32_t most) {
@@ -145,15 +150,17 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     c->count = roll(&luck, 4) ? c->rows : roll(&luck, c->rows);
     c->out_channels = (uint32_t[]){c->metadata.channels, 4, 8}[roll(&luck, 3)];
     c->seed = roll(&luck, 1000), c->epoch = roll(&luck, 100);
-    const uint64_t position = roll(&luck, 1000);
+    c->position = roll(&luck, 1000), c->again = !roll(&luck, 3);
     for (uint32_t row = 0; row < c->rows; row++) {
         ff_augment_params *params = &c->params[row];
         if (row >= c->count) continue;
         const uint64_t number = roll(&luck, SAMPLES);
-        *params = ff_augment_at(&c->spec, c->seed, c->epoch, number, c->size[number][0],
+        params->sample = number;
+        *params = ff_augment_at(&c->spec, c->seed, c->epoch, index_of(c, row), c->size[number][0],
                                 c->size[number][1], height, width);
+        params->sample = number;
         if (ff_augment_mixes(&c->spec) && (row ^ 1) < c->count)
-            ff_augment_mix(&c->spec, params, c->seed, c->epoch, (position + (row & ~1u)) / 2,
+            ff_augment_mix(&c->spec, params, c->seed, c->epoch, (c->position + (row & ~1u)) / 2,
                            height, width);
     }
 }
@@ -198,8 +205,8 @@ static void *host_rows(const one_case *c, size_t values) {
                     c->data + c->offset[number], c->size[number][0], c->size[number][1],
                     finish->direct ? images : rows + row * row_bytes);
         if (ff_finish_alters(finish))
-            ff_finish_alter(finish, &c->params[row], c->seed, c->epoch, rows + row * row_bytes,
-                            images);
+            ff_finish_alter(finish, &c->params[row], c->seed, c->epoch, index_of(c, row),
+                            rows + row * row_bytes, images);
     }
     free(images);
     if (!finish->used) return rows;
@@ -260,7 +267,8 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
     }
     const bool same = c->same_size && gather && !backwards;
     const array *made = poisoned(FF_F32, c->rows * values);
-    const ff_cuda_batch place = {.at = {.count = c->count, .epoch = c->epoch}, .slot = SLOT};
+    const ff_cuda_batch place = {
+        .at = {.count = c->count, .epoch = c->epoch, .position = c->position}, .slot = SLOT};
     ff_cuda_augment job = {
         .move = {.batch = sent(&place, sizeof place),
                  .params = sent(c->params, sizeof c->params),
@@ -297,6 +305,7 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
         .jittered = finish->jitters,
         .normalised = metadata->statistics_count != 0,
         .seed = c->seed,
+        .again = c->again,
         .mean = sent(mean, sizeof mean),
         .std = sent(std, sizeof std),
         .changed = finish->changes,

@@ -61,8 +61,8 @@ typedef struct run {
     ff_augment_spec spec;
     ff_augment_host host;
     uint32_t height, width, out_height, out_width, samples;
-    array *place, *params, *weight, *mix, *size, *stored, *row_of, *sample_of_place, *black, *table,
-        *data;
+    array *place, *params, *weight, *mix, *size, *stored, *row_of, *sample_of_place, *sampling,
+        *black, *table, *data;
     array *label_from, *label_to;
     ff_cuda_next next[2]; /* on the device, and on the host */
     ff_cuda_params parameters[2];
@@ -167,6 +167,30 @@ static void draw_run(run *r, dice *d, const shape *most, bool moves_only) {
                                    r->out_width, error));
 }
 
+/* Weights, some of them 0, or classes of 1 to 3 samples; repeats. */
+static ff_sampling draw_sampling(run *r, dice *d) {
+    ff_sampling sampling = {.seed = roll(d, 1000),
+                            .batch = r->next[1].sequence.batch,
+                            .repeats = roll(d, 4),
+                            .per_class = 1 + roll(d, 4),
+                            .kind = (ff_sampling_kind)roll(d, 3)};
+    r->sampling = poisoned(FF_I64, r->samples + 1);
+    uint64_t *table = r->sampling->host;
+    if (sampling.kind == FF_SAMPLING_CLASSES) {
+        for (table[0] = 0; table[sampling.count] < r->samples; sampling.count++) {
+            const uint64_t left = r->samples - table[sampling.count];
+            table[sampling.count + 1] = table[sampling.count] + 1 + roll(d, left < 3 ? left : 3);
+        }
+        if (sampling.count * sampling.per_class < sampling.batch) sampling.kind = FF_SAMPLING_ORDER;
+    } else {
+        sampling.count = r->samples;
+        for (uint32_t i = 0; i < r->samples; i++)
+            table[i] = (i ? table[i - 1] : 1) + ((uint64_t)roll(d, 3) << roll(d, 55));
+    }
+    send(r->sampling);
+    return sampling;
+}
+
 static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     const uint32_t channels = r->metadata.channels, rows = r->next[1].sequence.rows;
     const uint32_t out_channels =
@@ -215,10 +239,12 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     const bool mapped = roll(d, 2), placed = roll(d, 2), affine = roll(d, 2);
     const bool sized = !moves_only && roll(d, 2), mixes = ff_augment_mixes(&r->spec);
     const uint64_t seed = roll(d, 1000);
+    ff_sampling sampling = draw_sampling(r, d);
     for (int side = 0; side < 2; side++) {
 #define AT(a) (side ? (a)->host : (a)->device)
         r->next[side] = r->next[1];
         r->next[side].batch = AT(r->place);
+        sampling.table = AT(r->sampling);
         r->parameters[side] = (ff_cuda_params){
             .batch = AT(r->place),
             .spec = r->spec,
@@ -229,6 +255,7 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
             .out_width = r->out_width,
             .rows = rows,
             .size = sized ? AT(r->size) : NULL,
+            .sampling = sampling,
             .sample_of_place = placed ? AT(r->sample_of_place) : NULL,
             .params = AT(r->params),
             .weight = AT(r->weight),

@@ -133,6 +133,22 @@ FFLOAD_API const char *ffload_version(void);
  *   fold        "2/5": the second of five equal parts by the same hash, "not 2/5": all others; the
  *               same further words
  *
+ * How often they come; each of the next options but samples_per_epoch needs order random, and draws
+ * augmentations by positions of the epoch, so that a sample looks different each time:
+ *
+ *   weights     each sample of an epoch is drawn with probabilities in proportion to these numbers,
+ *               with replacement: "balanced" (1 / the number of samples of the same class of the
+ *               first label, 0 without a class), a label field of one number a sample, or a text
+ *               file with a number per line, for each selected sample or each one of the set;
+ *               ffload_options_set_weights takes an array. 8 bytes of memory a sample
+ *   samples_per_epoch
+ *               samples of an epoch, instead of as many as there are (or selected); without weights
+ *               and per_class at most as many
+ *   repeats     how often each drawn sample comes in a batch, for repeated augmentation; an epoch
+ *               stays as long, and so has fewer different samples. Default: 1
+ *   per_class   samples of each class in a batch, which has batch_size / per_class classes of the
+ *               first label, drawn for each batch; samples of one class differ if it has enough
+ *
  * Batches:
  *
  *   last_batch  drop (default): an incomplete last batch is left out, unless it is the only one |
@@ -189,6 +205,11 @@ FFLOAD_API int ffload_options_describe(ffload_options *options, const char **jso
  * several times. They are copied. indices NULL: the option is unset (default); count 0 with another
  * address: no sample, which ffload_loader_create refuses. */
 FFLOAD_API int ffload_options_set_indices(ffload_options *options, const int64_t *numbers,
+                                          size_t count, ffload_error *error);
+
+/* Weights of the samples as option weights, at least 0, of any sum. They are copied. NULL: none are
+ * given (default). */
+FFLOAD_API int ffload_options_set_weights(ffload_options *options, const double *weights,
                                           size_t count, ffload_error *error);
 
 /* A loader with these options calls check(context) about every 20 ms while ffload_loader_next

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""How often samples come: weights, repeats and classes beside NumPy's counts; ranks, resuming, augmentation. TAP."""
+import collections
+import math
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import PLACE, finish, make_set, raises  # noqa: E402
+import tap  # noqa: E402
+import numpy  # noqa: E402
+import ffload  # noqa: E402
+
+COUNT = 60
+SET = make_set("plain", "--count", COUNT, "--height", 8, "--width", 8, "--classes", 5, "--shuffle", 3)
+DATA = ffload.Dataset(SET, as_="numpy")
+LABELS = numpy.array([int(label) for label in DATA.labels])
+random = numpy.random.default_rng(5)
+
+
+def Loader(batch=8, **words):
+    return ffload.Loader(SET, batch, as_="numpy", return_indices=True, **words)
+
+
+def numbers(loader):
+    """Of an epoch, in its order."""
+    return [int(i) for batch in loader for i in batch[2]]
+
+
+def drawn(epochs, **words):
+    """[epochs, samples]"""
+    loader = Loader(128, **words)
+    return numpy.array([numbers(loader) for _ in range(epochs)])
+
+
+def fits(found, wanted):
+    """Whether counts are those of a multinomial draw: chi-squared within 5 standard deviations (Wilson and Hilferty's cube root)."""
+    found, wanted = numpy.asarray(found, float).ravel(), numpy.asarray(wanted, float).ravel()
+    if (found[wanted == 0] != 0).any():
+        return False
+    found, wanted = found[wanted > 0], wanted[wanted > 0]
+    degrees = len(found) - 1
+    squares = ((found - wanted) ** 2 / wanted).sum()
+    return abs((squares / degrees) ** (1 / 3) - 1 + 2 / (9 * degrees)) < 5 * math.sqrt(2 / (9 * degrees))
+
+
+# ---- frequencies ----
+WEIGHTS = random.exponential(size=COUNT)
+WEIGHTS[[0, 7, COUNT - 1]] = 0
+found = drawn(20, weights=WEIGHTS, samples_per_epoch=4000)
+share = WEIGHTS / WEIGHTS.sum()
+tap.ok(found.shape == (20, 4000) and fits(numpy.bincount(found.ravel(), minlength=COUNT), found.size * share), "frequencies are the weights'")
+half = [numpy.bincount(found[:, k::2].ravel(), minlength=COUNT) for k in range(2)]
+third = [numpy.bincount(found[k::4].ravel(), minlength=COUNT) for k in range(4)]
+tap.ok(all(fits(part, part.sum() * share) for part in half + third), "at even and odd positions, and in each epoch")
+heavy = int(WEIGHTS.argmax())
+place = numpy.nonzero(found == heavy)[1]
+tap.ok(fits(numpy.bincount(place // 200, minlength=20), numpy.full(20, len(place) / 20)), "a sample comes at all positions alike")
+pairs = numpy.zeros((2, 2))
+numpy.add.at(pairs, ((found[:, :-1:2] == heavy).astype(int).ravel(), (found[:, 1::2] == heavy).astype(int).ravel()), 1)
+p = share[heavy]
+tap.ok(fits(pairs, pairs.sum() * numpy.outer([1 - p, p], [1 - p, p])), "neighbours are independent")
+tap.ok(len({tuple(epoch) for epoch in found}) == 20 and (found[0] != drawn(1, weights=WEIGHTS, samples_per_epoch=4000, seed=1)[0]).any(), "epochs and seeds differ")
+scaled = drawn(2, weights=WEIGHTS * 2.0 ** -1000, samples_per_epoch=4000)
+tap.ok((scaled == found[:2]).all(), "weights of another scale are the same weights")
+chosen = [3, 9, 9, 20, 41]
+found = drawn(4, weights=[1, 2, 3, 0, 4], indices=chosen, samples_per_epoch=5000)
+tap.ok(fits(numpy.bincount(found.ravel(), minlength=COUNT), 20000 * numpy.bincount(chosen, weights=[.1, .2, .3, 0, .4], minlength=COUNT)),
+       "weights of a selection")
+found = drawn(4, weights=WEIGHTS, where="label != 2", samples_per_epoch=5000)
+kept = numpy.where(LABELS != 2, WEIGHTS, 0)
+tap.ok(fits(numpy.bincount(found.ravel(), minlength=COUNT), 20000 * kept / kept.sum()), "weights of the set with a selection")
+with open(os.path.join(PLACE, "weights"), "w") as out:
+    out.write("".join("%r\n" % float(weight) for weight in WEIGHTS))
+tap.ok(numbers(Loader(weights=os.path.join(PLACE, "weights"))) == numbers(Loader(weights=WEIGHTS)), "weights from a file")
+
+# ---- balanced ----
+few = [int(i) for i in numpy.flatnonzero(LABELS == 0)[:2]] + [int(i) for i in numpy.flatnonzero(LABELS == 1)] + [int(i) for i in numpy.flatnonzero(LABELS == 3)[:5]]
+found = drawn(10, weights="balanced", indices=few, samples_per_epoch=2000)
+sizes = collections.Counter(int(LABELS[i]) for i in few)
+wanted = [20000 / 3 / sizes[int(LABELS[i])] if i in few else 0 for i in range(COUNT)]
+tap.ok(fits(numpy.bincount(found.ravel(), minlength=COUNT), wanted), "balanced: classes come alike, and their samples")
+
+# ---- refusals ----
+for weights, *parts in ((WEIGHTS - 1, "wanted numbers from 0 on"), (numpy.full(COUNT, numpy.nan), "nan"), (numpy.zeros(COUNT), "their sum is 0"),
+                        (numpy.full(COUNT, numpy.inf), "inf"), (numpy.full(COUNT, 1e308), "their sum is inf"), ([1, 2], "2 of them", "has 60 samples"),
+                        ("label", "does not hold a number"), (["a"], "weights: "), (3, "weights: ")):
+    tap.ok(raises(ffload.UsageError, lambda: Loader(weights=weights), "weights: ", *parts), "weights=%.30r is refused" % (weights,))
+tap.ok(raises(FileNotFoundError, lambda: Loader(weights="nothing"), "nothing"), "a file that there is not")
+for words, *parts in ((dict(weights="balanced", order="block"), "needs order random"), (dict(weights="balanced", order="sequential"), "needs order random"),
+                      (dict(repeats=2, order="sequential"), "repeats: needs order random"), (dict(weights="balanced", augment="flip=alternate"), "alternate"),
+                      (dict(samples_per_epoch=COUNT + 1), "there are 60 samples"), (dict(samples_per_epoch=0), "samples_per_epoch"), (dict(repeats=0), "repeats"),
+                      (dict(per_class=3), "cannot have 3 samples of each"), (dict(per_class=1), "8 classes; there are 5"),
+                      (dict(per_class=4, weights="balanced"), "cannot be combined with weights"), (dict(per_class=4, repeats=2), "cannot be combined with repeats")):
+    tap.ok(raises(ffload.UsageError, lambda: Loader(**words), *parts), "%r is refused" % words)
+
+# ---- epochs of another length ----
+tap.ok(numbers(Loader(samples_per_epoch=20)) == numbers(Loader())[:20] and len(Loader(samples_per_epoch=20)) == 3, "fewer samples an epoch: its first ones")
+
+# ---- repeats ----
+for batch, repeats in ((12, 3), (16, 3), (7, 4), (5, 5), (100, 2)):
+    each = -(-batch // repeats)
+    plain = numbers(Loader(12, seed=2))
+    wanted = [plain[p // batch * each + p % batch % each] for p in range(COUNT)]
+    tap.ok(numbers(Loader(batch, seed=2, repeats=repeats)) == wanted, "%d repeats in batches of %d" % (repeats, batch))
+first = next(iter(Loader(12, repeats=3)))[2]
+tap.ok(sorted(collections.Counter(first.tolist()).values()) == [3] * 4 and (first[0::2] != first[1::2]).all(), "each three times, not beside itself")
+
+# ---- classes ----
+seen, classes = collections.Counter(), collections.Counter()
+good = True
+for _ in range(200):
+    loader = Loader(8, per_class=4, seed=_)
+    for batch in loader:
+        labels, found = LABELS[batch[2]], batch[2]
+        good &= all(len(set(labels[k:k + 4])) == 1 and len(set(found[k:k + 4])) == 4 for k in range(0, len(found) - 3, 4)) and len(set(labels[:4]) & set(labels[4:])) == 0
+        good &= (batch[1] == labels).all()
+        seen.update(found[:len(found) // 4 * 4].tolist())
+        classes.update(labels[:len(found) // 4 * 4:4].tolist())
+tap.ok(good, "batches of two classes with four samples of each")
+tap.ok(fits([classes[c] for c in range(5)], [sum(classes.values()) / 5] * 5), "classes come alike", classes)
+tap.ok(all(max(seen[int(i)] for i in numpy.flatnonzero(LABELS == c)) < 1.5 * min(seen[int(i)] for i in numpy.flatnonzero(LABELS == c)) for c in range(5)), "as do the samples of a class")
+small = [int(i) for c in range(5) for i in numpy.flatnonzero(LABELS == c)[:2]]
+found = next(iter(Loader(20, per_class=4, indices=small, samples_per_epoch=20)))[2]
+tap.ok(all(sorted(collections.Counter(found[k:k + 4].tolist()).values()) == [2, 2] for k in range(0, 20, 4)), "a class of fewer samples repeats them")
+
+# ---- ranks, threads, resuming, augmentation ----
+CASES = (dict(weights=WEIGHTS, samples_per_epoch=70), dict(weights="balanced"), dict(repeats=3), dict(weights=WEIGHTS, repeats=2), dict(per_class=4, samples_per_epoch=70))
+for words in CASES:
+    words = dict(words, augment="crop=2,flip,jitter=0.4", epochs=2)
+    name = repr({key: "..." if key == "weights" else value for key, value in words.items()})
+    whole = [[numpy.array(part) for part in batch] for batch in Loader(workers=0, **words)]
+    tap.ok(all(all((a == b).all() for a, b in zip(one, other)) for one, other in zip(whole, Loader(workers=3, prefetch=6, **words))), "%s: with any number of threads" % name)
+    ranks = [list(Loader(rank=rank, world=2, last_batch="drop", **words)) for rank in range(2)]
+    full = [batch for batch in whole if len(batch[2]) == 8]
+    tap.ok(len(full) == len(ranks[0]) and all(all((numpy.concatenate([a, b]) == c).all() for a, b, c in zip(*parts)) for parts in zip(*ranks, full)), "%s: ranks together" % name)
+    good = True
+    for at in range(1, len(whole)):
+        loader = Loader(**words)
+        for _, batch in zip(range(at), loader):
+            state = loader.state_dict()
+        other = Loader(**words)
+        other.load_state_dict(state)
+        batch = next(iter(other))
+        good &= all((a == b).all() for a, b in zip(batch, whole[at]))
+    tap.ok(good, "%s: resumed anywhere" % name)
+    images = collections.defaultdict(list)
+    for batch in whole[:len(whole) // 2]:
+        for image, number in zip(batch[0], batch[2]):
+            images[int(number)].append(image.tobytes())
+    again = [len(set(own)) > len(own) / 2 for own in images.values() if len(own) > 1]
+    tap.ok(again and all(again), "%s: a sample that comes again is augmented differently" % name)
+    tap.ok(raises(ffload.UsageError, lambda: Loader(**dict(words, seed=0, samples_per_epoch=33)).load_state_dict(state)), "%s: a state of others is refused" % name)
+plain = Loader()
+state = plain.state_dict()
+tap.ok(raises(ffload.UsageError, lambda: Loader(weights="balanced").load_state_dict(state), "each sample once", "weights "), "a state without weights is refused")
+state.pop("sampling", None)
+plain.load_state_dict(state)
+tap.ok(numbers(plain) == numbers(Loader()), "a state of an earlier version is taken")
+finish()
