@@ -97,7 +97,7 @@ CASES = [dict(augment="crop=2,flip"), dict(augment="crop=2,flip", layout="contig
          dict(indices=[7 * i % 150 for i in range(70)] + [3, 3, 3], augment="crop=2,flip", last_batch="keep", return_indices=True),
          dict(weights="balanced", samples_per_epoch=70, augment="crop=2,flip", return_indices=True), dict(repeats=3, augment="crop=2,flip", return_indices=True),
          dict(weights=[i % 3 for i in range(150)], repeats=2, augment="rrc=6,flip", last_batch="keep", return_indices=True),
-         dict(per_class=8, augment="crop=2,flip", return_indices=True), dict(where="label in (1, 3)", fold="not 2/5", order="block", block=4, group=2, return_indices=True)]
+         dict(per_class=16, augment="crop=2,flip", return_indices=True), dict(where="label in (1, 3)", fold="not 2/5", order="block", block=4, group=2, return_indices=True)]
 for placement in ("resident", "stream", "host"):
     for words in CASES:
         loader = on_gpu(SET, 16, placement=placement, epochs=2, **{"drop_last": "last_batch" not in words or None, **words})

@@ -248,9 +248,13 @@ static void broken_data(void **state) {
         assert_int_equal(ffload_loader_next(loader, &batch, NULL), status);
         assert_null(batch);
         assert_did(ffload_loader_seek(loader, 0, 0, error)); /* which forgets it */
-        batch = next(loader);
-        assert_int_equal(ffload_batch_info_of(batch)->index, 0);
-        ffload_batch_release(&batch);
+        if (cut) { /* no sample of a cut file is returned, not even one before the cut */
+            assert_int_equal(ffload_loader_next(loader, &batch, NULL), FFLOAD_IO);
+        } else {
+            batch = next(loader);
+            assert_int_equal(ffload_batch_info_of(batch)->index, 0);
+            ffload_batch_release(&batch);
+        }
         ffload_loader_destroy(&loader);
         ffload_dataset_close(&dataset);
         free(path);
