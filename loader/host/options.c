@@ -82,7 +82,7 @@ static bool draws(const ff_loader_options *options) {
 }
 
 ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
-    ff_sampling_text said;
+    ff_sampling_text said = {0};
     char *at = said.text, *end = said.text + sizeof said.text;
     if (options->weights)
         at += snprintf(at, (size_t)(end - at), "weights %016" PRIx64, options->weights->id);
