@@ -110,8 +110,8 @@ static ff_status whose(bool *sets, uint64_t count, ff_dataset *dataset,
     const uint64_t selected = count_of(dataset, selection), all = ff_dataset_count(dataset);
     *sets = count != selected;
     if (count == selected || count == all) return FF_OK;
-    return ff_fail(error, FF_USAGE, "%" PRIu64 " of them; %s has %" PRIu64 " samples%s", count,
-                   ff_dataset_path(dataset), selected, selected == all ? "" : " selected");
+    return ff_fail(error, FF_USAGE, "there are %" PRIu64 ", but %s has %" PRIu64 " samples%s",
+                   count, ff_dataset_path(dataset), selected, selected == all ? "" : " selected");
 }
 
 static ff_status copy_weights(double *weight, const double *given, uint64_t count,
@@ -134,7 +134,7 @@ static ff_status read_field(double *weight, bool *has, ff_dataset *dataset,
     if (!*has) return FF_OK;
     const ff_field *field = &metadata->field[at];
     if (field->kind == FF_FIELD_CLASS || field->kind == FF_FIELD_NONE || field->width != 1)
-        return ff_fail(error, FF_USAGE, "field %s of %s does not hold a number a sample", name,
+        return ff_fail(error, FF_USAGE, "field %s of %s does not hold one number per sample", name,
                        ff_dataset_path(dataset));
     FF_TRY(ff_reader_open(&reader, dataset, error));
     ff_status status = FF_OK;
@@ -196,8 +196,7 @@ static ff_status sum_up(ff_weights *weights, const double *weight, ff_error *err
     for (uint64_t i = 0; i < weights->count; i++) {
         if (!(weight[i] >= 0 && weight[i] <= DBL_MAX))
             return ff_fail(error, FF_USAGE,
-                           "that of sample %" PRIu64 " of them is %g; wanted numbers from 0 on", i,
-                           weight[i]);
+                           "weight %" PRIu64 " is %g; wanted a number of at least 0", i, weight[i]);
         sum += weight[i];
     }
     if (!(sum > 0 && sum <= DBL_MAX))

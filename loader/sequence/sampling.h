@@ -4,17 +4,19 @@
  * The place at position p of an epoch is a pure function of (seed, epoch, p), as in order.h, which
  * decides where nothing is asked for here. A global batch has `batch` positions.
  *
- *   repeats     The first d = ceil(batch / repeats) positions of a batch have d drawn samples, the
- *               next d the same ones, and so on, so that partners of mixup differ and ranks share
- *               the repeats (E. Hoffer et al., "Augment your batch", 2019; torchvision's
- * RASampler). Position p shows draw number (p / batch) d + p mod batch mod d. weights     Draw q is
- * place i with table[i - 1] <= x < table[i], table[-1] = 0, with x = floor(r table[count - 1] /
- * 2^64) and r = the first two words of (seed, FF_DOMAIN_SAMPLE, epoch, q, FF_BLOCK_SAMPLE), the
- * first one the upper half. classes     Each batch has classes drawn without replacement, and
- * per_class samples of each class, different ones if the class has enough: class j of batch b is
- * value j of the permutation of all classes with which = 2 b + 4, and sample k of class c is value
- *               k mod size of the permutation of its samples with which = 2 b + 5 and tweak
- *               F(c + 1). Class c has the places [table[c], table[c + 1]).
+ * Repeats: the first d = ceil(batch / repeats) positions of a batch have d drawn samples, the next
+ * d the same samples, and so on, so that partners of mixup differ and ranks share the repeats (E.
+ * Hoffer et al., "Augment your batch", 2019; torchvision's RASampler). Position p shows draw number
+ * (p / batch) d + p mod batch mod d.
+ *
+ * Weights: draw q is the place i with table[i - 1] <= x < table[i], table[-1] = 0, with
+ * x = floor(r table[count - 1] / 2^64). r is the first two words of (seed, FF_DOMAIN_SAMPLE, epoch,
+ * q, FF_BLOCK_SAMPLE), the first word being the upper half.
+ *
+ * Classes: each batch has classes drawn without replacement, and per_class samples of each class,
+ * different ones if the class has enough. Class j of batch b is value j of the permutation of all
+ * classes with which = 2 b + 4. Sample k of class c is value k mod size of the permutation of its
+ * samples with which = 2 b + 5 and tweak F(c + 1). Class c has the places [table[c], table[c + 1]).
  *
  * Where a sample may come several times, its augmentation is drawn by its position, not by its
  * number: the index of the draws is 2^63 + p. */
@@ -31,9 +33,8 @@ typedef enum ff_sampling_kind {
 
 /* All zero: the order's places, each once. */
 typedef struct ff_sampling {
-    const uint64_t
-        *table;     /* weights: [count] sums of them up to each place; classes: [count + 1] */
-    uint64_t count; /* of places with weights, or of classes */
+    const uint64_t *table; /* weights: [count] sums up to each place; classes: [count + 1] */
+    uint64_t count;        /* of places with weights, or of classes */
     uint64_t seed, batch;
     uint32_t repeats; /* 0 and 1: none */
     uint32_t per_class;

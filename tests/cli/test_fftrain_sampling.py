@@ -80,7 +80,7 @@ refused("nor with other repeats", 2, ["--repeats", "cannot change"], "--resume",
 refused("weights that there are not", 2, ["--sample-weights", "weights", "label"], *RUN, "--sample-weights", "label")
 with open("few", "w") as out:
     out.write("1\n2\n")
-refused("too few weights", 2, ["--sample-weights", "2 of them", "90 samples"], *RUN, "--sample-weights", "few")
+refused("too few weights", 2, ["--sample-weights", "there are 2", "90 samples"], *RUN, "--sample-weights", "few")
 refused("weights in block order", 2, ["weights: needs order random"], *RUN, "--sample-weights", "balanced", "--order", "block")
 refused("more samples than there are", 2, ["there are 90 samples"], *RUN, "--samples-per-epoch", 91)
 os.chdir("/")

@@ -81,10 +81,37 @@ sizes = collections.Counter(int(LABELS[i]) for i in few)
 wanted = [20000 / 3 / sizes[int(LABELS[i])] if i in few else 0 for i in range(COUNT)]
 tap.ok(fits(numpy.bincount(found.ravel(), minlength=COUNT), wanted), "balanced: classes come alike, and their samples")
 
+# ---- the very samples, by loader/sequence/sampling.h's formulas ----
+def philox(counter, key):
+    """Four words (Salmon et al. 2011)."""
+    c, k, mask = list(counter), list(key), 2 ** 32 - 1
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [b >> 32 ^ c[1] ^ k[0], b & mask, a >> 32 ^ c[3] ^ k[1], a & mask]
+        k = [k[0] + 0x9E3779B9 & mask, k[1] + 0xBB67AE85 & mask]
+    return c
+
+
+def weighted(weights, seed, epoch, draw):
+    shares = [int(weight / sum(weights) * 2 ** 62) for weight in weights]
+    word = philox((draw & 0xffffffff, draw >> 32, epoch, 7 << 16), (seed & 0xffffffff, seed >> 32))
+    x = (word[0] << 32 | word[1]) * sum(shares) >> 64
+    return next(place for place in range(len(shares)) if x < sum(shares[:place + 1]))
+
+
+tap.ok(philox((0, 0, 0, 0), (0, 0)) == [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8], "this test's Philox has Random123's known answer")
+EXACT = [float(i % 7) / 4 for i in range(COUNT)]
+for seed, words in ((0, {}), (2 ** 40 + 3, {}), (5, dict(repeats=3))):
+    loader = Loader(8, weights=EXACT, seed=seed, **words)
+    each = -(-8 // words.get("repeats", 8))
+    found = [numbers(loader) for _ in range(2)]
+    wanted = [[weighted(EXACT, seed, epoch, p // 8 * each + p % 8 % each if words else p) for p in range(COUNT)] for epoch in range(2)]
+    tap.ok(found == wanted, "the samples are those of the formula: seed %d %s" % (seed, words or ""))
+
 # ---- refusals ----
-for weights, *parts in ((WEIGHTS - 1, "wanted numbers from 0 on"), (numpy.full(COUNT, numpy.nan), "nan"), (numpy.zeros(COUNT), "their sum is 0"),
-                        (numpy.full(COUNT, numpy.inf), "inf"), (numpy.full(COUNT, 1e308), "their sum is inf"), ([1, 2], "2 of them", "has 60 samples"),
-                        ("label", "does not hold a number"), (["a"], "weights: "), (3, "weights: ")):
+for weights, *parts in ((WEIGHTS - 1, "weight 0 is -"), (numpy.full(COUNT, numpy.nan), "nan"), (numpy.zeros(COUNT), "their sum is 0"),
+                        (numpy.full(COUNT, numpy.inf), "inf"), (numpy.full(COUNT, 1e308), "their sum is inf"), ([1, 2], "there are 2, but", "has 60 samples"),
+                        ("label", "does not hold one number"), (["a"], "weights: "), (3, "weights: ")):
     tap.ok(raises(ffload.UsageError, lambda: Loader(weights=weights), "weights: ", *parts), "weights=%.30r is refused" % (weights,))
 tap.ok(raises(FileNotFoundError, lambda: Loader(weights="nothing"), "nothing"), "a file that there is not")
 for words, *parts in ((dict(weights="balanced", order="block"), "needs order random"), (dict(weights="balanced", order="sequential"), "needs order random"),
