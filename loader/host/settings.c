@@ -47,6 +47,8 @@ static ff_status find_places(ff_loader_settings *settings, const ff_loader_optio
                                        .batch = options->batch,
                                        .repeats = options->repeats,
                                        .per_class = options->per_class,
+                                       .listed = selection && selection->repeats &&
+                                                 options->augment.flip != FF_FLIP_ALTERNATE,
                                        .kind = options->per_class ? FF_SAMPLING_CLASSES
                                                : weights          ? FF_SAMPLING_WEIGHTS
                                                                   : FF_SAMPLING_ORDER};

@@ -95,6 +95,18 @@ static ff_status choose(ff_selection *selection, filter *own, const int64_t *ind
                    ff_dataset_path(own->dataset), selection->of);
 }
 
+static ff_status find_repeats(ff_selection *selection, ff_error *error) {
+    uint8_t *seen; /* a bit for each sample of the set */
+    FF_TRY(ff_alloc(&seen, selection->of / 8 + 1, 1, "samples", error));
+    for (uint64_t i = 0; i < selection->count && !selection->repeats; i++) {
+        const uint64_t number = ff_storage_order_at(&selection->numbers, i);
+        selection->repeats = seen[number / 8] >> number % 8 & 1;
+        seen[number / 8] |= (uint8_t)(1 << number % 8);
+    }
+    free(seen);
+    return FF_OK;
+}
+
 ff_status ff_selection_make(ff_selection *selection, ff_dataset *dataset,
                             const ff_selection_rule *rule, ff_error *error) {
     int64_t *listed = NULL;
@@ -110,6 +122,7 @@ ff_status ff_selection_make(ff_selection *selection, ff_dataset *dataset,
     selection->of = ff_dataset_count(dataset);
     FF_TRY_DONE(open_filter(&own, dataset, rule, error));
     FF_TRY_DONE(choose(selection, &own, index, count, error));
+    if (index) FF_TRY_DONE(find_repeats(selection, error));
 done:
     close_filter(&own);
     free(listed);

@@ -17,6 +17,7 @@
 typedef struct ff_selection {
     ff_storage_order numbers; /* [count], each below `of`; a number may come several times */
     uint64_t count, of;       /* samples selected, at least 1; of the set */
+    bool repeats;             /* a number comes several times */
     uint64_t id; /* XXH3 of each number, a u64, with that of those before it as the seed */
 } ff_selection;
 

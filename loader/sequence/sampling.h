@@ -38,12 +38,13 @@ typedef struct ff_sampling {
     uint64_t seed, batch;
     uint32_t repeats; /* 0 and 1: none */
     uint32_t per_class;
+    uint32_t listed; /* not 0: the selection has a number several times */
     ff_sampling_kind kind;
 } ff_sampling;
 
 /* Whether a sample may come several times in an epoch. */
 FF_HD int ff_sampling_again(const ff_sampling *sampling) {
-    return sampling->kind != FF_SAMPLING_ORDER || sampling->repeats > 1;
+    return sampling->kind != FF_SAMPLING_ORDER || sampling->repeats > 1 || sampling->listed;
 }
 
 /* The index by which the augmentation of `sample` at `position` is drawn. again: as above. */
