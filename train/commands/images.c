@@ -265,6 +265,9 @@ static ff_status told(ff_buffer *text, int code, ff_error *error) {
     char *end = strstr(last, more);
     if (end) *end = 0;
     const int exits = WIFEXITED(code) ? WEXITSTATUS(code) : 0;
+    /* Usually a terminal's signal to both, which this process has yet to take. */
+    if (exits == 128 + SIGINT || exits == 128 + SIGTERM)
+        return ff_interrupt_fail(exits - 128, error);
     return ff_fail(error,
                    exits == 2    ? FF_USAGE
                    : exits == 65 ? FF_BAD_DATA
