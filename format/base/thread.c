@@ -195,7 +195,7 @@ static bool read_queued(uint64_t *ns) {
 }
 
 ff_queue_look ff_queue_begin(ff_queue_watch *watch) {
-    enum { EVERY_NS = 5000000 };
+    enum { EVERY_NS = 1000000 };
     ff_queue_look look = {.began_ns = ff_now_ns()};
     if (look.began_ns < watch->next_ns) return look;
     watch->next_ns = look.began_ns + EVERY_NS;

@@ -115,7 +115,7 @@ def on_one_processor():
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=on_one_processor) for _ in range(8)]
+busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=on_one_processor) for _ in range(24)]
 done = fftrain("--data", "set", *RUN, "--epochs", 3, "--memory", "8M", "--out", "busy", limit=on_one_processor)
 for process in busy:
     process.kill()
