@@ -47,8 +47,8 @@ uint64_t ff_pages_awaited(void);
  * read-ahead; 0 if the file system does not count them (FUSE). */
 uint64_t ff_bytes_read(void);
 
-/* How long threads that work wait for a processor. To ask the kernel costs some microseconds, so
- * only a piece of work every few milliseconds is measured. Zeroed at first. */
+/* How long threads that work wait for a processor. Asking the kernel costs some microseconds, so at
+ * most one piece of work per millisecond is measured. Zeroed at first. */
 typedef struct ff_queue_watch {
     uint64_t next_ns;
     uint64_t looked_ns, queued_ns; /* the pieces' time, and what of it was waiting */

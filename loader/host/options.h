@@ -53,8 +53,8 @@ typedef struct ff_loader_options {
     const ff_selection *selection;
     /* How often they come (loader/sequence/sampling.h), with order random alone. weights: NULL =
      * all alike. per_class: samples of each class of a batch, by `classes`; 0 = classes play no
-     * part. repeats: times that each drawn sample comes; 0 = 1. samples_per_epoch: 0 = as many as
-     * there are. weights and classes are of the selection, and must outlive the loader. */
+     * part. repeats: times that each drawn sample comes; 0 = 1. samples_per_epoch: 0 = the
+     * number of samples. weights and classes are of the selection, and must outlive the loader. */
     const ff_weights *weights, *classes;
     uint32_t per_class, repeats;
     uint64_t samples_per_epoch;

@@ -140,15 +140,24 @@ int ffload_options_set_check(ffload_options *options, ffload_check *check, void 
     return ff_library_end(status, &inner, error);
 }
 
+/* *out: a copy of `count` elements, the caller's to free; NULL for NULL. */
+static ff_status copy_array(void *out, const void *given, size_t count, size_t bytes,
+                            const char *what, ff_error *error) {
+    void *copy = NULL;
+    if (given) FF_TRY(ff_alloc(&copy, count ? count : 1, bytes, what, error));
+    if (given && count) memcpy(copy, given, count * bytes);
+    memcpy(out, &copy, sizeof copy);
+    return FF_OK;
+}
+
 int ffload_options_set_indices(ffload_options *options, const int64_t *numbers, size_t count,
                                ffload_error *error) {
     ff_error inner;
     int64_t *copy = NULL;
     ff_status status = FF_LIBRARY_GIVEN(&inner, options);
-    if (status == FF_OK && numbers)
-        status = ff_alloc(&copy, count ? count : 1, sizeof *copy, "indices", &inner);
+    if (status == FF_OK)
+        status = copy_array(&copy, numbers, count, sizeof *copy, "indices", &inner);
     if (status == FF_OK) {
-        if (count && numbers) memcpy(copy, numbers, count * sizeof *copy);
         free(options->index);
         options->index = copy;
         options->index_count = count;
@@ -161,10 +170,9 @@ int ffload_options_set_weights(ffload_options *options, const double *weights, s
     ff_error inner;
     double *copy = NULL;
     ff_status status = FF_LIBRARY_GIVEN(&inner, options);
-    if (status == FF_OK && weights)
-        status = ff_alloc(&copy, count ? count : 1, sizeof *copy, "weights", &inner);
+    if (status == FF_OK)
+        status = copy_array(&copy, weights, count, sizeof *copy, "weights", &inner);
     if (status == FF_OK) {
-        if (count && weights) memcpy(copy, weights, count * sizeof *copy);
         free(options->weight);
         options->weight = copy;
         options->weight_count = count;

@@ -62,8 +62,8 @@ const ff_setting ff_settings_table[] = {
     {.option =
          {"samples-per-epoch", 0, FF_OPTION_INTEGER, "N", &at.trainer.samples_per_epoch, NULL, 0,
           1e15,
-          "Training samples of an epoch; without --sample-weights at most as many as there are; "
-          "default 0: as many as there are."},
+          "Training samples of an epoch; without --sample-weights at most the number of training "
+          "samples; default 0: this number."},
      .is = FF_SETTING_COMPARED},
     {.option =
          {"repeats", 0, FF_OPTION_INTEGER, "N", &at.trainer.repeats, NULL, 0, 65536,

@@ -33,10 +33,10 @@ FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_trainer *trai
                                   ff_error *error);
 /* Two or three lines of the summary. */
 void ff_needs_print(FILE *out, const ff_needs *needs);
-/* The batch of --batch auto: the largest that fits, in as many micro-batches, whose sizes are
- * multiples of 8, as `counted` has. counted: a counted trainer whose batch is the recipe's, or the
- * set where that is smaller; its set and the recipe's `usual` batch bound the choice. *reason: why
- * the batch is not larger, a static clause. */
+/* The batch of --batch auto: the largest that fits, in the number of micro-batches that `counted`
+ * has; the sizes of micro-batches are multiples of 8. counted: a counted trainer whose batch is the
+ * recipe's, or the set where that is smaller; its set and the recipe's `usual` batch bound the
+ * choice. *reason: why the batch is not larger, a static clause. */
 void ff_needs_choose_batch(const struct ff_trainer *counted, int64_t usual, int64_t *batch,
                            const char **reason);
 /* About the most samples of a micro-batch with which this rank fits into its part of the memory; 0

@@ -107,7 +107,7 @@ static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_traine
     return ff_fail(
         error, FF_USAGE,
         "--subset, --fold, --sample-weights, --samples-per-epoch, --repeats: cannot change "
-        "when a run goes on; %s: the run %s, not %s",
+        "when a run resumes; %s: the run %s, not %s",
         ff_checkpoint_path(checkpoint), was && *was ? was : all,
         *now.selected ? now.selected : all);
 }

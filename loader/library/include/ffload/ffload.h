@@ -142,8 +142,8 @@ FFLOAD_API const char *ffload_version(void);
  *               file with a number per line, for each selected sample or each one of the set;
  *               ffload_options_set_weights takes an array. 8 bytes of memory a sample
  *   samples_per_epoch
- *               samples of an epoch, instead of as many as there are (or selected); without weights
- *               and per_class at most as many
+ *               samples of an epoch. Default: the number of samples, or of selected samples, which
+ *               is also the maximum without weights and per_class
  *   repeats     how often each drawn sample comes in a batch, for repeated augmentation; an epoch
  *               stays as long, and so has fewer different samples. Default: 1
  *   per_class   samples of each class in a batch, which has batch_size / per_class classes of the
