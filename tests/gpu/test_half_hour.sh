@@ -202,7 +202,7 @@ peer() { # HOW PATTERN NAME [SCALE]: without a scale the phase ends well
     result $? "$3"
 }
 peer crash 'the peer failed: .*ended with 1; .*the peer crashes' "a peer that crashes"
-peer rubbish 'the peer failed: .*said no JSON' "a peer that prints rubbish"
+peer rubbish 'the peer failed: .*printed no JSON' "a peer that prints rubbish"
 peer late '^\| fftrain .* in rounds \| 1 ' "a peer that ends between two runs"
 began=$SECONDS
 peer hang 'the peer failed: .*no answer for' "a peer that hangs" 0.06
