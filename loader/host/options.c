@@ -85,7 +85,8 @@ ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
     ff_sampling_text said = {0};
     char *at = said.text, *end = said.text + sizeof said.text;
     if (options->weights)
-        at += snprintf(at, (size_t)(end - at), "weights %016" PRIx64, options->weights->id);
+        at += snprintf(at, (size_t)(end - at), "weights %016" PRIx64 "%s", options->weights->id,
+                       options->weights->distinct ? " without replacement" : "");
     if (options->per_class)
         at += snprintf(at, (size_t)(end - at), "%u of each class %016" PRIx64, options->per_class,
                        options->classes->id);

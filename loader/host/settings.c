@@ -34,6 +34,12 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
     return FF_OK;
 }
 
+static ff_sampling_kind kind_of(const ff_weights *weights, uint32_t per_class) {
+    if (per_class) return FF_SAMPLING_CLASSES;
+    if (!weights) return FF_SAMPLING_ORDER;
+    return weights->distinct ? FF_SAMPLING_DISTINCT : FF_SAMPLING_WEIGHTS;
+}
+
 /* Block order needs neighbours on disk. */
 static ff_status find_places(ff_loader_settings *settings, const ff_loader_options *options,
                              ff_error *error) {
@@ -45,13 +51,12 @@ static ff_status find_places(ff_loader_settings *settings, const ff_loader_optio
                                        .count = weights ? weights->count : 0,
                                        .seed = options->seed,
                                        .batch = options->batch,
+                                       .distinct = weights ? weights->distinct : 0,
                                        .repeats = options->repeats,
                                        .per_class = options->per_class,
                                        .listed = selection && selection->repeats &&
                                                  options->augment.flip != FF_FLIP_ALTERNATE,
-                                       .kind = options->per_class ? FF_SAMPLING_CLASSES
-                                               : weights          ? FF_SAMPLING_WEIGHTS
-                                                                  : FF_SAMPLING_ORDER};
+                                       .kind = kind_of(weights, options->per_class)};
     return ff_selection_places(selection, settings->dataset,
                                options->order == FF_ORDER_BLOCK || options->feed.storage_order,
                                &settings->storage, error);

@@ -257,9 +257,15 @@ static ff_status weigh_samples(ff_library_settings *settings, const ffload_optio
     const ff_weights_rule rule = {.weight = given->weight,
                                   .weight_count = given->weight_count,
                                   .given = given->weights,
-                                  .label = settings->label[0]};
+                                  .label = settings->label[0],
+                                  .distinct = given->replacement != 0,
+                                  .samples = options->samples_per_epoch};
     if (rule.weight && rule.given)
         return ff_fail(error, FF_USAGE, "weights: numbers and a name; wanted one of them");
+    if (rule.distinct && !ff_weights_asked(&rule))
+        return ff_fail(error, FF_USAGE,
+                       "replacement: needs weights; without them each sample "
+                       "comes once an epoch");
     if (ff_weights_asked(&rule)) {
         options->weights = &settings->weights;
         FF_TRY(ff_weights_make(&settings->weights, dataset, options->selection, &rule, error));

@@ -15,7 +15,8 @@ struct ffload_options {
     const char *augment, *size, *label, *device;
     const char *indices, *where, *split, *fold, *weights;
     int64_t samples_per_epoch, repeats, per_class;
-    int64_t *index; /* owned, [index_count]; NULL = none were given */
+    int replacement; /* 0 = with it */
+    int64_t *index;  /* owned, [index_count]; NULL = none were given */
     size_t index_count;
     double *weight; /* likewise */
     size_t weight_count;

@@ -190,36 +190,108 @@ static ff_status read_weights(double *weight, ff_dataset *dataset, const ff_sele
     return has ? FF_OK : read_file(weight, dataset, selection, rule->given, error);
 }
 
-/* Whole numbers, of which a positive weight has at least 1. */
-static ff_status sum_up(ff_weights *weights, const double *weight, ff_error *error) {
-    double sum = 0;
+static ff_status check_weights(const ff_weights *weights, const double *weight, double *sum,
+                               ff_error *error) {
+    *sum = 0;
     for (uint64_t i = 0; i < weights->count; i++) {
         if (!(weight[i] >= 0 && weight[i] <= DBL_MAX))
             return ff_fail(error, FF_USAGE,
                            "weight %" PRIu64 " is %g; wanted a number of at least 0", i, weight[i]);
-        sum += weight[i];
+        *sum += weight[i];
     }
-    if (!(sum > 0 && sum <= DBL_MAX))
-        return ff_fail(error, FF_USAGE, "their sum is %g; wanted a positive number", sum);
+    if (*sum > 0 && *sum <= DBL_MAX) return FF_OK;
+    return ff_fail(error, FF_USAGE, "their sum is %g; wanted a positive number", *sum);
+}
+
+/* Whole numbers, of which a positive weight has at least 1. */
+static void sum_up(ff_weights *weights, const double *weight, double sum) {
     for (uint64_t i = 0, upto = 0; i < weights->count; i++) {
         const uint64_t share = (uint64_t)(weight[i] / sum * 0x1p62);
         upto += share || !(weight[i] > 0) ? share : 1;
         weights->table[i] = upto;
     }
-    weights->id = ff_checksum(weights->table, weights->count * sizeof *weights->table);
-    return FF_OK;
+}
+
+/* ---- without replacement --------------------------------------------------------------------- */
+
+static int descending(const void *a, const void *b) {
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left < right) - (left > right);
+}
+
+/* The factor that makes a weight the number of its samples an epoch: weights that reach 1 count as
+ * 1, and the sum is `samples`. sorted: [positive], from the largest; upto: [positive], what the
+ * weights sum to from each one to the last. */
+static double scale_of(const double *sorted, double *upto, uint64_t positive, uint64_t samples) {
+    uint64_t whole = 0;
+    for (uint64_t i = positive; i-- > 0;)
+        upto[i] = sorted[i] + (i + 1 < positive ? upto[i + 1] : 0);
+    while (whole < samples && sorted[whole] * (double)(samples - whole) >= upto[whole]) whole++;
+    return whole < samples ? (double)(samples - whole) / upto[whole] : 1 / sorted[samples - 1];
+}
+
+/* Adds to positive shares, or takes from them, until their sum is `wanted`. */
+static void settle(uint64_t *share, uint64_t count, uint64_t unit, uint64_t wanted) {
+    uint64_t sum = 0, positive = 0;
+    for (uint64_t i = 0; i < count; i++) sum += share[i], positive += share[i] != 0;
+    while (sum != wanted) {
+        const uint64_t step = (sum < wanted ? wanted - sum : sum - wanted) / positive + 1;
+        for (uint64_t i = 0; i < count && sum != wanted; i++) {
+            if (!share[i]) continue;
+            const uint64_t room = sum < wanted ? unit - share[i] : share[i] - 1;
+            const uint64_t left = sum < wanted ? wanted - sum : sum - wanted;
+            const uint64_t change = step < room ? step : room;
+            const uint64_t most = change < left ? change : left;
+            share[i] = sum < wanted ? share[i] + most : share[i] - most;
+            sum = sum < wanted ? sum + most : sum - most;
+        }
+    }
+}
+
+static ff_status choose_distinct(ff_weights *weights, const double *weight, uint64_t samples,
+                                 ff_error *error) {
+    double *sorted = NULL;
+    uint64_t positive = 0;
+    FF_TRY(ff_alloc(&sorted, 2 * weights->count, sizeof *sorted, "weights", error));
+    for (uint64_t i = 0; i < weights->count; i++)
+        if (weight[i] > 0) sorted[positive++] = weight[i];
+    qsort(sorted, positive, sizeof *sorted, descending);
+    if (positive >= samples) {
+        const double scale = scale_of(sorted, sorted + positive, positive, samples);
+        const uint64_t unit = UINT64_C(1) << (__builtin_clzll(samples) - 2);
+        for (uint64_t i = 0; i < weights->count; i++) {
+            const double part = weight[i] * scale;
+            const uint64_t share = part < 1 ? (uint64_t)(part * (double)unit) : unit;
+            weights->table[i] = share || !(weight[i] > 0) ? share : 1;
+        }
+        settle(weights->table, weights->count, unit, samples * unit);
+        for (uint64_t i = 1; i < weights->count; i++) weights->table[i] += weights->table[i - 1];
+        weights->distinct = samples;
+    }
+    free(sorted);
+    if (positive >= samples) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "without replacement an epoch of %" PRIu64
+                   " samples needs as many with a positive weight; there are %" PRIu64,
+                   samples, positive);
 }
 
 ff_status ff_weights_make(ff_weights *weights, ff_dataset *dataset, const ff_selection *selection,
                           const ff_weights_rule *rule, ff_error *error) {
-    double *weight = NULL;
+    double *weight = NULL, sum;
     ff_status status;
     *weights = (ff_weights){.count = count_of(dataset, selection)};
     FF_TRY_DONE(ff_alloc(&weight, weights->count, sizeof *weight, "weights", error));
     FF_TRY_DONE(
         ff_alloc(&weights->table, weights->count, sizeof *weights->table, "weights", error));
     FF_TRY_DONE(read_weights(weight, dataset, selection, rule, error));
-    FF_TRY_DONE(sum_up(weights, weight, error));
+    FF_TRY_DONE(check_weights(weights, weight, &sum, error));
+    if (rule->distinct)
+        FF_TRY_DONE(choose_distinct(weights, weight, rule->samples ? rule->samples : weights->count,
+                                    error));
+    else
+        sum_up(weights, weight, sum);
+    weights->id = ff_checksum(weights->table, weights->count * sizeof *weights->table);
 done:
     free(weight);
     if (status == FF_OK) return FF_OK;

@@ -12,6 +12,7 @@
 typedef struct ff_weights {
     uint64_t *table;    /* weights: [count] sums up to each place; classes: [count + 1] */
     uint64_t count;     /* places that have a weight, or classes */
+    uint64_t distinct;  /* weights without replacement: the samples of an epoch; 0 = with it */
     ff_selection order; /* with classes: the samples by their classes, those without one left out */
     uint64_t id;        /* XXH3 of what the tables are made of */
 } ff_weights;
@@ -24,15 +25,18 @@ typedef struct ff_weights_rule {
      * one number a sample; or a text file with a number a line, as `weight`. */
     const char *given;
     const char *label; /* the field of classes; NULL = the first one of classes */
+    bool distinct;     /* without replacement: `samples` of them, 0 = the selection's number */
+    uint64_t samples;
 } ff_weights_rule;
 
 static inline bool ff_weights_asked(const ff_weights_rule *rule) {
     return rule->weight || rule->given;
 }
 
-/* Sums of weights in units of 2^-62 of their sum. FF_USAGE: negative, infinite or NaN, all 0, too
- * few or too many, an unknown field; also the reader's errors. Released with ff_weights_free;
- * zeroed on failure. selection: NULL = all samples. */
+/* Sums of weights in units of 2^-62 of their sum; without replacement in units of which a power of
+ * two is one sample of an epoch, and no weight has more. FF_USAGE: negative, infinite or NaN, all
+ * 0, too few or too many, an unknown field; also the reader's errors. Released with
+ * ff_weights_free; zeroed on failure. selection: NULL = all samples. */
 FF_MUST_USE ff_status ff_weights_make(ff_weights *weights, ff_dataset *dataset,
                                       const ff_selection *selection, const ff_weights_rule *rule,
                                       ff_error *error);

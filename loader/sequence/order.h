@@ -26,7 +26,7 @@
  * Arbitrary Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the
  * words of ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block,
  * where `which` is 0 for the samples of order random, 1 for blocks and 2 within groups; sampling.h
- * has the numbers from 4 on. Within groups tweak is F(group + 1), otherwise 0.
+ * has the numbers from 3 on. Within groups tweak is F(group + 1), otherwise 0.
  *
  * Kinds of order:
  *   sequential  position p is sample p.

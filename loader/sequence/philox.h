@@ -43,7 +43,7 @@ typedef enum ff_domain {
     FF_DOMAIN_MIX = 4,     /* mixup and cutmix; index = pair of positions */
     FF_DOMAIN_DROPOUT = 5, /* dropout masks; index = element, epoch = step */
     FF_DOMAIN_INIT = 6,    /* initial weights; index = element, epoch = tensor */
-    FF_DOMAIN_SAMPLE = 7,  /* samples by weights (sampling.h); index = draw */
+    FF_DOMAIN_SAMPLE = 7,  /* samples by weights (sampling.h); index = draw or place */
 } ff_domain;
 
 /* Blocks of the draws, by domain: never renumber these either. */
@@ -74,6 +74,7 @@ enum {
 
     /* FF_DOMAIN_SAMPLE. */
     FF_BLOCK_SAMPLE = 0,
+    FF_BLOCK_SPLIT = 1,
 };
 /* Tries for the box of a resized crop and of erasing. */
 #define FF_BOX_TRIES 10u

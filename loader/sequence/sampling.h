@@ -13,6 +13,18 @@
  * x = floor(r table[count - 1] / 2^64). r is the first two words of (seed, FF_DOMAIN_SAMPLE, epoch,
  * q, FF_BLOCK_SAMPLE), the first word being the upper half.
  *
+ * Weights without replacement: n = `distinct` samples are chosen for an epoch, each at most once.
+ * One sample is u = table[count - 1] / n, and no place has more than u, so n times a place's share
+ * is the probability that the place is chosen. A tree halves the places: a node with s of the sum
+ * has floor(s / u) or ceil(s / u) chosen places, and the root has n. Of a node's halves with l and
+ * r of the sum, the first has floor(l / u) chosen places and the second floor(r / u). If one more
+ * is left, a draw decides which half has it; if two are left, each half has one. With f = l mod u
+ * and g = r mod u the probability of the first half is f / (f + g) if f + g < u, and
+ * (u - g) / (2 u - f - g) otherwise, which keeps the probability of each place (A. Srinivasan,
+ * "Distributions on level-sets with applications to approximation algorithms", FOCS 2001). The draw
+ * is that of (seed, FF_DOMAIN_SAMPLE, epoch, m, FF_BLOCK_SPLIT), m = the first place of the second
+ * half. Draw number q is chosen place number permutation(q) of the permutation of n with which = 3.
+ *
  * Classes: each batch has classes drawn without replacement, and per_class samples of each class,
  * different ones if the class has enough. Class j of batch b is value j of the permutation of all
  * classes with which = 2 b + 4. Sample k of class c is value k mod size of the permutation of its
@@ -29,6 +41,7 @@ typedef enum ff_sampling_kind {
     FF_SAMPLING_ORDER, /* the order's places */
     FF_SAMPLING_WEIGHTS,
     FF_SAMPLING_CLASSES,
+    FF_SAMPLING_DISTINCT, /* weights without replacement */
 } ff_sampling_kind;
 
 /* All zero: the order's places, each once. */
@@ -36,7 +49,8 @@ typedef struct ff_sampling {
     const uint64_t *table; /* weights: [count] sums up to each place; classes: [count + 1] */
     uint64_t count;        /* of places with weights, or of classes */
     uint64_t seed, batch;
-    uint32_t repeats; /* 0 and 1: none */
+    uint64_t distinct; /* with FF_SAMPLING_DISTINCT: the samples that an epoch has */
+    uint32_t repeats;  /* 0 and 1: none */
     uint32_t per_class;
     uint32_t listed; /* not 0: the selection has a number several times */
     ff_sampling_kind kind;
@@ -44,7 +58,8 @@ typedef struct ff_sampling {
 
 /* Whether a sample may come several times in an epoch. */
 FF_HD int ff_sampling_again(const ff_sampling *sampling) {
-    return sampling->kind != FF_SAMPLING_ORDER || sampling->repeats > 1 || sampling->listed;
+    return sampling->kind == FF_SAMPLING_WEIGHTS || sampling->kind == FF_SAMPLING_CLASSES ||
+           sampling->repeats > 1 || sampling->listed;
 }
 
 /* The index by which the augmentation of `sample` at `position` is drawn. again: as above. */
@@ -60,11 +75,15 @@ FF_HD uint64_t ff_sampling_high(uint64_t a, uint64_t b) {
     return (a >> 32) * (b >> 32) + (left >> 32) + (right >> 32);
 }
 
+/* floor(a b / 2^64) with a = the first two words. */
+FF_HD uint64_t ff_sampling_below(ff_random r, uint64_t b) {
+    return ff_sampling_high((uint64_t)r.word[0] << 32 | r.word[1], b);
+}
+
 FF_HD uint64_t ff_sampling_weighted(const ff_sampling *sampling, uint32_t epoch, uint64_t draw) {
     const ff_random r =
         ff_philox_draw(sampling->seed, FF_DOMAIN_SAMPLE, epoch, draw, FF_BLOCK_SAMPLE);
-    const uint64_t x = ff_sampling_high((uint64_t)r.word[0] << 32 | r.word[1],
-                                        sampling->table[sampling->count - 1]);
+    const uint64_t x = ff_sampling_below(r, sampling->table[sampling->count - 1]);
     uint64_t first = 0, last = sampling->count - 1;
     while (first < last) {
         const uint64_t middle = first + (last - first) / 2;
@@ -72,6 +91,42 @@ FF_HD uint64_t ff_sampling_weighted(const ff_sampling *sampling, uint32_t epoch,
             last = middle;
         else
             first = middle + 1;
+    }
+    return first;
+}
+
+/* Whether the first of two halves has the one chosen place that is left. f and g: what the halves
+ * have in addition to whole samples of `unit`. */
+FF_HD int ff_sampling_first_half(ff_random r, uint64_t f, uint64_t g, uint64_t unit) {
+    if (f + g < unit) return ff_sampling_below(r, f + g) < f;
+    return ff_sampling_below(r, 2 * unit - f - g) < unit - g;
+}
+
+FF_HD uint64_t ff_sampling_distinct(const ff_sampling *sampling, uint32_t epoch, uint64_t draw) {
+    const uint64_t unit = sampling->table[sampling->count - 1] / sampling->distinct;
+    ff_permutation permutation;
+    ff_permutation_init(&permutation, sampling->distinct, sampling->seed, epoch, 3);
+    uint64_t number = ff_permutation_at(&permutation, draw, 0); /* among the chosen ones of: */
+    uint64_t first = 0, end = sampling->count, chosen = sampling->distinct;
+    while (end - first > 1) {
+        const uint64_t middle = first + (end - first) / 2;
+        const uint64_t low = first ? sampling->table[first - 1] : 0;
+        const uint64_t left = sampling->table[middle - 1] - low;
+        const uint64_t right = sampling->table[end - 1] - sampling->table[middle - 1];
+        const uint64_t more = chosen - left / unit - right / unit; /* 0, 1 or 2 */
+        uint64_t here = left / unit + more / 2;
+        if (more == 1)
+            here += (uint64_t)ff_sampling_first_half(
+                ff_philox_draw(sampling->seed, FF_DOMAIN_SAMPLE, epoch, middle, FF_BLOCK_SPLIT),
+                left % unit, right % unit, unit);
+        if (number < here) {
+            end = middle;
+            chosen = here;
+        } else {
+            first = middle;
+            number -= here;
+            chosen -= here;
+        }
     }
     return first;
 }
@@ -100,6 +155,8 @@ FF_HD uint64_t ff_sampling_at(const ff_sampling *sampling, const ff_order *order
     }
     if (sampling->kind == FF_SAMPLING_WEIGHTS)
         return ff_sampling_weighted(sampling, epoch, position);
+    if (sampling->kind == FF_SAMPLING_DISTINCT)
+        return ff_sampling_distinct(sampling, epoch, position);
     return ff_order_at(order, position);
 }
 

@@ -53,6 +53,10 @@ with open("weights", "w") as out:
     out.write("".join("%g\n" % (number in (3, 70, 71)) for number in range(90)))
 fftrain(*RUN, "--sample-weights", "weights", "--out", "file")
 tap.ok(set(drawn("file", 1)) == {3, 70, 71}, "weights of a file", drawn("file", 1))
+done = fftrain(*RUN, "--sample-weights", "balanced", "--samples-per-epoch", 30, "--no-replacement", "--batch", 10, "--out", "once")
+found = [[number for step in range(begin, begin + 3) for number in drawn("once", step)] for begin in (1, 4)]
+classes = [collections.Counter("a" if number < 60 else "b" if number < 80 else "c" for number in epoch) for epoch in found]
+tap.ok(all(len(set(epoch)) == 30 for epoch in found) and all(one["c"] == 10 and abs(one["a"] - 10) < 3 for one in classes), "without replacement: each at most once, all of the smallest class", classes or done.stderr)
 fftrain(*RUN, "--repeats", 3, "--out", "three")
 times = collections.Counter(drawn("three", 1))
 tap.ok(len(times) == 20 and set(times.values()) == {3}, "each sample of a batch three times", times)
@@ -74,12 +78,16 @@ with open("weights", "a") as out:
     out.write("1\n" * 90)
 refused("a run whose weights' file changed does not go on", 2, ["--sample-weights", "cannot change"], "--resume", "file", "--epochs", 3)
 refused("a run does not go on with other weights", 2, ["--sample-weights", "cannot change"], "--resume", "balanced", "--sample-weights", "weights", "--epochs", 3)
+fftrain(*RUN, "--sample-weights", "balanced", "--samples-per-epoch", 60, "--out", "again")
+refused("nor without replacement", 2, ["--no-replacement", "cannot change"], "--resume", "again", "--no-replacement", "--epochs", 3)
 refused("nor with other repeats", 2, ["--repeats", "cannot change"], "--resume", "three", "--repeats", 2, "--epochs", 3)
 
 # ---- what is refused ----
 refused("weights that there are not", 2, ["--sample-weights", "weights", "label"], *RUN, "--sample-weights", "label")
 with open("few", "w") as out:
     out.write("1\n2\n")
+refused("each once, of too few", 2, ["--sample-weights", "needs as many", "there are 90"], *RUN, "--sample-weights", "balanced", "--samples-per-epoch", 91, "--no-replacement")
+refused("each once, without weights", 2, ["--no-replacement", "needs --sample-weights"], *RUN, "--no-replacement")
 refused("too few weights", 2, ["--sample-weights", "there are 2", "90 samples"], *RUN, "--sample-weights", "few")
 refused("weights in block order", 2, ["weights: needs order random"], *RUN, "--sample-weights", "balanced", "--order", "block")
 refused("more samples than there are", 2, ["there are 90 samples"], *RUN, "--samples-per-epoch", 91)

@@ -108,6 +108,72 @@ for seed, words in ((0, {}), (2 ** 40 + 3, {}), (5, dict(repeats=3))):
     wanted = [[weighted(EXACT, seed, epoch, p // 8 * each + p % 8 % each if words else p) for p in range(COUNT)] for epoch in range(2)]
     tap.ok(found == wanted, "the samples are those of the formula: seed %d %s" % (seed, words or ""))
 
+# ---- without replacement ----
+def chosen_by_tree(weights, seed, epoch, count):
+    """The places that the tree of sampling.h chooses; weights are fractions of a power of two with the sum `count`."""
+    def below(place, n):
+        word = philox((place & 0xffffffff, place >> 32, epoch, 7 << 16 | 1), (seed & 0xffffffff, seed >> 32))
+        return (word[0] << 32 | word[1]) * n >> 64
+
+    def walk(first, end, chosen):
+        if end - first == 1:
+            return [first] * chosen
+        middle = (first + end) // 2
+        left, right = sum(shares[first:middle]), sum(shares[middle:end])
+        here, more = left // unit, chosen - left // unit - right // unit
+        f, g = left % unit, right % unit
+        if more == 2 or more == 1 and (below(middle, f + g) < f if f + g < unit else below(middle, 2 * unit - f - g) < unit - g):
+            here += 1
+        return walk(first, middle, here) + walk(middle, end, chosen - here)
+
+    unit = 2 ** (62 - count.bit_length())
+    shares = [int(weight * unit) for weight in weights]
+    return walk(0, len(weights), count)
+
+
+def distinct(epochs, **words):
+    loader = Loader(128, replacement=False, **words)
+    return [numbers(loader) for _ in range(epochs)]
+
+
+HALVES = [(3, 5, 8, 0)[i % 4] / 8 for i in range(COUNT)]  # 30 of them
+for seed in (0, 2 ** 40 + 3):
+    tap.ok([sorted(found) for found in distinct(3, weights=HALVES, samples_per_epoch=30, seed=seed)] ==
+           [chosen_by_tree(HALVES, seed, epoch, 30) for epoch in range(3)], "the chosen samples are those of the formula: seed %d" % seed)
+SOME = random.exponential(size=COUNT) ** 2
+SOME[[0, 31, COUNT - 1]] = 0
+for count in (1, 7, 20, 45, 57):
+    epochs = 3000 // count
+    found = distinct(epochs, weights=SOME, samples_per_epoch=count)
+    share, sure = SOME / SOME.sum() * count, set()
+    while (share > 1).any():  # certain ones; the others have the rest
+        sure |= set(numpy.flatnonzero(share >= 1))
+        rest = numpy.where([i in sure for i in range(COUNT)], 0, SOME)
+        share = rest / rest.sum() * (count - len(sure))
+    share[list(sure)] = 1
+    times = numpy.bincount(numpy.concatenate(found), minlength=COUNT)
+    spread = numpy.sqrt(epochs * share * (1 - share)) + 1e-9
+    tap.ok(all(len(epoch) == len(set(epoch)) == count for epoch in found), "%d samples, each at most once" % count)
+    tap.ok((times[share == 1] == epochs).all() and (times[SOME == 0] == 0).all() and (abs(times - epochs * share) < 5 * spread + 1e-6).all(),
+           "%d samples: as often as their weights" % count, abs((times - epochs * share) / spread).max())
+found = distinct(400, weights=numpy.ones(COUNT), samples_per_epoch=30)
+tap.ok(len({frozenset(epoch) for epoch in found}) > 390, "epochs have different samples")
+tap.ok(all(len({first // 10 for first in epoch[:10]}) > 1 for epoch in found[:50]), "in no order of storage")
+first = numpy.bincount([epoch[0] for epoch in found], minlength=COUNT)
+tap.ok(fits(first, numpy.full(COUNT, 400 / COUNT)), "each sample comes first alike")
+tap.ok(sorted(distinct(1, weights=numpy.ones(COUNT))[0]) == list(range(COUNT)), "all samples, each once")
+for words, *parts in ((dict(), "replacement: needs weights"), (dict(weights=SOME), "needs as many", "there are 57"), (dict(weights=SOME, samples_per_epoch=58), "58 samples", "57"),
+                      (dict(weights=SOME, samples_per_epoch=10, order="block"), "needs order random")):
+    tap.ok(raises(ffload.UsageError, lambda: Loader(replacement=False, **words), *parts), "replacement=False, %r is refused" % sorted(words))
+extreme = numpy.array([2.0 ** (-16 * i) for i in range(COUNT)])
+tap.ok(sorted(distinct(1, weights=extreme, samples_per_epoch=COUNT)[0]) == list(range(COUNT)), "weights of all sizes, all samples")
+tap.ok(all({0, 1, 2} <= set(epoch) for epoch in distinct(20, weights=extreme, samples_per_epoch=4)), "weights of all sizes, the heaviest ones are certain")
+images = {}
+loader = ffload.Loader(SET, 20, as_="numpy", return_indices=True, weights=HALVES, samples_per_epoch=30, replacement=False, augment="flip,crop=2")
+own = ffload.Loader(SET, 20, as_="numpy", return_indices=True, augment="flip,crop=2")
+plain = {int(i): image.tobytes() for batch in own for image, i in zip(batch[0], batch[2])}
+tap.ok(all(plain[int(i)] == image.tobytes() for batch in loader for image, i in zip(batch[0], batch[2])), "each is augmented as without weights: it comes once")
+
 # ---- refusals ----
 for weights, *parts in ((WEIGHTS - 1, "weight 0 is -"), (numpy.full(COUNT, numpy.nan), "nan"), (numpy.zeros(COUNT), "their sum is 0"),
                         (numpy.full(COUNT, numpy.inf), "inf"), (numpy.full(COUNT, 1e308), "their sum is inf"), ([1, 2], "there are 2, but", "has 60 samples"),
@@ -152,7 +218,7 @@ found = next(iter(Loader(20, per_class=4, indices=small, samples_per_epoch=20)))
 tap.ok(all(sorted(collections.Counter(found[k:k + 4].tolist()).values()) == [2, 2] for k in range(0, 20, 4)), "a class of fewer samples repeats them")
 
 # ---- ranks, threads, resuming, augmentation ----
-CASES = (dict(weights=WEIGHTS, samples_per_epoch=70), dict(weights="balanced"), dict(repeats=3), dict(weights=WEIGHTS, repeats=2), dict(per_class=4, samples_per_epoch=70))
+CASES = (dict(weights=WEIGHTS, samples_per_epoch=70), dict(weights="balanced"), dict(repeats=3), dict(weights=WEIGHTS, repeats=2), dict(weights=WEIGHTS, samples_per_epoch=50, replacement=False), dict(per_class=4, samples_per_epoch=70))
 for words in CASES:
     words = dict(words, augment="crop=2,flip,jitter=0.4", epochs=2)
     name = repr({key: "..." if key == "weights" else value for key, value in words.items()})
@@ -176,7 +242,10 @@ for words in CASES:
         for image, number in zip(batch[0], batch[2]):
             images[int(number)].append(image.tobytes())
     again = [len(set(own)) > len(own) / 2 for own in images.values() if len(own) > 1]
-    tap.ok(again and all(again), "%s: a sample that comes again is augmented differently" % name)
+    if words.get("replacement") is False:
+        tap.ok(not again, "%s: none comes again" % name)
+    else:
+        tap.ok(again and all(again), "%s: a sample that comes again is augmented differently" % name)
     tap.ok(raises(ffload.UsageError, lambda: Loader(**dict(words, seed=0, samples_per_epoch=33)).load_state_dict(state)), "%s: a state of others is refused" % name)
 plain = Loader()
 state = plain.state_dict()

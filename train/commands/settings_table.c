@@ -55,10 +55,14 @@ const ff_setting ff_settings_table[] = {
     {.option =
          {"sample-weights", 0, FF_OPTION_STRING, "balanced|FIELD|FILE", &at.trainer.sample_weights,
           NULL, 0, 0,
-          "Draw each training sample with a probability in proportion to its weight, with "
-          "replacement: balanced (all classes alike), a label field of one number a sample, or a "
+          "Draw each training sample with a probability in proportion to its weight: balanced (all classes alike), a label field of one number a sample, or a "
           "file with a number a line, for each sample of --data, or of --subset and --fold."},
      .is = FF_SETTING_COMPARED | FF_SETTING_RANK},
+    {.option =
+         {"no-replacement", 0, FF_OPTION_FLAG, NULL, &at.trainer.no_replacement, NULL, 0, 0,
+          "With --sample-weights: an epoch has each sample at most once, with a probability in "
+          "proportion to its weight, up to 1."},
+     .is = FF_SETTING_COMPARED},
     {.option =
          {"samples-per-epoch", 0, FF_OPTION_INTEGER, "N", &at.trainer.samples_per_epoch, NULL, 0,
           1e15,

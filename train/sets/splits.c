@@ -103,7 +103,14 @@ static ff_status choose_samples(ff_selection *selected, ff_dataset *set,
 
 static ff_status weigh_samples(ff_splits *splits, const ff_splits_options *options,
                                ff_error *error) {
-    const ff_weights_rule rule = {.given = options->sample_weights, .label = options->label};
+    const ff_weights_rule rule = {.given = options->sample_weights,
+                                  .label = options->label,
+                                  .distinct = options->no_replacement,
+                                  .samples = options->samples_per_epoch};
+    if (rule.distinct && !ff_weights_asked(&rule))
+        return ff_fail(error, FF_USAGE,
+                       "--no-replacement: needs --sample-weights; without weights "
+                       "each sample comes once an epoch");
     if (!ff_weights_asked(&rule)) return FF_OK;
     const ff_status status =
         ff_weights_make(&splits->weights, splits->train,

@@ -29,6 +29,8 @@ typedef struct ff_splits_options {
      * evaluation on this one, in place of `val`, of the same subset. */
     const char *subset, *fold;
     const char *sample_weights; /* ff_weights_rule.given of the samples that are trained on */
+    bool no_replacement;        /* ff_weights_rule.distinct and samples */
+    uint64_t samples_per_epoch;
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
     const ff_augment_spec *augment; /* of training; its rrc also sets the side of the square */

@@ -106,7 +106,7 @@ static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_traine
     if (!strcmp(was ? was : "", now.selected)) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
-        "--subset, --fold, --sample-weights, --samples-per-epoch, --repeats: cannot change "
+        "--subset, --fold, --sample-weights, --no-replacement, --samples-per-epoch, --repeats: cannot change "
         "when a run resumes; %s: the run %s, not %s",
         ff_checkpoint_path(checkpoint), was && *was ? was : all,
         *now.selected ? now.selected : all);

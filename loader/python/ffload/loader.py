@@ -64,10 +64,11 @@ class Loader(AsDataLoader, Selecting):
                  " group-by=REGEX" (keys in which it matches the same text stay together) may follow
     fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample must match
                  all of indices, where, split and fold; no match is a UsageError
-    weights      how often samples come: each sample of an epoch is drawn, with replacement, with a probability in proportion to
-                 its weight. "balanced" (1 / the number of samples of its class of the first label), a label field of one number
+    weights      how often samples come: each sample of an epoch is drawn with a probability in proportion to its weight. "balanced" (1 / the number of samples of its class of the first label), a label field of one number
                  per sample, a text file with a number per line, or an array with a weight for each sample of the selection (or
                  of the set)
+    replacement  whether an epoch may have a sample several times. False: each sample comes at most once; the probability that
+                 an epoch has it is in proportion to its weight, up to 1
     samples_per_epoch  the length of an epoch; by default the number of samples
     repeats      how often each drawn sample comes in a batch, each time augmented differently (repeated augmentation); the
                  length of an epoch stays
@@ -109,7 +110,7 @@ class Loader(AsDataLoader, Selecting):
                  transform: Optional[Callable[[Any], Any]] = None, indices: Optional[Indices] = None,
                  where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None,
                  weights: Optional[Weights] = None, samples_per_epoch: Optional[int] = None, repeats: int = 1,
-                 per_class: Optional[int] = None) -> None:
+                 per_class: Optional[int] = None, replacement: bool = True) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
                                lambda given: bool(shuffle) == (given != "sequential"))
@@ -130,7 +131,7 @@ class Loader(AsDataLoader, Selecting):
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64",
                    "where": where, "split": split, "fold": fold, "samples_per_epoch": samples_per_epoch, "repeats": repeats,
-                   "per_class": per_class}
+                   "per_class": per_class, "replacement": None if replacement else "no"}
         self._epochs = habits.whole("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
         if habits.text_of(device).startswith("cuda"):

@@ -167,13 +167,21 @@ static void draw_run(run *r, dice *d, const shape *most, bool moves_only) {
                                    r->out_width, error));
 }
 
+/* An epoch of `count` samples. */
+static void shorten(ff_sequence *sequence, uint64_t count) {
+    sequence->count = count;
+    sequence->first_position %= count;
+    sequence->epoch_batches = (count - 1) / sequence->batch + 1;
+    sequence->first_batches = (count - sequence->first_position - 1) / sequence->batch + 1;
+}
+
 /* Weights, some of them 0, or classes of 1 to 3 samples; repeats. */
 static ff_sampling draw_sampling(run *r, dice *d) {
     ff_sampling sampling = {.seed = roll(d, 1000),
                             .batch = r->next[1].sequence.batch,
                             .repeats = roll(d, 4),
                             .per_class = 1 + roll(d, 4),
-                            .kind = (ff_sampling_kind)roll(d, 3)};
+                            .kind = (ff_sampling_kind)roll(d, 4)};
     r->sampling = poisoned(FF_I64, r->samples + 1);
     uint64_t *table = r->sampling->host;
     if (sampling.kind == FF_SAMPLING_CLASSES) {
@@ -186,6 +194,21 @@ static ff_sampling draw_sampling(run *r, dice *d) {
         sampling.count = r->samples;
         for (uint32_t i = 0; i < r->samples; i++)
             table[i] = (i ? table[i - 1] : 1) + ((uint64_t)roll(d, 3) << roll(d, 55));
+        if (sampling.kind == FF_SAMPLING_DISTINCT) {
+            /* Shares of a unit, the last ones of which make the sum a multiple. */
+            const uint64_t unit = UINT64_C(1) << 40;
+            uint64_t sum = 0;
+            sampling.distinct = 1 + roll(d, r->samples);
+            shorten(&r->next[1].sequence, sampling.distinct);
+            for (uint32_t i = 0; i < r->samples; i++) {
+                const uint64_t after = (r->samples - i - 1) * unit;
+                const uint64_t left = sampling.distinct * unit - sum;
+                const uint64_t least = left > after ? left - after : 0;
+                const uint64_t most = left < unit ? left : unit;
+                sum += least + (roll(d, 2) ? most - least : (most - least) / 3);
+                table[i] = sum;
+            }
+        }
     }
     send(r->sampling);
     return sampling;

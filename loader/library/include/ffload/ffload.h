@@ -136,11 +136,14 @@ FFLOAD_API const char *ffload_version(void);
  * How often they come; each of the next options but samples_per_epoch needs order random, and draws
  * augmentations by positions of the epoch, so that a sample looks different each time:
  *
- *   weights     each sample of an epoch is drawn with probabilities in proportion to these numbers,
- *               with replacement: "balanced" (1 / the number of samples of the same class of the
+ *   weights     each sample of an epoch is drawn with probabilities in proportion to these numbers:
+ *               "balanced" (1 / the number of samples of the same class of the
  *               first label, 0 without a class), a label field of one number a sample, or a text
  *               file with a number per line, for each selected sample or each one of the set;
  *               ffload_options_set_weights takes an array. 8 bytes of memory a sample
+ *   replacement yes (default): an epoch may have a sample several times | no: each sample at most
+ *               once; the probability that an epoch has it is in proportion to its weight, up to 1,
+ *               and needs samples_per_epoch positive weights
  *   samples_per_epoch
  *               samples of an epoch. Default: the number of samples, or of selected samples, which
  *               is also the maximum without weights and per_class
