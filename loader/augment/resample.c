@@ -194,8 +194,20 @@ FF_CLONES static void join_3(float *restrict to, const float *restrict from, siz
         to[3 * x + 2] = from[2 * stride + x];
     }
 }
-FF_CLONES static void scale_row(float *values, float multiply, float add, size_t count) {
-    for (size_t i = 0; i < count; i++) values[i] = values[i] * multiply + add;
+FF_CLONES static void scale_row(float *to, const float *from, float multiply, float add,
+                                size_t count) {
+    for (size_t i = 0; i < count; i++) to[i] = from[i] * multiply + add;
+}
+FF_CLONES static void scale_and_join_3(float *restrict to, const float *restrict from,
+                                       size_t stride, const float multiply[3], const float add[3],
+                                       size_t pixels) {
+    const float m0 = multiply[0], m1 = multiply[1], m2 = multiply[2];
+    const float a0 = add[0], a1 = add[1], a2 = add[2];
+    for (size_t x = 0; x < pixels; x++) {
+        to[3 * x] = from[x] * m0 + a0;
+        to[3 * x + 1] = from[stride + x] * m1 + a1;
+        to[3 * x + 2] = from[2 * stride + x] * m2 + a2;
+    }
 }
 
 /* Converts row `y` of the box to f32 planes, and resamples it horizontally into its slot of the
@@ -232,6 +244,22 @@ FF_CLONES static void round_row(uint8_t *restrict to, const float *restrict from
     for (size_t i = 0; i < count; i++) to[i] = ff_change_nearest(from[i]);
 }
 
+/* Stores r->row in row `y` of an f32 output in one pass; false for layouts that need two. */
+static bool write_scaled(const ff_resampler *r, uint32_t y, float *out) {
+    const ff_augment_host *host = r->host;
+    const uint32_t channels = host->channels;
+    const size_t width = host->out_width;
+    if (host->to_layout == FF_CHW || channels == 1)
+        for (uint32_t c = 0; c < channels; c++)
+            scale_row(out + ((size_t)c * host->out_height + y) * width, r->row + c * r->padded,
+                      r->multiply[c], r->add[c], width);
+    else if (channels == 3)
+        scale_and_join_3(out + y * width * 3, r->row, r->padded, r->multiply, r->add, width);
+    else
+        return false;
+    return true;
+}
+
 /* Stores r->row in the output's row `y`, dtype and layout. */
 static void write_row(ff_resampler *r, uint32_t y, uint8_t *out) {
     const ff_augment_host *host = r->host;
@@ -243,9 +271,13 @@ static void write_row(ff_resampler *r, uint32_t y, uint8_t *out) {
                       width);
         return;
     }
-    if (!ff_dtype_is_float(host->from))
-        for (uint32_t c = 0; c < channels; c++)
-            scale_row(r->row + c * r->padded, r->multiply[c], r->add[c], width);
+    if (!ff_dtype_is_float(host->from)) {
+        if (host->to == FF_F32 && write_scaled(r, y, (float *)out)) return;
+        for (uint32_t c = 0; c < channels; c++) {
+            float *row = r->row + c * r->padded;
+            scale_row(row, row, r->multiply[c], r->add[c], width);
+        }
+    }
     if (host->to_layout == FF_CHW || channels == 1) {
         for (uint32_t c = 0; c < channels; c++)
             r->kernels->write(out + (((size_t)c * host->out_height + y) * width) * host->to_bytes,
