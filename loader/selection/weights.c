@@ -222,9 +222,8 @@ ff_status ff_weights_make(ff_weights *weights, ff_dataset *dataset, const ff_sel
     FF_TRY_DONE(sum_up(weights, weight, error));
 done:
     free(weight);
-    if (status == FF_OK) return FF_OK;
-    ff_weights_free(weights);
-    return ff_fail_within(error, status, "weights");
+    if (status != FF_OK) ff_weights_free(weights);
+    return status;
 }
 
 void ff_weights_free(ff_weights *weights) {
