@@ -29,7 +29,7 @@ struct ff_files {
     open_file file[FILES_MOST];
     unsigned count; /* files that may be open */
     uint64_t clock;
-    bool buffered; /* the file system has no O_DIRECT */
+    bool buffered;       /* the file system has no O_DIRECT */
     atomic_bool written; /* ff_files_were_written */
 };
 
