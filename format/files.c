@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,9 +17,10 @@
 typedef struct open_file {
     int descriptor; /* -1 = none */
     uint32_t number;
-    uint32_t users; /* threads that read the file */
-    uint64_t used;  /* time of the last use, by `clock` below */
-    bool direct;    /* opened with O_DIRECT */
+    uint32_t users;           /* threads that read the file */
+    uint64_t used;            /* time of the last use, by `clock` below */
+    bool direct;              /* opened with O_DIRECT */
+    struct timespec accepted; /* the last write after which the file was still the shard */
 } open_file;
 
 struct ff_files {
@@ -27,7 +29,8 @@ struct ff_files {
     open_file file[FILES_MOST];
     unsigned count; /* files that may be open */
     uint64_t clock;
-    bool buffered; /* the file system has no O_DIRECT */
+    bool buffered;       /* the file system has no O_DIRECT */
+    atomic_bool written; /* ff_files_were_written */
 };
 
 ff_status ff_files_create(ff_files **out, ff_error *error) {
@@ -95,6 +98,7 @@ static open_file *find_place(ff_files *files, uint32_t number) {
 static ff_status open_shard(ff_files *files, open_file *file, const ff_shard *shard, bool *full,
                             ff_error *error) {
     file->direct = !files->buffered;
+    file->accepted.tv_nsec = -1;
     file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | (file->direct ? O_DIRECT : 0));
     if (file->descriptor < 0 && file->direct && errno == EINVAL) {
         files->buffered = true;
@@ -133,6 +137,10 @@ static void give_file(ff_files *files, open_file *file) {
     /* The file was opened for direct reads, which are no longer used. */
     if (!file->users && file->direct && files->buffered) close_file(file);
     pthread_cond_broadcast(&files->given);
+}
+
+bool ff_files_were_written(const ff_files *files) {
+    return atomic_load_explicit(&files->written, memory_order_relaxed);
 }
 
 bool ff_files_give_up(ff_files *files) {
@@ -180,11 +188,19 @@ static bool has_footer(const open_file *file, const ff_shard *shard) {
     return got >= (ssize_t)(within + 8) && ff_load_u64(bytes + within) == shard->footer.checksum;
 }
 
-/* After a read: what came is the shard's if the file is still the shard. */
-static ff_status check_file(const open_file *file, const ff_shard *shard, ff_error *error) {
+/* After a read: what came is the shard's if the file is still the shard. *accepted: the file's. */
+static ff_status check_file(ff_files *files, const open_file *file, const ff_shard *shard,
+                            struct timespec *accepted, ff_error *error) {
     struct stat now;
     if (fstat(file->descriptor, &now)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
-    if (ff_shard_is_unchanged(shard, &now) || has_footer(file, shard)) return FF_OK;
+    if (ff_shard_is_unchanged(shard, &now)) return FF_OK;
+    if (now.st_mtim.tv_sec == accepted->tv_sec && now.st_mtim.tv_nsec == accepted->tv_nsec)
+        return FF_OK;
+    if (has_footer(file, shard)) {
+        *accepted = now.st_mtim;
+        atomic_store(&files->written, true);
+        return FF_OK;
+    }
     if (now.st_dev == shard->device && now.st_ino == shard->inode &&
         (uint64_t)now.st_size < shard->bytes)
         return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": the file shrank while it was read",
@@ -198,14 +214,17 @@ ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
     bool refused;
     do {
         open_file *file;
+        struct timespec accepted = {0};
         pthread_mutex_lock(&files->mutex);
         ff_status status = take_file(files, shard, number, &file, error);
+        if (status == FF_OK) accepted = file->accepted;
         pthread_mutex_unlock(&files->mutex);
         FF_TRY(status);
         status = read_file(file, shard, offset, bytes, to, &done, &refused, error);
-        if (status == FF_OK && !refused) status = check_file(file, shard, error);
+        if (status == FF_OK && !refused) status = check_file(files, file, shard, &accepted, error);
         pthread_mutex_lock(&files->mutex);
         files->buffered |= refused;
+        file->accepted = accepted;
         give_file(files, file);
         pthread_mutex_unlock(&files->mutex);
         FF_TRY(status);

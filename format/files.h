@@ -22,6 +22,10 @@ void ff_files_destroy(ff_files **files);
 FF_MUST_USE ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
                                     uint64_t offset, uint64_t bytes, uint8_t *to, ff_error *error);
 
+/* Whether a shard was copied or written since it was opened: its footer is the same, but its
+ * samples may be others, as while another file is written over it from its begin on. */
+bool ff_files_were_written(const ff_files *files);
+
 /* Closes one file, for a process that has no descriptor left; if all files are being read, waits
  * for one. False if no file is open. */
 bool ff_files_give_up(ff_files *files);

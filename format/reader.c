@@ -81,7 +81,8 @@ static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard 
     atomic_uchar *mark = &dataset->sample_ok[number / 8];
     if (dataset->verify == FF_VERIFY_OFF) return FF_OK;
     if (dataset->verify == FF_VERIFY_FIRST &&
-        (atomic_load_explicit(mark, memory_order_relaxed) & bit))
+        (atomic_load_explicit(mark, memory_order_relaxed) & bit) &&
+        !ff_files_were_written(dataset->files))
         return FF_OK;
     uint64_t found;
     if (mapped)

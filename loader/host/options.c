@@ -120,21 +120,24 @@ static ff_status check_classes(const ff_loader_options *options, ff_error *error
 /* places: samples that there are. */
 static ff_status check_sampling(const ff_loader_options *options, uint64_t places,
                                 ff_error *error) {
+    const ff_loader_words *words = &options->words;
     if (draws(options) && options->order != FF_ORDER_RANDOM)
         return ff_fail(error, FF_USAGE, "%s: needs order random, and the order is %s",
-                       options->weights     ? "weights"
+                       options->weights     ? words->weights
                        : options->per_class ? "per_class"
-                                            : "repeats",
+                                            : words->repeats,
                        ff_order_name(options->order));
     if (draws(options) && options->augment.flip == FF_FLIP_ALTERNATE)
         return ff_fail(error, FF_USAGE,
-                       "augment: flips alternate by epoch only where each sample comes once an "
-                       "epoch; wanted flip in place of flip=alternate");
+                       "%s: flips alternate by epoch only where each sample comes once an epoch; "
+                       "wanted flip in place of flip=alternate",
+                       words->augment);
     if (options->samples_per_epoch > places && !options->weights && !options->per_class)
         return ff_fail(error, FF_USAGE,
-                       "samples_per_epoch: there are %" PRIu64 " samples, not %" PRIu64
-                       "; with weights a sample may come several times",
-                       places, options->samples_per_epoch);
+                       "%s: there are %" PRIu64 " samples, not %" PRIu64
+                       "; with %s a sample may come several times",
+                       words->samples_per_epoch, places, options->samples_per_epoch,
+                       words->weights);
     return options->per_class ? check_classes(options, error) : FF_OK;
 }
 

@@ -47,17 +47,25 @@ typedef struct ff_loader_size {
     ff_augment_spec augment;
 } ff_loader_size;
 
+/* The options' names in errors. */
+typedef struct ff_loader_words {
+    const char *augment, *weights, *repeats, *samples_per_epoch;
+} ff_loader_words;
+
 typedef struct ff_loader_options {
-    uint64_t batch; /* samples a global batch, > 0 */
+    ff_loader_words words; /* by default the library's */
+    uint64_t batch;        /* samples a global batch, > 0 */
     /* The samples of an epoch; NULL = all of the set. Must outlive the loader's creation. */
     const ff_selection *selection;
     /* How often they come (loader/sequence/sampling.h), with order random alone. weights: NULL =
      * all alike. per_class: samples of each class of a batch, by `classes`; 0 = classes play no
      * part. repeats: times that each drawn sample comes; 0 = 1. samples_per_epoch: 0 = the
-     * number of samples. weights and classes are of the selection, and must outlive the loader. */
+     * number of samples. drawn_batch: the batch that has the repeats, if `batch` is a part of it;
+     * 0 = batch. weights and classes are of the selection, and must outlive the loader. */
     const ff_weights *weights, *classes;
     uint32_t per_class, repeats;
     uint64_t samples_per_epoch;
+    uint64_t drawn_batch;
     ff_last_batch last_batch;
 
     /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_block and _group; for a set

@@ -12,6 +12,7 @@
 
 ff_loader_options ff_loader_defaults(void) {
     return (ff_loader_options){
+        .words = {"augment", "weights", "repeats", "samples_per_epoch"},
         .batch = 256,
         .order = FF_ORDER_RANDOM,
         .dtype = FF_F32,
@@ -47,16 +48,16 @@ static ff_status find_places(ff_loader_settings *settings, const ff_loader_optio
     const ff_selection *selection =
         options->per_class ? &options->classes->order : options->selection;
     settings->count = selection ? selection->count : settings->stored;
-    settings->sampling = (ff_sampling){.table = weights ? weights->table : NULL,
-                                       .count = weights ? weights->count : 0,
-                                       .seed = options->seed,
-                                       .batch = options->batch,
-                                       .distinct = weights ? weights->distinct : 0,
-                                       .repeats = options->repeats,
-                                       .per_class = options->per_class,
-                                       .listed = selection && selection->repeats &&
-                                                 options->augment.flip != FF_FLIP_ALTERNATE,
-                                       .kind = kind_of(weights, options->per_class)};
+    settings->sampling = (ff_sampling){
+        .table = weights ? weights->table : NULL,
+        .count = weights ? weights->count : 0,
+        .seed = options->seed,
+        .batch = options->drawn_batch ? options->drawn_batch : options->batch,
+        .distinct = weights ? weights->distinct : 0,
+        .repeats = options->repeats,
+        .per_class = options->per_class,
+        .listed = selection && selection->repeats && options->augment.flip != FF_FLIP_ALTERNATE,
+        .kind = kind_of(weights, options->per_class)};
     return ff_selection_places(selection, settings->dataset,
                                options->order == FF_ORDER_BLOCK || options->feed.storage_order,
                                &settings->storage, error);

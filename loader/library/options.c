@@ -268,7 +268,9 @@ static ff_status weigh_samples(ff_library_settings *settings, const ffload_optio
                        "comes once an epoch");
     if (ff_weights_asked(&rule)) {
         options->weights = &settings->weights;
-        FF_TRY(ff_weights_make(&settings->weights, dataset, options->selection, &rule, error));
+        const ff_status status =
+            ff_weights_make(&settings->weights, dataset, options->selection, &rule, error);
+        if (status != FF_OK) return ff_fail_within(error, status, "weights");
     }
     if (!options->per_class) return FF_OK;
     options->classes = &settings->classes;

@@ -294,9 +294,8 @@ ff_status ff_weights_make(ff_weights *weights, ff_dataset *dataset, const ff_sel
     weights->id = ff_checksum(weights->table, weights->count * sizeof *weights->table);
 done:
     free(weight);
-    if (status == FF_OK) return FF_OK;
-    ff_weights_free(weights);
-    return ff_fail_within(error, status, "weights");
+    if (status != FF_OK) ff_weights_free(weights);
+    return status;
 }
 
 void ff_weights_free(ff_weights *weights) {

@@ -194,7 +194,7 @@ if "$ffpack" good_idx -o place/told >/dev/full 2>stderr; then
 else
     check "a summary that cannot be written" grep -q 'stdout: cannot write the summary' stderr
 fi
-for words in --help --version "merge --help"; do
+for words in --help --version --describe "merge --help"; do
     # shellcheck disable=SC2086
     "$ffpack" $words >/dev/full 2>stderr
     [ $? = 74 ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'stdout: cannot write: No space' stderr

@@ -60,6 +60,11 @@ tap.ok(all(len(set(epoch)) == 30 for epoch in found) and all(one["c"] == 10 and 
 fftrain(*RUN, "--repeats", 3, "--out", "three")
 times = collections.Counter(drawn("three", 1))
 tap.ok(len(times) == 20 and set(times.values()) == {3}, "each sample of a batch three times", times)
+losses = []
+for more in (["--reproducible"], []):
+    fftrain(*RUN, "--repeats", 4, "--accumulate", 4, "--epochs", 1, *more, "--out", "cut" + "".join(more))
+    losses.append(epochs("cut" + "".join(more))[0]["train_loss"])
+tap.ok(abs(losses[0] - losses[1]) < 1e-5, "micro-batches are parts of a batch with its repeats", losses)
 done = fftrain(*RUN, "--sample-weights", "balanced", "--repeats", 2, "--dry-run")
 tap.ok(re.search(r"with weights [0-9a-f]{16}, repeats 2", done.stdout), "--dry-run prints how samples come", done.stdout)
 
@@ -88,9 +93,11 @@ with open("few", "w") as out:
     out.write("1\n2\n")
 refused("each once, of too few", 2, ["--sample-weights", "needs as many", "there are 90"], *RUN, "--sample-weights", "balanced", "--samples-per-epoch", 91, "--no-replacement")
 refused("each once, without weights", 2, ["--no-replacement", "needs --sample-weights"], *RUN, "--no-replacement")
-refused("too few weights", 2, ["--sample-weights", "there are 2", "90 samples"], *RUN, "--sample-weights", "few")
-refused("weights in block order", 2, ["weights: needs order random"], *RUN, "--sample-weights", "balanced", "--order", "block")
-refused("more samples than there are", 2, ["there are 90 samples"], *RUN, "--samples-per-epoch", 91)
+refused("too few weights", 2, ["--sample-weights: few: there are 2", "90 samples"], *RUN, "--sample-weights", "few")
+refused("weights in block order", 2, ["--sample-weights: needs order random"], *RUN, "--sample-weights", "balanced", "--order", "block")
+refused("repeats in sequential order", 2, ["--repeats: needs order random"], *RUN, "--repeats", 2, "--order", "sequential")
+refused("more samples than there are", 2, ["--samples-per-epoch: there are 90 samples", "with --sample-weights"], *RUN, "--samples-per-epoch", 91)
+refused("flips that alternate with weights", 2, ["--augment: flips alternate"], *RUN, "--sample-weights", "balanced", "--augment", "flip=alternate")
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

@@ -213,6 +213,10 @@ fresh.set_epoch(1)
 tap.ok(sorted(found) == list(range(20)) and found == numbers(fresh) and loader.indices == range(20) and len(loader) == 4, "others in the second, as a new loader's")
 tap.ok(raises(ffload.UsageError, lambda: setattr(loader, "indices", [97]), "sample 97 ") and loader.epoch == 2 and sorted(numbers(loader)) == list(range(20)),
        "what is refused changes nothing")
+pair = Loader(SET, 6, indices=range(96), rank=0, world=2)
+for name, kind, chosen in (("a last batch that leaves a rank without rows", ffload.UsageError, range(97)), ("a file that there is not", FileNotFoundError, "nothing")):
+    tap.ok(raises(kind, lambda: setattr(pair, "indices", chosen)) and pair.indices == range(96) and len(pair) == pair.describe()["batches"] == 16
+           and pair._samples[0] == {} and len(numbers(pair)) == 48, "%s, too" % name)
 loader.indices = None
 tap.ok(len(numbers(loader)) == COUNT and loader.epoch == 4, "None: all samples")
 loader.indices = range(20)

@@ -139,6 +139,19 @@ static void overwrite_all(const set_spec *set, ff_dataset *dataset) {
     }
 }
 
+/* Other samples before the footer that stays, as while another file is written over this one. */
+static void write_one(const char *path, uint64_t bytes) {
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 4096, SEEK_SET), 0);
+    for (uint64_t i = 4096; i < bytes / 2; i++) fputc((int)(i % 251), file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_samples(const set_spec *set, ff_dataset *dataset) {
+    for_shards(set, dataset, 1, write_one);
+}
+
 /* Removed, and made again: the new files may have the inodes of the old ones. */
 static void make_again(const set_spec *set, ff_dataset *dataset) {
     remove_all(set, dataset);
@@ -296,6 +309,33 @@ static void the_set_is_renewed(void **state) {
     in_most_ways(renew_all, 0, 0);
 }
 
+/* A mapping does not show when its file was written. */
+static void samples_are_overwritten(void **state) {
+    (void)state;
+    for (int i = 0; i < WAYS; i++)
+        if (ways[i].access == FF_ACCESS_READ) harmed(&ways[i], false, write_samples, 70, 1);
+}
+
+/* The footer is read once after each write, and not with each sample. */
+static void a_touched_set_is_read_as_fast(void **state) {
+    (void)state;
+    set_spec set = copy_of(false, 0);
+    ff_dataset *dataset = open_set(&set), *whole = open_set(&written[0][0]);
+    const way how = {"", FF_ACCESS_READ, FF_ORDER_SEQUENTIAL, 0};
+    ff_loader *loader = create(dataset, &how, how.access);
+    ff_loader *right = create(whole, &how, FF_ACCESS_MAPPED);
+    check_batches(right, loader, SAMPLES / BATCH);
+    touch_all(&set, dataset);
+    const uint64_t before = disk.calls;
+    check_batches(right, loader, SAMPLES / BATCH);
+    assert_in_range(disk.calls - before, SAMPLES, SAMPLES + 2 * ff_dataset_shard_count(dataset));
+    ff_loader_destroy(&loader);
+    ff_loader_destroy(&right);
+    ff_dataset_close(&dataset);
+    ff_dataset_close(&whole);
+    set_remove(&set);
+}
+
 static void the_index_is_cut(void **state) {
     (void)state;
     in_most_ways(cut_index, 1, 1);
@@ -424,6 +464,8 @@ int main(void) {
         cmocka_unit_test(the_set_is_replaced),
         cmocka_unit_test(shards_are_made_again),
         cmocka_unit_test(the_set_is_renewed),
+        cmocka_unit_test(samples_are_overwritten),
+        cmocka_unit_test(a_touched_set_is_read_as_fast),
         cmocka_unit_test(a_long_index_is_overwritten),
         cmocka_unit_test(the_disk_fails),
         cmocka_unit_test(uploads),

@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && (meant(argv[1]) || is_command_like(argc, argv))) return refuse(argv[1]);
     int code = ff_command_pack(argc, argv);
     /* Man pages and completions cover all commands. */
-    for (int i = 0; argc == 2 && !strcmp(argv[1], "--describe") && i < COMMANDS; i++)
-        code |= commands[i].run(argc, argv);
+    for (int i = 0; !code && argc == 2 && !strcmp(argv[1], "--describe") && i < COMMANDS; i++)
+        code = commands[i].run(argc, argv);
     return code;
 }

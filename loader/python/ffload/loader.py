@@ -175,10 +175,11 @@ class Loader(AsDataLoader, Selecting):
         more = {"rank": str(rank), "world": str(world), "local_world": str(ranks.beside(world))}
         #: The library's loader; only iterating takes its batches.
         self._own = _ffload.Loader(self.dataset._own, dict(self._options, **more, **self._samples[0]), self._samples[1], self._weights)
-        self._about: Dict[str, Any] = json.loads(self._own.describe())
-        self._on_gpu = self._about["device"] != "cpu"
+        about = json.loads(self._own.describe())
         last = self._options["last_batch"]
-        check_last(self._about, last, int(self._options["cuts"]), world)
+        check_last(about, last, int(self._options["cuts"]), world)
+        self._about: Dict[str, Any] = about
+        self._on_gpu = about["device"] != "cpu"
         self._parts = Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label, last == "pad",
                             self._indices, self._keys)
         if self._soft:

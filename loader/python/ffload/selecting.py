@@ -58,7 +58,7 @@ class Selecting:
     @property
     def indices(self) -> Optional[Indices]:
         """The argument `indices`. Setting it between epochs changes the next epoch's samples (a curriculum) and ends a running
-        iteration. UsageError as when the loader is made; the loader then keeps the earlier samples."""
+        iteration. Errors as when the loader is made; the loader then keeps the earlier samples."""
         given: Optional[Indices] = self._arguments["indices"]
         return given
 
@@ -68,7 +68,7 @@ class Selecting:
         self._samples = numbers_of(self.dataset, indices)
         try:
             self._open()
-        except UsageError:
+        except Exception:  # a file of numbers may be missing
             self._samples, self._own = before
             raise
         before[1].close()
