@@ -184,10 +184,9 @@ static void keep_values(rank *r, ff_model *model) {
     }
 }
 
-/* The last one to be lost tells the others, as the channel does. */
-static void lose(job *j) {
-    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
-    for (int i = 0; i < RANKS; i++) j->comms[i]->table->abort(j->comms[i], "rank 2 was lost");
+/* Ends the collectives of all ranks, as the channel does. */
+static void end_all(job *j, const char *why) {
+    for (int i = 0; i < RANKS; i++) j->comms[i]->table->abort(j->comms[i], why);
 }
 
 static void run_rank(void *context, int index) {
@@ -209,10 +208,13 @@ static void run_rank(void *context, int index) {
     ff_compute *compute = ff_model_compute(model);
     const ff_batch batch = make_batch(compute, index);
     ff_plan *const plans[] = {ff_model_training_plan(model), tail};
-    if (run_steps(j, index, step, plans, &batch, &r->failure) != FF_OK)
+    if (run_steps(j, index, step, plans, &batch, &r->failure) != FF_OK) {
         assert_int_equal(r->failure.status, FF_FAILED);
-    else if (j->loses)
-        lose(j);
+        if (!j->loses) end_all(j, r->failure.message);
+    } else if (j->loses) { /* the last rank */
+        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+        end_all(j, "rank 2 was lost");
+    }
     if (!j->loses) keep_values(r, model);
     if (ff_step_note(step)) snprintf(r->note, sizeof r->note, "%s", ff_step_note(step));
     r->launches = launches;
