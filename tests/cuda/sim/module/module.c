@@ -7,6 +7,7 @@
  * ones: FF_SIM_DELAY_NS makes its streams sometimes wait that long; FF_SIM_MEMORY is its memory in
  * KiB, and makes it print at exit how often memory was allocated, and the most at a time.
  *
+ * Memory is not zero at first, but of NaN in every dtype, so that what nobody wrote is noticed.
  * Each thread has a current device, as with CUDA: calls of a device make it current, and a kernel's
  * launch in a stream of another device is refused (CUDA programming guide, "Stream and Event
  * Behavior").
@@ -95,6 +96,17 @@ static void print_graphs(void) {
     fprintf(stderr, "graphs: %llu launched\n", atomic_load(&launched));
 }
 
+/* ---- memory ---- */
+
+enum { UNWRITTEN = 0xff };
+
+static ff_status allocate(ff_device *device, void **memory, uint64_t bytes, const char *what,
+                          ff_error *error) {
+    FF_TRY(host_table->allocate(device, memory, bytes, what, error));
+    memset(*memory, UNWRITTEN, bytes);
+    return FF_OK;
+}
+
 /* ---- memory of a given size ---- */
 
 enum { MOST_BLOCKS = 4096 };
@@ -129,7 +141,7 @@ static ff_status take_memory(ff_device *device, void **memory, uint64_t bytes, c
     taken->count++;
     if (i == MOST_BLOCKS || bytes > taken->has - taken->used)
         status = ff_fail(error, FF_NO_MEMORY, "the simulated GPU has no memory left for %s", what);
-    if (status == FF_OK) status = host_table->allocate(device, memory, bytes, what, error);
+    if (status == FF_OK) status = allocate(device, memory, bytes, what, error);
     if (status == FF_OK) {
         taken->blocks[i].memory = *memory;
         taken->blocks[i].bytes = bytes;
@@ -244,6 +256,7 @@ static void make_table(const ff_device_table *host) {
     host_table = host;
     own_table = *host;
     own_table.recording_launch = count_launch;
+    own_table.allocate = own_table.allocate_pinned = allocate;
     own_table.current = current_device;
     own_table.restore = restore_device;
     own_table.make_current = on_make_current;
