@@ -153,6 +153,24 @@ static ff_status cuda_make_current(ff_device *device, ff_error *error) {
     return FF_OK;
 }
 
+/* -1: unknown. */
+static int current(void) {
+    int ordinal = -1;
+    ignore(cudaGetDevice(&ordinal));
+    return ordinal;
+}
+
+static int cuda_current(ff_device *device) {
+    (void)device;
+    return current();
+}
+
+/* A context of that device is made if it has none: since CUDA 12 cudaSetDevice makes one. */
+static void cuda_restore(ff_device *device, int ordinal) {
+    (void)device;
+    if (ordinal >= 0 && ordinal != current()) ignore(cudaSetDevice(ordinal));
+}
+
 static ff_status cuda_event_create(ff_device *device, ff_event **event, bool timed,
                                    ff_error *error) {
     cudaEvent_t made;
@@ -276,9 +294,11 @@ static bool cuda_capturing(ff_device *device, ff_stream *stream) {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     cudaError_t code = cudaSetDevice(device->ordinal);
     if (code == cudaSuccess) code = cudaStreamIsCapturing(stream_of(stream), &capture);
-    /* It fails for the legacy stream while a stream that waits for that one is in a capture. */
     if (code != cudaSuccess) (void)cudaGetLastError();
-    return code != cudaSuccess || capture != cudaStreamCaptureStatusNone;
+    /* The legacy stream waits for streams of which one is in a capture. After any other failure,
+     * for example for a stream that was destroyed, the next call reports it. */
+    if (code == cudaErrorStreamCaptureImplicit) return true;
+    return code == cudaSuccess && capture != cudaStreamCaptureStatusNone;
 }
 
 static ff_status cuda_recording_launch(ff_device *device, ff_recording *recording,
@@ -307,6 +327,8 @@ static const ff_device_table cuda_table = {
     .stream_synchronize = cuda_stream_synchronize,
     .native_stream = cuda_native_stream,
     .make_current = cuda_make_current,
+    .current = cuda_current,
+    .restore = cuda_restore,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .event_record = cuda_event_record,
@@ -363,6 +385,12 @@ ff_status ff_device_cuda_properties(int ordinal, ff_cuda_properties *out, ff_err
     return FF_OK;
 }
 
+static ff_status open_device(int ordinal, ff_error *error) {
+    CUDA_TRY(ordinal, cudaSetDevice, ordinal); /* creates the device's context */
+    CUDA_TRY(ordinal, cudaFree, NULL);         /* fails if the device cannot be used */
+    return FF_OK;
+}
+
 ff_status ff_device_cuda_create(ff_device **out, int ordinal, ff_error *error) {
     *out = NULL;
     int count;
@@ -377,8 +405,10 @@ ff_status ff_device_cuda_create(ff_device **out, int ordinal, ff_error *error) {
                        "cuda:%d is of sm_%d%d, for which libff_cuda.so has no code: it was built "
                        "for %s (make CUDA_ARCHS=%d%d builds it for this one)",
                        ordinal, major, minor, FF_CUDA_BUILT, major, minor);
-    CUDA_TRY(ordinal, cudaSetDevice, ordinal); /* creates the device's context */
-    CUDA_TRY(ordinal, cudaFree, NULL);         /* fails if the device cannot be used */
+    const int before = current();
+    ff_status status = open_device(ordinal, error);
+    cuda_restore(NULL, before);
+    FF_TRY(status);
     ff_device *device;
     FF_TRY(ff_alloc(&device, 1, sizeof *device, "a device", error));
     device->table = &cuda_table;

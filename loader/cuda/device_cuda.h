@@ -2,9 +2,10 @@
  *
  * ff_stream, ff_event and ff_recording are CUDA's own cudaStream_t, cudaEvent_t and
  * cudaGraphExec_t. Streams do not synchronize with the default stream; waiting for an event blocks
- * without spinning. Each entry makes the device the calling thread's current one, so that no other
- * device gets a context, and does not restore the previous one. Errors name the device, the call
- * and CUDA's error string; a failed call clears CUDA's last error. */
+ * without spinning. Each entry except `restore` makes the device the calling thread's current one,
+ * so that no other device gets a context, and does not restore the previous one; creating a device
+ * restores it. Errors name the device, the call and CUDA's error string; a failed call clears
+ * CUDA's last error. */
 #ifndef FF_LOADER_CUDA_DEVICE_CUDA_H
 #define FF_LOADER_CUDA_DEVICE_CUDA_H
 

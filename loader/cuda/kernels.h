@@ -39,7 +39,9 @@ typedef struct ff_cuda_next {
     ff_sequence sequence;
     ff_order_spec order;
     uint32_t slots; /* > 0 */
-    uint32_t given; /* 1: the batch is `number`, whatever the last one was; else 0 */
+    /* 0: the next batch; 1: batch `number`, whatever the last one was; 2: none, but the next batch
+     * will be `number`. */
+    uint32_t given;
     uint64_t number;
     ff_cuda_batch *batch;
 } ff_cuda_next;

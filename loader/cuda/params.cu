@@ -8,6 +8,10 @@
 /* One thread: the values shared by the batch's rows. */
 static __global__ void next_kernel(ff_cuda_next job) {
     ff_cuda_batch *batch = job.batch;
+    if (job.given == 2) {
+        batch->number = job.number;
+        return;
+    }
     uint64_t number = job.given ? job.number : batch->number;
     batch->at = ff_sequence_at(&job.sequence, number);
     batch->slot = (uint32_t)(number % job.slots);

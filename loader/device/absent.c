@@ -130,6 +130,13 @@ static ff_status absent_make_current(ff_device *device, ff_error *error) {
     (void)device, (void)error;
     return FF_OK;
 }
+static int absent_current(ff_device *device) {
+    (void)device;
+    return 0;
+}
+static void absent_restore(ff_device *device, int ordinal) {
+    (void)device, (void)ordinal;
+}
 
 static ff_status absent_event_create(ff_device *device, ff_event **event, bool timed,
                                      ff_error *error) {
@@ -211,9 +218,9 @@ static void absent_recording_destroy(ff_device *device, ff_recording *recording)
         .allocate_pinned = absent_allocate_pinned, .release_pinned = absent_release,               \
         .stream_create = absent_stream_create, .stream_destroy = absent_stream_destroy,            \
         .stream_synchronize = absent_stream_synchronize, .native_stream = absent_native_stream,    \
-        .make_current = absent_make_current, .event_create = absent_event_create,                  \
-        .event_destroy = absent_event_destroy, .event_record = absent_event_record,                \
-        .event_record_external = absent_event_record,                                              \
+        .make_current = absent_make_current, .current = absent_current, .restore = absent_restore, \
+        .event_create = absent_event_create, .event_destroy = absent_event_destroy,                \
+        .event_record = absent_event_record, .event_record_external = absent_event_record,         \
         .event_synchronize = absent_event_synchronize, .event_done = absent_event_done,            \
         .stream_wait = absent_stream_wait, .copy = absent_copy, .fill = absent_fill,               \
         .call = absent_call, .elapsed = absent_elapsed, .capture_begin = absent_capture_begin,     \

@@ -84,6 +84,10 @@ typedef struct ff_device_table {
     /* Makes the device the calling thread's current device: once per thread, before the thread
      * calls launchers or libraries. The entries of this table do not need it. */
     ff_status (*make_current)(ff_device *device, ff_error *error);
+    /* The number of the calling thread's current device, and making that device current again: for
+     * calls on behalf of a thread whose current device is its own affair. */
+    int (*current)(ff_device *device);
+    void (*restore)(ff_device *device, int ordinal);
 
     /* Only events created with `timed` have an `elapsed` time; the others cost less. */
     ff_status (*event_create)(ff_device *device, ff_event **event, bool timed, ff_error *error);

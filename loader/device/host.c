@@ -67,6 +67,15 @@ static ff_status host_make_current(ff_device *device, ff_error *error) {
     return FF_OK;
 }
 
+static int host_current(ff_device *device) {
+    (void)device;
+    return 0;
+}
+
+static void host_restore(ff_device *device, int ordinal) {
+    (void)device, (void)ordinal;
+}
+
 static ff_status host_event_create(ff_device *device, ff_event **event, bool timed,
                                    ff_error *error) {
     (void)device;
@@ -178,6 +187,7 @@ int ff_device_host_enqueue(void *stream, void (*function)(void *), void *context
         .event_done = host_event_done, .stream_wait = host_stream_wait, .copy = host_copy,         \
         .fill = host_fill, .call = host_call, .elapsed = host_elapsed,                             \
         .native_stream = host_native_stream, .make_current = host_make_current,                    \
+        .current = host_current, .restore = host_restore,                                          \
         .event_record_external = host_event_record_external, .capture_begin = host_capture_begin,  \
         .capture_end = host_capture_end, .capturing = host_capturing,                              \
         .recording_launch = host_recording_launch, .recording_destroy = host_recording_destroy,    \

@@ -90,16 +90,6 @@ done:
     return status;
 }
 
-ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number, ff_error *error) {
-    const ff_device_table *table = jobs->device->table;
-    void *pinned;
-    FF_TRY(table->allocate_pinned(jobs->device, &pinned, sizeof number, "a batch's number", error));
-    memcpy(pinned, &number, sizeof number); /* the batch's first field */
-    ff_status status = ff_batch_upload(jobs->device, jobs->memory, pinned, sizeof number, error);
-    table->release_pinned(jobs->device, pinned);
-    return status;
-}
-
 /* ---- the jobs ------------------------------------------------------------------------------- */
 
 static ff_status add_column(ff_cuda_move *move, const void *from, void *to, uint32_t width,
@@ -258,6 +248,14 @@ ff_status ff_batch_jobs_place(const ff_batch_jobs *jobs, uint64_t number, ff_str
                               ff_error *error) {
     ff_cuda_next next = jobs->next;
     next.given = 1;
+    next.number = number;
+    return find_place(jobs, &next, stream, error);
+}
+
+ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number, ff_stream *stream,
+                             ff_error *error) {
+    ff_cuda_next next = jobs->next;
+    next.given = 2;
     next.number = number;
     return find_place(jobs, &next, stream, error);
 }

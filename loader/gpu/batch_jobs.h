@@ -47,9 +47,12 @@ void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
 /* Enqueues again the batch of the last ff_batch_jobs_enqueue or ff_batch_jobs_place. */
 FF_MUST_USE ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream,
                                            ff_error *error);
-/* Makes the next enqueue produce batch `number`. Waits for the device. */
+/* Enqueues a seek: the next ff_batch_jobs_enqueue makes batch `number`. A kernel's argument carries
+ * the number: a copy would need pinned memory, and allocating or freeing it while another replica's
+ * collective spins on its GPU can block until that collective ends, which may wait for this replica
+ * (github.com/NVIDIA/nccl/issues/48). */
 FF_MUST_USE ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number,
-                                         ff_error *error);
+                                         ff_stream *stream, ff_error *error);
 
 /* Enqueues the lookup of batch `number`'s place; ff_batch_jobs_repeat then makes the batch. */
 FF_MUST_USE ff_status ff_batch_jobs_place(const ff_batch_jobs *jobs, uint64_t number,

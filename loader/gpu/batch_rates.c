@@ -15,7 +15,7 @@ static ff_status measure_kernels(ff_batches *batches, ff_device *device, ff_stre
     FF_TRY(ff_batches_enqueue(batches, stream, error));
     FF_TRY(ff_rates_of_steps(device, stream, budget_ns, make_batch, batches, rate, error));
     *rate *= info->rows;
-    return ff_batches_rewind(batches, error);
+    return ff_batches_rewind(batches, stream, error);
 }
 
 static ff_status measure_device(ff_batches *batches, ff_device *device, ff_stream *stream,

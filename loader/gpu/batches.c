@@ -361,8 +361,8 @@ ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream, ff_er
     return ff_batch_jobs_repeat(&batches->jobs[batches->size], stream, error);
 }
 
-ff_status ff_batches_rewind(ff_batches *batches, ff_error *error) {
-    return ff_batch_jobs_seek(&batches->jobs[0], batches->sequence, error);
+ff_status ff_batches_rewind(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    return ff_batch_jobs_seek(&batches->jobs[0], batches->sequence, stream, error);
 }
 
 const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches) {

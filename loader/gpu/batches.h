@@ -181,9 +181,9 @@ FF_MUST_USE ff_status ff_batches_give(ff_batches *batches, const ff_batch_output
  * enqueue again. */
 FF_MUST_USE ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream,
                                                ff_error *error);
-/* Call it once that work is done: makes the next enqueue write the prepared batch, whatever was
- * enqueued before. */
-FF_MUST_USE ff_status ff_batches_rewind(ff_batches *batches, ff_error *error);
+/* Makes the next enqueue write the prepared batch, whatever was enqueued before; the stream is that
+ * of these enqueues, or one that is ordered with it. Allocates nothing. */
+FF_MUST_USE ff_status ff_batches_rewind(ff_batches *batches, ff_stream *stream, ff_error *error);
 
 /* Nanoseconds that prepare spent waiting for data, and the numbers of batches and samples returned,
  * since creation. */

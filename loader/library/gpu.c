@@ -13,6 +13,14 @@ static bool stops(void *context) {
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
+void ff_library_gpu_enter(ff_library_gpu *gpu) {
+    if (gpu->device) gpu->current = gpu->device->table->current(gpu->device);
+}
+
+void ff_library_gpu_leave(const ff_library_gpu *gpu) {
+    if (gpu->device) gpu->device->table->restore(gpu->device, gpu->current);
+}
+
 ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error) {
     ff_cuda_module *module;
     ff_device *device;
@@ -25,15 +33,18 @@ ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error)
     FF_TRY(ff_library_pool_create(&gpu->pool, module, device, error));
     gpu->kernels = ff_cuda_module_table(module)->loader;
     gpu->device = device;
+    ff_library_gpu_enter(gpu);
     return device->table->event_create(device, &gpu->done, false, error);
 }
 
 /* A failure here, or in the work that it waits for, cannot be reported to anybody. */
 void ff_library_gpu_close(ff_library_gpu *gpu) {
+    ff_library_gpu_enter(gpu);
     if (gpu->begun && ff_library_gpu_end(gpu, gpu->stream, NULL) != FF_OK) gpu->begun = NULL;
     if (gpu->batches) (void)gpu->device->table->event_synchronize(gpu->device, gpu->done, NULL);
     ff_batches_destroy(&gpu->batches);
     if (gpu->device) gpu->device->table->event_destroy(gpu->device, gpu->done);
+    ff_library_gpu_leave(gpu);
     ff_library_pool_close(&gpu->pool);
     *gpu = (ff_library_gpu){0};
 }
@@ -153,8 +164,9 @@ static ff_status check_outside(const ff_library_gpu *gpu, ff_stream *stream, ff_
 ff_status ff_library_gpu_begin(ff_library_gpu *gpu, ff_stream *stream, ff_error *error) {
     const ff_device_table *table = gpu->device->table;
     FF_TRY(check_outside(gpu, stream, error));
-    /* All batches are made in the same buffers. */
-    if (stream != gpu->stream) FF_TRY(table->stream_wait(gpu->device, stream, gpu->done, error));
+    /* All batches are made in the same buffers. Two streams may have had the same handle, one after
+     * the other, so handles are not compared. */
+    FF_TRY(table->stream_wait(gpu->device, stream, gpu->done, error));
     FF_TRY(ff_batches_prepare(gpu->batches, stream, &gpu->begun, error));
     gpu->stream = stream;
     return FF_OK;

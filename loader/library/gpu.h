@@ -15,7 +15,13 @@ typedef struct ff_library_gpu {
     ff_batches *batches;
     const ff_batch_info *begun; /* the batch between begin and end; NULL = none */
     ff_stream *stream;          /* in which it was begun */
+    int current;                /* the caller's device, between enter and leave */
 } ff_library_gpu;
+
+/* Around every call that may use the device: the calling thread's current device is the caller's
+ * affair, and is the same after the call. Without a device they do nothing. */
+void ff_library_gpu_enter(ff_library_gpu *gpu);
+void ff_library_gpu_leave(const ff_library_gpu *gpu);
 
 /* A consumer's tensors: names[i] is written to to[i]. */
 typedef struct ff_library_tensors {
@@ -24,9 +30,9 @@ typedef struct ff_library_tensors {
     size_t count;
 } ff_library_tensors;
 
-/* Finds the module and the device. The caller closes it also after a failure. */
+/* Finds the module and the device, and enters. The caller closes it also after a failure. */
 FF_MUST_USE ff_status ff_library_gpu_open(ff_library_gpu *gpu, int ordinal, ff_error *error);
-/* Waits for the work of its batches. */
+/* Waits for the work of its batches. Enters and leaves. */
 void ff_library_gpu_close(ff_library_gpu *gpu);
 
 /* Makes the batches. */

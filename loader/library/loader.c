@@ -12,11 +12,14 @@ enum { LOOK_NS = 20000000 }; /* the longest wait without a check */
 ff_status ff_library_enter(ffload_loader *loader, ff_status given, ff_error *error) {
     FF_TRY(given);
     FF_TRY(ff_library_check_process(loader->process, "the loader", error));
-    if (!atomic_exchange(&loader->busy, true)) return FF_OK;
-    return ff_fail(error, FF_USAGE, "the loader is used from two threads at once");
+    if (atomic_exchange(&loader->busy, true))
+        return ff_fail(error, FF_USAGE, "the loader is used from two threads at once");
+    ff_library_gpu_enter(&loader->gpu);
+    return FF_OK;
 }
 
 ff_status ff_library_leave(ffload_loader *loader, ff_status status) {
+    ff_library_gpu_leave(&loader->gpu);
     atomic_store(&loader->busy, false);
     return status;
 }
@@ -130,6 +133,7 @@ static ff_status create(ffload_loader **out, ffload_dataset *dataset, const fflo
     loader->process = ff_library_process();
     pthread_mutex_init(&loader->place, NULL);
     const ff_status status = create_all(loader, dataset, options, error);
+    ff_library_gpu_leave(&loader->gpu);
     if (status == FF_OK) loader->length = ff_library_info(loader).batches_per_epoch;
     if (status != FF_OK) ffload_loader_destroy(&loader);
     *out = loader;

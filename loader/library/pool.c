@@ -8,6 +8,10 @@
 
 enum { UNUSED_MOST = 8, USERS_FIRST = 4 };
 
+/* CUDA's handles of the legacy default stream and of the calling thread's default stream. */
+#define LEGACY     ((ff_stream *)(uintptr_t)1)
+#define PER_THREAD ((ff_stream *)(uintptr_t)2)
+
 struct ff_library_pool {
     pthread_mutex_t mutex;
     ff_cuda_module *module;
@@ -50,13 +54,31 @@ void ff_library_pool_set(ff_library_pool *pool, uint64_t bytes, uint64_t record_
     pool->record_bytes = record_bytes;
 }
 
-/* Waits for all work that uses it; a failure cannot be reported to anybody. */
+/* Records the event of each stream in which the block was used, except streams in a capture: there
+ * the event would be part of the capture. False after a failure: the stream was destroyed. Another
+ * thread may have used its default stream, which the calling thread cannot name; the legacy stream
+ * waits for the default streams of all threads ("CUDA Runtime API", "Stream synchronization
+ * behavior"). */
+static bool record_users(const ff_library_block *block) {
+    ff_device *device = block->pool->device;
+    bool all = true;
+    for (size_t i = 0; i < block->users; i++) {
+        ff_library_user *user = &block->user[i];
+        ff_stream *stream = user->stream == PER_THREAD ? LEGACY : user->stream;
+        if (user->recorded || device->table->capturing(device, stream)) continue;
+        user->recorded = device->table->event_record(device, user->event, stream, NULL) == FF_OK;
+        all &= user->recorded;
+    }
+    return all;
+}
+
+/* Waits for all work that uses it; a failure cannot be reported to anybody. CUDA waits for the work
+ * of destroyed streams when the memory is freed. */
 static void free_block(ff_library_pool *pool, ff_library_block *block) {
     const ff_device_table *table = pool->device->table;
+    (void)record_users(block);
     for (size_t i = 0; i < block->users; i++)
-        if (!table->capturing(pool->device, block->user[i].stream) &&
-            table->event_record(pool->device, block->user[i].event, block->user[i].stream, NULL) ==
-                FF_OK)
+        if (block->user[i].recorded)
             (void)table->event_synchronize(pool->device, block->user[i].event, NULL);
     for (size_t i = 0; i < block->room; i++)
         table->event_destroy(pool->device, block->user[i].event);
@@ -77,6 +99,8 @@ static void leave(ff_library_pool *pool) {
 void ff_library_pool_close(ff_library_pool **out) {
     ff_library_pool *pool = *out;
     if (!pool) return;
+    ff_device *device = pool->device;
+    const int current = device->table->current(device);
     pthread_mutex_lock(&pool->mutex);
     pool->closed = true;
     pool->taken++;
@@ -86,6 +110,7 @@ void ff_library_pool_close(ff_library_pool **out) {
         next = block->next;
         free_block(pool, block);
     }
+    device->table->restore(device, current);
     leave(pool);
     *out = NULL;
 }
@@ -121,19 +146,17 @@ done:
 
 /* Whether a stream can wait for all enqueued work that uses the block: not if that work is in a
  * capture. */
-static bool can_wait(const ff_library_block *block, const ff_stream *stream) {
-    ff_device *device = block->pool->device;
+static bool can_wait(const ff_library_block *block) {
+    (void)record_users(block);
     for (size_t i = 0; i < block->users; i++)
-        if (block->user[i].stream != stream &&
-            device->table->capturing(device, block->user[i].stream))
-            return false;
+        if (!block->user[i].recorded) return false;
     return true;
 }
 
 /* The first block without an owner: the one whose return is the longest ago. */
-static ff_library_block *pick(ff_library_pool *pool, const ff_stream *stream) {
+static ff_library_block *pick(ff_library_pool *pool) {
     ff_library_block **at = &pool->first, *block;
-    while (*at && !can_wait(*at, stream)) at = &(*at)->next;
+    while (*at && !can_wait(*at)) at = &(*at)->next;
     block = *at;
     if (!block) return NULL;
     *at = block->next;
@@ -144,12 +167,8 @@ static ff_library_block *pick(ff_library_pool *pool, const ff_stream *stream) {
 
 static ff_status wait_for_users(const ff_library_block *block, ff_stream *stream, ff_error *error) {
     ff_device *device = block->pool->device;
-    for (size_t i = 0; i < block->users; i++) {
-        const ff_library_user *user = &block->user[i];
-        if (user->stream == stream) continue;
-        FF_TRY(device->table->event_record(device, user->event, user->stream, error));
-        FF_TRY(device->table->stream_wait(device, stream, user->event, error));
-    }
+    for (size_t i = 0; i < block->users; i++)
+        FF_TRY(device->table->stream_wait(device, stream, block->user[i].event, error));
     return FF_OK;
 }
 
@@ -157,7 +176,7 @@ ff_status ff_library_pool_take(ff_library_pool *pool, ff_stream *stream, ff_libr
                                ff_error *error) {
     *out = NULL;
     pthread_mutex_lock(&pool->mutex);
-    ff_library_block *block = pick(pool, stream);
+    ff_library_block *block = pick(pool);
     pool->taken++;
     pool->allocated += !block;
     pthread_mutex_unlock(&pool->mutex);
@@ -171,6 +190,7 @@ ff_status ff_library_pool_take(ff_library_pool *pool, ff_stream *stream, ff_libr
         return status;
     }
     block->user[0].stream = stream;
+    block->user[0].recorded = false;
     block->users = 1;
     *out = block;
     return FF_OK;
@@ -194,30 +214,39 @@ static ff_status make_room(ff_library_block *block, ff_error *error) {
 /* With the lock held. */
 static ff_status use(ff_library_block *block, ff_stream *stream, ff_error *error) {
     ff_device *device = block->pool->device;
-    for (size_t i = 0; i < block->users; i++)
-        if (block->user[i].stream == stream) return FF_OK;
+    bool known = false;
+    for (size_t i = 0; i < block->users; i++) known |= block->user[i].stream == stream;
+    if (known && stream != PER_THREAD) return FF_OK; /* those of two threads are two streams */
     if (device->table->capturing(device, stream))
         return ff_fail(error, FF_USAGE, "the stream is in a capture, and cannot wait for a batch");
+    FF_TRY(device->table->stream_wait(device, stream, block->user[0].event, error));
+    if (known) return FF_OK;
     FF_TRY(make_room(block, error));
     ff_library_user *user = &block->user[block->users];
     if (!user->event) FF_TRY(device->table->event_create(device, &user->event, false, error));
-    FF_TRY(device->table->stream_wait(device, stream, block->user[0].event, error));
     user->stream = stream;
+    user->recorded = false;
     block->users++;
     return FF_OK;
 }
 
 ff_status ff_library_block_use(ff_library_block *block, ff_stream *stream, ff_error *error) {
+    ff_device *device = block->pool->device;
+    const int current = device->table->current(device);
     pthread_mutex_lock(&block->pool->mutex);
     const ff_status status = use(block, stream, error);
     pthread_mutex_unlock(&block->pool->mutex);
+    device->table->restore(device, current);
     return status;
 }
 
 void ff_library_pool_give(ff_library_block *block) {
     ff_library_pool *pool = block->pool;
+    ff_device *device = pool->device;
+    const int current = device->table->current(device);
+    const bool recorded = record_users(block);
     pthread_mutex_lock(&pool->mutex);
-    const bool keeps = !pool->closed && pool->unused < UNUSED_MOST;
+    const bool keeps = recorded && !pool->closed && pool->unused < UNUSED_MOST;
     if (keeps) {
         block->next = NULL;
         *pool->last_next = block;
@@ -226,5 +255,6 @@ void ff_library_pool_give(ff_library_block *block) {
     }
     pthread_mutex_unlock(&pool->mutex);
     if (!keeps) free_block(pool, block);
+    device->table->restore(device, current);
     leave(pool);
 }

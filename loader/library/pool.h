@@ -1,11 +1,13 @@
 /* Blocks of a GPU's memory for batches. Private to loader/library/.
  *
  * Life of a block: ff_library_pool_take -> its owner -> ff_library_pool_give. A returned block is
- * used again, although enqueued work may still read it: the block remembers the streams in which it
- * was used, and the stream for which it is taken next waits for the work in these streams; the host
- * never waits. The blocks outlive their creator, with the module and the device: after
- * ff_library_pool_close the last block to be returned ends all. Thread rule: any thread, in the
- * process that created it. */
+ * used again, although enqueued work may still read it: on return an event is recorded in each
+ * stream in which the block was used, and the stream for which it is taken next waits for these
+ * events; the host never waits. So the streams must live until the return, and a stream in a
+ * capture until the capture has ended and the block was taken again. The blocks outlive their
+ * creator, with the module and the device: after ff_library_pool_close the last block to be
+ * returned ends all. Thread rule: any thread, in the process that created it; the calling thread's
+ * current device stays. */
 #ifndef FF_LOADER_LIBRARY_POOL_H
 #define FF_LOADER_LIBRARY_POOL_H
 
@@ -19,6 +21,7 @@ typedef struct ff_library_pool ff_library_pool;
 typedef struct ff_library_user {
     ff_stream *stream;
     ff_event *event; /* NULL: not made yet */
+    bool recorded;   /* since the return: the stream is not needed any more */
 } ff_library_user;
 
 typedef struct ff_library_block {

@@ -54,6 +54,17 @@ done
 check "f32 is the CPU's" same 1e-5 cpu f32
 check "f16 is the CPU's within its rounding" same 2e-2 cpu f16
 check "bf16 is the CPU's within its rounding" same 5e-2 cpu bf16
+cat >hashes.py <<'PYTHON'
+# hashes.py A B: the two runs' batches have equal hashes, whatever their layouts
+import json, sys
+runs = [[json.loads(line) for line in open(name + ".run/hashes.jsonl")][2:] for name in sys.argv[1:]]
+assert len(runs[0]) == len(runs[1]) == 6, runs
+for a, b in zip(*runs):
+    assert (a["step"], a["images"], a["labels"]) == (b["step"], b["images"], b["labels"]), (a, b)
+PYTHON
+check "hashes of each step on the CPU" train hash.cpu --device cpu --epochs 1 --hash-every 1
+check "and on a GPU" train hash.f32 --device cuda --precision f32 --epochs 1 --hash-every 1
+check "equal images have equal hashes" "$python" hashes.py hash.cpu hash.f32
 check "without recordings" train f16.calls --device cuda --precision f16 --placement resident --no-graph
 check "recorded or not: the same bits" same 0 f16 f16.calls
 check "micro-batches on the CPU" train parts.cpu --device cpu --accumulate 2 --optimizer lamb --clip-norm 1 --last-batch keep

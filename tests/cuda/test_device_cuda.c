@@ -26,7 +26,9 @@ typedef struct holding {
 } holding;
 
 static ff_status use(holding *h, ff_error *error) {
+    fake.current = 2;
     FF_TRY(ff_device_cuda_create(&h->device, DEVICE, error));
+    assert_true(fake.current == 2 || fake.fail_at);
     ff_device *device = h->device;
     const ff_device_table *table = device->table;
     uint64_t unused, total, ns;
@@ -46,35 +48,38 @@ static ff_status use(holding *h, ff_error *error) {
     fake.current = 2;
     FF_TRY(table->event_create(device, &h->outside, false, error));
     fake.current = 0;
-    assert_false(table->event_done(device, h->begin) && fake.fail_at == 0);
+    assert_true(table->event_done(device, h->begin) || fake.fail_at); /* as nothing was recorded */
     fake.current = 0;
     FF_TRY(table->event_record(device, h->begin, h->stream, error));
     memset(h->pinned, 7, BYTES);
     fake.current = 0;
     FF_TRY(table->copy(device, h->stream, h->memory, h->pinned, BYTES, error));
-    assert_memory_equal(h->memory, h->pinned, BYTES);
     fake.current = 0;
     FF_TRY(table->fill(device, h->stream, h->memory, 9, BYTES / 2, error));
+    assert_int_equal(((uint8_t *)h->memory)[0], 0); /* enqueued */
+    FF_TRY(table->stream_synchronize(device, h->stream, error));
     assert_int_equal(((uint8_t *)h->memory)[0], 9);
     assert_int_equal(((uint8_t *)h->memory)[BYTES / 2], 7);
     fake.current = 0;
     FF_TRY(table->call(device, h->stream, count_up, &h->called, error));
-    assert_int_equal(h->called, 1);
     FF_TRY(table->event_record(device, h->end, h->stream, error));
+    assert_false(table->event_done(device, h->end) && fake.fail_at == 0);
     fake.current = 0;
     FF_TRY(table->stream_wait(device, h->stream, h->end, error));
     fake.current = 0;
     FF_TRY(table->event_synchronize(device, h->end, error));
+    assert_int_equal(h->called, 1);
     fake.current = 0;
     FF_TRY(table->elapsed(device, h->begin, h->end, &ns, error));
     assert_int_equal(ns, 1500000);
     fake.current = 0;
     FF_TRY(table->event_record_external(device, h->outside, h->stream, error));
+    FF_TRY(table->event_synchronize(device, h->outside, error));
     assert_true(table->event_done(device, h->outside));
 
     fake.current = 0;
     FF_TRY(table->capture_begin(device, h->stream, error));
-    assert_true(table->capturing(device, h->stream));
+    assert_true(table->capturing(device, h->stream) || fake.fail_at);
     ff_status status = table->call(device, h->stream, count_up, &h->called, error);
     if (status == FF_OK) status = table->fill(device, h->stream, h->memory, 3, BYTES, error);
     if (status == FF_OK)
@@ -89,28 +94,30 @@ static ff_status use(holding *h, ff_error *error) {
     for (int i = 0; i < 3; i++) {
         fake.current = 0;
         FF_TRY(table->recording_launch(device, h->recording, h->stream, error));
-        assert_int_equal(h->called, 2 + i);
     }
-    assert_int_equal(((uint8_t *)h->memory)[BYTES - 1], 3);
-    fake.current = 0;
     FF_TRY(table->stream_synchronize(device, h->stream, error));
+    assert_int_equal(h->called, 4);
+    assert_int_equal(((uint8_t *)h->memory)[BYTES - 1], 3);
     fake.current = 2;
+    const int before = table->current(device);
     FF_TRY(table->make_current(device, error));
     assert_int_equal(fake.current, DEVICE);
+    table->restore(device, before);
+    assert_true(fake.current == 2 || fake.fail_at);
     return FF_OK;
 }
 
 static void release(holding *h) {
     if (!h->device) return;
     const ff_device_table *table = h->device->table;
+    fake.current = 2;
+    table->stream_destroy(h->device, h->stream);
     fake.current = 0;
     table->recording_destroy(h->device, h->recording);
     fake.current = 0;
     table->event_destroy(h->device, h->begin);
     table->event_destroy(h->device, h->end);
     table->event_destroy(h->device, h->outside);
-    fake.current = 2;
-    table->stream_destroy(h->device, h->stream);
     fake.current = 0;
     table->release(h->device, h->memory);
     fake.current = 0;
@@ -128,6 +135,7 @@ static ff_status scenario(int fail_at, int fail_with, ff_error *error) {
     assert_int_equal(fake.last_error, 0);
     release(&h);
     assert_int_equal(fake.last_error, 0);
+    assert_string_equal(fake.misuse, "");
     return status;
 }
 
@@ -165,10 +173,10 @@ static void every_call_that_fails_is_named(void **state) {
             assert_non_null(strstr(failure.message, "cuda:1: "));
         if (fake.held) fail_msg("%s left %d things", fake.failed, fake.held);
     }
-    /* event_done, twice four calls, capturing, twice two calls, the modes of captures that
-     * allocating twice and waiting twice exchange, and the graph that capture_end no longer needs.
-     */
-    assert_int_equal(unnamed, 21);
+    /* event_done, three times four calls, capturing, twice two calls, the modes of captures that
+     * allocating twice and waiting four times exchange, the graph that capture_end no longer needs,
+     * and the caller's device: three calls as the device is created, then one, then two. */
+    assert_int_equal(unnamed, 12 + 4 + 4 + 8 + 1 + 6);
 }
 
 /* Calls that the table's users make for streams and memory of their own. */
@@ -185,10 +193,10 @@ static void captures_of_others_are_no_matter(void **state) {
     assert_ok(table->stream_create(device, &stream, error));
     assert_ok(table->event_create(device, &event, false, error));
     fake.global_capture = true;
-    assert_false(table->event_done(device, event));
     assert_ok(table->event_record(device, event, stream, error));
-    assert_true(table->event_done(device, event));
+    assert_false(table->event_done(device, event));
     assert_ok(table->event_synchronize(device, event, error));
+    assert_true(table->event_done(device, event));
     const int held = fake.held;
     table->release(device, memory);
     assert_int_equal(fake.held, held - 1);
@@ -219,6 +227,7 @@ static void a_capture_of_this_thread_is_no_matter(void **state) {
     assert_ok(table->event_record(device, event, stream, error));
     assert_ok(table->event_synchronize(device, event, error));
     assert_true(table->event_done(device, event));
+    assert_ok(table->copy(device, stream, memory, pinned, BYTES, error));
     assert_ok(table->stream_synchronize(device, stream, error));
     table->release(device, memory);
     table->release_pinned(device, pinned);
@@ -229,6 +238,98 @@ static void a_capture_of_this_thread_is_no_matter(void **state) {
     assert_int_equal(fake.mode, 0);
     table->recording_destroy(device, recording);
     table->stream_destroy(device, captured);
+    ff_device_destroy(&device);
+    assert_int_equal(fake.held, 0);
+    assert_string_equal(fake.misuse, "");
+}
+
+/* The legacy stream is as good as in a capture while a stream that waits for it is; about a stream
+ * that was destroyed the next call reports. */
+static void streams_that_cannot_be_asked(void **state) {
+    (void)state;
+    enum { IMPLICIT = 906, INVALID_HANDLE = 400 };
+    ff_device *device;
+    ff_stream *stream;
+    fake = (fake_cudart){.device = DEVICE};
+    assert_ok(ff_device_cuda_create(&device, DEVICE, error));
+    assert_ok(device->table->stream_create(device, &stream, error));
+    fake.fail_at = fake.calls + 2;
+    fake.fail_with = IMPLICIT;
+    assert_true(device->table->capturing(device, stream));
+    fake.fail_at = fake.calls + 2;
+    fake.fail_with = INVALID_HANDLE;
+    assert_false(device->table->capturing(device, stream));
+    assert_int_equal(fake.last_error, 0);
+    device->table->stream_destroy(device, stream);
+    ff_device_destroy(&device);
+}
+
+/* What the stand-in notices, or these tests would show little. */
+static void the_stand_in_notices(void **state) {
+    (void)state;
+    ff_device *device, *other;
+    ff_stream *stream, *elsewhere;
+    ff_event *event;
+    ff_recording *recording;
+    void *memory, *pinned;
+    fake = (fake_cudart){.device = DEVICE};
+    assert_ok(ff_device_cuda_create(&device, DEVICE, error));
+    assert_ok(ff_device_cuda_create(&other, 2, error));
+    const ff_device_table *table = device->table;
+    assert_ok(table->stream_create(device, &stream, error));
+    assert_ok(table->stream_create(other, &elsewhere, error));
+    assert_ok(table->event_create(device, &event, false, error));
+    assert_ok(table->allocate(device, &memory, BYTES, "values", error));
+    assert_ok(table->allocate_pinned(device, &pinned, BYTES, "values", error));
+#define NOTICED(call, sentence)                                                                    \
+    do {                                                                                           \
+        fake.misuse[0] = 0;                                                                        \
+        call;                                                                                      \
+        assert_string_equal(fake.misuse, sentence);                                                \
+    } while (0)
+    const char *const gone = "cudaMemcpyAsync: memory that is not, or no longer, allocated";
+    int local[BYTES];
+    NOTICED(
+        assert_int_equal(table->copy(device, stream, memory, pinned, BYTES + 1, NULL), FF_FAILED),
+        gone);
+    NOTICED(assert_int_equal(table->copy(device, stream, memory, local, BYTES, NULL), FF_FAILED),
+            gone);
+    NOTICED(assert_int_equal(table->event_record(device, event, elsewhere, NULL), FF_FAILED),
+            "cudaEventRecord: an event and a stream of two devices");
+    assert_ok(table->copy(device, stream, memory, pinned, BYTES, error));
+    NOTICED(table->release_pinned(device, pinned), "cudaFreeHost: memory that enqueued work uses");
+    NOTICED(table->release(device, memory), "cudaFree: memory that enqueued work uses");
+    assert_ok(table->stream_synchronize(device, stream, error));
+    assert_ok(table->capture_begin(device, stream, error));
+    assert_ok(table->fill(device, stream, memory, 1, BYTES, error));
+    assert_ok(table->capture_end(device, stream, &recording, error));
+    assert_ok(table->recording_launch(device, recording, stream, error));
+    NOTICED(table->release(device, memory), "cudaFree: memory that enqueued work uses");
+    NOTICED(table->recording_destroy(device, recording),
+            "cudaGraphExecDestroy: a graph that is launched");
+    assert_ok(table->stream_synchronize(device, stream, error));
+    NOTICED(table->release(device, memory), "");
+    NOTICED(table->release(device, memory),
+            "cudaFree: memory that is not, or no longer, allocated");
+    /* Captures: an event of outside in one, and one of it outside, lose it. */
+    assert_ok(table->capture_begin(device, stream, error));
+    assert_int_equal(table->stream_wait(device, stream, event, NULL), FF_FAILED);
+    ff_recording *none;
+    assert_int_equal(table->capture_end(device, stream, &none, NULL), FF_FAILED);
+    assert_null(none);
+    fake.capture_lost = false;
+    assert_ok(table->capture_begin(device, stream, error));
+    assert_ok(table->event_record(device, event, stream, error));
+    assert_int_equal(table->event_synchronize(device, event, NULL), FF_FAILED);
+    assert_int_equal(table->capture_end(device, stream, &none, NULL), FF_FAILED);
+    table->stream_destroy(device, stream);
+    NOTICED(assert_int_equal(table->fill(device, stream, pinned, 0, 1, NULL), FF_FAILED),
+            "cudaMemsetAsync: a handle that is not, or no longer, there");
+    table->stream_destroy(other, elsewhere);
+    table->recording_destroy(device, recording);
+    table->event_destroy(device, event);
+    table->release_pinned(device, pinned);
+    ff_device_destroy(&other);
     ff_device_destroy(&device);
     assert_int_equal(fake.held, 0);
 }
@@ -281,6 +382,8 @@ int main(void) {
         cmocka_unit_test(every_call_that_fails_is_named),
         cmocka_unit_test(captures_of_others_are_no_matter),
         cmocka_unit_test(a_capture_of_this_thread_is_no_matter),
+        cmocka_unit_test(streams_that_cannot_be_asked),
+        cmocka_unit_test(the_stand_in_notices),
         cmocka_unit_test(memory_that_is_not_there_is_counted),
         cmocka_unit_test(devices_are_described_and_counted),
     };

@@ -127,11 +127,16 @@ whole() { mv "$bundle/bin/good.$1" "$bundle/bin/$1"; }
 # ---- the four phases ----
 mkdir "$scratch/tools"
 printf '%s\n' '#!/bin/sh' '[ "$1 $2 $3 $4" = "--tool memcheck --error-exitcode 9" ] || exit 3' 'case "$5" in *_loss) exit $FAKE_MEMCHECK ;; esac; shift 4; exec "$@"' >"$scratch/tools/compute-sanitizer"
-chmod +x "$scratch/tools/compute-sanitizer"
+# Two cards, with the stand-in for NCCL between them.
+printf '%s\n' '#!/bin/sh' 'echo GPU 0; echo GPU 1' >"$scratch/tools/nvidia-smi"
+chmod +x "$scratch/tools/compute-sanitizer" "$scratch/tools/nvidia-smi"
+cp "$build/sim/libnccl.so.2" "$bundle/bin/"
 unhurried probe 0.4 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
 code=$?
 [ $code = 0 ] && has '^memcheck test_cuda_pool: no errors' && has '^smallnet: 3 steps recorded, called and streamed have the same bits' && has '^smallnet in f32: 3 losses within' &&
-    has '^two ranks on one card: a loss of' && has '^two replicas on one card: a loss of' && has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
+    has '^two ranks on one card: a loss of' && has '^two replicas on one card: a loss of' &&
+    has '^two ranks on two cards: a loss of' && has '^two replicas on two cards: a loss of' && has '^many steps, --sync-bn, two ranks: they end' &&
+    has '^many steps, --sync-bn, two replicas: they end' && has '^many steps, two replicas, one behind: they end' && has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
     lines 'any(line.get("same_bits") for line in lines) and lines[-1]["ends"] == 0'
 result $? "probe"
 unhurried tune 0.3 FF_SIM_NOTES='a test of notes' && has '^cifar-speed, not folded: .* ms a step of 8' && has '^op_times --recipe smallnet --batch 4: .*"measured_parts_us": [0-9]' &&

@@ -48,6 +48,9 @@ files=("$scratch"/cache/*.plan)
 cover >"$scratch/second" 2>"$scratch/notes2"
 cmp -s "$scratch/first" "$scratch/second" && [ ! -s "$scratch/notes2" ] && [ ${#files[@]} -gt 3 ]
 result $? "${#files[@]} plans come back from the cache"
+LD_PRELOAD=$build/tests/many_engines.so "$build/tests/plan_coverage" --sample 30 tests/gpu/sm_90_h200.json >"$scratch/many" 2>"$scratch/notes"
+cmp -s "$scratch/first" "$scratch/many"
+result $? "cuDNN may have more engines than there is room for"
 printf 'x' | dd of="${files[0]}" bs=1 seek=200 conv=notrunc status=none
 cover >"$scratch/third" 2>"$scratch/notes3"
 cmp -s "$scratch/first" "$scratch/third" && [ "$(grep -c 'rebuilt' "$scratch/notes3")" = 1 ]

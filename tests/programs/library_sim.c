@@ -234,6 +234,60 @@ static void refusals(void) {
     result(refused("dtype u8", "u8"), "values as stored are refused");
 }
 
+/* Whether a call left the calling thread's current device as it was; with one GPU it cannot. */
+static bool kept_device(void) {
+    const bool kept = device->table->current(device) == 0;
+    device->table->restore(device, 0);
+    return kept;
+}
+
+static bool keeps_the_device(void) {
+    const ffload_batch_info *info;
+    ffload_batch *batch;
+    DLManagedTensorVersioned *images;
+    memory to;
+    ff_loader *wanted = host_loader(16, FF_CHW, 0, 0, 0);
+    const ff_slot first = ff_loader_first_slot(wanted, 0);
+    take_memory(&to, &first, false);
+    ffload_options *options = options_from("batch_size 16 placement stream");
+    ffload_loader *loader;
+    bool good = true;
+    (void)kept_device();
+    must(ffload_loader_create(&loader, set, options, &failure), "create");
+    good = kept_device() && good;
+    must(enqueue(loader, &to, &info), "enqueue_into");
+    good = kept_device() && good;
+    must(ffload_loader_begin(loader, native(stream), &info, &failure), "begin");
+    good = kept_device() && good;
+    must(ffload_loader_write(loader, names, to.pointer, to.tensors, native(stream), &failure),
+         "write");
+    good = kept_device() && good;
+    must(ffload_loader_end(loader, native(stream), &failure), "end");
+    good = kept_device() && good;
+    must(ffload_loader_begin(loader, native(stream), &info, &failure), "begin");
+    must(ffload_loader_seek(loader, 0, 32, &failure), "seek");
+    good = kept_device() && good;
+    must(ffload_loader_next_on(loader, native(stream), &batch, &failure), "next_on");
+    good = kept_device() && good;
+    must(ffload_batch_use_on(batch, native(copies), &failure), "use_on");
+    good = kept_device() && good;
+    must(ffload_batch_export(batch, "images", &images, &failure), "export");
+    ffload_batch_release(&batch);
+    images->deleter(images);
+    good = kept_device() && good;
+    ffload_loader_destroy(&loader);
+    good = kept_device() && good;
+    ffload_options_set(options, "placement", "host", NULL);
+    good = ffload_loader_create(&loader, set, options, NULL) == FFLOAD_OK && kept_device() && good;
+    ffload_loader_destroy(&loader);
+    ffload_options_set(options, "dtype", "u8", NULL);
+    good = ffload_loader_create(&loader, set, options, NULL) != FFLOAD_OK && kept_device() && good;
+    ffload_options_destroy(&options);
+    ff_loader_destroy(&wanted);
+    free_memory(&to);
+    return good;
+}
+
 int main(void) {
     if (!open_all()) return 0;
     all_batches();
@@ -242,6 +296,7 @@ int main(void) {
     result(seeks("resident"), "seeks, resident");
     result(seeks("stream"), "seeks, streamed");
     result(stopped("resident") && !stopped("stream"), "an upload is stopped by a check");
+    result(keeps_the_device(), "the calling thread's current device stays");
     refusals();
     return close_all();
 }

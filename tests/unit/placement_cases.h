@@ -76,6 +76,23 @@ static inline void placement_warm(const placement_case *c, ff_batches *batches, 
     ff_batches_set_size(batches, -1);
 }
 
+static inline ff_status placement_refuse(ff_device *device, void **memory, uint64_t bytes,
+                                         const char *what, ff_error *error) {
+    (void)device, (void)bytes;
+    *memory = NULL;
+    return ff_fail(error, FF_FAILED, "%s is allocated between two steps", what);
+}
+
+/* Allocates nothing: other replicas' collectives may run. */
+static inline void placement_rewind(ff_device *device, ff_batches *batches, ff_stream *stream) {
+    const ff_device_table *table = device->table;
+    ff_device_table refusing = *table;
+    refusing.allocate = refusing.allocate_pinned = placement_refuse;
+    device->table = &refusing;
+    assert_ok(ff_batches_rewind(batches, stream, error));
+    device->table = table;
+}
+
 /* Runs all steps ahead of the device, as a trainer does; the copies are read at the end. */
 static inline uint64_t placement_run(const placement_case *c, ff_dataset *dataset,
                                      const ff_loader_kernels *kernels, placement_copy *copies) {
@@ -115,8 +132,7 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
             placement_warm(c, batches, stream);
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
             assert_ok(ff_batches_enqueue_again(batches, stream, error));
-            assert_ok(table->stream_synchronize(device, stream, error));
-            assert_ok(ff_batches_rewind(batches, error));
+            placement_rewind(device, batches, stream);
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         }
         ff_recording **recording = &recordings[placement_size(c, batch->epoch)];

@@ -68,6 +68,33 @@ static ff_status hash_memory(ff_hashes *hashes, const void *memory, uint64_t byt
     return ff_compute_check(compute, error);
 }
 
+/* Hashes the images' values in f32, in the order n, c, h, w: equal images have equal hashes,
+ * however the compute lays them out. */
+static ff_status hash_images(ff_hashes *hashes, const ff_tensor *t, const void *images,
+                             ff_error *error) {
+    ff_compute *compute = plan_of(hashes)->compute;
+    const size_t stored = ff_tensor_sample(t), plane = (size_t)t->h * (size_t)t->w;
+    const size_t values = (size_t)t->c * plane, bytes = stored * compute->element_bytes;
+    if (t->block == 1 && compute->dtype == FF_F32)
+        return hash_memory(hashes, images, (uint64_t)t->n * bytes, &hashes->images, error);
+    FF_TRY(make_room(
+        hashes, (uint64_t)t->n * (bytes + values * sizeof(float)) + stored * sizeof(float), error));
+    float *all = hashes->values, *sample = all + (size_t)t->n * values;
+    char *raw = (char *)(sample + stored);
+    ff_compute_read(compute, raw, images, (uint64_t)t->n * bytes);
+    FF_TRY(ff_compute_check(compute, error));
+    for (int n = 0; n < t->n; n++) {
+        ff_convert(sample, FF_F32, raw + (size_t)n * bytes, compute->dtype, stored);
+        for (int c = 0; c < t->c; c++)
+            for (size_t i = 0; i < plane; i++)
+                all[(size_t)n * values + (size_t)c * plane + i] =
+                    sample[((size_t)(c / t->block) * plane + i) * (size_t)t->block +
+                           (size_t)(c % t->block)];
+    }
+    hashes->images = hash_after(hashes->images, all, (uint64_t)t->n * values * sizeof *all);
+    return FF_OK;
+}
+
 static ff_status see(void *context, ff_probe *probe, const ff_seen *seen, ff_error *error) {
     ff_hashes *hashes = context;
     if (seen->kind == FF_SEEN_OUTPUT && seen->op < plan_of(hashes)->op_count) {
@@ -101,7 +128,6 @@ ff_status ff_hashes_part(void *context, ff_plan *plan, const ff_batch *batch, bo
                          ff_error *error) {
     ff_hashes *hashes = context;
     ff_probe probe;
-    const uint64_t images = ff_tensor_count(&plan->tensors[0]) * plan->compute->element_bytes;
     const uint64_t labels = (uint64_t)plan->batch * ff_dtype_bytes(batch->label_dtype);
     if (!hashes->began) forget(hashes);
     hashes->began = true;
@@ -111,7 +137,7 @@ ff_status ff_hashes_part(void *context, ff_plan *plan, const ff_batch *batch, bo
         hashes->whole ? ff_probe_end(&probe, status == FF_OK ? error : NULL) : FF_OK;
     FF_TRY(status);
     FF_TRY(seen);
-    FF_TRY(hash_memory(hashes, batch->images, images, &hashes->images, error));
+    FF_TRY(hash_images(hashes, &plan->tensors[0], batch->images, error));
     return hash_memory(hashes, batch->labels, labels, &hashes->labels, error);
 }
 

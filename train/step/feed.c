@@ -156,7 +156,7 @@ ff_status ff_feed_skip(ff_feed *feed, ff_error *error) {
 }
 
 ff_status ff_feed_again(ff_feed *feed, ff_error *error) {
-    return feed->batches ? ff_batches_rewind(feed->batches, error) : FF_OK;
+    return feed->batches ? ff_batches_rewind(feed->batches, feed->compute->stream, error) : FF_OK;
 }
 
 void ff_feed_set_size(ff_feed *feed, int size) {

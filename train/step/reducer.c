@@ -17,6 +17,7 @@ struct ff_reducer {
     ff_event **filled; /* [bucket_count], in the compute's stream */
     int bucket_count;
     bool late, at_once;
+    bool begun;        /* a reduction that the compute's stream does not wait for yet */
     ff_event *counted; /* in the compute's stream, too: the outcome is complete */
     ff_event *reduced; /* in `stream` */
     ff_outcome *outcomes, *nothing;
@@ -87,11 +88,11 @@ ff_status ff_reducer_create(ff_reducer **out, ff_store *store, const ff_reducer_
     reducer->store = store;
     reducer->comm = options->comm;
     reducer->ranks = options->ranks;
-    reducer->late = options->late;
     reducer->device = options->device ? options->device : store->compute->device;
     /* A device enqueues the whole backward pass before it runs; the CPU runs it in the calls. */
     reducer->at_once =
         store->compute->device->table->unified || (reducer->comm && reducer->comm->in_graphs);
+    reducer->late = options->late && !reducer->at_once;
     const ff_status status = build(reducer, options, error);
     if (status == FF_OK)
         *out = reducer;
@@ -204,6 +205,7 @@ static ff_status reduce_sums(ff_reducer *reducer, size_t from, size_t end, ff_er
     FF_TRY(reducer->comm->table->all_reduce(reducer->comm, reducer->stream, values, end - from,
                                             reducer->dtype, error));
     if (timed) FF_TRY(device->table->call(device, reducer->stream, end_busy, reducer, error));
+    reducer->begun = true;
     return FF_OK;
 }
 
@@ -233,14 +235,26 @@ ff_status ff_reducer_nothing(ff_reducer *reducer, ff_error *error) {
     return ff_compute_check(compute, error);
 }
 
+static ff_status wait_for_reductions(ff_reducer *reducer, ff_error *error) {
+    ff_compute *compute = compute_of(reducer);
+    reducer->begun = false;
+    FF_TRY(reducer->device->table->event_record(reducer->device, reducer->reduced, reducer->stream,
+                                                error));
+    return compute->device->table->stream_wait(compute->device, compute->stream, reducer->reduced,
+                                               error);
+}
+
+/* Without a reduction in this capture the reducer's stream has not joined it. */
+ff_status ff_reducer_await(ff_reducer *reducer, ff_error *error) {
+    const bool waits = reducer->begun && reducer->comm->in_graphs;
+    return waits ? wait_for_reductions(reducer, error) : FF_OK;
+}
+
 /* The update waits for the reductions; on the CPU the host waits. */
 static ff_status join(ff_reducer *reducer, ff_error *error) {
     ff_compute *compute = compute_of(reducer);
     const uint64_t began = ff_now_ns();
-    FF_TRY(reducer->device->table->event_record(reducer->device, reducer->reduced, reducer->stream,
-                                                error));
-    FF_TRY(compute->device->table->stream_wait(compute->device, compute->stream, reducer->reduced,
-                                               error));
+    FF_TRY(wait_for_reductions(reducer, error));
     if (!compute->device->table->unified) return FF_OK;
     reducer->exposed_ns += ff_now_ns() - began;
     return reducer->comm->table->check(reducer->comm, error);

@@ -7,11 +7,13 @@
  *   compute stream: ... backward | bucket 0 | ... | bucket n | outcome       wait | widen | update
  *   reducer's:                     wait, reduce 0 ...  wait, reduce n, wait, gather
  *
- * Each wait is for what the other stream has done before. If the communicator's calls are in graphs
- * (ff_comm.in_graphs), and on the CPU, the calls are made in this order, and a capture contains all
- * of them: the reducer's stream joins the capture by its first wait. Otherwise a capture of the
- * compute stream ends with the outcome, and all calls of the reducer's stream follow it, outside
- * graphs; they still wait for events inside the graph.
+ * Each wait is for what the other stream has done before. A collective in the compute stream waits
+ * for the reductions before it (ff_reducer_await), and a reduction for the collectives before it,
+ * by its bucket's event: a rank's collectives never run at once. If the communicator's calls are in
+ * graphs (ff_comm.in_graphs), and on the CPU, the calls are made in this order, and a capture
+ * contains all of them: the reducer's stream joins the capture by its first wait. Otherwise a
+ * capture of the compute stream ends with the outcome, and all calls of the reducer's stream follow
+ * it, outside graphs; they still wait for events inside the graph.
  *
  * Thread rule: the step's thread. */
 #ifndef FF_TRAIN_REDUCER_H
@@ -33,7 +35,9 @@ typedef struct ff_reducer_options {
      * fit into f16 as mean gradients do. */
     ff_dtype dtype;
     int64_t samples;
-    bool late; /* on a GPU: reductions begin only after the backward pass */
+    /* The compute stream has collectives, too. Reductions that are not begun at once then begin
+     * only after the backward pass. */
+    bool late;
 } ff_reducer_options;
 
 /* The store, which must have sums, and the communicator must outlive the reducer. On failure
@@ -58,6 +62,9 @@ FF_MUST_USE ff_status ff_reducer_nothing(ff_reducer *reducer, ff_error *error);
 /* Enqueues the other reductions, in a capture only if the communicator's calls are in graphs. Work
  * enqueued in the compute's stream afterwards finds the sums and outcomes of all ranks. */
 FF_MUST_USE ff_status ff_reducer_run(ff_reducer *reducer, const ff_plan *plan, ff_error *error);
+/* Makes the compute's stream wait for the reductions enqueued so far in this step, if their calls
+ * may be in graphs; also in a capture. Call it before a collective in that stream. */
+FF_MUST_USE ff_status ff_reducer_await(ff_reducer *reducer, ff_error *error);
 /* Enqueues the conversion of the reduced sums to the store's f32 sums, if they were sent in 16
  * bits; also in a capture. */
 void ff_reducer_widen(ff_reducer *reducer);

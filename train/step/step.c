@@ -178,6 +178,7 @@ static ff_status set_control(ff_step *step, ff_error *error) {
 
 static ff_status gather(void *context, const ff_collective *call, ff_error *error) {
     const ff_step *step = context;
+    FF_TRY(ff_reducer_await(step->reducer, error));
     return call->comm->table->all_gather(call->comm, step->compute->stream, call->from, call->to,
                                          call->bytes, error);
 }
@@ -210,13 +211,12 @@ static ff_status build(ff_step *step, ff_error *error) {
     update->rates = NULL;
     FF_TRY(ff_outcome_ring_create(&step->ring, step->compute, options->send_steps,
                                   options->first_step, error));
-    const ff_reducer_options reducer = {options->ranks,
-                                        options->comm,
-                                        options->comm_device,
-                                        options->bucket_bytes,
-                                        options->reduce_dtype,
-                                        options->samples,
-                                        options->norms && options->norms->table->waits_in_calls};
+    /* A rank's collectives on a GPU must not run at once. NCCL's may wait for each other (job.c).
+     * The host's wait for other ranks in functions of the host, and CUDA may run only one such
+     * function at a time for all streams ("CUDA Runtime API", cudaLaunchHostFunc). */
+    const ff_reducer_options reducer = {
+        options->ranks,        options->comm,    options->comm_device,  options->bucket_bytes,
+        options->reduce_dtype, options->samples, options->norms != NULL};
     if (options->ranks > 1) FF_TRY(ff_reducer_create(&step->reducer, step->store, &reducer, error));
     /* Timed steps have graphs of their own. If these contain collectives, all ranks must launch
      * them at the same step: one ring of outcomes later, all ranks have waited for the timed

@@ -54,8 +54,8 @@ typedef struct ff_step_options {
     uint64_t bucket_bytes;
     ff_dtype reduce_dtype;
     int64_t samples; /* of a whole batch */
-    /* Another communicator of the same ranks, for batch norms' statistics, used with the compute's
-     * stream. NULL: each rank has its own statistics. */
+    /* A communicator of the same ranks, `comm` or another one, for batch norms' statistics, used
+     * with the compute's stream. NULL: each rank has its own statistics. */
     ff_comm *norms;
     /* Enqueues making the batch, as part of the first segment, also during capture, so it must only
      * enqueue. NULL = the batch is ready. */

@@ -17,6 +17,7 @@ static void run_next(void *context) {
     const ff_cuda_next *job = context;
     ff_cuda_batch *batch = job->batch;
     if (job->given) batch->number = job->number;
+    if (job->given == 2) return;
     batch->at = ff_sequence_at(&job->sequence, batch->number);
     batch->slot = (uint32_t)(batch->number % job->slots);
     ff_order_init(&batch->order, &job->order, batch->at.epoch);

@@ -54,10 +54,26 @@ static inline void close_machine(machine *m) {
 /* The GPU's own library replaces the plain one, with and without fused graphs. */
 static const ff_library_table *const plain_library, *const library_of_pieces;
 #else
+/* The simulated GPU's memory is NaN at first. */
+static const ff_device_table *host_table;
+static ff_device_table simulated_table;
+static inline ff_status allocate_unwritten(ff_device *device, void **memory, uint64_t bytes,
+                                           const char *what, ff_error *error) {
+    FF_TRY(host_table->allocate(device, memory, bytes, what, error));
+    memset(*memory, 0xff, bytes);
+    return FF_OK;
+}
+
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
-    if (!ff_cudasim_enqueue) ff_cudasim_enqueue = ff_device_host_enqueue; /* once: not in threads */
     assert_ok(ff_device_host_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
+    if (!host_table) { /* once: not in threads */
+        ff_cudasim_enqueue = ff_device_host_enqueue;
+        host_table = m->device->table;
+        simulated_table = *host_table;
+        simulated_table.allocate = simulated_table.allocate_pinned = allocate_unwritten;
+    }
+    m->device->table = &simulated_table;
     m->ops = &ff_cuda_compute_ops;
     m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3, .timing_seconds = 1};
 }

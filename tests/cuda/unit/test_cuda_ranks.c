@@ -40,7 +40,7 @@ typedef struct job {
     uint64_t delay_ns;
     rank ranks[RANKS];
     ff_channel *channels[RANKS];
-    ff_comm *comms[RANKS][2];
+    ff_comm *comms[RANKS];
     atomic_int ended; /* ranks whose steps are done */
 } job;
 
@@ -78,8 +78,7 @@ static void connect_rank(job *j, int index, ff_device *device) {
                                  .timeout_ns = 60ull * SECOND,
                                  .gather = gather,
                                  .context = j->channels[index]};
-    for (int i = 0; i < 1 + j->sync; i++)
-        assert_ok(ff_nccl_create(&j->comms[index][i], device, &how, error));
+    assert_ok(ff_nccl_create(&j->comms[index], device, &how, error));
 }
 
 static ff_batch make_batch(ff_compute *compute, int index) {
@@ -135,8 +134,8 @@ static ff_step *make_step(const job *j, int index, ff_model *model) {
                                  .record = j->record,
                                  .send_steps = 2,
                                  .ranks = RANKS,
-                                 .comm = j->comms[index][0],
-                                 .norms = j->comms[index][1],
+                                 .comm = j->comms[index],
+                                 .norms = j->sync ? j->comms[index] : NULL,
                                  .bucket_bytes = 20000,
                                  .reduce_dtype = j->reduce_dtype,
                                  .samples = first_rows[RANKS]};
@@ -169,7 +168,7 @@ static ff_status run_steps(const job *j, int index, ff_step *step, ff_plan *cons
         FF_TRY(collect(r, step, false, error));
     }
     FF_TRY(collect(r, step, true, error));
-    return j->comms[index][0]->table->check(j->comms[index][0], error);
+    return j->comms[index]->table->check(j->comms[index], error);
 }
 
 static void keep_values(rank *r, ff_model *model) {
@@ -185,12 +184,9 @@ static void keep_values(rank *r, ff_model *model) {
     }
 }
 
-/* The last one to be lost tells the others, as the channel does. */
-static void lose(job *j) {
-    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
-    for (int i = 0; i < RANKS; i++)
-        for (int k = 0; k < 1 + j->sync; k++)
-            j->comms[i][k]->table->abort(j->comms[i][k], "rank 2 was lost");
+/* Ends the collectives of all ranks, as the channel does. */
+static void end_all(job *j, const char *why) {
+    for (int i = 0; i < RANKS; i++) j->comms[i]->table->abort(j->comms[i], why);
 }
 
 static void run_rank(void *context, int index) {
@@ -212,10 +208,13 @@ static void run_rank(void *context, int index) {
     ff_compute *compute = ff_model_compute(model);
     const ff_batch batch = make_batch(compute, index);
     ff_plan *const plans[] = {ff_model_training_plan(model), tail};
-    if (run_steps(j, index, step, plans, &batch, &r->failure) != FF_OK)
+    if (run_steps(j, index, step, plans, &batch, &r->failure) != FF_OK) {
         assert_int_equal(r->failure.status, FF_FAILED);
-    else if (j->loses)
-        lose(j);
+        if (!j->loses) end_all(j, r->failure.message);
+    } else if (j->loses) { /* the last rank */
+        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+        end_all(j, "rank 2 was lost");
+    }
     if (!j->loses) keep_values(r, model);
     if (ff_step_note(step)) snprintf(r->note, sizeof r->note, "%s", ff_step_note(step));
     r->launches = launches;
@@ -225,7 +224,7 @@ static void run_rank(void *context, int index) {
     ff_model_destroy(&model);
     for (atomic_fetch_add(&j->ended, 1); j->ended < RANKS;) /* others may use its communicator */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    for (int i = 1; i >= 0; i--) ff_comm_destroy(&j->comms[index][i]);
+    ff_comm_destroy(&j->comms[index]);
     m.device->table = whole;
     close_machine(&m);
 }
@@ -284,7 +283,7 @@ static void compare(job how, int whole_steps, int each) {
 enum { NORMS = 4 /* of the net */ };
 
 /* Where a rank has its communicator in graphs: batch, forward, backward, reduction and update are
- * one; also with the norms' collectives, of another communicator. Micro-batches before the last
+ * one; also with the norms' collectives, in the compute's stream. Micro-batches before the last
  * have two. Steps of which ranks have other shares have none. */
 static void a_step_is_one_graph(void **state) {
     (void)state;

@@ -103,6 +103,36 @@ static void what_cannot_run_is_skipped(void **state) {
     assert_int_equal(choose(&none, engines, 0, 1e9), -1);
 }
 
+/* Candidate 2 breaks the device at its run number `breaks`. */
+static int breaks;
+static double run_until_lost(void *context, int candidate) {
+    bench *b = context;
+    const double seconds = run(context, candidate);
+    return candidate == 2 && b->runs[2] == breaks ? NAN : seconds;
+}
+
+static void after_a_lost_device_nothing_runs(void **state) {
+    (void)state;
+    int64_t engines[] = {1, 1, 2, 3};
+    for (breaks = 1; breaks <= 3; breaks++) {
+        bench b = {.seconds = {2, 1, 1, 1}};
+        const ff_choice choice = {.count = 4,
+                                  .engines = engines,
+                                  .repeats = 3,
+                                  .budget_seconds = 100,
+                                  .context = &b,
+                                  .now = now,
+                                  .run = run_until_lost,
+                                  .finished = finished};
+        int best;
+        double seconds;
+        assert_ok(ff_choose(&choice, &best, &seconds, error));
+        assert_int_equal(best, -1);
+        assert_int_equal(b.runs[2], breaks);
+        assert_int_equal(b.runs[1] + b.runs[3], 0);
+    }
+}
+
 static void the_budget_is_kept(void **state) {
     (void)state;
     int64_t engines[] = {1, 2, 3, 4};
@@ -223,6 +253,11 @@ static ff_status enqueue(void *context, void *native, const ff_library_conv_argu
     return FF_OK;
 }
 
+static ff_status fail_to_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device, (void)stream;
+    return ff_fail(error, FF_FAILED, "an illegal memory access was encountered");
+}
+
 static void the_timer_measures_recorded_runs(void **state) {
     (void)state;
     ff_device *device;
@@ -268,6 +303,13 @@ static void the_timer_measures_recorded_runs(void **state) {
     assert_ok(ff_engine_timer_prepare(timer, enqueue, &other, 0, error));
     assert_ok(ff_engine_timer_measure(timer, &seconds, error));
     assert_int_equal(atomic_load(&other.runs), other.sets + FF_TIMER_LAUNCHES);
+    assert_false(ff_engine_timer_lost(timer));
+    ff_device_table lost = *device->table;
+    const ff_device_table *whole = device->table;
+    lost.stream_synchronize = fail_to_synchronize;
+    device->table = &lost;
+    assert_true(ff_engine_timer_lost(timer));
+    device->table = whole;
     ff_engine_timer_destroy(&timer);
     assert_null(timer);
     ff_device_destroy(&device);
@@ -356,6 +398,7 @@ int main(void) {
         cmocka_unit_test(engines_then_knobs_of_the_two_best),
         cmocka_unit_test(the_fastest_run_counts),
         cmocka_unit_test(what_cannot_run_is_skipped),
+        cmocka_unit_test(after_a_lost_device_nothing_runs),
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(the_choice_is_the_best_tried),
         cmocka_unit_test(compiling_is_counted_apart),

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import servers
 from halfhour import data
@@ -121,6 +122,10 @@ def loss(s, name, arguments):
     return found
 
 
+def cards(s):
+    return len(s.run("nvidia-smi", ["nvidia-smi", "-L"], 10, ours=False).lines)
+
+
 def ranks(s, sizes):
     """The same loss on one card, with two ranks and two replicas that share it, and on two cards."""
     folder = data.made(s, "ranks", sizes["ranks_count"], sizes["ranks_side"], 10)
@@ -131,8 +136,7 @@ def ranks(s, sizes):
     if alone is None:
         return
     ways = [("two ranks on one card", ["--ranks", "2", "--device", "cuda:0"]), ("two replicas on one card", ["--dp", "2x0"])]
-    said = s.run("nvidia-smi", ["nvidia-smi", "-L"], 10, ours=False)
-    if len(said.lines) > 1:
+    if cards(s) > 1:
         ways += [("two ranks on two cards", ["--ranks", "2"]), ("two replicas on two cards", ["--dp", "0,1"])]
     else:
         s.skip("two cards: there is one")
@@ -145,6 +149,33 @@ def ranks(s, sizes):
             s.row(f"{name}: a loss of {found:.6f}, {alone:.6f} alone")
         else:
             s.fail(f"{name}: a loss of {found:.6f}, {alone:.6f} alone")
+    if len(ways) > 2:
+        many_steps(s, sizes)
+
+
+def busy(s):
+    """A process that keeps the second card busy; None where gpu-check is missing."""
+    check = s.program("gpu-check")
+    return check and servers.start([check, "--seconds", "60", "memory"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env={**s.environment, "CUDA_VISIBLE_DEVICES": "1"}, cwd=s.work)
+
+
+def many_steps(s, sizes):
+    """Collectives of two cards may hang: a net of several buckets for many steps, with norms' collectives between the buckets', and with a
+    replica that falls behind because its card is busy. A run that does not end is stopped, and fails."""
+    folder = data.made(s, "ranks", sizes["ranks_count"], sizes["ranks_side"], 10)
+    if not folder or not s.program("fftrain"):
+        return
+    common = [s.program("fftrain"), "--data", folder, *sizes["many"], "--epochs", sizes["many_epochs"], "--deterministic", "--val-every", "0", "--augment", "none",
+              "--out", "none", "--quiet"]
+    for name, how, slowed in (("--sync-bn, two ranks", ["--ranks", "2", "--sync-bn"], False), ("--sync-bn, two replicas", ["--dp", "0,1", "--sync-bn"], False),
+                              ("two replicas, one behind", ["--dp", "0,1"], True)):
+        other = busy(s) if slowed else None
+        result = s.run(f"many steps, {name}", [*common, *how], 90)
+        if other:
+            servers.end_group(other)
+        if result.good:
+            s.row(f"many steps, {name}: they end, in {result.seconds:.0f} s")
 
 
 def tests(s, sizes):

@@ -9,6 +9,8 @@ FULL = {
     # are 1e-4 apart from there on, and in f16 in the 4th.
     "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "64", "--samples", "640"], 20), ("resnet18", ["--net", "resnet18", "--batch", "8", "--samples", "80", "--side", "16"], 3)],
     "ranks": ["--model", "vgg11", "--stem", "cifar", "--batch", "64", "--precision", "f32"], "ranks_count": 640, "ranks_side": 32,
+    # 1,000 steps, 11 buckets of gradients
+    "many": ["--model", "resnet18", "--stem", "cifar", "--batch", "64", "--precision", "f16"], "many_epochs": "100",
     "tests": 99, "trials": 6,
     # data
     "pack": [], "made_count": 10000, "large_count": 1024, "large_side": 224,
@@ -30,7 +32,7 @@ TINY = {  # smallnet in place of cifar-speed: simulated Muon takes minutes
     "library": ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8", "--warm-up", "1"],
     "same_bits": [("smallnet", ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8"])],
     "same_steps": 3, "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "8", "--samples", "64", "--side", "16"], 3)],
-    "ranks": ["--model", "smallnet", "--batch", "8", "--sync-bn"], "ranks_count": 16, "ranks_side": 8,
+    "ranks": ["--model", "smallnet", "--batch", "8", "--sync-bn"], "ranks_count": 16, "ranks_side": 8, "many": ["--model", "smallnet", "--batch", "8"], "many_epochs": "2",
     "tests": 99, "trials": 1,
     "pack": [], "made_count": 32, "large_count": 8, "large_side": 40,
     "tune": [("cifar-speed", ["--recipe", "smallnet"], 8, 2), ("resnet50", ["--model", "smallnet", "--precision", "f16"], 4, 2)],

@@ -40,9 +40,6 @@ typedef struct ff_comm ff_comm;
 
 typedef struct ff_comm_table {
     const char *name; /* "threads", "processes", "mpi", "nccl" */
-    /* On a GPU, calls wait for other ranks in functions of the host. CUDA may run only one such
-     * function at a time for all streams, so two such communicators must not be used at once. */
-    bool waits_in_calls;
 
     /* Replaces values[count] of every rank by their sum. dtype: FF_F32, FF_F16 or FF_BF16 (summed
      * in f32, rounded once, on the host). */

@@ -80,7 +80,7 @@ void ff_host_comm_destroy(ff_comm *comm);
 
 #define FF_HOST_COMM_TABLE(title)                                                                  \
     {                                                                                              \
-        .name = (title), .waits_in_calls = true, .all_reduce = ff_host_comm_all_reduce,            \
+        .name = (title), .all_reduce = ff_host_comm_all_reduce,                                    \
         .broadcast = ff_host_comm_broadcast, .all_gather = ff_host_comm_all_gather,                \
         .check = ff_host_comm_check, .abort = ff_host_comm_abort, .destroy = ff_host_comm_destroy, \
     }

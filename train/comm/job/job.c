@@ -226,7 +226,10 @@ static ff_status check_for(void *context, ff_error *error) {
     return ff_channel_check(job->channel, error);
 }
 
-static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
+/* Batch norms use the same communicator. If collectives of two communicators run at once, the GPUs
+ * may run them in different orders, and each rank waits for another one (NCCL's user guide, "Using
+ * multiple NCCL communicators concurrently"). */
+static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *gpu, bool norms,
                               ff_error *error) {
     const ff_nccl_options how = {.rank = job->rank,
                                  .size = job->size,
@@ -238,6 +241,7 @@ static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *
     ff_comm *comm;
     FF_TRY(gpu->create(&comm, device, &how, error));
     set_comm(job, comm);
+    if (norms) set_comm(job, comm);
     return FF_OK;
 }
 
@@ -257,10 +261,7 @@ ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, 
                          ff_error *error) {
     if (!job || job->comm || !job->channel) return FF_OK;
     FF_TRY(ff_job_meet(job, gpu, error));
-    if (have_own_gpus(job)) {
-        FF_TRY(connect_gpus(job, device, gpu, error));
-        return norms ? connect_gpus(job, device, gpu, error) : FF_OK;
-    }
+    if (have_own_gpus(job)) return connect_gpus(job, device, gpu, norms, error);
     if (job->size > FF_COMM_RANKS_MOST)
         return ff_fail(error, FF_USAGE, "%d ranks on CPUs or sharing GPUs; at most %d are possible",
                        job->size, FF_COMM_RANKS_MOST);
@@ -285,7 +286,8 @@ void ff_job_disconnect(ff_job *job) {
     for (int i = 0; i < 2; i++) /* outside the lock: an abort can end this wait */
         if (both[i] && both[i]->table->leave) both[i]->table->leave(both[i]);
     pthread_mutex_lock(&job->lock);
-    ff_comm_destroy(&job->norms);
+    if (job->norms != job->comm) ff_comm_destroy(&job->norms);
+    job->norms = NULL;
     ff_comm_destroy(&job->comm);
     pthread_mutex_unlock(&job->lock);
     ff_device_destroy(&job->streams);

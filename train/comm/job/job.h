@@ -43,7 +43,7 @@ typedef struct ff_job {
     ff_channel *channel;   /* NULL: a rank that only plans */
     ff_job_place *places;  /* [size]: from ff_job_meet, NULL before; freed by the job's maker */
     ff_comm *comm;         /* from ff_job_connect; NULL before */
-    ff_comm *norms;        /* another one, used in the compute's stream, or NULL */
+    ff_comm *norms;        /* used in the compute's stream: NCCL's is `comm`; or NULL */
     ff_device *streams;    /* whose streams `comm` uses; NULL = the compute's device */
     pthread_mutex_t lock;  /* of comm and norms, which any thread may abort */
     struct ff_job *team;   /* [size]: if ranks are threads of this process; else NULL */
@@ -78,10 +78,11 @@ bool ff_job_together(const ff_job *job, int a, int b, bool host);
  * job. */
 int ff_job_sharing(const ff_job *job, int rank, bool host);
 
-/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU. With `norms` also opens
- * that one, whose calls need not wait for gradients that are being reduced. Uses NCCL if every rank
+/* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU. Uses NCCL if every rank
  * has a GPU of its own, in graphs if each rank is a process of its own; else the host's
- * communicators, MPI's under its launchers. Every rank calls it; a second call does nothing. */
+ * communicators, MPI's under its launchers. With `norms` also opens that one; the host's is another
+ * one, whose calls need not wait for gradients that are being reduced. Every rank calls it; a
+ * second call does nothing. */
 FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
                                      bool norms, ff_error *error);
 /* Call after all work of the communicators is done, or aborted, and before the device is destroyed.

@@ -6,6 +6,7 @@
 #include "train/compute/cuda/engine_timer.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,7 @@ typedef struct timing {
     ff_cudnn_plan *plans;             /* of the candidates that were built */
     int prepared;                     /* the current candidate; -1 = no candidate */
     double compiled_late; /* seconds, for engines in the cache that could not be loaded */
+    ff_error lost;        /* the failure after which nothing runs */
     ff_cudnn_run run;
 } timing;
 
@@ -165,10 +167,17 @@ static bool timed_ready(void *context, int candidate) {
                       NULL) == FF_OK;
 }
 
+static double failed(timing *t, const ff_error *why) {
+    if (!ff_engine_timer_lost(t->chooser->timer)) return -1;
+    t->lost = *why;
+    return NAN;
+}
+
 static double time_candidate(void *context, int candidate) {
     timing *t = context;
     ff_engine_chooser *c = t->chooser;
-    double seconds = -1;
+    ff_error why = {0};
+    double seconds;
     if (t->prepared != candidate) {
         ff_engine_timer_forget(c->timer);
         t->prepared = candidate;
@@ -177,12 +186,12 @@ static double time_candidate(void *context, int candidate) {
         t->compiled_late += c->tuning->compile_seconds - compiled;
         if (!ready) return -1;
         const size_t workspace = t->plans[candidate].workspace_bytes;
-        if (workspace > c->options->workspace_limit ||
-            ff_engine_timer_prepare(c->timer, timed_run, t, workspace, NULL) != FF_OK)
-            return -1;
+        if (workspace > c->options->workspace_limit) return -1;
+        if (ff_engine_timer_prepare(c->timer, timed_run, t, workspace, &why) != FF_OK)
+            return failed(t, &why);
         c->tuning->timed++;
     }
-    return ff_engine_timer_measure(c->timer, &seconds, NULL) == FF_OK ? seconds : -1;
+    return ff_engine_timer_measure(c->timer, &seconds, &why) == FF_OK ? seconds : failed(t, &why);
 }
 
 /* A clock that stops during unexpected compiling. */
@@ -241,6 +250,9 @@ static ff_status by_time(ff_engine_chooser *c, ff_cudnn_planned *planned,
     int best;
     double seconds;
     FF_TRY_DONE(ff_choose(&choice, &best, &seconds, error));
+    if (t.lost.status != FF_OK)
+        FF_TRY_DONE(ff_fail(error, FF_FAILED, "the GPU is unusable after cuDNN's engine %s: %s",
+                            t.order[t.prepared]->name, t.lost.message));
     if (best < 0) goto done;
     planned->plan = t.plans[best];
     t.plans[best] = (ff_cudnn_plan){0};
@@ -296,16 +308,20 @@ static void tell_none(ff_engine_chooser *c, const ff_cudnn_candidates *candidate
     }
 }
 
-static void choose_among(ff_engine_chooser *c, ff_cudnn_planned *planned,
-                         const ff_cudnn_candidates *candidates, bool timed) {
+/* FF_FAILED: the GPU is unusable. Without an engine planned->why has the reason. */
+static ff_status choose_among(ff_engine_chooser *c, ff_cudnn_planned *planned,
+                              const ff_cudnn_candidates *candidates, bool timed, ff_error *error) {
     const ff_library_conv_spec *spec = &planned->spec;
     const bool compiles = !c->options->compile_nothing;
     ff_error failure = {0};
     uint64_t ns = 0;
     int chosen = -1;
     if (timed && candidates->count &&
-        by_time(c, planned, candidates, &chosen, &ns, &failure) != FF_OK)
+        by_time(c, planned, candidates, &chosen, &ns, &failure) != FF_OK) {
+        if (c->timer && ff_engine_timer_lost(c->timer))
+            return ff_fail(error, FF_FAILED, "%s", failure.message);
         ff_library_note(c->options, "engines are not timed: %s", failure.message);
+    }
     const bool by_clock = chosen >= 0;
     failure.message[0] = '\0';
     if (!by_clock) chosen = by_order(c, spec, candidates, compiles, &planned->plan, &failure);
@@ -313,12 +329,13 @@ static void choose_among(ff_engine_chooser *c, ff_cudnn_planned *planned,
         chosen = by_order(c, spec, candidates, true, &planned->plan, &failure);
     if (chosen < 0) {
         tell_none(c, candidates, candidates->count ? failure.message : candidates->told, planned);
-        return;
+        return FF_OK;
     }
     planned->engine = engine_of(&candidates->list[chosen], candidates->engines);
     planned->engine.timed = by_clock;
     planned->engine.ns = by_clock ? ns : 0;
     ff_engine_cache_put(&c->cache, spec, NULL, &planned->plan, &planned->engine);
+    return FF_OK;
 }
 
 /* Compiles into the cache folder the first configuration of every engine that must be compiled,
@@ -355,11 +372,11 @@ ff_status ff_engine_choose(ff_engine_chooser *c, ff_cudnn_planned *planned, ff_e
     ff_cudnn_candidates candidates;
     FF_TRY(ff_cudnn_candidates_find(&candidates, c->device, &planned->graph, spec->precision,
                                     c->options->deterministic, error));
-    if (!plan->plan) choose_among(c, planned, &candidates, timed);
-    if (c->ahead) {
+    if (!plan->plan) status = choose_among(c, planned, &candidates, timed, error);
+    if (c->ahead && status == FF_OK) {
         tell_no_driver(c);
         compile_ahead(c, spec, &candidates);
     }
     ff_cudnn_candidates_release(&candidates);
-    return FF_OK;
+    return status;
 }

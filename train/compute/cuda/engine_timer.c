@@ -172,6 +172,10 @@ void ff_engine_timer_forget(ff_engine_timer *t) {
     t->recording = NULL;
 }
 
+bool ff_engine_timer_lost(ff_engine_timer *t) {
+    return t->device->table->stream_synchronize(t->device, t->stream, NULL) != FF_OK;
+}
+
 ff_status ff_engine_timer_prepare(ff_engine_timer *t, ff_engine_run *run, void *context,
                                   size_t workspace_bytes, ff_error *error) {
     const ff_device_table *table = t->device->table;

@@ -34,6 +34,10 @@ FF_MUST_USE ff_status ff_engine_timer_take(ff_engine_timer *timer, const ff_libr
 FF_MUST_USE ff_status ff_engine_timer_prepare(ff_engine_timer *timer, ff_engine_run *run,
                                               void *context, size_t workspace_bytes,
                                               ff_error *error);
+/* Whether the device is unusable from now on, after a failure of the two above: every call of the
+ * process fails, whichever engine is tried ("CUDA Runtime API", cudaError_t:
+ * cudaErrorIllegalAddress and others). */
+bool ff_engine_timer_lost(ff_engine_timer *timer);
 /* Drops the engine, so that its plan may be destroyed. */
 void ff_engine_timer_forget(ff_engine_timer *timer);
 /* Seconds of one run, as the mean of FF_TIMER_LAUNCHES runs. */

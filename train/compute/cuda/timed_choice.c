@@ -12,6 +12,7 @@ typedef struct state {
     double end, compile_left;
     double *seconds; /* [count]: the fastest run; INFINITY = cannot run, -1 = not tried */
     double best;     /* of all runs */
+    bool lost;       /* nothing runs any more */
 } state;
 
 static void finish(const state *s, int candidate) {
@@ -40,18 +41,20 @@ static void try_candidate(state *s, int candidate) {
     if (fastest >= 0 && fastest <= TOO_SLOW * s->best)
         for (int i = 0; i < c->repeats && c->now(c->context) < s->end; i++) {
             double once = c->run(c->context, candidate);
-            if (once < 0) {
-                fastest = -1;
+            if (!(once >= 0)) {
+                fastest = once;
                 break;
             }
             fastest = fmin(fastest, once);
         }
-    s->seconds[candidate] = fastest < 0 ? INFINITY : fastest;
+    s->lost = isnan(fastest);
+    s->seconds[candidate] = fastest >= 0 ? fastest : INFINITY;
     s->best = fmin(s->best, s->seconds[candidate]);
     finish(s, candidate);
 }
 
 static bool may_go_on(const state *s) {
+    if (s->lost) return false;
     return s->best == INFINITY || s->choice->now(s->choice->context) < s->end;
 }
 
@@ -88,7 +91,7 @@ ff_status ff_choose(const ff_choice *choice, int *best, double *seconds, ff_erro
         if (s.seconds[i] == -1 && (first < 0 || choice->engines[i] == choice->engines[first] ||
                                    (second >= 0 && choice->engines[i] == choice->engines[second])))
             try_candidate(&s, i);
-    *best = fastest(&s, NULL);
+    *best = s.lost ? -1 : fastest(&s, NULL);
     *seconds = *best < 0 ? 0 : s.seconds[*best];
     free(s.seconds);
     return FF_OK;

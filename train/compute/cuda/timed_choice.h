@@ -26,7 +26,8 @@ typedef struct ff_choice {
     void *context;
     double (*now)(void *context); /* seconds */
     /* Seconds of one run; below 0 if the candidate cannot run: `run` is then not called again for
-     * it. The first call for a candidate also prepares it, outside the measured time. */
+     * it. NaN if no other candidate can run either: `run` is not called again. The first call for a
+     * candidate also prepares it, outside the measured time. */
     double (*run)(void *context, int candidate);
     /* Compiles an `uncompiled` candidate, before its first run; false if this is not possible. */
     bool (*compile)(void *context, int candidate);

@@ -412,9 +412,9 @@ FFLOAD_API int ffload_unversioned(DLManagedTensorVersioned **tensor, DLManagedTe
  *
  * All work is enqueued in `stream`, a cudaStream_t of the caller, and the host does not wait for
  * the work: later work in the stream sees the batch. With placement stream or host the call waits,
- * as ffload_loader_next does, until the batch's samples were read. Use one stream for all batches,
- * or several that wait for each other. The loader's device becomes the calling thread's current
- * one.
+ * as ffload_loader_next does, until the batch's samples were read. Calls may use different streams:
+ * each batch waits for the one before it. No function changes the calling thread's current device;
+ * if the current device is not the loader's, it gets a context, too.
  *
  * *info = NULL after the last batch, else valid until the next call. ffload_loader_destroy waits
  * for the enqueued batches. FFLOAD_USAGE for a loader on the CPU. */
@@ -465,9 +465,8 @@ FFLOAD_API int ffload_loader_end(ffload_loader *loader, void *stream, ffload_err
  * although enqueued work may still read it: the later batch is written only after the work that is
  * by then enqueued in the stream of this call and in the streams passed to ffload_batch_use_on, and
  * the host never waits. Work in any other stream must be done when the batch is released. All these
- * streams must live as long as the loader and the batch. A loop that keeps no batch allocates
- * nothing after the start. A release after the loader's end waits for the work in these streams,
- * and frees the memory. */
+ * streams must live until then. A loop that keeps no batch allocates nothing after the start. A
+ * release after the loader's end waits for the work in these streams, and frees the memory. */
 FFLOAD_API int ffload_loader_next_on(ffload_loader *loader, void *stream, ffload_batch **batch,
                                      ffload_error *error);
 

@@ -6,6 +6,11 @@
  * of the module's libraries. Of each card, in a list whose last number is also that of further
  * ones: FF_SIM_DELAY_NS makes its streams sometimes wait that long; FF_SIM_MEMORY is its memory in
  * KiB, and makes it print at exit how often memory was allocated, and the most at a time.
+ *
+ * Memory is not zero at first, but of NaN in every dtype, so that what nobody wrote is noticed.
+ * Each thread has a current device, as with CUDA: calls of a device make it current, and a kernel's
+ * launch in a stream of another device is refused (CUDA programming guide, "Stream and Event
+ * Behavior").
  */
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
@@ -91,6 +96,17 @@ static void print_graphs(void) {
     fprintf(stderr, "graphs: %llu launched\n", atomic_load(&launched));
 }
 
+/* ---- memory ---- */
+
+enum { UNWRITTEN = 0xff };
+
+static ff_status allocate(ff_device *device, void **memory, uint64_t bytes, const char *what,
+                          ff_error *error) {
+    FF_TRY(host_table->allocate(device, memory, bytes, what, error));
+    memset(*memory, UNWRITTEN, bytes);
+    return FF_OK;
+}
+
 /* ---- memory of a given size ---- */
 
 enum { MOST_BLOCKS = 4096 };
@@ -125,7 +141,7 @@ static ff_status take_memory(ff_device *device, void **memory, uint64_t bytes, c
     taken->count++;
     if (i == MOST_BLOCKS || bytes > taken->has - taken->used)
         status = ff_fail(error, FF_NO_MEMORY, "the simulated GPU has no memory left for %s", what);
-    if (status == FF_OK) status = host_table->allocate(device, memory, bytes, what, error);
+    if (status == FF_OK) status = allocate(device, memory, bytes, what, error);
     if (status == FF_OK) {
         taken->blocks[i].memory = *memory;
         taken->blocks[i].bytes = bytes;
@@ -157,12 +173,100 @@ static void print_memory(void) {
                     (unsigned long long)(taken_of[i].most + 1023) / 1024);
 }
 
+/* ---- the current device of each thread, and the devices of streams ---- */
+
+enum { INVALID_HANDLE = 400 }; /* cudaErrorInvalidResourceHandle */
+
+static _Thread_local int current;
+static struct owned {
+    struct owned *next;
+    void *stream;
+    int ordinal;
+} * owned;
+
+static int current_device(ff_device *device) {
+    (void)device;
+    return current;
+}
+static void restore_device(ff_device *device, int ordinal) {
+    (void)device;
+    current = ordinal;
+}
+
+#define ON_DEVICE(entry, type, parameters, ...)                                                    \
+    static type on_##entry parameters {                                                            \
+        current = device->ordinal;                                                                 \
+        return host_table->entry(device, __VA_ARGS__);                                             \
+    }
+ON_DEVICE(make_current, ff_status, (ff_device * device, ff_error *error), error)
+ON_DEVICE(event_create, ff_status,
+          (ff_device * device, ff_event **event, bool timed, ff_error *error), event, timed, error)
+ON_DEVICE(event_record, ff_status,
+          (ff_device * device, ff_event *event, ff_stream *stream, ff_error *error), event, stream,
+          error)
+ON_DEVICE(event_synchronize, ff_status, (ff_device * device, ff_event *event, ff_error *error),
+          event, error)
+ON_DEVICE(stream_wait, ff_status,
+          (ff_device * device, ff_stream *stream, ff_event *event, ff_error *error), stream, event,
+          error)
+ON_DEVICE(capturing, bool, (ff_device * device, ff_stream *stream), stream)
+
+static ff_status create_stream(ff_device *device, ff_stream **stream, ff_error *error) {
+    struct owned *own;
+    current = device->ordinal;
+    FF_TRY(ff_alloc(&own, 1, sizeof *own, "a stream", error));
+    const ff_status status = host_table->stream_create(device, stream, error);
+    if (status != FF_OK) {
+        free(own);
+        return status;
+    }
+    pthread_mutex_lock(&lock);
+    *own = (struct owned){.next = owned, .stream = *stream, .ordinal = device->ordinal};
+    owned = own;
+    pthread_mutex_unlock(&lock);
+    return FF_OK;
+}
+
+static void destroy_stream(ff_device *device, ff_stream *stream) {
+    current = device->ordinal;
+    pthread_mutex_lock(&lock);
+    for (struct owned **at = &owned, *own; (own = *at); at = &own->next) {
+        if (own->stream != stream) continue;
+        *at = own->next;
+        free(own);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    host_table->stream_destroy(device, stream);
+}
+
+static int enqueue_kernel(void *stream, void (*function)(void *), void *context,
+                          void (*release)(void *)) {
+    pthread_mutex_lock(&lock);
+    const struct owned *own = owned;
+    while (own && own->stream != stream) own = own->next;
+    const bool elsewhere = own && own->ordinal != current;
+    pthread_mutex_unlock(&lock);
+    return elsewhere ? INVALID_HANDLE : ff_device_host_enqueue(stream, function, context, release);
+}
+
 /* Of all devices: made once, as others may use it. */
 static void make_table(const ff_device_table *host) {
     const bool counts = getenv("FF_SIM_MEMORY") != NULL;
     host_table = host;
     own_table = *host;
     own_table.recording_launch = count_launch;
+    own_table.allocate = own_table.allocate_pinned = allocate;
+    own_table.current = current_device;
+    own_table.restore = restore_device;
+    own_table.make_current = on_make_current;
+    own_table.event_create = on_event_create;
+    own_table.event_record = on_event_record;
+    own_table.event_synchronize = on_event_synchronize;
+    own_table.stream_wait = on_stream_wait;
+    own_table.capturing = on_capturing;
+    own_table.stream_create = create_stream;
+    own_table.stream_destroy = destroy_stream;
     if (getenv("FF_SIM_NO_CAPTURE")) own_table.capture_end = refuse_capture;
     if (!counts) return;
     atexit(print_memory);
@@ -239,7 +343,7 @@ struct ff_cuda_module {
 };
 
 static void prepare(void) {
-    ff_cudasim_enqueue = ff_device_host_enqueue;
+    ff_cudasim_enqueue = enqueue_kernel;
     if (getenv("FF_SIM_GRAPHS")) atexit(print_graphs);
     if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
 }

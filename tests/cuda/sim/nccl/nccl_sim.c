@@ -5,7 +5,8 @@
  * lost rank is not noticed, and abort waits until no recording has a collective.
  *
  * What it refuses: another call while one is in progress; a call after the end (it ends the
- * process); wrong types and roots; ranks whose n-th collectives differ (an asynchronous error).
+ * process); wrong types and roots; ranks whose n-th collectives differ, and two collectives of a
+ * rank that run at once (an asynchronous error).
  *
  * Environment: FF_NCCL_SIM_DELAY_NS: one call and one collective in four wait up to that long;
  * FF_NCCL_SIM_FAIL=K or K:RANK: the K-th collective (from 0) of all or of one rank fails;
@@ -89,6 +90,7 @@ struct ff_nccl_job {
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static job *jobs;
 static ff_ncclComm_t comms;
+static atomic_int running[RANKS]; /* collectives of each rank, of all communicators */
 static _Thread_local int depth;
 static _Thread_local work *grouped, **grouped_end;
 
@@ -195,15 +197,11 @@ static bool exchange(ff_ncclComm_t comm, const work *w, uint64_t at, size_t byte
     return barrier(comm);
 }
 
-/* A collective that failed hangs, as a kernel does, until this rank aborts. */
-static void run(void *context) {
-    const work *w = context;
-    ff_ncclComm_t comm = w->comm;
+/* The collective with all ranks; false after a failure. */
+static bool perform(ff_ncclComm_t comm, const work *w) {
     const uint64_t total = w->call.count * bytes_of(w->call.type);
     bool good = true;
-    maybe_delay(comm);
     call *own = &comm->job->posts[comm->rank].call;
-    if (comm->aborted) return;
     *own = w->call;
     own->number = comm->number++;
     if ((long)own->number == comm->fails &&
@@ -213,6 +211,20 @@ static void run(void *context) {
     }
     for (uint64_t at = 0; good && at < total; at += PIECE)
         good = exchange(comm, w, at, total - at < PIECE ? (size_t)(total - at) : PIECE, at == 0);
+    return good;
+}
+
+/* A collective that failed hangs, as a kernel does, until this rank aborts. So may two of a rank
+ * that run at once: each may wait for a rank whose GPU is busy with the other one. */
+static void run(void *context) {
+    const work *w = context;
+    ff_ncclComm_t comm = w->comm;
+    maybe_delay(comm);
+    if (comm->aborted) return;
+    bool good = atomic_fetch_add(&running[comm->rank], 1) == 0;
+    if (!good) fail(comm, INVALID_USAGE, "two collectives of a rank run at once");
+    good = good && perform(comm, w);
+    atomic_fetch_sub(&running[comm->rank], 1);
     while (!good && !comm->aborted) nap(100000);
 }
 

@@ -226,6 +226,9 @@ static ff_status add_mode(ff_cudnn_candidates *candidates, const ff_cudnn_device
         cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                  MOST, &count, configs) != CUDNN_STATUS_SUCCESS)
         count = 0;
+    /* The count is of all results that there are, also those that had no room (cuDNN's "Backend
+     * API", cudnnBackendGetAttribute). */
+    if (count > MOST) count = MOST;
     ff_cudnn_release(&heuristics);
     /* Destroys the unused descriptors. */
     while (candidates->parts.count > first + (size_t)count)
