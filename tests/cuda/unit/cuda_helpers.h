@@ -15,8 +15,8 @@
 #include "train/compute/cuda/exports.h"
 enum { ON_CARD = 1 };
 #else
-#include "loader/device/host.h"
 #include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/library_plain.h"
 enum { ON_CARD = 0 };
 #endif
@@ -56,8 +56,8 @@ static const ff_library_table *const plain_library, *const library_of_pieces;
 #else
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
-    if (!ff_cudasim_enqueue) ff_cudasim_enqueue = ff_device_host_enqueue; /* once: not in threads */
-    assert_ok(ff_device_host_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
+    if (!ff_cudasim_enqueue) ff_cudasim_enqueue = ff_device_sim_enqueue; /* once: not in threads */
+    assert_ok(ff_device_sim_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
     m->ops = &ff_cuda_compute_ops;
     m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3, .timing_seconds = 1};
 }

@@ -10,8 +10,8 @@
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
-#include "loader/device/host.h"
 #include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/library_plain.h"
 #include "train/compute/cuda/compute.h"
 #include "train/compute/cuda/exports.h"
@@ -173,8 +173,8 @@ static void make_table(const ff_device_table *host) {
 
 static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
     const int card = card_of(ordinal);
-    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
-                                 number_of("FF_SIM_DELAY_NS", card), (uint64_t)card + 1, error));
+    FF_TRY(ff_device_sim_create(device, FF_HOST_STREAMS_THREADS, number_of("FF_SIM_DELAY_NS", card),
+                                (uint64_t)card + 1, error));
     (*device)->ordinal = ordinal;
     pthread_mutex_lock(&lock);
     if (!host_table) make_table((*device)->table);
@@ -239,7 +239,7 @@ struct ff_cuda_module {
 };
 
 static void prepare(void) {
-    ff_cudasim_enqueue = ff_device_host_enqueue;
+    ff_cudasim_enqueue = ff_device_sim_enqueue;
     if (getenv("FF_SIM_GRAPHS")) atexit(print_graphs);
     if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
 }
