@@ -25,7 +25,7 @@ class Limits:
             raise
 
     def take(self, size):
-        """Starts a process of the group that takes so many bytes of its memory; returns when it has them."""
+        """Starts a process of the group that takes this number of bytes of its memory; returns when it has them."""
         taker = subprocess.Popen([sys.executable, "-c", "import sys; taken = bytearray(int(sys.argv[1])); print(flush=True); sys.stdin.read()", str(size)],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=self.enter)
         taker.stdout.readline()

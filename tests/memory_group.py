@@ -1,4 +1,4 @@
-"""A memory cgroup for tests, of version 1 or 2: commands run in it under its limit, and it says what they took."""
+"""A memory cgroup for tests, of version 1 or 2: commands run in it under its limit, and it reports what they took."""
 import os
 import signal
 import tempfile
@@ -22,7 +22,7 @@ def put(folder, name, value):
 
 
 def number(lines, word):
-    """The number after this word at the start of a line; 0 where there is none."""
+    """The number after this word at the start of a line; 0 if there is none."""
     return next((int(line.split()[1]) for line in lines.splitlines() if line.split()[:1] == [word]), 0)
 
 

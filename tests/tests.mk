@@ -57,11 +57,12 @@ $(SIM_LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/obj/tests/cuda/sim/streams/streams.o
     $(BUILD)/libff_cudasim.a
 	$(LINK)
 
-# NCCL's stand-in, for the programs beside it.
+# NCCL's stand-in, for the programs next to it.
 NCCL_SIM := $(BUILD)/tests/libnccl.so.2 $(BUILD)/sim/libnccl.so.2
 $(NCCL_SIM): private LINK_AS = -Wl,-soname,libnccl.so.2 -Wl,--exclude-libs,ALL -Wl,--as-needed
 $(NCCL_SIM): private WITH = $(LDLIBS_LOADER)
-$(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+$(NCCL_SIM): $(BUILD)/obj/tests/cuda/sim/nccl/nccl_sim.o $(BUILD)/obj/tests/cuda/sim/device.o \
+    $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(LINK)
 $(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_cuda_ranks $(BUILD)/tests/test_nccl_library $(SIM_PROGRAMS): \
     $(BUILD)/tests/libnccl.so.2

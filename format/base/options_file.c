@@ -36,8 +36,8 @@ ff_status ff_options_read(const ff_command *command, char *text, const char *whe
         if (!*line || *line == '#') continue;
         char *equal = strchr(line, '=');
         if (!equal)
-            return ff_fail(error, FF_USAGE, "%s: line %d: '%s' is no `name = value`", where, number,
-                           line);
+            return ff_fail(error, FF_USAGE, "%s: line %d: '%s' is not `name = value`", where,
+                           number, line);
         *equal = 0;
         const ff_status status = ff_options_set(command, trimmed(line), trimmed(equal + 1), error);
         if (status != FF_OK) return ff_fail_within(error, status, "%s: line %d", where, number);

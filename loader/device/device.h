@@ -2,9 +2,9 @@
  * a device.
  *
  * host.c makes the table for ordinary memory, with streams that run in the caller or in one thread
- * each (host_stream.c). absent.c makes a device that only counts, for planning a run. CUDA's own
- * table is in loader/cuda. Loader and trainer see only this header, so tests on the host run the
- * code that ships for a GPU.
+ * each. absent.c makes a device that only counts, for planning a run. CUDA's own table is in
+ * loader/cuda. Loader and trainer see only this header, so tests on a simulated GPU run the code
+ * that ships for a GPU.
  *
  * May include format.
  *
@@ -24,7 +24,7 @@
  * before the end, the first stream must wait for the last work of every joined stream (join). An
  * event recorded in a capture with event_record orders streams within the capture and has no
  * meaning outside; event_record_external is for streams outside. These are CUDA graphs' rules
- * (CUDA's programming guide, "Stream Capture").
+ * (CUDA's programming guide, "Stream Capture"). The host makes no recordings.
  *
  * Ownership: the creator of a stream, event or memory releases it, before the device is destroyed
  * and after the work that uses it is done. Errors: FF_NO_MEMORY, or FF_FAILED naming the call that
@@ -49,8 +49,7 @@ typedef struct ff_recording ff_recording;
 typedef struct ff_device_table {
     const char *name; /* "host", "cuda" */
 
-    /* Device memory is ordinary memory: the host may read and write it, so no copy is needed. False
-     * for the asynchronous host device of the tests, which treats the two as separate. */
+    /* Device memory is ordinary memory: the host may read and write it, so no copy is needed. */
     bool unified;
 
     void (*destroy)(ff_device *device);
@@ -78,8 +77,8 @@ typedef struct ff_device_table {
     /* Waits until all work enqueued so far is done; reports a failure in it. */
     ff_status (*stream_synchronize)(ff_device *device, ff_stream *stream, ff_error *error);
 
-    /* The stream in the type that kernel launchers and the device's libraries take: a cudaStream_t;
-     * on the host the stream itself, for ff_device_host_enqueue. */
+    /* Optional: the stream in the type that kernel launchers and the device's libraries take, a
+     * cudaStream_t. */
     void *(*native_stream)(ff_device *device, ff_stream *stream);
     /* Makes the device the calling thread's current device: once per thread, before the thread
      * calls launchers or libraries. The entries of this table do not need it. */
@@ -124,7 +123,9 @@ typedef struct ff_device_table {
     ff_status (*elapsed)(ff_device *device, ff_event *from, ff_event *to, uint64_t *ns,
                          ff_error *error);
 
-    /* Begins a capture in a stream that is not in a capture. Until the capture ends, work may be
+    /* The entries from here on are optional together: a device has recordings, or not.
+     *
+     * Begins a capture in a stream that is not in a capture. Until the capture ends, work may be
      * enqueued in its streams, except recordings. Its streams must not be synchronized and may wait
      * only for events recorded in this capture; buffers used in the capture must stay allocated as
      * long as the recording exists. Other threads and streams are not affected (CUDA's thread-local

@@ -1,18 +1,48 @@
 #include "loader/device/host.h"
 
 #include "format/base/memory.h"
-#include "loader/device/host_stream.h"
+#include "format/base/thread.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-typedef struct host_device {
-    ff_device base;
-    ff_host_streams streams;
-    uint64_t delay_ns;
-    atomic_uint_fast64_t seed; /* the streams' seeds derive from it */
-} host_device;
+typedef enum work_kind { COPY, FILL, CALL, RECORD, WAIT } work_kind;
+
+typedef struct work {
+    struct work *next;
+    work_kind kind;
+    uint8_t value;
+    void *to; /* copy, fill */
+    const void *from;
+    uint64_t bytes;
+    void (*function)(void *context); /* call */
+    void *context;
+    ff_event *event; /* record, wait */
+    uint64_t generation;
+} work;
+
+/* An event's generations count its records. The event is done when the work enqueued before its
+ * last record is done. */
+struct ff_event {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint64_t recorded, done; /* numbers of records enqueued and reached */
+    uint64_t done_ns;
+    bool timed;
+};
+
+/* A queue of work and a thread that runs it in order; without a thread, work runs at the call. */
+struct ff_stream {
+    ff_threads *thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    work *head, **tail;
+    uint64_t given, done; /* numbers of pieces of work */
+    bool stop;
+};
+
+/* ---- memory ---- */
 
 static void host_destroy(ff_device *device) {
     free(device);
@@ -41,27 +71,6 @@ static void host_release(ff_device *device, void *memory) {
     free(memory);
 }
 
-static void host_stream_destroy(ff_device *device, ff_stream *stream) {
-    (void)device;
-    ff_host_stream_destroy(stream);
-}
-
-static ff_status host_stream_create(ff_device *base, ff_stream **stream, ff_error *error) {
-    host_device *device = (host_device *)base;
-    return ff_host_stream_create(stream, device->streams == FF_HOST_STREAMS_THREADS,
-                                 device->delay_ns, atomic_fetch_add(&device->seed, 1), error);
-}
-
-static ff_status host_stream_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
-    (void)device;
-    return ff_host_stream_synchronize(stream, error);
-}
-
-static void *host_native_stream(ff_device *device, ff_stream *stream) {
-    (void)device;
-    return stream;
-}
-
 static ff_status host_make_current(ff_device *device, ff_error *error) {
     (void)device, (void)error;
     return FF_OK;
@@ -76,104 +85,208 @@ static void host_restore(ff_device *device, int ordinal) {
     (void)device, (void)ordinal;
 }
 
-static ff_status host_event_create(ff_device *device, ff_event **event, bool timed,
-                                   ff_error *error) {
+/* ---- events ---- */
+
+static ff_status host_event_create(ff_device *device, ff_event **out, bool timed, ff_error *error) {
     (void)device;
-    return ff_host_event_create(event, timed, error);
+    ff_event *event;
+    *out = NULL;
+    FF_TRY(ff_alloc(&event, 1, sizeof *event, "an event", error));
+    event->timed = timed;
+    pthread_mutex_init(&event->mutex, NULL);
+    pthread_cond_init(&event->changed, NULL);
+    *out = event;
+    return FF_OK;
 }
 
 static void host_event_destroy(ff_device *device, ff_event *event) {
     (void)device;
-    ff_host_event_destroy(event);
+    if (!event) return;
+    pthread_cond_destroy(&event->changed);
+    pthread_mutex_destroy(&event->mutex);
+    free(event);
 }
 
-static ff_status host_event_record(ff_device *device, ff_event *event, ff_stream *stream,
-                                   ff_error *error) {
-    (void)device;
-    return ff_host_event_record(event, stream, false, error);
+static uint64_t last_record(ff_event *event) {
+    pthread_mutex_lock(&event->mutex);
+    const uint64_t generation = event->recorded;
+    pthread_mutex_unlock(&event->mutex);
+    return generation;
 }
 
-static ff_status host_event_record_external(ff_device *device, ff_event *event, ff_stream *stream,
-                                            ff_error *error) {
-    (void)device;
-    return ff_host_event_record(event, stream, true, error);
+static void await(ff_event *event, uint64_t generation) {
+    pthread_mutex_lock(&event->mutex);
+    while (event->done < generation) pthread_cond_wait(&event->changed, &event->mutex);
+    pthread_mutex_unlock(&event->mutex);
+}
+
+static void reach(ff_event *event, uint64_t generation) {
+    pthread_mutex_lock(&event->mutex);
+    if (generation > event->done) {
+        event->done = generation;
+        event->done_ns = ff_now_ns();
+    }
+    pthread_cond_broadcast(&event->changed);
+    pthread_mutex_unlock(&event->mutex);
 }
 
 static ff_status host_event_synchronize(ff_device *device, ff_event *event, ff_error *error) {
-    (void)device;
-    return ff_host_event_synchronize(event, error);
+    (void)device, (void)error;
+    await(event, last_record(event));
+    return FF_OK;
 }
 
 static bool host_event_done(ff_device *device, ff_event *event) {
     (void)device;
-    return ff_host_event_done(event);
-}
-
-static ff_status host_stream_wait(ff_device *device, ff_stream *stream, ff_event *event,
-                                  ff_error *error) {
-    (void)device;
-    return ff_host_stream_wait(stream, event, error);
-}
-
-static ff_status host_copy(ff_device *device, ff_stream *stream, void *to, const void *from,
-                           uint64_t bytes, ff_error *error) {
-    (void)device;
-    ff_work piece = {.kind = FF_WORK_COPY, .to = to, .from = from, .bytes = bytes};
-    return ff_host_stream_give(stream, piece, error);
-}
-
-static ff_status host_fill(ff_device *device, ff_stream *stream, void *to, uint8_t value,
-                           uint64_t bytes, ff_error *error) {
-    (void)device;
-    ff_work piece = {.kind = FF_WORK_FILL, .to = to, .value = value, .bytes = bytes};
-    return ff_host_stream_give(stream, piece, error);
-}
-
-static ff_status host_call(ff_device *device, ff_stream *stream, void (*function)(void *),
-                           void *context, ff_error *error) {
-    (void)device;
-    ff_work piece = {.kind = FF_WORK_CALL, .function = function, .context = context};
-    return ff_host_stream_give(stream, piece, error);
+    pthread_mutex_lock(&event->mutex);
+    const bool done = event->done >= event->recorded;
+    pthread_mutex_unlock(&event->mutex);
+    return done;
 }
 
 static ff_status host_elapsed(ff_device *device, ff_event *from, ff_event *to, uint64_t *ns,
                               ff_error *error) {
     (void)device;
-    return ff_host_event_elapsed(from, to, ns, error);
+    uint64_t at[2];
+    ff_event *event[2] = {from, to};
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_lock(&event[i]->mutex);
+        bool done = event[i]->timed && event[i]->done && event[i]->done >= event[i]->recorded;
+        at[i] = event[i]->done_ns;
+        pthread_mutex_unlock(&event[i]->mutex);
+        if (!done)
+            return ff_fail(error, FF_FAILED, "elapsed: an event is not %s",
+                           event[i]->timed ? "recorded and done" : "a timed one");
+    }
+    *ns = at[1] > at[0] ? at[1] - at[0] : 0;
+    return FF_OK;
 }
 
-static ff_status host_capture_begin(ff_device *device, ff_stream *stream, ff_error *error) {
+/* ---- streams ---- */
+
+static void perform(const work *piece) {
+    switch (piece->kind) {
+    case COPY: memcpy(piece->to, piece->from, piece->bytes); break;
+    case FILL: memset(piece->to, piece->value, piece->bytes); break;
+    case CALL: piece->function(piece->context); break;
+    case RECORD: reach(piece->event, piece->generation); break;
+    case WAIT: await(piece->event, piece->generation); break;
+    }
+}
+
+static void stream_body(void *context, int index) {
+    (void)index;
+    ff_stream *stream = context;
+    for (;;) {
+        pthread_mutex_lock(&stream->mutex);
+        while (!stream->head && !stream->stop) pthread_cond_wait(&stream->changed, &stream->mutex);
+        work *piece = stream->head;
+        if (piece) {
+            stream->head = piece->next;
+            if (!stream->head) stream->tail = &stream->head;
+        }
+        pthread_mutex_unlock(&stream->mutex);
+        if (!piece) return;
+        perform(piece);
+        free(piece);
+        pthread_mutex_lock(&stream->mutex);
+        stream->done++;
+        pthread_cond_broadcast(&stream->changed);
+        pthread_mutex_unlock(&stream->mutex);
+    }
+}
+
+static ff_status enqueue(ff_stream *stream, work piece, ff_error *error) {
+    if (!stream->thread) {
+        perform(&piece);
+        return FF_OK;
+    }
+    work *copy;
+    FF_TRY(ff_alloc(&copy, 1, sizeof *copy, "work for a stream", error));
+    *copy = piece;
+    pthread_mutex_lock(&stream->mutex);
+    *stream->tail = copy;
+    stream->tail = &copy->next;
+    stream->given++;
+    pthread_cond_broadcast(&stream->changed);
+    pthread_mutex_unlock(&stream->mutex);
+    return FF_OK;
+}
+
+static void host_stream_destroy(ff_device *device, ff_stream *stream) {
     (void)device;
-    return ff_host_capture_begin(stream, error);
+    if (!stream) return;
+    pthread_mutex_lock(&stream->mutex);
+    stream->stop = true;
+    pthread_cond_broadcast(&stream->changed);
+    pthread_mutex_unlock(&stream->mutex);
+    ff_threads_join(&stream->thread);
+    pthread_cond_destroy(&stream->changed);
+    pthread_mutex_destroy(&stream->mutex);
+    free(stream);
 }
 
-static ff_status host_capture_end(ff_device *device, ff_stream *stream, ff_recording **recording,
+static ff_status host_stream_create(ff_device *device, ff_stream **out, ff_error *error) {
+    ff_stream *stream;
+    *out = NULL;
+    FF_TRY(ff_alloc(&stream, 1, sizeof *stream, "a stream", error));
+    stream->tail = &stream->head;
+    pthread_mutex_init(&stream->mutex, NULL);
+    pthread_cond_init(&stream->changed, NULL);
+    ff_status status = FF_OK;
+    if (!device->table->unified)
+        status = ff_threads_start(&stream->thread, 1, "stream", stream_body, stream, error);
+    if (status != FF_OK)
+        host_stream_destroy(device, stream);
+    else
+        *out = stream;
+    return status;
+}
+
+static ff_status host_stream_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device, (void)error;
+    pthread_mutex_lock(&stream->mutex);
+    uint64_t given = stream->given;
+    while (stream->done < given) pthread_cond_wait(&stream->changed, &stream->mutex);
+    pthread_mutex_unlock(&stream->mutex);
+    return FF_OK;
+}
+
+static ff_status host_event_record(ff_device *device, ff_event *event, ff_stream *stream,
+                                   ff_error *error) {
+    (void)device;
+    pthread_mutex_lock(&event->mutex);
+    const uint64_t generation = ++event->recorded;
+    pthread_mutex_unlock(&event->mutex);
+    ff_status status =
+        enqueue(stream, (work){.kind = RECORD, .event = event, .generation = generation}, error);
+    if (status != FF_OK) reach(event, generation); /* or its waiters would hang */
+    return status;
+}
+
+static ff_status host_stream_wait(ff_device *device, ff_stream *stream, ff_event *event,
                                   ff_error *error) {
     (void)device;
-    return ff_host_capture_end(stream, recording, error);
+    work piece = {.kind = WAIT, .event = event, .generation = last_record(event)};
+    return enqueue(stream, piece, error);
 }
 
-static bool host_capturing(ff_device *device, ff_stream *stream) {
+static ff_status host_copy(ff_device *device, ff_stream *stream, void *to, const void *from,
+                           uint64_t bytes, ff_error *error) {
     (void)device;
-    return stream->capture != NULL;
+    return enqueue(stream, (work){.kind = COPY, .to = to, .from = from, .bytes = bytes}, error);
 }
 
-static ff_status host_recording_launch(ff_device *device, ff_recording *recording,
-                                       ff_stream *stream, ff_error *error) {
+static ff_status host_fill(ff_device *device, ff_stream *stream, void *to, uint8_t value,
+                           uint64_t bytes, ff_error *error) {
     (void)device;
-    return ff_host_recording_launch(recording, stream, error);
+    return enqueue(stream, (work){.kind = FILL, .to = to, .value = value, .bytes = bytes}, error);
 }
 
-static void host_recording_destroy(ff_device *device, ff_recording *recording) {
+static ff_status host_call(ff_device *device, ff_stream *stream, void (*function)(void *),
+                           void *context, ff_error *error) {
     (void)device;
-    ff_host_recording_destroy(recording);
-}
-
-int ff_device_host_enqueue(void *stream, void (*function)(void *), void *context,
-                           void (*release)(void *)) {
-    ff_work piece = {
-        .kind = FF_WORK_CALL, .function = function, .context = context, .release = release};
-    return ff_host_stream_give(stream, piece, NULL) == FF_OK ? 0 : 2;
+    return enqueue(stream, (work){.kind = CALL, .function = function, .context = context}, error);
 }
 
 #define HOST_TABLE(is_unified)                                                                     \
@@ -183,27 +296,17 @@ int ff_device_host_enqueue(void *stream, void (*function)(void *), void *context
         .release_pinned = host_release, .stream_create = host_stream_create,                       \
         .stream_destroy = host_stream_destroy, .stream_synchronize = host_stream_synchronize,      \
         .event_create = host_event_create, .event_destroy = host_event_destroy,                    \
-        .event_record = host_event_record, .event_synchronize = host_event_synchronize,            \
-        .event_done = host_event_done, .stream_wait = host_stream_wait, .copy = host_copy,         \
-        .fill = host_fill, .call = host_call, .elapsed = host_elapsed,                             \
-        .native_stream = host_native_stream, .make_current = host_make_current,                    \
+        .event_record = host_event_record, .event_record_external = host_event_record,             \
+        .event_synchronize = host_event_synchronize, .event_done = host_event_done,                \
+        .stream_wait = host_stream_wait, .copy = host_copy, .fill = host_fill, .call = host_call,  \
+        .elapsed = host_elapsed, .make_current = host_make_current,                                \
         .current = host_current, .restore = host_restore,                                          \
-        .event_record_external = host_event_record_external, .capture_begin = host_capture_begin,  \
-        .capture_end = host_capture_end, .capturing = host_capturing,                              \
-        .recording_launch = host_recording_launch, .recording_destroy = host_recording_destroy,    \
     }
 static const ff_device_table caller_table = HOST_TABLE(true);
 static const ff_device_table threads_table = HOST_TABLE(false);
 
-ff_status ff_device_host_create(ff_device **out, ff_host_streams streams, uint64_t delay_ns,
-                                uint64_t seed, ff_error *error) {
-    host_device *device;
-    *out = NULL;
-    FF_TRY(ff_alloc(&device, 1, sizeof *device, "a device", error));
-    device->base.table = streams == FF_HOST_STREAMS_THREADS ? &threads_table : &caller_table;
-    device->streams = streams;
-    device->delay_ns = delay_ns;
-    atomic_init(&device->seed, seed + 1);
-    *out = &device->base;
+ff_status ff_device_host_create(ff_device **out, ff_host_streams streams, ff_error *error) {
+    FF_TRY(ff_alloc(out, 1, sizeof **out, "a device", error));
+    (*out)->table = streams == FF_HOST_STREAMS_THREADS ? &threads_table : &caller_table;
     return FF_OK;
 }

@@ -148,7 +148,7 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     FF_TRY(ff_loader_settings_init(settings, dataset, options, error));
     loader->device = options->device;
     if (!loader->device) {
-        FF_TRY(ff_device_host_create(&loader->own_device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+        FF_TRY(ff_device_host_create(&loader->own_device, FF_HOST_STREAMS_CALLER, error));
         loader->device = loader->own_device;
     }
     FF_TRY(loader->device->table->stream_create(loader->device, &loader->stream, error));

@@ -61,8 +61,8 @@ FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_er
  * by at most one part of 32 rows. */
 FF_MUST_USE bool ff_loader_await(ff_loader *loader, uint64_t ns);
 
-/* Takes the memory of an acquired slot, data, labels and weights, whose addresses stay, and gives
- * the slot other memory; with kept_bytes, once after each acquire. The slot then points to the
+/* Takes the memory of an acquired slot, data, labels and weights, whose addresses stay; the slot
+ * gets other memory; with kept_bytes, once after each acquire. The slot then points to the
  * other memory, and is released as usual. The caller owns the block, also after the loader was
  * destroyed: ff_blocks_give(*blocks, *block) returns it. FF_NO_MEMORY: nothing has changed. */
 FF_MUST_USE ff_status ff_loader_keep(ff_loader *loader, ff_slot *slot, ff_blocks **blocks,

@@ -1,7 +1,7 @@
 """The example scripts (loader/python/examples) with ffload and, unchanged, with PyTorch's DataLoader in its place (dataloader/ffload.py), on
 CIFAR-10's JPEGs with SEEDS (4) seeds each: the accuracies of the last epoch, and how many standard errors their means are apart. Both sides
 run by turns. A script whose modules PYTHON does not have is skipped. Usage: scripts.py [SCRIPT...]. Environment: BUILD, PYTHON, SEEDS,
-IMAGES (2000), EPOCHS (3), FF_SHARED_DATA (default ../shared/data beside the repository)."""
+IMAGES (2000), EPOCHS (3), FF_SHARED_DATA (default ../shared/data next to the repository)."""
 import importlib.util
 import os
 import re

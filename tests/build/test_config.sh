@@ -107,7 +107,7 @@ result $? "options that were refused are not kept"
 # ---- dry runs, and what else make remembers ----
 touched && cp "$build/settings.mk" "$build/flags/c" "$scratch" && makes 0 -n programs CFLAGS=-O0 CUDA=auto &&
     [ "$(grep -cE -- ' -O0 .* -c ' "$said")" -gt 300 ] && cmp "$scratch/settings.mk" "$build/settings.mk" && cmp "$scratch/c" "$build/flags/c"
-result $? "a dry run says what would be compiled with other settings"
+result $? "a dry run reports what would be compiled with other settings"
 compiles && [ ! -s "$scratch/compiled" ] && cmp "$scratch/settings.mk" "$build/settings.mk"
 result $? "and keeps none of them"
 makes 0 -n programs CFLAGS=-O0 && gives 0 CFLAGS=-O0 && grep -q '^kept_CFLAGS := -O0$' "$build/settings.mk"

@@ -13,7 +13,7 @@ here=$scratch/there/prefix
 makes install PREFIX="$here"
 result $? "make install into a folder of one's own"
 grep -qF "export PATH=\"$here/bin:\$PATH\"" "$said"
-result $? "it says that PATH lacks it"
+result $? "it reports that PATH lacks it"
 PATH="$here/bin:$PATH" makes install PREFIX="$here" && ! grep -q 'export PATH' "$said"
 result $? "and does not where PATH has it"
 [ "$(find "$here" -type f -path '*/bin/*' -printf '%m\n' | sort -u)" = 755 ] && [ "$(find "$here" -type f ! -path '*/bin/*' -printf '%m\n' | sort -u)" = 644 ]
@@ -29,7 +29,7 @@ cp "$here"/bin/* "$scratch/copied/programs/"
 fails() { (cd "$scratch/foreign" && clean "$scratch/copied/programs/$1" "${@:2}" >"$said" 2>&1); [ $? = 1 ]; }
 fails fftrain --data "$scratch/set" --recipe quickstart && [ "$(wc -l <"$said")" = 1 ] &&
     grep -qF "fftrain: --recipe: 'quickstart' is unknown, and fftrain's recipe files are missing: neither $scratch/copied/programs/share/ffpack/recipes nor $scratch/copied/share/ffpack/recipes exists; copy share from where fftrain was built or installed, or use make install or make bundle; the recipes without files are smallnet, " "$said"
-result $? "fftrain copied without share says which files are missing, where they were looked for, and what to do"
+result $? "fftrain copied without share reports which files are missing, where they were looked for, and what to do"
 clean "$scratch/copied/programs/fftrain" --data "$scratch/set" --recipe resnet18 --dry-run >"$said" 2>&1 &&
     clean "$scratch/copied/programs/ffpack" "$scratch/x.npy" -o "$scratch/packed-2" >"$said" 2>&1 &&
     clean "$scratch/copied/programs/ffinspect" "$scratch/packed-2" >"$said" 2>&1
@@ -49,13 +49,13 @@ result $? "job files are in share/ffpack/launch"
 if [ -e "$build/libff_cuda.so" ]; then
     cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
     result $? "the CUDA module is in lib"
-    # The module is found; the driver is missing, or with one a device: --device cuda says which.
+    # The module is found; the driver is missing, or with one a device: --device cuda reports which.
     clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda >"$said" 2>&1
     ! grep -qE 'the (CUDA )?module' "$said"
     result $? "fftrain finds it there"
     fails fftrain --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda &&
         grep -qF "the module libff_cuda.so is neither in $scratch/copied/programs nor in its ../lib or ..; copy it from where this was built or installed, or use make install or make bundle" "$said"
-    result $? "copied without it, it says where it was looked for, and what to do"
+    result $? "copied without it, it reports where it was looked for, and what to do"
 else
     echo old >"$scratch/old" && install -D "$scratch/old" "$here/lib/libff_cuda.so" && makes install PREFIX="$here" && [ ! -e "$here/lib/libff_cuda.so" ]
     result $? "an older build's module does not stay"

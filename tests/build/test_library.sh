@@ -86,7 +86,7 @@ compiles() { c -std=c99 -I"$scratch/dlpack-$2" -c "$scratch/$1.c" -o "$scratch/$
 compiles after 0.6 && compiles after 1.0 && compiles before 1.0
 result $? "the header compiles before any dlpack.h, and after one of DLPack 1"
 ! c -std=c99 -I"$scratch/dlpack-0.6" -c "$scratch/before.c" -o "$scratch/before.o" && grep -q 'error: .*not of DLPack 1: include <ffload/ffload.h> first' "$said"
-result $? "and says what to do after an older one"
+result $? "and reports what to do after an older one"
 
 "$build/tests/make_set" "$scratch/set" --splits train,test --count 100 --height 8 --width 8 --statistics >"$said" || exit 1
 set=$scratch/set/train
@@ -177,7 +177,7 @@ int main(int argc, char **argv) {
     CHECK(sample(set, 40, &tensor, &error) == FFLOAD_IO);
     CHECK(strstr(error.message, argv[3]) && !tensor);
     fault();
-    dlclose(handle); /* its threads go on */
+    dlclose(handle); /* its threads continue */
     usleep(50000);
     fault();
     return 0;
@@ -208,5 +208,5 @@ int main(int argc, char **argv) {
 C
 c -std=c99 "$scratch/gpu.c" -o "$scratch/gpu" && "$scratch/gpu" "$scratch/set/test" >"$said" 2>&1 && [ "$(wc -l <"$said")" = 1 ] &&
     if [ -e "$build/libff_cuda.so" ]; then ! grep -qE 'the (CUDA )?module|built without' "$said"; else grep -q '^1 .*built without CUDA' "$said"; fi
-result $? "it finds the CUDA module beside itself, and says in one sentence what is missing for a GPU"
+result $? "it finds the CUDA module next to itself, and says in one sentence what is missing for a GPU"
 finish

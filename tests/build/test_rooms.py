@@ -70,7 +70,7 @@ expect("a room below that the first page does not list", {"train/step/x.cu": '#i
 expect("a program's room from another program", {"tools/ffpack/x.c": '#include "train/net/model.h"\n'},
        "tools/ffpack/x.c:1: ", "model.h\" of train")
 expect("a file that is not there", {"format/x.c": '#include "reader.h"\n'}, "format/x.c:1: ", "not a path from the top")
-expect("a file beside the rooms", {"loader/x.c": "int x;\n"}, "loader/x.c: in no room")
+expect("a file next to the rooms", {"loader/x.c": "int x;\n"}, "loader/x.c: in no room")
 expect("a first page that names another floor", {"format/reader.h": HOUSE["format/reader.h"].replace("floor 1", "floor 2")},
        "format/reader.h: ", '"Room format, floor 1')
 expect("a first page that lists a room above", {"loader/draw/draw.h": page("loader/draw", 2, "train/net")},

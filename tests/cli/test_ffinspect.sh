@@ -53,7 +53,7 @@ result $? "summary says compression, order and sizes"
 "$ffinspect" both --json --stats --verify >both.json && "$ffinspect" all --json --sample 0:43 --verify >all.json &&
     "$ffinspect" both/train --json --sample 0:60 >raw.json
 result $? "--json with --stats, --verify and --sample"
-python "the document says what the options of the set were" <<'PYTHON'
+python "the document reports what the options of the set were" <<'PYTHON'
 import json, struct, urllib.parse
 both, all_ = json.load(open("both.json")), json.load(open("all.json"))
 train, test = both["splits"]
@@ -157,13 +157,13 @@ assert (numpy.load("some.npy") == numpy.load("plain1.npy")[5:9]).all()
 assert (numpy.load("some_label.npy") == numpy.load("plain1_label.npy")[5:9]).all()
 PYTHON
     make labelled --fields all --unlabeled --count 50 --compress 2 --shuffle 5
-    expect "--npy says where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
-    expect "--npy without labels says so" 0 '^noext: 50 samples as stored; no labels: they are written only next to a name that ends in .npy$' labelled --npy noext
+    expect "--npy reports where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
+    expect "--npy without labels reports it" 0 '^noext: 50 samples as stored; no labels: they are written only next to a name that ends in .npy$' labelled --npy noext
     ls noext?* >/dev/null 2>&1; [ $? -ne 0 ]; result $? "... and there are none"
     make nolabels --fields none --count 5
     expect "--npy of a set without labels" 0 '^none.npy: 5 samples as stored; there are no labels$' nolabels --npy none.npy
     echo mine >other_label.npy
-    refused "--npy beside a file that labels would replace" 2 'other.npy would have its labels in other_label.npy, which is there already' labelled --npy other.npy
+    refused "--npy next to a file that labels would replace" 2 'other.npy would have its labels in other_label.npy, which is there already' labelled --npy other.npy
     [ "$(cat other_label.npy)" = mine ] && [ ! -e other.npy ]; result $? "... leaves it as it is"
     expect "--npy once more replaces samples and labels" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
     expect "--npy of samples of different sizes" 0 '^sized: 43 samples as stored, an array each in this folder; labels in sized_label.npy, ' all --npy sized
@@ -221,7 +221,7 @@ fi
 refused "--npy of samples of different sizes to standard output" 2 "different sizes, .* name a new folder for them, not '-'" all --npy -
 mkdir taken
 refused "--npy to an archive" 2 "archives \(.npz\) are not written; name a new folder" all --npy all.npz
-refused "--npy of samples of different sizes beside a file that labels would replace" 2 'other would have its labels in other_label.npy' all --npy other
+refused "--npy of samples of different sizes next to a file that labels would replace" 2 'other would have its labels in other_label.npy' all --npy other
 refused "--npy of samples of different sizes to what exists" 2 "name a new folder for them, not 'taken'" all --npy taken
 cp -r all bad_sizes && truncate -s -20000 "bad_sizes/$(ls bad_sizes | grep ffs | tail -1)"
 mkdir place && "$ffinspect" bad_sizes --npy place/new >/dev/null 2>&1; [ $? -ne 0 ] && [ -z "$(ls -A place)" ]
@@ -318,8 +318,8 @@ fi
 
 # ---- --bench
 expect "--bench" 0 '^ +random +2 .*%$' grown --bench -j 2
-expect "--bench says that a small set's first pass is repeated" 0 'small: a first pass is the mean of several' grown --bench -j 2
-expect "--bench says that threads have nothing to read" 0 'not every one of the 9 threads reads' grown --bench -j 9
+expect "--bench reports that a small set's first pass is repeated" 0 'small: a first pass is the mean of several' grown --bench -j 2
+expect "--bench reports that threads have nothing to read" 0 'not every one of the 9 threads reads' grown --bench -j 9
 "$ffinspect" all --bench -j 1 --json >bench.json
 python "--bench in JSON" <<'PYTHON'
 import json

@@ -68,12 +68,12 @@ check "packs it with --allow-truncated" pack odd_cut in_odd --allow-truncated
 says "as it lies" odd_cut.json "$summary" "[('', 1, 3, 24, 40, [1])]"
 check "packs it with --allow-truncated --exif" pack odd_turned in_odd --allow-truncated --exif
 says "upright" odd_turned.json "$summary" "[('', 1, 3, 40, 24, [1])]"
-check "and its transforms say so" grep -qa '^transform exif_transpose$' odd_turned/index.ffx
+check "and its transforms report it" grep -qa '^transform exif_transpose$' odd_turned/index.ffx
 check "and its provenance" grep -qa -e 'option --allow-truncated$' odd_turned/index.ffx
-check "says what was filled, once" grep -qE '^ffpack: .*a/cut.jpg: truncated JPEG, filled as Pillow fills it: its [0-9]+ bytes end after [0-9]+ of 24 rows$' odd_cut.err
+check "reports what was filled, once" grep -qE '^ffpack: .*a/cut.jpg: truncated JPEG, filled as Pillow fills it: its [0-9]+ bytes end after [0-9]+ of 24 rows$' odd_cut.err
 check "and nothing of a complete one" test "$(grep -c complete odd_cut.err)" = 0
 check "the summary counts it" sh -c '"$1" in_odd -o summed --allow-truncated 2>/dev/null | grep -q "^  1 image.* odd or cut off"' - "$ffpack"
-check "--help says what a PNG's checksum does" sh -c '"$1" --help | tr -s " \n" " " | grep -q "PNGs whose pixels have a wrong checksum, which is refused else"' - "$ffpack"
+check "--help reports what a PNG's checksum does" sh -c '"$1" --help | tr -s " \n" " " | grep -q "PNGs whose pixels have a wrong checksum, which is refused else"' - "$ffpack"
 check "packs a folder of splits" pack splits in_splits
 says "train first" splits.json "$summary" "[('train', 60, 3, 16, 20, [4]), ('val', 60, 3, 16, 20, [4])]"
 check "packs images of one size without --resize" pack same in_same
@@ -150,7 +150,7 @@ says "the statistics are the same" skipped_stats.json 's["mean"]' "$(field witho
 # ---- other options
 check "--dry-run writes nothing" pack dry in_cifar10 --dry-run
 check "neither OUT nor OUT.partial" test ! -e dry -a ! -e dry.partial
-says "and says what would be" dry.json "(s['event'], $summary, s['splits'][0]['shards'])" "('would_pack', [('train', 60, 3, 32, 32, [10]), ('test', 12, 3, 32, 32, [10])], 1)"
+says "and reports what would be" dry.json "(s['event'], $summary, s['splits'][0]['shards'])" "('would_pack', [('train', 60, 3, 32, 32, [10]), ('test', 12, 3, 32, 32, [10])], 1)"
 check "--dry-run needs no -o" "$ffpack" in_folder --dry-run --resize 32x32
 check "--force replaces a set" pack same in_same --force --dtype f32
 says "with the new one" same.json 's["splits"][0]["dtype"]' f32

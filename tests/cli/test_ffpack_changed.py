@@ -222,7 +222,7 @@ for options, text in (([], "  %d images are stored as in the file, with an EXIF 
     said = json.loads(ffpack("phones", "-o", "phones-set", "--force", "--json", "--resize", "9x9", *options).stdout)
     tap.ok(said["splits"][0]["exif_orientation"] == wanted, "and in --json", said)
 done = ffpack("photos", "-o", "plain", "--force")
-tap.ok(done.returncode == 0 and b"EXIF" not in done.stdout, "no word of EXIF where there is none", done.stdout.decode())
+tap.ok(done.returncode == 0 and b"EXIF" not in done.stdout, "no word of EXIF if there is none", done.stdout.decode())
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

@@ -57,7 +57,7 @@ for split, count in (("train", 60), ("val", 30)):
             file.write(image(rng, form, size=(40, 30)))
 files = sorted(os.path.join(at, name) for at, _, found in os.walk("photos") for name in found)
 lines, said = checked("nothing is broken", 0, [], "check", "photos")
-tap.ok(all(map(loads, files)) and "90 items" in lines[-1] and "nothing is broken" in lines[-1] and not said, "and the summary says so", (lines, said))
+tap.ok(all(map(loads, files)) and "90 items" in lines[-1] and "nothing is broken" in lines[-1] and not said, "and the summary reports it", (lines, said))
 jpegs = [name for name in files if name.endswith(".jpeg")]
 pngs = [name for name in files if name.endswith(".png")]
 whole = {name: open(name, "rb").read() for name in files}
@@ -163,6 +163,6 @@ tap.ok(done.returncode == 0, "--dry-run does not try the broken one of 2,500", d
 checked("--decode does", 65, ["many/a/1234.png"], "many", "--dry-run", "--decode")
 os.remove("many/a/1234.png")
 done = ffpack("many", "--dry-run", "--decode")
-tap.ok(done.returncode == 0 and b"decoded 2499 items: nothing is broken" in done.stdout and b"would pack many" in done.stdout, "and says what would be packed where none is", done.stdout)
+tap.ok(done.returncode == 0 and b"decoded 2499 items: nothing is broken" in done.stdout and b"would pack many" in done.stdout, "and reports what would be packed where none is", done.stdout)
 tap.ok(not os.listdir("temporary"), "nothing is left in the temporary folder")
 tap.finish()

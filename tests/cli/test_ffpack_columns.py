@@ -127,7 +127,7 @@ tap.ok(b"from column" not in ffpack("flat/table.csv", "-o", "out", *RAW, "--labe
 # ---- --columns
 shutil.copy("flat/" + rows[0][0], "flat/image")
 write("flat/table.csv", [["cat", "image"], ["dog", rows[1][0]]])
-packs("a first line with an image called image is not a header, where no title of labels is beside it", {"image": "cat", rows[1][0]: "dog"}, "flat/table.csv",
+packs("a first line with an image called image is not a header, where no title of labels is next to it", {"image": "cat", rows[1][0]: "dog"}, "flat/table.csv",
       "--columns", "path=2,label=1", "--label-kind", "names")
 os.remove("flat/image")
 odd = [["id_code", "size, in pixels", "diagnosis", "fold"]] + [[a, 7, b, "train" if i % 2 else "val"] for i, (a, b) in enumerate(rows)]

@@ -454,7 +454,7 @@ def stopped():
         tap.ok(process.returncode in (-number, 128 + number) and not os.path.exists("new"), "%s leaves no NEW" % name, said)
         if number != signal.SIGKILL:
             tap.ok("finished work is kept in new.partial, and this continues: ffpack copy many -o new --dtype f16" in said,
-                   "  and says how to continue", said)
+                   "  and reports how to continue", said)
         done = ffpack("copy", "many", "-o", "new", "--dtype", "bf16")
         tap.ok(done.returncode == 2 and "an earlier run with other options" in done.stderr and "remove new.partial" in done.stderr,
                "  another dtype does not continue it", done.stderr)

@@ -133,7 +133,7 @@ def shared():
                              (["-o", "x", "--part", "1/2"], "before packing, in every part; parts called OUT.part-I-of-N, as --part auto calls them, share it\n"),
                              (["-o", "x.part-0-of-0"], "a pass over 40 items before packing\n")):
         done = ffpack("photos", *SMALL, *arguments, "--dry-run")
-        tap.ok(words in done.stdout and not os.path.exists("x.part-counts"), "a dry run says it: %s" % words.strip(), done.stdout + done.stderr)
+        tap.ok(words in done.stdout and not os.path.exists("x.part-counts"), "a dry run reports it: %s" % words.strip(), done.stdout + done.stderr)
 
 
 COUNTED = (("u8", ["photos", *SMALL, "--dtype", "u8"]),

@@ -48,7 +48,7 @@ JOB_COMPLETION_INDEX=1 refuses "Kubernetes without the number of parts" 2 "wante
 merges() { "$ffpack" merge "$@" >said 2>&1; }
 clear
 for i in 2 0 1; do task $i 3 m >/dev/null 2>&1; done
-check "a merge finds the parts beside OUT" merges m/
+check "a merge finds the parts next to OUT" merges m/
 check "the bytes of one run" diff -rx history.jsonl whole m
 clear; task 1 3 m >/dev/null 2>&1
 refuses "parts are missing" 2 'm: 2 of 3 parts are missing: m.part-1-of-3 (absent), m.part-3-of-3 (absent); --wait waits for them' merge m
@@ -138,8 +138,8 @@ if "$python" -c 'import pty' 2>/dev/null; then
     (for ((i = 0; i < 2400; i++)); do grep -q 'm.part-2-of-2 (absent)' shown && break; sleep 0.05; done; task 1 2 m) >/dev/null 2>&1 &
     TERM=xterm "$python" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$ffpack" merge m --wait 120 >shown 2>&1 </dev/null
     wait
-    check "in a terminal a line says what is missing" grep -q 'waiting for parts:  50%.*1/2 .*m.part-2-of-2 (absent)' shown
+    check "in a terminal a line reports what is missing" grep -q 'waiting for parts:  50%.*1/2 .*m.part-2-of-2 (absent)' shown
 else
-    skip "in a terminal a line says what is missing" "no module pty"
+    skip "in a terminal a line reports what is missing" "no module pty"
 fi
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Which class a label means: numbers beside names, lists as people write them, and every way in (--labels, lists,
+"""Which class a label means: numbers next to names, lists as people write them, and every way in (--labels, lists,
 --classes-from, append, .npz, .cls). The oracle is the label that each image was made with.
 Needs ffpack. Prints TAP."""
 # Needs: ffpack
@@ -138,7 +138,7 @@ for kind, label in (("names", "1"), ("numbers", "cat")):
 make("sorted", ["train/%s/0.ppm" % c for c in ("0", "1", "cat")] + ["test/%s.ppm" % c for c in "xy"])
 packs("where both readings are the same", {"x.ppm": "1", "y.ppm": None}, "sorted", "--labels", "test=list.csv", folder="out/test")
 write("list.csv", "x,1\ny,cat\n")
-packs("a name beside a number that is one", {"x.ppm": "1", "y.ppm": "cat"}, "mixed", "--labels", "test=list.csv", folder="out/test")
+packs("a name next to a number that is one", {"x.ppm": "1", "y.ppm": "cat"}, "mixed", "--labels", "test=list.csv", folder="out/test")
 
 # The same lines by every other way.
 ffpack("gts/train", "-o", "setA", *RAW)
@@ -186,7 +186,7 @@ refuses("an .npz from 0, classes from 1", 2, ["x.npz: item 1 has 0", "0 would be
 packs("counts when told so", {"images:%d" % i: str(i + 1) for i in range(5)}, "x.npz", "--classes", "one-based", "--label-kind", "numbers")
 refuses("--label-kind numbers without names", 2, ["--label-kind: x.npz has numbers and no names of classes"], "x.npz", "--label-kind", "numbers")
 
-# ---- -1 is not a class (P29), and names beside numbers (P22) -------------------------------------------
+# ---- -1 is not a class (P29), and names next to numbers (P22) -------------------------------------------
 
 make("flat", ["%s.ppm" % c for c in "abcd"])
 write("list.csv", "a,cat\nb,dog\nc,-1\nd, -1.0\n")
@@ -277,7 +277,7 @@ numpy.save("y.npy", numpy.arange(4))
 refuses("--labels of an array", 2, ["--labels: does not apply to x.npy, which is read as --format npy and has its labels in y.npy next to x.npy"], "x.npy", "--labels", "y.npy")
 shutil.rmtree("out", ignore_errors=True)
 code, said = ffpack("x.npy", "-o", "out", *RAW)
-tap.ok(code == 0 and "y.npy has the labels of ./x.npy" in said and "label: class, numbers 0 to 3; x:0 is 0" in said, "labels beside an array are named", said)
+tap.ok(code == 0 and "y.npy has the labels of ./x.npy" in said and "label: class, numbers 0 to 3; x:0 is 0" in said, "labels next to an array are named", said)
 os.remove("x.npy")
 os.remove("y.npy")
 
@@ -327,7 +327,7 @@ lists("tags that occur again", "a.ppm,p;q\nb.ppm,q\nc.ppm,\n", {"a.ppm": [1, 1],
 write("list.csv", "a,p;q\nb,p\nc,q\nd,q|p\n")
 refuses("tags in --labels", 2, ["list.csv: line 1 has 'p;q', which looks like several classes", "--label-kind class"], "flat", "--labels", "list.csv")
 write("list.csv", "a,p;q\nb,p;r\nc,s\nd,s\n")
-refuses("tags in --labels, each beside another", 2, ["line 1 has 'p;q', which looks like several classes"], "flat", "--labels", "list.csv")
+refuses("tags in --labels, each next to another", 2, ["line 1 has 'p;q', which looks like several classes"], "flat", "--labels", "list.csv")
 packs("a class of --labels with a ;", {"a.ppm": "p;q", "b.ppm": "p;r", "c.ppm": "s", "d.ppm": "s"}, "flat", "--labels", "list.csv", "--label-kind", "class")
 write("list.csv", "a,AT&amp;T\nb,cat\nc,cat\nd,AT&amp;T\n")
 packs("one that is not a list of names", {"a.ppm": "AT&amp;T", "b.ppm": "cat", "c.ppm": "cat", "d.ppm": "AT&amp;T"}, "flat", "--labels", "list.csv")
@@ -402,7 +402,7 @@ for kind in ("value", "multi-hot"):
 web(['"cat"', '"dog"'])
 refuses("--label-kind numbers of names in a .json", 65, ["has a name as its label, wanted a number"], "web.tar", "--label-kind", "numbers")
 code, said = ffpack("pets/train", "--dry-run")
-tap.ok(code == 0 and "\nlabel: class, 2 names; cat/0.ppm is cat\n" in said, "a dry run says so, too", said)
+tap.ok(code == 0 and "\nlabel: class, 2 names; cat/0.ppm is cat\n" in said, "a dry run reports it, too", said)
 code, said = ffpack("flat", "--splits", "none", "--dry-run", "--labels", "list.csv", "--json")
 tap.ok(code == 0 and '"label: class, numbers 0 to 2; a.ppm is 0"' in said, "and --json", said)
 shutil.copytree("flat", "bare/test")
@@ -411,7 +411,7 @@ code, said = ffpack("bare", "--dry-run")
 tap.ok(code == 0 and "label: class, 1 name; a/0.ppm is a; 4 items have no label (-1)\n" in said, "items without a label are counted", said)
 write("flat/list.csv", "a.ppm\nb.ppm\n")
 code, said = ffpack("flat/list.csv", "--dry-run")
-tap.ok(code == 0 and "\nno labels\n" in said, "a set without labels says so", said)
+tap.ok(code == 0 and "\nno labels\n" in said, "a set without labels reports it", said)
 
 os.chdir("/")
 shutil.rmtree(place)

@@ -82,12 +82,12 @@ found, said = packed("photos", "again", "--like", "run-crop")
 origin = packing.Packed("again/train").provenance["statistics"]
 tap.ok(origin == "taken from a run" and said["notes"][-1] ==
        "as run-crop was packed: --dtype=f16 --layout=chw --align=64 --resize=40 --interpolation=bicubic --center-crop=32x32 --pillow=%s --mode=rgb" %
-       (PILLOW[1] if PILLOW else 13), "the summary says what --like took", (said, origin))
+       (PILLOW[1] if PILLOW else 13), "the summary reports what --like took", (said, origin))
 wanted, _ = packed("photos", "crop", *SETS["crop"][1], *PILLOW)
 for like in ("run-crop/checkpoints/last", "run-crop/checkpoints/last/model.safetensors"):
     tap.ok(packed("photos", "again", "--like", like)[0] == wanted, "--like " + like)
 
-# ---- options beside it
+# ---- options next to it
 
 BASE = ["--interpolation", "bicubic", *PILLOW]
 MEAN = SETS["crop"][1][-4:]

@@ -44,7 +44,7 @@ rm -rf p.*; parts p 3 in_idx --shard-size 4K
 rm -rf m; "$ffpack" merge m p.2 p.3 p.1 >said 2>&1
 links=$(stat -c %h m/*/shard-*.ffs | sort -u) inodes=$(stat -c %i m/*/shard-*.ffs | sort) theirs=$(stat -c %i p.*/*/shard-*.ffs | sort)
 check "merging links every shard" test "$links" = 2 -a "$inodes" = "$theirs"
-check "and says so" grep -qx '.* shards linked, 0 copied' said
+check "and reports it" grep -qx '.* shards linked, 0 copied' said
 if [ "$(stat -c %d .)" != "$(stat -c %d /dev/shm 2>/dev/null)" ] && away=$(mktemp -d /dev/shm/ffmerge.XXXXXX); then
     "$ffpack" merge "$away/m" p.2 p.3 p.1 >said 2>&1
     check "to another file system they are copied" diff -rx history.jsonl m "$away/m"
@@ -85,7 +85,7 @@ parts q 1 in_idx --shard-size 4K
 merge_refuses "an OUT that exists" 2 'm: exists already;--force' merge m q.1
 check "--force replaces it" "$ffpack" merge m q.1 --force
 for part in 0/3 4/3 1 1/ /1 a/b 1/3x -1/2 1/99999999; do refuses "--part $part" 2 "--part: '$part' is unknown" in_idx -o place/out --part="$part"; done
-"$inspect" q.1/train 2>said; check "ffinspect says what a part is" grep -q 'q.1/train: is part 1/1 of a set; ffpack merge' said
+"$inspect" q.1/train 2>said; check "ffinspect reports what a part is" grep -q 'q.1/train: is part 1/1 of a set; ffpack merge' said
 parts e 9 in_idx
 "$inspect" e.1 >/dev/null 2>said; "$inspect" e.1/train 2>>said; check "also without a shard" test "$(grep -c 'e.1/.*is part 1/9 of a set' said)" -ge 1
 "${BUILD:-build}/fftrain" --data q.1/train --model smallnet 2>said; check "and so does fftrain" grep -q 'q.1/train: is part 1/1 of a set' said

@@ -36,7 +36,7 @@ compare "every sample is Pillow's" in_folder sizes1 50
 check "every byte verifies" "$ffinspect" --verify sizes1
 lines "the bound is recorded" sizes1 "max_side size=50 interpolation=bilinear$passes; to_tensor scale=1/255; normalize "
 "$ffpack" in_folder -o shown --max-side 50 >shown.txt
-check "the summary says so" grep -q 'f16 chw up to 3x50x50' shown.txt
+check "the summary reports it" grep -q 'f16 chw up to 3x50x50' shown.txt
 for jobs in 1 5; do
     check "packs --resize 30 --max-side 38 as u8, compressed, $jobs jobs" "$ffpack" in_folder -o both$jobs --resize 30 \
         --max-side 38 --dtype u8 --layout hwc --compress zstd --jobs $jobs --shard-size 20K --shuffle 3 "${pillow[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""--split: which items go where, against the rule as the help says it, in ten lines of Python; more files move none, classes are
+"""--split: which items go where, against the rule as the help states it, in ten lines of Python; more files move none, classes are
 cut exactly, groups stay whole; the same division by archives, lists, parts, after a kill, and in an append. Prints TAP."""
 # Needs: ffpack
 import json

@@ -51,7 +51,7 @@ def busy(process):
 
 
 def position():
-    """The progress of the saved pass; 0 where there is none."""
+    """The progress of the saved pass; 0 if there is none."""
     if not os.path.exists("out.partial/measured.ffp"):
         return 0
     return int.from_bytes(open("out.partial/measured.ffp", "rb").read()[8:16], "little")
@@ -83,10 +83,10 @@ def counted():
             shutil.rmtree(path, ignore_errors=True)
 
     done = ffpack("photos", "-o", "dry", "--dtype", "u8", *SMALL, "--dry-run")
-    tap.ok("computed from train while it is packed\n" in done.stdout, "a dry run says that there is no first pass", done.stdout)
+    tap.ok("computed from train while it is packed\n" in done.stdout, "a dry run reports that there is no first pass", done.stdout)
     done = ffpack("photos", "-o", "dry", *SMALL, "--dry-run")
     tap.ok("computed from train, which takes a pass over 40 items before packing\n" in done.stdout,
-           "a dry run says what the first pass is", done.stdout)
+           "a dry run reports what the first pass is", done.stdout)
     done = ffpack("photos", "-o", "dry", "--dtype", "u8", *SMALL, "--part", "1/2", "--dry-run")
     tap.ok("computed from train by ffpack merge, which adds up what the parts count while they pack\n" in done.stdout and "a pass" not in done.stdout,
            "nor in a part", done.stdout + done.stderr)
@@ -164,7 +164,7 @@ def interrupted():
     code, said = stop(slow, signal.SIGINT, lambda process: busy(process) > 2)
     stopped = position()
     tap.ok(code == 130 and killed < stopped < LARGE and "; finished work is kept in out.partial, and this continues: " in said,
-           "it continues, and is kept when SIGINT stops it, with a message that says so", (code, said, stopped))
+           "it continues, and is kept when SIGINT stops it, with a message that reports it", (code, said, stopped))
     code, said = stop(slow, signal.SIGKILL, lambda _: os.path.exists("out.partial/shard-000001.ffs"))
     tap.ok(code == -signal.SIGKILL and position() == LARGE, "when it is over that is kept, too", (code, position()))
     report = run(*slow)

@@ -42,7 +42,7 @@ for ((tried = 0; tried < 20; tried++)); do
     if [ $code -ne 0 ] && [ -z "$(find out.partial -name '*.ffs' 2>&1)" ]; then break; fi
 done
 check "SIGINT before the first shard keeps the statistics" test ! -e out -a "$(cd out.partial && find . -type f)" = ./measured.ffp
-check "and says so" grep -q "; finished work is kept in out.partial, and this continues: .* in -o out --shard-size 64M\$" stderr
+check "and reports it" grep -q "; finished work is kept in out.partial, and this continues: .* in -o out --shard-size 64M\$" stderr
 rm -rf out out.partial
 for try in 1 2 3 4 5; do
     begin out; kill -KILL $child 2>/dev/null; wait $child 2>/dev/null

@@ -73,7 +73,7 @@ RARE = "all 2 images of class rare had to be left out"
 said("a class that loses all of its images", ffpack("broken", "-o", "lost", *SKIP), 65,
      "all 2 images of class rare had to be left out", "with another --max-skip this continues")
 tap.ok(not os.path.exists("lost"), "and nothing is packed")
-said("is lost where --max-skip says so", ffpack("broken", "-o", "lost", *SKIP, "--max-skip", "2"), 0, "all 2 images of class rare had to be left out",
+said("is lost if --max-skip allows it", ffpack("broken", "-o", "lost", *SKIP, "--max-skip", "2"), 0, "all 2 images of class rare had to be left out",
      "198 items")
 with open("numbers.csv", "w") as file:
     for i in range(198):
@@ -156,7 +156,7 @@ said("the same command with --max-skip continues", ffpack("merge", "merged", "pi
 ffpack("broken", "-o", "lost", *SKIP, "--max-skip", "2", "--force")
 tap.ok(folder("merged") == folder("lost"), "to the bytes of one run")
 in_parts("broken", ["--max-skip", "2"], ["--max-skip", "2"])
-merged("is lost where the parts' --max-skip says so", 0, RARE)
+merged("is lost if the parts' --max-skip allows it", 0, RARE)
 in_parts("broken", ["--max-skip", "2"], ["--max-skip", "2"])
 os.remove("piece2.skipped.json")
 merged("a part's file that is missing is said", 0, "piece2.skipped.json is missing, so it is not checked whether too much was left out")
@@ -230,7 +230,7 @@ said("a truncated one is refused", ffpack("append", "kept", "cut1"), 65, "trunca
 said("and taken with --allow-truncated", ffpack("append", "kept", "cut1", "--allow-truncated"), 0, "1 image was odd or cut off", lacks=("as the set was packed",))
 said("  by this append alone", ffpack("append", "kept", "cut2"), 65, "truncated JPEG")
 said("a set that was packed with it", ffpack("cut1", "-o", "loose", *ONE, "--allow-truncated"), 0)
-said("  is appended to in the same way, and says so", ffpack("append", "loose", "cut2"), 0, "as the set was packed: --allow-truncated", "1 image was odd or cut off")
+said("  is appended to in the same way, and reports it", ffpack("append", "loose", "cut2"), 0, "as the set was packed: --allow-truncated", "1 image was odd or cut off")
 done = ffpack("append", "loose", "cut3", "--json")
 tap.ok(done.returncode == 0 and "as the set was packed: --allow-truncated" in json.loads(done.stdout)["notes"], "  also after another append, in --json", done.stderr.decode())
 

@@ -46,7 +46,7 @@ def fresh():
 
 
 def packs(name, splits, notes, *arguments):
-    """splits: {split: items}; notes: pieces of the summary's lines. Also the dry run says so."""
+    """splits: {split: items}; notes: pieces of the summary's lines. Also the dry run reports it."""
     done = ffpack(*arguments, "-o", "out", "--json", "--force", *SMALL)
     dry = ffpack(*arguments, "--dry-run", "--json", *SMALL)
     text = ffpack(*arguments, "--dry-run", *SMALL).stdout.decode()
@@ -83,7 +83,7 @@ packs("are one set with --splits none", {"": 4}, [], "w", "--splits", "none")
 asks("--splits of other words", ["wanted none"], "w", "--splits", "val=test-0.tar")
 fresh()
 tar("w/train-0.tar"), tar("w/val-0.tar"), tar("w/extra-0.tar")
-asks("one more tar beside splits", ["train-0.tar has the split train", "extra-0.tar has no split"], "w")
+asks("one more tar next to splits", ["train-0.tar has the split train", "extra-0.tar has no split"], "w")
 asks("in a pattern, too", ["extra-0.tar has no split"], "w/{train,val,extra}-0.tar")
 fresh()
 tar("w/train-test-0.tar"), tar("w/train-1.tar")
@@ -160,7 +160,7 @@ for title, names, wanted in (
          "meant\n"),
         ("eight sequences", ["%s1.tar" % c for c in "abcdefgh"], [ONE + "%s1.tar" % c for c in "abcdefgh"]),
         ("nine sequences are not said", ["%s1.tar" % c for c in "abcdefghi"], []),
-        ("but for those that lack some", ["%s1.tar" % c for c in "abcdefghi"] + ["i4.tar", "i9.tar"],
+        ("except for those that lack some", ["%s1.tar" % c for c in "abcdefghi"] + ["i4.tar", "i9.tar"],
          ["tars: 3 of a sequence of numbers, i1.tar to i9.tar", "6 tars are missing in the sequence of numbers, first after i1.tar"])):
     found = sequences(*names)
     tap.ok(found == wanted, "sequences of tars: " + title, (found, wanted))
@@ -259,7 +259,7 @@ for form in ("npz", "folder"):
     fresh()
     asks("a typo in a %s" % form, ["x_train.npy has no labels, and y_trian.npy is called like labels"], arrays(form, {"x_train": IMAGES, "y_trian": LABELS}))
     fresh()
-packs("a typo beside a file", {"": 4}, ["no file is called like the labels of x_train.npy; y_trian.npy was left out"],
+packs("a typo next to a file", {"": 4}, ["no file is called like the labels of x_train.npy; y_trian.npy was left out"],
       arrays("file", {"x_train": IMAGES, "y_trian": LABELS}))
 write("n/notes.txt", b"x"), write("n/.hidden.npy", b"x"), os.remove("n/y_trian.npy")
 packs("no labels at all", {"": 4}, ["no array is called like the labels of x_train.npy", "left out: 1 file in .txt", "left out: 1 hidden file"], "n")

@@ -322,15 +322,15 @@ augments() {
     "$fftrain" "${small[@]}" "$@" -n | grep -A2 '^augment ' | grep -q -- "$words"
 }
 check "crop pads small images by 4" augments '^augment *crop=4$' --data set --augment crop
-check "and says so" augments 'crop without a number pads by 4, as is usual for small images' --data set --augment crop
+check "and reports it" augments 'crop without a number pads by 4, as is usual for small images' --data set --augment crop
 check "crop pads large images by an eighth of the side" augments '^augment *crop=10,flip$' --data large --augment flip,crop
-check "and says so" augments 'pads by 10, an eighth of the side' --data large --augment flip,crop
+check "and reports it" augments 'pads by 10, an eighth of the side' --data large --augment flip,crop
 "$fftrain" --data set "${small[@]}" --augment crop=9999 -n >stdout 2>stderr
 judge "a padding larger than the images" 2 "a padding of 9999 is too large for samples of" $?
 check "crop=0 pads by nothing" augments '^augment *crop=0,flip$' --data large --augment crop=0,flip
 check "crop of samples larger than --crop pads by nothing" augments '^augment *crop=0$' --data large --augment crop --crop 64
 check "the default of large images" augments '^augment *crop=10,flip (the model' --data large
-check "says that it resizes nothing" augments 'no random resized crops; --augment rrc=80,flip' --data large
+check "reports that it resizes nothing" augments 'no random resized crops; --augment rrc=80,flip' --data large
 check "a model's own crop of small images is unchanged" augments '^augment *crop=4,flip (the model' --data set --model resnet18
 
 # ---- memory: a dry run takes none, and what does not fit is refused before any is taken
@@ -348,7 +348,7 @@ if [ -z "${SANITIZE:-}" ]; then
         (ulimit -v 4000000; "$python" memory.py took "$fftrain" --data many --device cpu --model $model --batch 4096 --augment rrc=224 -n) >stdout 2>stderr
         judge "$model, 4096 images of 224: too much" 1 "the run needs ;GiB of memory with batches of 4096;left of its address space;--batch ; would fit" $?
         read -r megabytes seconds <took
-        check "but the dry run says so with less than 100 MB ($megabytes) in 2 s" test "$megabytes" -lt 100 -a "$seconds" -lt 2
+        check "but the dry run reports it with less than 100 MB ($megabytes) in 2 s" test "$megabytes" -lt 100 -a "$seconds" -lt 2
         check "and prints all of it" bash -c "grep -qE '^host memory +needs [0-9.]+ GiB, has [0-9.]+ GiB left of its address space.*; [0-9.]+ [KM]iB of the sets are mapped' stdout && grep -q '^learning rate' stdout"
         (ulimit -v 4000000; "$python" memory.py took "$fftrain" --data many --device cpu --model $model --batch 4096 --augment rrc=224) >stdout 2>stderr
         judge "the run is refused" 1 "the run needs ; would fit" $?
@@ -535,7 +535,7 @@ for workers in 0 2; do
     wait $child
     judge "the same while it is resampled, $workers workers" 74 "shrinking/shard-000000.ffs" $?
 done
-check "the log says that it failed" grep -q '"event":"end","status":"failed"' run.jsonl
+check "the log reports that it failed" grep -q '"event":"end","status":"failed"' run.jsonl
 # Without a folder it is stopped; with one, INT saves a checkpoint, and what a scheduler sends exits with 75.
 for how in INT:none:130 TERM:none:143 USR1:none:138 INT:stop-int:130 TERM:stop-term:75 USR1:stop-usr1:75; do
     IFS=: read -r signal folder wanted <<<"$how"
@@ -545,7 +545,7 @@ for how in INT:none:130 TERM:none:143 USR1:none:138 INT:stop-int:130 TERM:stop-t
     name="SIG$signal, --out $folder"
     judge "$name" "$wanted" "stopped by SIG$signal after step;epochs done" $code
     status=$([ "$wanted" = 75 ] && echo preempted || echo interrupted)
-    check "$name: the log says so" grep -q "\"event\":\"end\",\"status\":\"$status\"" run.jsonl
+    check "$name: the log reports it" grep -q "\"event\":\"end\",\"status\":\"$status\"" run.jsonl
     check "$name: what was reached is printed" grep -q '^Accuracy' stdout
     [ "$folder" = none ] && continue
     check "$name: the checkpoint is named" grep -q -- "; --resume continues from $folder/checkpoints/step-" stderr

@@ -73,7 +73,7 @@ else:
             good = found and found[4] == "available"
         else:
             size = found and float(found[2]) * {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}[found[3]] / MIB
-            good = found and found[4].startswith(LEFT) and left - 0.3 <= size <= left # the batches' slots are in memory beside it
+            good = found and found[4].startswith(LEFT) and left - 0.3 <= size <= left # the batches' slots are in memory next to it
         tap.ok(good and (found[1] == "read directly") == direct, "limit of version 2: " + name, done.stdout)
 
 # memory_group.py itself, on a folder of ordinary files. A kernel's folder has its files from the start, and vanishes with them.

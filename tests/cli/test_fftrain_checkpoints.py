@@ -201,7 +201,7 @@ for by in ("accuracy", "loss"):
            "an evaluation that is NaN is never the best by %s, and the run resumes" % by, (done.stderr, resumed.stderr))
 for options in ([], ["--json"]):
     done = fftrain("evaluate", "nan/test", "-c", "nan-loss", "--batch", 1, *options)
-    tap.ok(done.returncode == 1 and "not finite" in done.stderr.splitlines()[-1], "evaluate says so: %s" % options, (done.returncode, done.stderr))
+    tap.ok(done.returncode == 1 and "not finite" in done.stderr.splitlines()[-1], "evaluate reports it: %s" % options, (done.returncode, done.stderr))
 single = json.loads(done.stdout)
 clean = fftrain("evaluate", "good/test", "-c", "nan-loss", "--batch", 1, "--json")
 rows = {line["key"]: line for line in map(json.loads, fftrain("predict", "nan/test", "-c", "nan-loss", "--batch", 1).stdout.splitlines())}

@@ -139,7 +139,7 @@ tap.ok(evaluated_after("once") == [2] and "\nval-every = 0\n" in "\n" + open("on
 fftrain("--recipe", "once/recipe.txt", "--epochs", 5, "--out", "once-more", "--quiet")
 tap.ok(evaluated_after("once-more") == [5], "more epochs are evaluated after the last one only", evaluated_after("once-more"))
 fftrain("--resume", "once", "--epochs", 5, "--quiet")
-tap.ok(evaluated_after("once") == [2, 5], "in a run that goes on, too", evaluated_after("once"))
+tap.ok(evaluated_after("once") == [2, 5], "in a run that continues, too", evaluated_after("once"))
 done = fftrain("--data", "larger", "--recipe", "cifar-speed", "--batch", 20, "--epochs", 2, "--val", "larger/train", "--out", "speed", "--quiet")
 tap.ok("\nval-every = 0\n" in "\n" + open("speed/recipe.txt").read(), "cifar-speed's own, too", done.stderr)
 
@@ -186,7 +186,7 @@ for options, said in (
     done = fftrain("--data", "set/train", *model, *REST, "--epochs", 1, *options)
     tap.ok(done.returncode == 0 and done.stderr == said, " ".join(map(str, options)), done.stderr)
 done = fftrain("--resume", "kept", "--epochs", 2, "--keep", 1, "--quiet")
-tap.ok(done.returncode == 0 and not done.stderr.count("effect"), "a run with a folder heeds --keep when it goes on", done.stderr)
+tap.ok(done.returncode == 0 and not done.stderr.count("effect"), "a run with a folder heeds --keep when it continues", done.stderr)
 
 # ---- a recipe with a zero byte
 
@@ -311,7 +311,7 @@ on = ["set", "-c", "large.safetensors", "-m", "smallnet"]
 cpu, gpu = (evaluated(*on, "--device", device, program=SIMULATED) for device in ("cpu", "cuda"))
 tap.ok(abs(gpu.get("loss", 9) / cpu["loss"] - 1) < 1e-4 and gpu["accuracy"] == cpu["accuracy"], "a GPU evaluates plain weights in f32", (cpu, gpu))
 narrow = fftrain("evaluate", *on, "--device", "cuda", "--precision", "f16", program=SIMULATED)
-tap.ok(narrow.returncode == 1 and "not finite" in narrow.stderr, "--precision f16 is that, and says what overflows", narrow.stderr)
+tap.ok(narrow.returncode == 1 and "not finite" in narrow.stderr, "--precision f16 is that, and reports what overflows", narrow.stderr)
 wide = evaluated(*on, "--device", "cuda", "--precision", "bf16", program=SIMULATED)
 tap.ok(1e-6 < abs(wide.get("loss", 9) / cpu["loss"] - 1) < 0.1, "--precision bf16", wide)
 found = {}

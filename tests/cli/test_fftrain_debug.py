@@ -184,7 +184,7 @@ for i in range(count):
     if not os.path.exists(run + "/checkpoints/step-24"):
         fftrain("--resume", run, "--quiet")
     good += open(run + "/hashes.jsonl", "rb").read() == whole
-tap.ok(good == count, "%d runs that are killed and go on have the same hashes" % count, good)
+tap.ok(good == count, "%d runs that are killed and continue have the same hashes" % count, good)
 fftrain(*SET, "--out", "by-epoch")
 tap.ok([line["step"] for line in hash_lines("by-epoch")][-1] == 24 and "outputs" not in hash_lines("by-epoch")[-1],
        "by default at the end, without outputs")
@@ -290,12 +290,12 @@ for name, text in (("garbage", b"\0\1garbage\n" * 50), ("cut", whole[:len(whole)
     open("go-on-%s/hashes.jsonl" % name, "wb").write(text)
     done = fftrain("--resume", "go-on-%s/checkpoints/step-14" % name, "--quiet")
     code, text, said = diff("one", "go-on-" + name)
-    tap.ok(done.returncode == 0 and code == 0, "a run goes on with a file of hashes that is " + name, done.stderr + text + said)
+    tap.ok(done.returncode == 0 and code == 0, "a run continues with a file of hashes that is " + name, done.stderr + text + said)
 shutil.copytree("one", "folder", symlinks=True)
 os.remove("folder/hashes.jsonl")
 os.mkdir("folder/hashes.jsonl")
 done = fftrain("--resume", "folder/checkpoints/step-14", "--quiet")
-tap.ok(done.returncode == 0 and "hashes are no longer kept: " in done.stderr and "folder/hashes.jsonl: cannot write: Is a directory" in done.stderr, "where they cannot be written, training goes on", done.stdout + done.stderr)
+tap.ok(done.returncode == 0 and "hashes are no longer kept: " in done.stderr and "folder/hashes.jsonl: cannot write: Is a directory" in done.stderr, "where they cannot be written, training continues", done.stdout + done.stderr)
 
 # ---- replay
 
@@ -353,7 +353,7 @@ os.rename("set", "moved")
 done = fftrain("replay", "each", "--step", 9)
 tap.ok(done.returncode == 74 and "set: no such folder" in done.stderr, "a set that was moved", done.stderr)
 done = fftrain("replay", "each", "--step", 9, "--data", "moved")
-tap.ok(done.returncode == 0 and "the same as in the run" in done.stdout, "and --data, which says where it is", done.stderr)
+tap.ok(done.returncode == 0 and "the same as in the run" in done.stdout, "and --data, which reports where it is", done.stderr)
 done = fftrain("replay", "each", "--step", 9, "--data", "other")
 tap.ok(done.returncode == 65 and "the run has other data" in done.stderr, "other data is refused", done.stderr)
 for name, words, arguments in (("a step past the end", ["the run has 24 steps"], ("each", "--step", 25, "--data", "moved")),

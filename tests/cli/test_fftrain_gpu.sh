@@ -120,7 +120,7 @@ for how in warm cold; do
     flag=; [ $how = cold ] && flag=--no-warm-up
     check "a run with an average and two blocks of state, $how" train "ema.$how" --device cuda --precision f16 --optimizer adamw --ema 0.9 $flag
     # shellcheck disable=SC2086
-    check "goes on" "$sim" --resume "ema.$how.run" --epochs 3 --log-json "ema.$how" $flag
+    check "continues" "$sim" --resume "ema.$how.run" --epochs 3 --log-json "ema.$how" $flag
 done
 check "from the same state, average and all" same 0 ema.warm ema.cold
 check "streamed: warm or cold the same bits" same 0 stream.warm stream.cold
@@ -145,7 +145,7 @@ check "the summary names device, compute and placement" \
     bash -c "grep -q '^device  *cuda:0, simulated GPU' f16.out && grep -q '^compute  *cuda, plain, f16' f16.out && grep -q '^placement  *.*resident' f16.out"
 check "auto takes the GPU" bash -c "'$sim' ${common[*]} --device auto --dry-run | grep -q '^device  *cuda:0'"
 check "--diagnose on a GPU" bash -c "'$sim' ${common[*]} --device cuda --diagnose | grep -q '^Bottleneck: '"
-check "auto without a GPU trains on the CPU and says why" \
+check "auto without a GPU trains on the CPU and reports why" \
     bash -c "'$fftrain' ${common[*]} --device auto --dry-run | grep -qE '^compute +(cpu; no GPU: .+|cuda)'"
 
 # ---- choosing engines: the plain library "times" each convolution, and fusing norms costs nothing

@@ -130,7 +130,7 @@ for name, how, slow in ("auto-3", ["--dp", "0,1,2"], 1), ("auto-2", ["--ranks", 
 for more in ["--epochs", 2, "--dp-balance", "auto"], ["--epochs", 3]:
     before = shares("auto-3")
     done = fftrain("--resume", "auto-3", "--dp", "2,1,0", *more)
-    tap.ok(done.returncode == 0 and shares("auto-3") == before and "balance  " not in done.stdout, "a run that goes on keeps its shares: %s" % more, done.stderr)
+    tap.ok(done.returncode == 0 and shares("auto-3") == before and "balance  " not in done.stdout, "a run that continues keeps its shares: %s" % more, done.stderr)
 done = fftrain("--resume", "auto-3", "--epochs", 4, "--dp", "0,1", **SLOW)
 tap.ok(done.returncode == 0 and len(shares("auto-3")) == 2 and "balance  " in done.stdout, "with other ranks they are measured again", done.stderr)
 done = fftrain("--resume", "auto-3", "--epochs", 5, "--device", "cuda:0")

@@ -71,7 +71,7 @@ for kind, options in reversed(PACKED.items()):
     said = done.stderr
     tap.ok(done.returncode == 0 and said.count("set/train was appended to: the run continues with the 90 of its 137 samples with which it began") == 1 and
            said.count("set/test was appended to: the run continues with the 30 of its 115 samples with which it began") == 1,
-           "%s: resumed after two appends, and says so" % kind, done.stdout + said)
+           "%s: resumed after two appends, and reports it" % kind, done.stdout + said)
     tap.ok(done.returncode == 0 and weights("run-" + kind) == weights("other-" + kind) and log("run-" + kind) == log("other-" + kind),
            "%s: ends in the bits of the run on the sets as they were" % kind, (log("run-" + kind), log("other-" + kind)))
 
@@ -120,7 +120,7 @@ tap.ok(done.returncode == 0 and "the head keeps its initial values" in done.stdo
        "a new run has all classes, and starts from the other one's weights but the head", done.stdout + done.stderr)
 subprocess.run([os.path.join(tap.BUILD, "ffpack"), "copy", "named", "-o", "copied", "--rename-class", "q=Q"], check=True, capture_output=True)
 done = fftrain("--resume", "two/checkpoints/step-3", "--data", "copied")
-tap.ok(done.returncode == 65 and "the run has other data" in done.stderr, "a run does not go on on a copy that has other samples", done.stderr)
+tap.ok(done.returncode == 65 and "the run has other data" in done.stderr, "a run does not continue on a copy that has other samples", done.stderr)
 
 # ---- replay from the first step, where no checkpoint is before it
 done = fftrain(*COMMON, "--out", "replayed", "--data", "before", "--hash-every", 1)
@@ -138,10 +138,10 @@ for run in "replayed", "young":
 shutil.copytree("replayed", "later", symlinks=True)  # has checkpoints, all of them after the step
 os.remove("later/hashes.jsonl")
 done, alone = (fftrain("replay", "later", "--step", 2, "--data", data) for data in ("set", "before"))
-tap.ok(done.returncode == 0 and done.stdout == alone.stdout, "a later checkpoint says which set it was", done.stdout[:300] + done.stderr)
+tap.ok(done.returncode == 0 and done.stdout == alone.stdout, "a later checkpoint reports which set it was", done.stdout[:300] + done.stderr)
 done = fftrain("replay", "hashless", "--step", 2, "--data", "before")
 tap.ok(done.returncode == 0 and "the run has kept no content id of its data: replay uses before/train as it is now" in done.stderr,
-       "a run that kept nothing of its data says so", done.stderr)
+       "a run that kept nothing of its data reports it", done.stderr)
 
 # ---- ranks, both at a resume and from the start of the command
 RANKS = ["--ranks", 2]

@@ -70,14 +70,14 @@ def log_of(run):
 done = fftrain(*COMMON, "--epochs", 2, "--val", "none", "--out", "blind")
 log = log_of("blind")
 tap.ok(done.returncode == 0 and "\nvalidation     none (--val none)\n" in done.stdout and "val loss" not in done.stdout and log[0]["val"] is None and
-       all(line["val_loss"] is None for line in log if line["event"] == "epoch"), "--val none evaluates nothing, and says so", done.stdout + done.stderr)
+       all(line["val_loss"] is None for line in log if line["event"] == "epoch"), "--val none evaluates nothing, and reports it", done.stdout + done.stderr)
 fftrain(*COMMON[2:], "--data", "set/train", "--epochs", 2, "--out", "alone")
 tap.ok(tensors("blind") == tensors("alone") and sorted(os.listdir("blind/checkpoints")) == sorted(os.listdir("alone/checkpoints")) and
        not os.path.lexists("blind/checkpoints/best"), "the run is one of a training set alone", os.listdir("blind/checkpoints"))
 done = fftrain("--resume", "blind", "--epochs", 3)
-tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout and "\nval = none\n" in open("blind/recipe.txt").read(), "a run that goes on keeps it",
+tap.ok(done.returncode == 0 and "none (--val none)" in done.stdout and "\nval = none\n" in open("blind/recipe.txt").read(), "a run that continues keeps it",
        done.stdout + done.stderr)
-refused("it cannot go on with a set to evaluate on", 65, ["the run has other data: its --val has content id none, set/test has"],
+refused("it cannot continue with a set to evaluate on", 65, ["the run has other data: its --val has content id none, set/test has"],
         "--resume", "blind", "--epochs", 4, "--val", "set/test")
 refused("nor a run with one without it", 65, ["other data: its --val has content id ", "this run has none"], "--resume", "eval", "--epochs", 4, "--val", "none")
 with open("blind.txt", "w") as file:
@@ -188,7 +188,7 @@ shutil.rmtree("grown")
 make("grown", "--count", 40, "--append", 20, "--height", 12, "--width", 12, "--statistics")
 done = fftrain("--resume", "before", "--epochs", 2)
 tap.ok(done.returncode == 0 and "grown was appended to: the run continues with the 40 of its 60 samples with which it began" in done.stderr,
-       "a run whose set was appended to goes on with what it began with", done.stdout + done.stderr)
+       "a run whose set was appended to continues with what it began with", done.stdout + done.stderr)
 done = fftrain("--data", "grown", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "before", "--out", "after")
 tap.ok(done.returncode == 0 and "60 samples" in done.stdout, "which works", done.stdout + done.stderr)
 
@@ -203,7 +203,7 @@ names = sorted(name[:-4] for name in os.listdir(SHIPPED) if name.endswith(".txt"
 tap.ok(names == ["cifar10-resnet18", "finetune", "imagenet-resnet50-long", "imagenet-resnet50-short", "imagenet-resnet50-v2", "quickstart"], "the shipped recipes", names)
 for name in names:
     done = fftrain("--recipe", name, "--data", "photos", "--batch", 2, "--threads", 2, "-n")
-    tap.ok(done.returncode == 0, name + ": planned as it is but for the batch", done.stdout[-500:] + done.stderr)
+    tap.ok(done.returncode == 0, name + ": planned as it is except for the batch", done.stdout[-500:] + done.stderr)
     done = fftrain("--recipe", name, "--data", "photos", "--batch", 8, "--epochs", 2, "--threads", 2, "--out", "of-" + name, *SMALLER.get(name, []))
     tap.ok(done.returncode == 0 and "6 steps" in done.stdout, name + ": a few steps", done.stdout[-500:] + done.stderr)
     want, got = lines_of(os.path.join(SHIPPED, name + ".txt")), lines_of("of-%s/recipe.txt" % name) if done.returncode == 0 else {}
@@ -273,7 +273,7 @@ slopes = [(b - a) / math.log(r / q) for a, b, q, r in zip(part, part[1:], part_r
 wanted = part_rates[slopes.index(min(slopes))], part_rates[part.index(min(part))] / 10
 tap.ok(all(abs(a - b) < 1e-9 * b for a, b in zip((found.get("steep", 0), found.get("minimum", 0)), wanted)) and
        "by fastai's rules: valley %.2g, steep %.2g, minimum %.2g" % (found["suggested"], *wanted) == done.stdout.splitlines()[-2],
-       "fastai's steep and minimum stand beside it", [found.get("steep"), found.get("minimum"), wanted, done.stdout[-300:]])
+       "fastai's steep and minimum stand next to it", [found.get("steep"), found.get("minimum"), wanted, done.stdout[-300:]])
 tap.ok("smoothed loss\n" in done.stdout and "\n%9.2e  %13.4g " % (rates[-1], found["smoothed_loss"][-1]) in done.stdout,
        "the column is headed by what it is, and the last step is shown", done.stdout)
 picture = open("rates.png", "rb").read() if os.path.exists("rates.png") else b""

@@ -26,7 +26,7 @@ COMMON = ["--data", "set", "--model", "smallnet", "--augment", "flip", "--batch"
 
 
 def last(run):
-    """The steps of the run's newest checkpoint; 0 where there is none."""
+    """The steps of the run's newest checkpoint; 0 if there is none."""
     try:
         return int(os.readlink(run + "/checkpoints/last")[len("step-"):])
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def weights(run):
 
 
 def goes_on(name, run, process):
-    """After the kill: where the run goes on, and how it ends."""
+    """After the kill: where the run continues, and how it ends."""
     said = process.communicate()[1]
     finished, newest = len(epochs(run)), last(run)
     tap.ok(process.returncode == -signal.SIGKILL and newest % STEPS == 0 and 0 < newest < EPOCHS * STEPS, "%s: the newest checkpoint is the end of an epoch" % name,

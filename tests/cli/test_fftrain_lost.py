@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """fftrain as a job of ranks, one of which is killed, stopped, out of memory, late or does not fit the others: how the job ends, and that it
-goes on to the same bits. FF_KILLS: how many are killed at random moments (4). Arguments: the tests to run. Prints TAP."""
+continues to the same bits. FF_KILLS: how many are killed at random moments (4). Arguments: the tests to run. Prints TAP."""
 import os
 import random
 import re
@@ -65,7 +65,7 @@ LOCK = threading.Lock()
 
 
 def whole(count):
-    """The bits of a run of so many ranks that was not stopped, and how long it takes once all have begun."""
+    """The bits of a run of this number of ranks that was not stopped, and how long it takes once all have begun."""
     with LOCK:
         return WHOLE.get(count) or run_whole(count)
 
@@ -141,7 +141,7 @@ def test_kills():
             bad.append("%s: %s\n%s" % (what, wrong, job))
         shutil.rmtree(run, ignore_errors=True)
     left = shared() - before
-    for _ in range(600):  # that of jobs beside these is there until they end
+    for _ in range(600):  # that of jobs at the same time is there until they end
         left &= shared()
         if not left:
             break
@@ -181,7 +181,7 @@ def test_stop():
             check(job, "%s: rank %d is stopped" % (launcher, rank), (1, 137), BOUND,
                   r"fftrain: rank %d \(host %s, process %d\) was lost: it was silent for %d s" % (rank, HOST, ranks[rank], TIMEOUT))
             wrong = goes_on(run, 3)
-            tap.ok(not wrong, "%s: and the run goes on to the same bits" % launcher, wrong)
+            tap.ok(not wrong, "%s: and the run continues to the same bits" % launcher, wrong)
 
 
 def test_terminated():
@@ -354,7 +354,7 @@ def test_restarts():
         os.kill(dice.choice(ranks), signal.SIGKILL)
         while any(os.path.exists("/proc/%d/maps" % process) and open("/proc/%d/maps" % process).read() for process in ranks):
             time.sleep(0.1)
-    check(job, "torchrun starts a job again, which goes on", 0, 60, "fftrain: resumes from .*, after step")
+    check(job, "torchrun starts a job again, which continues", 0, 60, "fftrain: resumes from .*, after step")
     tap.ok(straight.code == job.code == 0 and bits("again") == bits("straight"), "to the same bits", job)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sets beyond memory: --memory, --block and --group; that a run keeps its blocks wherever it goes on, and on several ranks. Prints TAP."""
+"""Sets beyond memory: --memory, --block and --group; that a run keeps its blocks wherever it continues, and on several ranks. Prints TAP."""
 import json
 import os
 import re
@@ -97,7 +97,7 @@ shutil.copytree("small", "again", symlinks=True)
 done = fftrain("--resume", first.replace("small", "again"), "--group", 32)
 tap.ok(done.returncode == 2 and "--group: cannot change when a run resumes; it was 64, not 32" in done.stderr, "another group is refused", done.stderr)
 done = fftrain("--resume", first.replace("small", "again"))
-tap.ok(done.returncode == 0 and weights("again") == want and events("again", "start")[-1]["first_step"] == 10, "a run that goes on with other memory has the same weights", done.stderr)
+tap.ok(done.returncode == 0 and weights("again") == want and events("again", "start")[-1]["first_step"] == 10, "a run that continues with other memory has the same weights", done.stderr)
 done = fftrain(*RUN, *BLOCKS, "--memory", "64K", "--ranks", 2, "--out", "ranks")
 tap.ok(done.returncode == 0 and runs.recipe("ranks")["group"] == "64" and len(events("ranks", "start")) == 1, "on two ranks", done.stderr)
 done = fftrain("--recipe", "small/recipe.txt", "--out", "repeated")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the numbers of a run come from - options, recipe, ranks, threads, class weights, class names - is kept where it goes on: each
+"""What the numbers of a run come from - options, recipe, ranks, threads, class weights, class names - is kept where it continues: each
 change is refused or said, and what did not change is not. Prints TAP. Environment: BUILD."""
 import json
 import os
@@ -44,7 +44,7 @@ def two(name, one, other, words):
            "%s\n%s" % ([job.returncode for job in jobs], "\n".join(said)))
 
 
-# ---- --scale-lr scales once, however often the run goes on
+# ---- --scale-lr scales once, however often the run continues
 
 FILE = write("rates.txt", "model = smallnet\nepochs = 2\nlr = 0.01\nschedule = constant\ngroups = fc.*:lr=0.005,momentum=0.5\n")
 AUTO = ["--resume", "auto", "--dp", "cpu,cpu", "--scale-lr"]
@@ -79,7 +79,7 @@ for how, name in (["--dp", "cpu,cpu"], "2 ranks"), (["--dp", "cpu,cpu", "--dp-ba
     shutil.copytree(run, "again", symlinks=True)
     done = fftrain("--resume", run, "--epochs", 3, "--quiet")
     tap.ok(done.returncode == 0 and "the run had %s and has 1 rank now: batch norms see other parts" % name in done.stderr,
-           "a run with %s that goes on alone says so" % " ".join(map(str, how)), done.stderr)
+           "a run with %s that continues alone reports it" % " ".join(map(str, how)), done.stderr)
     done = fftrain("--resume", "again", *how, "--epochs", 3, "--quiet")
     tap.ok(done.returncode == 0 and "the run had" not in done.stderr, "and with the same nothing", done.stderr)
     shutil.rmtree("again")
@@ -99,7 +99,7 @@ for title, how, ranks in (("alone", [], "1 rank:"), ("with even shares", ["--ran
                           ("with other shares", ["--dp", "cpu,cpu", "--dp-balance", "3,1"], "2 ranks with shares 3,1:")):
     done = fftrain("--recipe", "copied.txt", "--epochs", 1, "--quiet", "--out", "none", *how)
     told = [line for line in done.stderr.splitlines() if HAD[0] + ranks in line]
-    tap.ok(done.returncode == 0 and len(told) == 1 and HAD[1] in told[0], "the recipe of a run on two ranks, used %s, says so once" % title, done.stderr)
+    tap.ok(done.returncode == 0 and len(told) == 1 and HAD[1] in told[0], "the recipe of a run on two ranks, used %s, reports it once" % title, done.stderr)
 done = fftrain("--recipe", "copied.txt", "--epochs", 1, "--quiet", "--out", "none", "--dp", "cpu,cpu", "--dp-balance", "1,3")
 tap.ok(done.returncode == 0 and not done.stderr, "and with the same ranks says nothing", done.stderr)
 fftrain(*COMMON, *NET, "--reproducible", "--parts", 4, "--epochs", 1, "--dp", "cpu,cpu", "--out", "four-parts")
@@ -116,7 +116,7 @@ done = fftrain("replay", "uneven", "--step", 2)
 tap.ok(done.returncode == 0 and "the run had 2 ranks with shares 1,3 and replay has 1 rank" in done.stderr, "replay knows the ranks without a checkpoint",
        done.stderr)
 done = fftrain("--resume", "uneven", "--quiet")
-tap.ok(done.returncode == 0 and HAD[0] + "1 rank:" in done.stderr and "begins again" in done.stderr, "a run that begins again with other ranks says so",
+tap.ok(done.returncode == 0 and HAD[0] + "1 rank:" in done.stderr and "begins again" in done.stderr, "a run that begins again with other ranks reports it",
        done.stderr)
 
 # ---- threads
@@ -162,7 +162,7 @@ fftrain("--resume", "weighted", "--epochs", 2, "--quiet")
 tap.ok("class weights" not in fftrain("--resume", "weighted", "--epochs", 3, "--quiet").stderr, "the same class weights are not said")
 shutil.copy("odd.csv", "weights.csv")
 done = fftrain("--resume", "weighted", "--epochs", 4, "--quiet")
-tap.ok("changed: the class weights are others now" in done.stderr, "an edited file of class weights is said where the run goes on", done.stderr)
+tap.ok("changed: the class weights are others now" in done.stderr, "an edited file of class weights is reported when the run continues", done.stderr)
 
 # ---- running statistics of ranks
 
@@ -189,7 +189,7 @@ for name, order in (("named", "abc"), ("permuted", "bca")):
     subprocess.run([FFPACK, name + "-arrays", "-o", name, "--dtype", "f32", "--classes", name + "-arrays/classes.txt"], check=True, capture_output=True)
 on = [*COMMON[2:], *NET, "--epochs", 1]
 fftrain("--data", "named", *on, "--out", "classes")
-refused("a run does not go on with classes of other names", 65, ["class", "'a'", "'b'"], "--resume", "classes", "--data", "permuted", "--epochs", 2)
+refused("a run does not continue with classes of other names", 65, ["class", "'a'", "'b'"], "--resume", "classes", "--data", "permuted", "--epochs", 2)
 two("nor do ranks with such sets", ["--data", "named", *on, "--out", "none"], ["--data", "permuted", *on, "--out", "none"], ["other classes or transforms"])
 
 # ---- --set, for ranks too
@@ -204,7 +204,7 @@ refused("--set without a value", 2, ["--set", "'lr'"], *COMMON, *NET, "--ranks",
 
 shutil.copytree("base", "more", symlinks=True)
 done = fftrain("--resume", "more", "--label", "label", "--seed", 0, "--order", "random", "--epochs", 2, "--quiet")
-tap.ok(done.returncode == 0, "an option that says what the run does anyway", done.stderr)
+tap.ok(done.returncode == 0, "an option that asks for what the run does anyway", done.stderr)
 make("fields", "--fields", "label,id", "--count", 40, "--splits", "train", "--height", 8, "--width", 8, "--statistics")
 fftrain("--data", "fields", *COMMON[2:], *NET, "--epochs", 1, "--out", "labeled")
 refused("another label", 2, ["--label: cannot change", "label, not id"], "--resume", "labeled", "--label", "id", "--epochs", 2)
@@ -215,7 +215,7 @@ os.remove("first.safetensors")
 third = fftrain("--resume", "began", "--epochs", 3, "--quiet")
 tap.ok(again.returncode == third.returncode == 0 and "weights" not in again.stderr + third.stderr and runs.recipe("began")["weights"].endswith("/first.safetensors"),
        "a run keeps the weights that it began with, and does not load them again", (again.stderr, third.stderr))
-refused("other --weights for a run that goes on", 2, ["--weights: cannot change"], "--resume", "began", "--weights", "b.safetensors", "--epochs", 4)
+refused("other --weights for a run that continues", 2, ["--weights: cannot change"], "--resume", "began", "--weights", "b.safetensors", "--epochs", 4)
 refused("--weights for one that began without", 2, ["--weights: cannot change", "the default"], "--resume", "more", "--weights", "b.safetensors", "--epochs", 4)
 refused("another optimizer", 2, ["--optimizer: cannot change", "sgd", "adamw"], "--resume", "more", "--optimizer", "adamw", "--epochs", 4)
 fftrain(*COMMON, *NET[:2], "--schedule", "cosine", "--epochs", 2, "--out", "spread")
@@ -272,7 +272,7 @@ tap.ok("cut in other parts: 1 rank, 1 micro-batch; 2 ranks, 1 micro-batch" in do
        "diff of runs on 1 and 2 ranks does not compare a rank's part with a whole batch", done.stdout)
 done = fftrain("replay", "parted", "--step", 7)
 tap.ok(done.returncode == 0 and "the run had 2 ranks and replay has 1 rank: batch norms see other parts" in done.stderr and "in the run it was" in done.stdout,
-       "replay of a run on two ranks says why its loss is another", done.stdout[:400] + done.stderr)
+       "replay of a run on two ranks reports why its loss is another", done.stdout[:400] + done.stderr)
 done = fftrain("replay", "two", "--step", 7)
 tap.ok("the same as in the run" in done.stdout and "the run had" not in done.stderr, "and has that of a reproducible one", done.stdout[:400] + done.stderr)
 
@@ -290,7 +290,7 @@ tap.ok("No difference in the 4 steps that both have hashes of, up to step 4." in
        not any("other options" in one.stderr for one in (found[0], found[1], found[3])),
        "which find the step", [one.stdout[-300:] + one.stderr for one in found])
 done = fftrain("replay", "changed", "--from", 0, "--step", 5)
-tap.ok("was resumed with other options after step 4" in done.stderr, "a replay across the change says so", done.stderr)
+tap.ok("was resumed with other options after step 4" in done.stderr, "a replay across the change reports it", done.stderr)
 os.chdir("/")
 shutil.rmtree(place)
 tap.finish()

@@ -71,7 +71,7 @@ tap.ok(starts("accuracy-1")[-1]["patience"] == 2 and starts("loss-1")[-1]["best_
 PATIENCE = starts("accuracy-1")[-1]["patience"]
 STOP = len(curve("accuracy-1"))
 quiet = train("quiet", "--patience", PATIENCE, "--quiet")
-tap.ok(quiet.returncode == 0 and ", stopped early of 30 epochs" in quiet.stdout and quiet.stdout.count("\n") == 1, "--quiet: the result says it", quiet.stdout)
+tap.ok(quiet.returncode == 0 and ", stopped early of 30 epochs" in quiet.stdout and quiet.stdout.count("\n") == 1, "--quiet: the result reports it", quiet.stdout)
 
 # ---- a run that is interrupted, in an epoch or after it, stops after the same step with the same bits
 
@@ -98,10 +98,10 @@ def tree(folder):
 
 shutil.copytree("accuracy-1", "again", symlinks=True)
 before = tree("again")
-refused("a resumed run says that it stopped early", 2, ["stopped early after epoch %d of 30" % STOP, "--patience", "it continues"], "--resume", "again")
+refused("a resumed run reports that it stopped early", 2, ["stopped early after epoch %d of 30" % STOP, "--patience", "it continues"], "--resume", "again")
 refused("also with more epochs", 2, ["stopped early after epoch %d of 40" % STOP], "--resume", "again", "--epochs", 40)
 done = fftrain("--resume", "auto", "--out", "again")
-tap.ok(done.returncode == 0 and "stopped early" in done.stdout and len(epochs("again")) == STOP, "--resume auto says it, and is done", (done.returncode, done.stdout, done.stderr))
+tap.ok(done.returncode == 0 and "stopped early" in done.stdout and len(epochs("again")) == STOP, "--resume auto reports it, and is done", (done.returncode, done.stdout, done.stderr))
 after = tree("again")
 log = [json.loads(line) for line in after.pop("again/log.jsonl")[len(before.pop("again/log.jsonl")):].splitlines()]
 tap.ok(after == before and [line["event"] for line in log] == ["note"], "and none of these changes a file of the run; the log has a note of --resume auto", (set(after.items()) ^ set(before.items()), log))
@@ -110,12 +110,12 @@ before, third = tree("kept"), "kept/checkpoints/step-15"
 refused("from the third epoch of three", 2, ["the run is complete"], "--resume", third, "--epochs", 3)
 tap.ok(tree("kept") == before, "changes no file either: newer checkpoints stay where they are", set(tree("kept")) ^ set(before))
 done = fftrain("--resume", "again", "--patience", 0)
-tap.ok(done.returncode == 0 and curve("again") == curve("accuracy-1-whole") and same("again", "accuracy-1-whole"), "--patience 0 goes on to the end, to the bits of a run without", done.stderr)
+tap.ok(done.returncode == 0 and curve("again") == curve("accuracy-1-whole") and same("again", "accuracy-1-whole"), "--patience 0 continues to the end, to the bits of a run without", done.stderr)
 whole = train("longer-whole", "--patience", PATIENCE + 1)
 shutil.copytree("accuracy-1", "longer", symlinks=True)
 done = fftrain("--resume", "longer", "--patience", PATIENCE + 1)
 tap.ok(done.returncode == 0 and curve("longer") == curve("longer-whole") and len(curve("longer")) == (stop_of("accuracy-1-whole", "accuracy", PATIENCE + 1)[0] or 30),
-       "a larger --patience goes on, and stops where a run that began with it does", (len(curve("longer")), len(curve("longer-whole")), done.stderr))
+       "a larger --patience continues, and stops where a run that began with it does", (len(curve("longer")), len(curve("longer-whole")), done.stderr))
 
 # ---- ranks
 
@@ -124,7 +124,7 @@ stop = stop_of("ranks", "accuracy", PATIENCE)[0]
 tap.ok(done.returncode == 0 and stop == len(epochs("ranks")) < 30 and events("ranks", "end")[-1]["status"] == "stopped early", "two ranks stop after the same step", (stop, done.stderr))
 done = fftrain("--resume", "ranks", "--ranks", 2, "--patience", 1, "--best-by", "loss", "--lr", 9)
 tap.ok(done.returncode == 0 and len(epochs("ranks")) == stop + 1 and events("ranks", "end")[-1]["status"] == "stopped early",
-       "and go on by another measure, whose earlier best only rank 0 knows", (done.returncode, done.stderr))
+       "and continue by another measure, whose earlier best only rank 0 knows", (done.returncode, done.stderr))
 
 # ---- evaluations that are not finite
 

@@ -393,7 +393,7 @@ done = run("predict", "-c", "net-f16", "photos/test", program=lone, env=dict(env
 tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one in PATH", done.stderr)
 shutil.copy(FFPACK, "lone/ffpack")
 done = run("predict", "-c", "net-f16", "photos/test", program=lone, env=dict(environment, PATH="/nowhere"))
-tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one beside it", done.stderr)
+tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one next to it", done.stderr)
 if os.path.exists(tap.program("fftrain_sim")):
     done = run("predict", "-c", "net-f16", "photos/test", "--device", "cuda", "--views", 2, program=tap.program("fftrain_sim"),
                env=dict(environment, PATH=tap.BUILD + ":" + os.environ["PATH"]))

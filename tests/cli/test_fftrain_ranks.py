@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """One model on several ranks: micro-batches, mixed pairs and what else a batch's split must not change, beside test_fftrain_sameness.py;
-how all of them stop, go on and refuse. Prints TAP."""
+how all of them stop, continue and refuse. Prints TAP."""
 import os
 import shutil
 import signal
@@ -61,7 +61,7 @@ done = fftrain("--data", "many/train", *RUN, "--ranks", 2, "--lr", 1e6, "--reduc
 tap.ok(done.returncode == 1 and done.stderr.count("NaN") + done.stderr.count("infinite") >= 1 and "was lost" not in done.stderr,
        "what is not finite is found by all ranks", (done.returncode, done.stderr))
 
-# ---- a run stops on all ranks, and goes on with others
+# ---- a run stops on all ranks, and continues with others
 
 if not tap.SANITIZE:
     LONG = ["--data", "many/train", *RUN, "--epochs", EPOCHS, "--lr", 0.0005, "--last-batch", "keep", "--hash-every", 1]
@@ -76,7 +76,7 @@ if not tap.SANITIZE:
     shutil.copytree("stopped", "three", symlinks=True)
     done = fftrain("--resume", "stopped", "--dp", "cpu,cpu")
     tap.ok(done.returncode == 0 and same("whole", "stopped") and len(epochs("stopped")) == EPOCHS,
-           "two ranks' checkpoint goes on with two replicas, to the bits of a run that was not stopped", done.stderr)
+           "two ranks' checkpoint continues with two replicas, to the bits of a run that was not stopped", done.stderr)
     done = fftrain("--resume", "three", "--dp", "cpu,cpu,cpu")
     found = apart("whole", "three") if done.returncode == 0 else 1
     tap.ok(found < 1e-3 and len(epochs("three")) == EPOCHS, "and with three, to the same parameters within 1e-3", (found, done.stderr))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""--reproducible: where ranks times micro-batches stay the same, 1, 2, 4 and 8 ranks end in the same bits, also of a run that goes on on
+"""--reproducible: where ranks times micro-batches stay the same, 1, 2, 4 and 8 ranks end in the same bits, also of a run that continues on
 other ranks; what is refused. Prints TAP."""
 import json
 import os
@@ -18,7 +18,7 @@ HAS_MPI = shutil.which("mpirun") and not tap.SANITIZE
 
 
 def lines(run, name, *keys):
-    """Of the events with all these keys; by the first, because a run that goes on does some again."""
+    """Of the events with all these keys; by the first, because a run that continues does some again."""
     with open("%s/%s.jsonl" % (run, name), encoding="utf-8") as file:
         return {line[keys[0]]: [line[key] for key in keys] for line in map(json.loads, file) if all(key in line for key in keys)}
 
@@ -74,7 +74,7 @@ for net, how, splits in SPLITS:
         check(whole, "split", done, "%s, %s" % (net, name))
         if name == "--ranks 2":
             done = fftrain("--resume", "split/checkpoints/step-3", "--ranks", 4)
-            check(whole, "split", done, "%s, goes on on 4 ranks from the third step of 2" % net)
+            check(whole, "split", done, "%s, continues on 4 ranks from the third step of 2" % net)
         shutil.rmtree("split", ignore_errors=True)
 
 # ranks that are not a power of two, and a step that is one part on each

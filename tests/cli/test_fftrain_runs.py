@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The folder of a run: checkpoints that PyTorch reads, runs that go on to the same bits after any end,
+"""The folder of a run: checkpoints that PyTorch reads, runs that continue to the same bits after any end,
 weights from files, recipes; and everything about them that can be wrong. Prints TAP."""
 import json
 import os
@@ -88,7 +88,7 @@ tap.ok([name for _, name in sums] == ["model.safetensors", "state.safetensors"],
 tap.ok(all(xxhash.xxh3_128_hexdigest(open("whole/checkpoints/last/" + name, "rb").read()) == sum_ for sum_, name in sums),
        "which are XXH3-128, as xxh128sum -c reads them", sums)
 
-# ---- going on, to the same bits
+# ---- continuing, to the same bits
 
 reference = last_of("whole"), last_of("whole", "state")
 
@@ -119,7 +119,7 @@ for i in range(count):
         good -= bool(left)
     good += same(run)
     shutil.rmtree(run)
-tap.ok(good == count, "%d runs killed with -9 at any time go on to the same bits" % count, told)
+tap.ok(good == count, "%d runs killed with -9 at any time continue to the same bits" % count, told)
 
 
 def stopped(run, *arguments, program=FFTRAIN, after=3):
@@ -147,7 +147,7 @@ names = {name.split(".")[0] for name in files[2]}
 tap.ok(code == 75 and files[0] == files[1] and files[2] == files[3] and names == {"exp_avg", "exp_avg_sq", "momentum_buffer", "ema"},
        "with LAMB and SGD, an average, micro-batches and clipping, too", (said, done.stderr, names))
 done = fftrain("--resume", "stopped", "--quiet")
-tap.ok(done.returncode == 0 and same("stopped"), "and the run goes on to the same bits", done.stderr)
+tap.ok(done.returncode == 0 and same("stopped"), "and the run continues to the same bits", done.stderr)
 log = [json.loads(line) for line in open("stopped/log.jsonl")]
 epochs = [line for line in log if line["event"] == "epoch"]
 whole = [json.loads(line) for line in open("whole/log.jsonl") if '"event":"epoch"' in line]
@@ -167,9 +167,9 @@ with open("automatic/recipe.txt.tmp", "w") as file:  # and while it wrote the re
     file.write("data = ")
 automatic = [*COMMON, "--out", "automatic", "--resume", "auto"]
 done = fftrain(*automatic, "--epochs", 2)
-tap.ok(done.returncode == 0 and "goes on" not in done.stderr, "--resume auto begins a run where there is none", done.stderr)
+tap.ok(done.returncode == 0 and "resumes" not in done.stderr, "--resume auto begins a run if there is none", done.stderr)
 done = fftrain(*automatic)
-tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and goes on with one", done.stderr)
+tap.ok(done.returncode == 0 and "after step 20 of 40" in done.stderr, "and continues with one", done.stderr)
 done = fftrain(*automatic)
 tap.ok(done.returncode == 0 and "note: the run is complete" in done.stderr, "one that is complete is not an error", done.stdout + done.stderr)
 refused("--resume auto without a folder", 2, ["--resume auto needs --out or --name, the folder of the run"], *COMMON, "--resume", "auto")
@@ -188,9 +188,9 @@ os.utime("runs/smallnet-3/checkpoints")
 done = fftrain("--resume", "--epochs", 2, "--quiet")
 tap.ok(done.returncode == 0 and done.stderr.startswith("fftrain: the newest run is runs/smallnet-2\n") and
        "resumes from %s/runs/smallnet-2/checkpoints/step-10, after step 10 of 20" % os.getcwd() in done.stderr,
-       "--resume alone goes on with the newest run, and says which", done.stderr)
+       "--resume alone continues with the newest run, and reports which", done.stderr)
 done = fftrain("--dry-run", "--resume")
-tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run says it, too", done.stderr)
+tap.ok(done.returncode == 0 and done.stderr == "fftrain: the newest run is runs/smallnet-2\n", "a dry run reports it, too", done.stderr)
 done = fftrain("--resume=")
 tap.ok(done.returncode == 2 and done.stderr == "fftrain: --resume= names no run; --resume alone takes the newest one in runs\n", "--resume= is not a name", done.stderr)
 done = fftrain("--quiet", "--resume")
@@ -204,8 +204,8 @@ tap.ok(done.returncode == 0 and "the newest run is runs/smallnet-1\n" in done.st
 os.chdir("..")
 done = fftrain("--resume", "stopped", "--epochs", 5, "--quiet")
 tap.ok(done.returncode == 0 and os.path.exists("stopped/checkpoints/step-50") and "changed: epochs is 5 now, it was 4" in done.stderr,
-       "goes on with more --epochs", done.stderr)
-# Stopped while it evaluates: the epoch is trained, and is evaluated when the run goes on.
+       "continues with more --epochs", done.stderr)
+# Stopped while it evaluates: the epoch is trained, and is evaluated when the run continues.
 make("many", "--count", 30000, "--height", 12, "--width", 12, "--statistics")
 SLOW = [*COMMON, "--val", "many", "--epochs", 2]
 fftrain(*SLOW, "--out", "slow")
@@ -282,7 +282,7 @@ for name in os.listdir("damaged/checkpoints"):
         os.truncate("damaged/checkpoints/%s/state.safetensors" % name, 3000)
 refused("all checkpoints damaged", 65, ["is damaged"], "--resume", "damaged", "--epochs", 9)
 
-# A disk that is full while a checkpoint is written: training goes on, the old one stays.
+# A disk that is full while a checkpoint is written: training continues, the old one stays.
 folder = os.path.join(place, "full")
 os.mkdir(folder)
 mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", folder], capture_output=True).returncode == 0
@@ -296,11 +296,11 @@ if mounted:
                (done.returncode, done.stdout, done.stderr, kept))
         subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
         done = fftrain("--resume", "full/run", "--quiet")
-        tap.ok(done.returncode == 0 and last_of("full/run") == reference[0], "with space again it goes on to the same bits", done.stderr)
+        tap.ok(done.returncode == 0 and last_of("full/run") == reference[0], "with space again it continues to the same bits", done.stderr)
     finally:
         subprocess.run(["umount", folder], check=True)
 else:
-    tap.skip("a full disk: training goes on", "a file system of limited size needs root")
+    tap.skip("a full disk: training continues", "a file system of limited size needs root")
 
 # ---- weights
 
@@ -353,13 +353,13 @@ tap.ok("7 epochs" in done.stdout and "augment        none" in done.stdout, "--se
 done = fftrain("--recipe", "recipe.txt", "-n", "--set", "epochs=7", "--epochs", 9)
 tap.ok("9 epochs" in done.stdout, "and an option replaces both", done.stdout)
 for line, words in (("epoch = 3", ["recipe.txt: line 9: unknown option --epoch", "did you mean --epochs?"]),
-                    ("epochs 3", ["line 9: 'epochs 3' is no `name = value`"]),
+                    ("epochs 3", ["line 9: 'epochs 3' is not `name = value`"]),
                     ("no-graph = true", ["no-graph: 'true' is neither yes nor no"]),
                     ("epochs = many", ["line 9: --epochs: 'many' is not a whole number"])):
     with open("bad.txt", "w") as file:
         file.write(open("recipe.txt").read() + line)
     refused("a recipe with '%s'" % line, 2, ["bad.txt: line 9"] + words[1:], "--recipe", "bad.txt", "-n")
-refused("--set without a value", 2, ["--set: line 1: 'epochs' is no `name = value`"], *COMMON, "--set", "epochs")
+refused("--set without a value", 2, ["--set: line 1: 'epochs' is not `name = value`"], *COMMON, "--set", "epochs")
 
 # ---- nobody reads what is said: a failed write, as on a full disk
 

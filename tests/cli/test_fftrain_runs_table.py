@@ -121,7 +121,7 @@ while not (os.path.exists(RUN + "/log.jsonl") and epochs(RUN)) and time.time() <
 while_training = status()
 second = fftrain("--resume", RUN)
 tap.ok(while_training == ("running", "running") and alive.poll() is None, "a run that trains", while_training)
-tap.ok(second.returncode == 2 and "another fftrain is training there" in second.stderr, "is not resumed beside itself", second.stderr)
+tap.ok(second.returncode == 2 and "another fftrain is training there" in second.stderr, "is not resumed next to itself", second.stderr)
 alive.kill()
 alive.wait()
 killed = status()
@@ -162,7 +162,7 @@ refused("a folder without a run has no page", 2, ["holds no run"], "report", "se
 
 done = fftrain(*COMMON, "--name", "again", "--epochs", 1, "--val", "none", "--resume", "auto")
 then = fftrain(*COMMON, "--name", "again", "--epochs", 2, "--val", "none", "--resume", "auto")
-tap.ok(done.returncode == 0 and then.returncode == 0 and [line["epoch"] for line in epochs("runs/again")] == [1, 2], "--resume auto goes on with --name", then.stderr)
+tap.ok(done.returncode == 0 and then.returncode == 0 and [line["epoch"] for line in epochs("runs/again")] == [1, 2], "--resume auto continues with --name", then.stderr)
 shutil.rmtree("runs/again")
 refused("a name that is taken", 2, ["runs/one", "holds another run"], *COMMON, "--name", "one", "--epochs", 1)
 for name in ("a/b", "", "..", "."):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The sameness table: one device, replicas (--dp), uneven ones, processes (--ranks), ranks of MPI and those that share a GPU train to the
-same parameters and losses and evaluate every sample once; a run goes on in the middle of an epoch with another number of ranks. On the
+same parameters and losses and evaluate every sample once; a run continues in the middle of an epoch with another number of ranks. On the
 CPU, and on simulated GPUs (fftrain_sim with a stand-in for NCCL) whose streams and collectives wait at random. Prints TAP, and the table.
 
 No net normalizes by a batch, whose statistics are of a rank's samples (test_fftrain_sync.py has those of all ranks): smallnet's norms are
@@ -105,7 +105,7 @@ class Device:
             how, before, _ = splits.get(other, (self.alone, (), None))
             on = self.fftrain("--resume", name + "/checkpoints/step-2", *how, before=before)
             found = apart(at["alone-4"], name) if on.returncode == 0 else 1
-            tap.ok(found <= 1e-5 and len(losses(name)) == 4, "%s: %s goes on in its epoch with %s" % (self.name, begun, other), (found, on.stderr))
+            tap.ok(found <= 1e-5 and len(losses(name)) == 4, "%s: %s continues in its epoch with %s" % (self.name, begun, other), (found, on.stderr))
 
 
 def rows(table, *names):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""--sample-weights, --samples-per-epoch, --repeats: the samples of each step, ranks, a run that goes on; what is refused. Prints TAP.
+"""--sample-weights, --samples-per-epoch, --repeats: the samples of each step, ranks, a run that continues; what is refused. Prints TAP.
 Environment: BUILD."""
 # Needs: ffpack ffinspect fftrain tests/make_set
 import collections
@@ -68,7 +68,7 @@ tap.ok(abs(losses[0] - losses[1]) < 1e-5, "micro-batches are parts of a batch wi
 done = fftrain(*RUN, "--sample-weights", "balanced", "--repeats", 2, "--dry-run")
 tap.ok(re.search(r"with weights [0-9a-f]{16}, repeats 2", done.stdout), "--dry-run prints how samples come", done.stdout)
 
-# ---- ranks, and a run that goes on ----
+# ---- ranks, and a run that continues ----
 MORE = ["--sample-weights", "balanced", "--samples-per-epoch", 120, "--repeats", 2]
 for name, more in (("alone", ["--accumulate", 2]), ("pair", ["--dp", "cpu,cpu"])):
     fftrain(*RUN, *MORE, "--reproducible", *more, "--out", name)
@@ -76,13 +76,13 @@ tap.ok(result("alone")[1] == result("pair")[1], "two ranks end in the bits of on
 for end in (1, 2):
     done = fftrain(*RUN, *MORE, "--epochs", end, "--out", "parted", *(["--resume", "auto"] if end > 1 else []))
 fftrain(*RUN, *MORE, "--out", "whole")
-tap.ok(result("parted") == result("whole"), "a run that goes on ends in the same bits", done.stderr)
+tap.ok(result("parted") == result("whole"), "a run that continues ends in the same bits", done.stderr)
 with open("weights", "a") as out:
     out.seek(0)
     out.truncate()
     out.write("1\n" * 90)
-refused("a run whose weights' file changed does not go on", 2, ["--sample-weights", "cannot change"], "--resume", "file", "--epochs", 3)
-refused("a run does not go on with other weights", 2, ["--sample-weights", "cannot change"], "--resume", "balanced", "--sample-weights", "weights", "--epochs", 3)
+refused("a run whose weights' file changed does not continue", 2, ["--sample-weights", "cannot change"], "--resume", "file", "--epochs", 3)
+refused("a run does not continue with other weights", 2, ["--sample-weights", "cannot change"], "--resume", "balanced", "--sample-weights", "weights", "--epochs", 3)
 fftrain(*RUN, "--sample-weights", "balanced", "--samples-per-epoch", 60, "--out", "again")
 refused("nor without replacement", 2, ["--no-replacement", "cannot change"], "--resume", "again", "--no-replacement", "--epochs", 3)
 refused("nor with other repeats", 2, ["--repeats", "cannot change"], "--resume", "three", "--repeats", 2, "--epochs", 3)

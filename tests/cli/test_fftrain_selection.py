@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """--subset and --fold: a run on some samples of a set has the losses and weights of a run on a set that holds just these (ffpack --split and
-ffpack copy), also on two ranks and when it goes on; what is refused. Prints TAP. Environment: BUILD."""
+ffpack copy), also on two ranks and when it continues; what is refused. Prints TAP. Environment: BUILD."""
 # Needs: ffpack ffinspect fftrain tests/make_set
 import json
 import os
@@ -58,7 +58,7 @@ def result(run):
 
 
 def same(name, wanted, *given):
-    """A run of --data all with these options, beside the one of the other sets."""
+    """A run of --data all with these options, next to the one of the other sets."""
     one = fftrain("--data", WHOLE, *RUN, *given, "--out", name)
     other = fftrain(*wanted, *RUN, "--out", name + "_other")
     found = one.returncode or other.returncode
@@ -97,21 +97,21 @@ done = fftrain("--data", WHOLE, *RUN, "--fold", "2/2", "--subset", "label != 'b'
 tap.ok("trains on %d of 90 samples" % line["samples"] in done.stdout and "evaluates on %d of 90 samples" % line["val_samples"] in done.stdout,
        "--dry-run prints what is selected", done.stdout)
 
-# ---- ranks, and a run that goes on ----
+# ---- ranks, and a run that continues ----
 for name, more in (("alone", ["--accumulate", 2]), ("pair", ["--dp", "cpu,cpu"])):
     fftrain("--data", WHOLE, *RUN, "--reproducible", "--fold", "2/2", "--subset", "label != 'b'", *more, "--out", name)
 tap.ok(result("alone")[1] == result("pair")[1], "two ranks end in the bits of one")
 for end in (1, 2):
     done = fftrain("--data", WHOLE, *RUN, "--schedule", "constant", "--fold", "2/2", "--epochs", end, "--out", "parted", *(["--resume", "auto"] if end > 1 else []))
 fftrain("--data", WHOLE, *RUN, "--schedule", "constant", "--fold", "2/2", "--out", "whole")
-tap.ok(result("parted") == result("whole"), "a run that goes on ends in the same bits", done.stderr)
+tap.ok(result("parted") == result("whole"), "a run that continues ends in the same bits", done.stderr)
 for name in ("file", "listed"):
     done = fftrain("--resume", os.path.join(place, name), "--epochs", 3, "--schedule", "cosine", before=["env", "-C", "/"])
-    tap.ok(done.returncode == 0 and len(epochs(name)) == 3, "%s: the run goes on from another folder" % name, done.stderr)
+    tap.ok(done.returncode == 0 and len(epochs(name)) == 3, "%s: the run continues from another folder" % name, done.stderr)
 with open("keys", "w", encoding="utf-8") as out:
     out.writelines(line + "\n" for line in keys.splitlines()[1:])
-refused("a run whose file has other keys does not go on", 2, ["--subset", "59 of 90", "60 of 90"], "--resume", "file", "--epochs", 3)
-refused("a run does not go on with another fold", 2, ["--fold", "cannot change"], "--resume", "fold", "--fold", "1/2", "--epochs", 3)
+refused("a run whose file has other keys does not continue", 2, ["--subset", "59 of 90", "60 of 90"], "--resume", "file", "--epochs", 3)
+refused("a run does not continue with another fold", 2, ["--fold", "cannot change"], "--resume", "fold", "--fold", "1/2", "--epochs", 3)
 refused("and not with another subset", 2, ["--subset", "cannot change"], "--resume", "fold", "--subset", "label = 'a'", "--epochs", 30)
 
 # ---- what is refused ----

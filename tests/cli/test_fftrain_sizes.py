@@ -62,7 +62,7 @@ for name, run, how, batch in [("CPU", CPU_RUN + ["--augment", "rrc=64"], dict(ad
         tap.ok(done.returncode == 0, "%s: a run with %s" % (name, " ".join(map(str, advice))), done.stderr)
 done = fftrain(*GPU_RUN, "--batch", 64, "-n", memory=100, **GPU)
 tap.ok(done.returncode == 1 and "; not even the smallest batch fits; use a smaller model or smaller samples" in done.stderr,
-       "where no batch fits it says so", done.stderr)
+       "where no batch fits it reports it", done.stderr)
 
 # ---- --batch auto
 
@@ -91,7 +91,7 @@ tap.ok(done.returncode == 0 and "peak %g\n" % rate in done.stdout.replace(", ", 
 recipe = open("chosen/recipe.txt").read().splitlines()
 tap.ok("batch = %d" % chosen in recipe, "the run's recipe has the batch that was chosen", recipe)
 done = fftrain("--resume", "chosen", "--epochs", 2, **GPU)
-tap.ok(done.returncode == 0 and "an epoch of %d samples" % chosen in done.stdout, "with which it goes on, with more memory, too",
+tap.ok(done.returncode == 0 and "an epoch of %d samples" % chosen in done.stdout, "with which it continues, with more memory, too",
        done.stdout + done.stderr)
 for wrong in "autos", "0", "8.5":
     done = fftrain(*CPU_RUN, "--batch", wrong)
@@ -154,7 +154,7 @@ for model, sides, run in [("smallnet", [16, 24, 16, 32], ["--data", "big", "--ba
         continue
     plain = by_hand(model + "-by-hand", sides, run, augment)
     apart = [abs(a["train_loss"] - b["train_loss"]) / b["train_loss"] for a, b in zip(lines(model), plain)]
-    tap.ok(len(plain) == 4 and max(apart) < 1e-5, model + ": its losses are those of runs of one size that go on", apart)
+    tap.ok(len(plain) == 4 and max(apart) < 1e-5, model + ": its losses are those of runs of one size that continue", apart)
     a, b = values(model), values(model + "-by-hand")
     norm = sum(x * x for x in b) ** 0.5
     tap.ok(len(a) == len(b) and sum((x - y) ** 2 for x, y in zip(a, b)) ** 0.5 < 1e-4 * norm, "and the parameters at the end")
@@ -200,7 +200,7 @@ for augment, more in [("crop=4,flip,cutout=8", []), ("crop,resize=34", ["--crop"
     done = fftrain(*SIZED, "smallnet", "--threads", 1, "--augment", augment, *more, "--sizes", "0:16,1:20", "--out", "none", "--quiet")
     tap.ok(done.returncode == 0, "--augment %s at other sizes" % augment, done.stderr)
 
-# ---- runs go on to the same bits, wherever they were stopped
+# ---- runs continue to the same bits, wherever they were stopped
 
 KILLED = ["--data", "big", "--device", "cpu", "--threads", 2, "--model", "smallnet", "--epochs", 4, "--batch", 16, "--augment", "crop=4,flip",
           "--sizes", "0:16,1:24,2:16,3:36", "--checkpoint-every", "1 steps", "--keep", 100, "--quiet"]  # the last step of an epoch is not its own checkpoint
@@ -210,7 +210,7 @@ whole = open("kept/checkpoints/step-%d/model.safetensors" % steps, "rb").read()
 for step in 1, steps // 4 - 1, steps // 4 + 1, steps // 2 - 1, steps - 2:
     done = fftrain("--resume", "kept/checkpoints/step-%d" % step, "--quiet")
     tap.ok(done.returncode == 0 and open("kept/checkpoints/step-%d/model.safetensors" % steps, "rb").read() == whole,
-           "a run goes on after step %d of %d to the same bits" % (step, steps), done.stderr)
+           "a run continues after step %d of %d to the same bits" % (step, steps), done.stderr)
 
 # ---- on a GPU that is simulated
 

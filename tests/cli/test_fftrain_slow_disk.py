@@ -143,7 +143,7 @@ def evicted(order):
     notes = [event["text"] for event in events(name, "note") if event["text"].startswith("read directly since its mapping read ")]
     tap.ok(run.returncode == 0 and len(notes) == 1 and events(name, "start")[0]["reading"].startswith("mapped: ") and
            "left of its cgroup's limit" in notes[0],
-           "order %s, set evicted: a note says that it is read directly, once" % order, told)
+           "order %s, set evicted: a note reports that it is read directly, once" % order, told)
     calm = fftrain(*LARGE, order, "--out", "calm-" + order)
     tap.ok(calm.returncode == 0 and not [event for event in events("calm-" + order, "note") if "read directly" in event["text"]],
            "order %s: a set that stays in memory is mapped to the end" % order, calm.stdout + calm.stderr)

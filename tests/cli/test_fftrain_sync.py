@@ -2,7 +2,7 @@
 """--sync-bn: nets with batch norms train on several ranks as on one device and as in torch, however a batch is split: on the CPU among
 replicas (--dp), processes (--ranks) and ranks of MPI, and on simulated GPUs (fftrain_sim). Prints TAP.
 
-Where a ReLU's input is 0 but for rounding, the order of sums decides what passes. After some steps that is in all numbers, also between
+Where a ReLU's input is 0 except for rounding, the order of sums decides what passes. After some steps that is in all numbers, also between
 one thread and two; hence small learning rates of the deep nets. Without --sync-bn the losses differ from the first step on."""
 import os
 import shutil

@@ -115,7 +115,7 @@ Namespace = torch_files.stand_in("argparse", "Namespace")
 
 
 def rest():
-    """All else that they put beside the weights."""
+    """All else that they put next to the weights."""
     arguments = Namespace()
     arguments.__dict__.update(lr=0.1, name="été", sizes=[1, 2], when=datetime.timedelta(3))
     return {"epoch": 3, "best_acc1": Tensor([71.5], ()), "arch": "resnet50", "args": arguments, "seen": {1, 2}, "frozen": frozenset((3,)),
@@ -309,7 +309,7 @@ def evaluated(*arguments):
 tap.ok(evaluated("large.pth", "--model", "resnet18", "small") == evaluated("large", "small"), "evaluate sees the stem, too",
        [evaluated("large.pth", "--model", "resnet18", "small"), evaluated("large", "small")])
 refused("and names it where another is asked for", 65, ["--stem imagenet fits them"], "evaluate", "large.pth", "--model", "resnet18", "--stem", "cifar", "small")
-refused("--pretrained says how to get them", 2, ["torchvision.models.resnet50(weights=\"DEFAULT\").state_dict(), \"resnet50.pth\")", "--weights resnet50.pth"],
+refused("--pretrained reports how to get them", 2, ["torchvision.models.resnet50(weights=\"DEFAULT\").state_dict(), \"resnet50.pth\")", "--weights resnet50.pth"],
         *NET, "--model", "resnet50", "--pretrained")
 
 # timm's names, by a table of its own: blocks of MobileNetV2 in timm's order
@@ -352,7 +352,7 @@ for title, arguments in (("-c RUN", ["-c", "three", "set/test"]), ("evaluate RUN
                          ("evaluate -c RUN", ["-c", "three"])):
     done = fftrain("evaluate", *arguments, "--json", "--threads", 2)
     tap.ok(done.returncode == 0 and json.loads(done.stdout)["loss"] == own and json.loads(done.stdout)["data"].endswith("set/test") and
-           done.stderr == "fftrain: three: takes its checkpoint best, %s\n" % first, title + " takes the best one, and says so", done.stdout + done.stderr)
+           done.stderr == "fftrain: three: takes its checkpoint best, %s\n" % first, title + " takes the best one, and reports it", done.stdout + done.stderr)
 one, other = (fftrain("predict", *words).stdout for words in (["three", "set/test"], ["-c", "three/checkpoints/" + first, "set/test"]))
 tap.ok(one == other and one.count("\n") == 30, "predict RUN SET as well", one[:200])
 fftrain("export", "three", "three.safetensors")

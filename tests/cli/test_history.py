@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The history beside an index (source, command line, date, host, version): pack, append, copy, merge and repair add to it, no id
+"""The history next to an index (source, command line, date, host, version): pack, append, copy, merge and repair add to it, no id
 and no other file depends on it, and a set is read whatever the file holds; ffinspect shows it, lists keys and finds one. Prints
 TAP."""
 # Needs: ffpack ffinspect
@@ -180,11 +180,11 @@ def check_damaged():
         tap.ok(len(said) == count + 1 and sentence in said[-1] and problem["history_problem"] == said[-1]
                and len(problem["history"]) == count and verified.returncode == 0 and ids("grown") == want
                and copied.returncode == 0 and ids("copied")["content"] == want["content"],
-               "a history that is %s: the set is read, and one line says so" % name, [*said, copied.stderr, verified.stderr])
+               "a history that is %s: the set is read, and one line reports it" % name, [*said, copied.stderr, verified.stderr])
         shutil.rmtree("copied", ignore_errors=True)
     done = run(FFPACK, "append", "grown", "more", "--allow-duplicates")
     tap.ok(done.returncode == 0 and "the history was not added to: grown/history.jsonl" in done.stderr
-           and len(Packed("grown").keys) == 21, "an append beside a pipe says that it adds no line", done.stderr)
+           and len(Packed("grown").keys) == 21, "an append next to a pipe reports that it adds no line", done.stderr)
     put(sound[:-20])
     make("append", "grown", "more", "--allow-duplicates")
     lines = open("grown/history.jsonl", "rb").read().split(b"\n")
@@ -235,7 +235,7 @@ def check_find():
     tap.ok([(f["split"], f["number"], f["key"]) for f in found] ==
            [("train", number, "日本/1.png"), ("val", val.keys.index("日本/1.png"), "日本/1.png")], "--find with --json", found)
     done = run(INSPECT, "set", "--find", "nothing", "--json")
-    tap.ok(done.returncode == 1 and json.loads(done.stdout)["found"] == [], "  where there is none", done.stderr)
+    tap.ok(done.returncode == 1 and json.loads(done.stdout)["found"] == [], "  if there is none", done.stderr)
 
 
 try:

@@ -136,7 +136,7 @@ for source in ["mixed"] + archives("mixed"):
     is_("leaves the splits", items(out + "/val"), [("a/0.jpg", 0), ("b/0.jpg", 1)])
     said = packs("--splits none", source, "--splits", "none")
     is_("makes all of them classes", classes(), ["extra", "more", "train", "val"])
-    says("and says so", said, "classes with names of splits: train, val")
+    says("and reports it", said, "classes with names of splits: train, val")
     said = packs("--splits NAME=FOLDER", source, "--splits", "val=val/,train=./train")
     is_("names the splits", splits(), ["train", "val"])
     says("and counts what else there is", said, "left out: 2 images in no split's folder (")

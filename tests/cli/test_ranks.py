@@ -30,7 +30,7 @@ def alone(rank, size, port, *arguments, **where):
 
 
 def met(job):
-    """Waits until rank 0 says that all ranks have met."""
+    """Waits until rank 0 reports that all ranks have met."""
     while not re.search("ranks after|^$", job.process.stdout.readline()):
         pass
 
@@ -114,7 +114,7 @@ def test_comings():
     check(alone(1, 2, port, *short), "a rank that comes twice when the job has begun is refused", 1, BOUND,
           "rank 1 comes twice: .*; the job has begun")
     for job in jobs:
-        check(job, "and the job goes on", 0, 60 * SLOW)
+        check(job, "and the job continues", 0, 60 * SLOW)
 
     port = free_port()
     stranger = "rank 1 .* belongs to job 'torchrun y %d', rank 0 .* to 'torchrun x %d'" % (port - 1, port - 1)
@@ -204,11 +204,11 @@ def test_signals():
     states = [open("/proc/%d/stat" % process).read().rsplit(")", 1)[1].split()[0] for process in ranks]
     tap.ok(states == ["T"] * 3, "a terminal's stop stops all", states)
     job.process.send_signal(signal.SIGCONT)
-    check(job, "and they go on, though the time in which a silent rank is lost has passed", 0, 30 * SLOW)
+    check(job, "and they continue, though the time in which a silent rank is lost has passed", 0, 30 * SLOW)
 
 
 def test_own_pause():
-    """All are stopped for longer than a silent rank is waited for; one goes on first, and has heard nothing in that time."""
+    """All are stopped for longer than a silent rank is waited for; one continues first, and has heard nothing in that time."""
     for alone_first in 0, 1:
         job = start("--ranks", 3, "--steps", 300, "--timeout", 2 * SLOW)
         ranks = job.ranks(3)

@@ -3,7 +3,7 @@ crash may leave.
 
 A file's bytes are safe once it was fsynced; a name (create, rename, remove) once its folder was. What was
 not synced may or may not survive: so a crash leaves the synced state, with any of the pending names applied
-or not, and files that hold only their synced bytes (a size of 0 where there are none)."""
+or not, and files that hold only their synced bytes (a size of 0 if there are none)."""
 import struct
 
 

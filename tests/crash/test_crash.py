@@ -218,7 +218,7 @@ class Scenario:
 
 
 class Merge(Scenario):
-    """Parts beside OUT that have just been copied: their bytes are not on the disk yet. They are copied again
+    """Parts next to OUT that have just been copied: their bytes are not on the disk yet. They are copied again
     before the same command is repeated."""
 
     def command(self, root):
@@ -236,7 +236,7 @@ class Merge(Scenario):
 
 
 class Complete(Merge):
-    """Parts beside OUT that counted while they were packed: their shards are completed where they are. The same command is repeated with
+    """Parts next to OUT that counted while they were packed: their shards are completed where they are. The same command is repeated with
     what a crash left of them."""
 
     def synced_before(self, name):

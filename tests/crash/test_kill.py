@@ -75,7 +75,7 @@ def kill(name, place, arguments, kills, left_out=0):
 
 
 def kill_runs(name, place, command, runs, seconds, expected, wrong):
-    """The undisturbed run takes so many seconds; `wrong`: what was wrong with it."""
+    """The undisturbed run takes this number of seconds; `wrong`: what was wrong with it."""
     out = f"{place}/out"
     drawn = random.Random(11 + runs.start)
     nothing = whole = part = 0

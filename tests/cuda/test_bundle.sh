@@ -45,7 +45,7 @@ find "$folder/lib" | grep -E '/(libcuda|libnvidia-ml|libc|libm|libstdc\+\+|libgc
 find "$folder/lib" -name '*.so*' | grep -E 'libcudnn|libcublas|libnvrtc|libnccl' | empty "none of NVIDIA's libraries"
 for file in "$folder"/lib/*; do
     [ "$(patchelf --print-rpath "$file")" = '$ORIGIN' ] || echo "$file: $(patchelf --print-rpath "$file")"
-done | empty "every library looks beside itself"
+done | empty "every library looks next to itself"
 for file in "$folder"/bin/* "$folder"/lib/*; do
     [ "${file##*/}" != libff_mpi.so ] || continue # its MPI is the system's
     run ldd "$file" | sed "s|^|${file##*/}: |"

@@ -207,7 +207,7 @@ static void captures_of_others_are_no_matter(void **state) {
 }
 
 /* A consumer's stream is in a capture of the calling thread: what a batch needs is still allocated,
- * waited for and freed, and the capture goes on. */
+ * waited for and freed, and the capture continues. */
 static void a_capture_of_this_thread_is_no_matter(void **state) {
     (void)state;
     ff_device *device;

@@ -152,10 +152,10 @@ opens "a module that is not a library" 1 "the CUDA module does not open: noise/l
 
 # ---- where libraries are found
 opens "a list of folders, the first without them" 0 "$order" FFPACK_CUDA_PATH=empty::libs prog $cuda -1
-# NVRTC opens its builtins by file name alone, so they are opened first: beside it, or beside its
+# NVRTC opens its builtins by file name alone, so they are opened first: beside it, or next to its
 # link's target.
 mkdir links; for file in libs/*; do [[ $file = *builtins* ]] || ln -s "../$file" links; done
-opens "the builtins beside the file that NVRTC's link leads to" 0 "$order" FFPACK_CUDA_PATH=links prog $cuda -1
+opens "the builtins next to the file that NVRTC's link leads to" 0 "$order" FFPACK_CUDA_PATH=links prog $cuda -1
 cp -r libs bare; rm bare/*builtins*
 library bare/libnvrtc.so.$major nvrtc "int nvrtcVersion(int *major, int *minor) { return *major = $major, *minor = 77, 0; }"
 opens "NVRTC without its builtins: that is reported" 0 "opened nvrtc opened cublasLt;bare/libnvrtc.so.$major has no libnvrtc-builtins.so.$major.77 next to it, so cuDNN cannot compile engines: libnvrtc-builtins.so.$major.77: cannot open" FFPACK_CUDA_PATH=bare prog $cuda -1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The compiled kernels, for the architectures that were built: no spilled registers, no stack
 # frames, and 16-byte loads and stores where tests/cuda/hot_kernels says. The build leaves PTX and
-# ptxas's own words beside each object. Prints TAP.
+# ptxas's own words next to each object. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/tap.sh

@@ -70,7 +70,7 @@ grep -q "libnvrtc.so.$version has no libnvrtc-builtins.so.$version.* next to it,
 passed "NVRTC's builtins are missing: one line"
 plans VIRTUAL_ENV="$scratch/venv"
 grep -q 'bias-gelu: cuDNN has no engine for .*COMPILATION_FAILED.*NVRTC' "$scratch/notes"
-passed "and the message of a missing engine says so"
+passed "and the message of a missing engine reports it"
 umount "$site/cudnn/lib/libcudnn_engines_runtime_compiled.so.9" && rm "$site/cudnn/lib/libcudnn_engines_runtime_compiled.so.9"
 ! plans VIRTUAL_ENV="$scratch/venv" && grep -q SUBLIBRARY_LOADING_FAILED "$scratch/notes"
 passed "a part of cuDNN is missing: refused with cuDNN's word for it"

@@ -1,7 +1,7 @@
 """Pillow and torchvision as the oracle of the exactness tests: our program's results, theirs, and TAP lines
 about the differences. A test without them is skipped when this is imported.
 
-Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository); FF_PILLOW_OF_PYPI=1 where
+Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository); FF_PILLOW_OF_PYPI=1 where
 Pillow brings its own libraries (test_pillow_versions.py)."""
 import inspect
 import io

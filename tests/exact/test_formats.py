@@ -1,6 +1,6 @@
 """WebP, GIF, BMP and PPM against Pillow: equal pixels for odd files, whole, cut and damaged.
 
-Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
+Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository)."""
 import io
 import struct
 

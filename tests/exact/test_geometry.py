@@ -1,7 +1,7 @@
 """Bounded sizes, squares, crops of JPEGs that are decoded only in part, and reduced JPEGs against Pillow
 and torchvision: equal bytes.
 
-Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
+Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository)."""
 from oracle import Image, compare, photographs, tap
 
 import odd_files

@@ -1,6 +1,6 @@
 """Damaged JPEGs against Pillow: the same ones are refused, the others have the same pixels.
 
-Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
+Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository)."""
 import io
 import os
 import random

@@ -2,7 +2,7 @@
 compare Debian's. Those tests run with each, in a virtual environment in the build folder, and skip
 nothing that they do not skip else.
 
-Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
+Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository)."""
 import os
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 """Decode, resize, crop, ToTensor and Normalize against Pillow and torchvision: equal bytes.
 
-Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
+Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository)."""
 from oracle import VERSION, Image, PIL, agree, compare, damage, flips, photographs, run, torch, torchvision, tap
 
 import odd_files

@@ -1,4 +1,4 @@
-/* An index of any bytes beside the shards of a golden set: the reader and the verifier. The set is
+/* An index of any bytes next to the shards of a golden set: the reader and the verifier. The set is
  * the one that the index's first row names, so that mutations elsewhere are reached. */
 #include "tests/fuzz/set.h"
 

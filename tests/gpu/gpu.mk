@@ -46,11 +46,11 @@ $(SIM_TESTS) $(SIM_OTHERS):
 
 .PHONY: test-gpu bench-gpu gpu-programs
 gpu-programs: $(MODULES) $(if $(MODULES),$(GPU_PROGRAMS))
-test-gpu: ## the kernels' tests and whole steps on a card (SANITIZER=memcheck|racecheck); skips where there is none
+test-gpu: ## the kernels' tests and whole steps on a card (SANITIZER=memcheck|racecheck); skips if there is none
 	@tools/build/deps.sh build
 	@$(MAKE) --no-print-directory -s -j$$(nproc) gpu-programs
 	@BUILD="$(BUILD)" tests/gpu/run || [ $$? = 77 ]
-bench-gpu: ## measure the kernels on a card; skips where there is none
+bench-gpu: ## measure the kernels on a card; skips if there is none
 	@tools/build/deps.sh build
 	@$(MAKE) --no-print-directory -s -j$$(nproc) gpu-programs
 	@BUILD="$(BUILD)" tests/gpu/run --bench || [ $$? = 77 ]

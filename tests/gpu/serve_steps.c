@@ -25,7 +25,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     ff_trainer_options *trainer = &out->trainer;
     const ff_option options[] = {
         {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
-         "In place of --net: as fftrain's, but for whitening."},
+         "In place of --net: as fftrain's, except for whitening."},
         {"net", 0, FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0, "Model; resnet18."},
         {"batch", 0, FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1 << 20, "Samples a step."},
         {"side", 0, FF_OPTION_INTEGER, "N", &out->side, NULL, 8, 4096, "Of a sample; 32."},

@@ -277,5 +277,5 @@ env -i PATH=/usr/bin:/bin FF_SEED=3 FF_TRIALS=1 "$bundle/bin/run" "$scratch/resu
 result $? "run has gpu_library, with few trials"
 env -i PATH=/usr/bin:/bin FAKE_NO_CARD=1 "$bundle/bin/run" "$scratch/results" >"$scratch/said" 2>&1
 [ $? = 77 ] && has "# SKIP no CUDA device: a test"
-result $? "run says that there is no GPU"
+result $? "run reports that there is no GPU"
 finish

@@ -184,7 +184,7 @@ def kubernetes_trains():
     tap.ok(codes == [75] * ranks, "its command trains (%d of %d pods), and ends with 75 where one is evicted" % (ranks, count),
            failure or said)
     said, codes, failure = run()
-    tap.ok(not failure and "resumes from" in said[0] and "after epoch 100" in said[0], "started again, it goes on to the end",
+    tap.ok(not failure and "resumes from" in said[0] and "after epoch 100" in said[0], "started again, it continues to the end",
            failure or said)
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tools/launch/*.sbatch under SLURM itself: munged, slurmctld and slurmd run here, in a folder of their own, with
-# more CPUs than there are. The merged set is that of one run; a job that is told of its time limit goes on to the
+# more CPUs than there are. The merged set is that of one run; a job that is told of its time limit continues to the
 # same bits; nothing stays running.
 . "$(dirname "$0")/../cli/ffpack_lib.sh"
 launch=$(cd "$here/../../tools/launch" && pwd)
@@ -97,7 +97,7 @@ check "  and packs the one that is not" grep -q '^packed .*, part 2/3' "ffpack-$
 check "  the bytes of one run" diff -rx history.jsonl alone packed
 job=$(submit --array=1-2 "$launch/slurm-pack.sbatch" nowhere failed)
 check "where tasks fail, the merge is given up" until_ 60 no_jobs
-check "  and a waiting one says why" bash -c '! ffpack merge failed --wait 60 2>said && grep -q "failed.part-1-of-2: packing it failed: nowhere" said'
+check "  and a waiting one reports why" bash -c '! ffpack merge failed --wait 60 2>said && grep -q "failed.part-1-of-2: packing it failed: nowhere" said'
 srun --ntasks=3 ffpack "$source" -o tasks "${pack[@]:2}" --part auto >srun.log 2>&1 &
 check "tasks of srun, and a merge that waits" ffpack merge tasks --wait 120
 wait $!
@@ -132,7 +132,7 @@ again() {
     fi
     grep -q '^fftrain: resumes from' "$log"
 }
-check "told of its time limit it is queued again and goes on" until_ 120 again
+check "told of its time limit it is queued again and continues" until_ 120 again
 check "to the end" until_ 240 no_jobs
 check "the script saw a checkpoint's 75" grep -q 'Exited with exit code 75' "$log"
 check "no sample is trained twice: one line for each epoch" test "$(grep -c '"event":"epoch"' "$run/log.jsonl")" = 10

@@ -1,6 +1,6 @@
 """Training beside PyTorch on real images: the same weights file, order and augmented batches. Each step from torch's state:
 the loss and the update; and runs left alone: no further from torch than twice what torch with one thread is from torch with
-two. Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository); FF_STEPS (default 2),
+two. Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository); FF_STEPS (default 2),
 FF_BATCH (8), FF_NETS (vgg11_bn). tests/bench/RESULTS.md has the figures
 of FF_STEPS=100 FF_BATCH=16 FF_NETS="resnet18 vgg11_bn mobilenet_v2"."""
 import json
@@ -69,7 +69,7 @@ def load_safetensors(path):
 
 
 def compared(net):
-    """The names of the parameters, but for biases that a batch norm takes away again: their gradient is 0, what is computed of it is
+    """The names of the parameters, except for biases that a batch norm takes away again: their gradient is 0, what is computed of it is
     rounding alone, and AdamW makes steps of full size from its signs."""
     modules = list(net.modules())
     idle = {id(a.bias) for a, b in zip(modules, modules[1:]) if isinstance(a, nn.Conv2d) and isinstance(b, nn.BatchNorm2d)}

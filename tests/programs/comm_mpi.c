@@ -3,7 +3,7 @@
  * staged: every collective against its definition; abort: rank 1 ends a job that waits; kill: it is
  * killed; single: MPI's ranks are not those that the program expects. */
 #include "format/base/thread.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/comm_case.h"
 #include "train/comm/collective/mpi.h"
 
@@ -67,7 +67,7 @@ int main(int count, char **arguments) {
     const int rank = variable("OMPI_COMM_WORLD_RANK", 0);
     const int ranks = variable("OMPI_COMM_WORLD_SIZE", 1), size = ranks + single;
     ff_status status =
-        ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 100000, (uint64_t)rank + 1, &error);
+        ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 100000, (uint64_t)rank + 1, &error);
     if (status == FF_OK)
         status = ff_comm_mpi_create(&comm, rank, size, (ff_comm_memory){device, staged}, &error);
     if (status == FF_OK && strcmp(mode, "abort") == 0) {

@@ -147,7 +147,7 @@ int main(int count, char **arguments) {
         return 2;
     }
     j.bytes = strtoull(arguments[3], NULL, 10) / 4 * 4;
-    must(ff_device_host_create(&j.device, FF_HOST_STREAMS_CALLER, 0, 1, &error), &error);
+    must(ff_device_host_create(&j.device, FF_HOST_STREAMS_CALLER, &error), &error);
     int failed = 0;
     if (strcmp(arguments[1], "threads") == 0)
         threads(&j);

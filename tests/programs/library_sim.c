@@ -227,7 +227,7 @@ static void refusals(void) {
     must(ffload_loader_describe(loader, &text, &failure), "describe");
     result(strstr(text, card ? "\"cuda:1\"" : "\"cuda:0\"") &&
                strstr(text, "Placement: resident, as requested."),
-           "it says where it is");
+           "it reports where it is");
     ffload_loader_destroy(&loader);
     ff_loader_destroy(&wanted);
     free_memory(&to);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ffload.Dataset: samples, labels, keys and what is known of a set, beside the second reader; processes, threads, ends. TAP."""
+"""ffload.Dataset: samples, labels, keys and what is known of a set, compared with the second reader; processes, threads, ends. TAP."""
 # Needs: python-package ffpack ffinspect tests/dump_set tests/make_set
 import gc
 import os
@@ -86,7 +86,7 @@ for i in range(30):
         else:
             good = good and value.shape == (field["width"],)
 tap.ok(good, "labels by name: a class is an int, others are arrays")
-tap.ok(any(every[i][1]["label"] == -1 for i in range(30)), "-1 where there is none")
+tap.ok(any(every[i][1]["label"] == -1 for i in range(30)), "-1 if there is none")
 one = Dataset(every.path, label="soft")
 tap.ok(one[2][1].shape == (every.fields["soft"]["width"],) and (one[2][1] == every[2][1]["soft"]).all(), "label= gives one alone")
 tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset(every.path, label="sofd"), "no label field 'sofd'", "soft"), "a field that there is not")
@@ -178,7 +178,7 @@ except ffload.BadData as error:
     tap.ok(len(error.problems) >= 1 and str(error) in error.problems[0] + str(error), "which lists the problems", error.problems)
 seen = []
 plain.verify(lambda done, total: seen.append((done, total)))
-tap.ok(seen and seen[-1][0] == seen[-1][1] > 100 * 384, "verify of a good one says how far it is", seen[-3:])
+tap.ok(seen and seen[-1][0] == seen[-1][1] > 100 * 384, "verify of a good one reports how far it is", seen[-3:])
 os.truncate(os.path.join(broken, shard), 8192)
 tap.ok(any(raises(kind, lambda: bad[90], shard) for kind in (OSError, ffload.BadData)), "a shard that shrank while it is open")
 
@@ -259,7 +259,7 @@ tap.ok(issubclass(ffload.UsageError, ValueError), "UsageError is a ValueError")
 hwc = Dataset(os.path.join(PLACE, "of-f32", "train"))
 tensor = hwc._own.sample(2)
 tap.ok(numpy.asarray(tensor).tobytes() == tensor.tobytes() and len(tensor) == 8 and tensor.nbytes == 8 * 6 * 3 * 4 and tensor.device == "cpu" and
-       repr(tensor) == "ffload.Tensor(shape=(8, 6, 3), dtype=f32, device=cpu)", "a Tensor says what it is", repr(tensor))
+       repr(tensor) == "ffload.Tensor(shape=(8, 6, 3), dtype=f32, device=cpu)", "a Tensor reports what it is", repr(tensor))
 import ctypes  # noqa: E402
 name_of = ctypes.pythonapi.PyCapsule_GetName
 name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]

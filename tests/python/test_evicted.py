@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ffload.Loader of a set whose pages a neighbour in its control group evicts: it is read directly from then on, stats() says so, and the
+"""ffload.Loader of a set whose pages a neighbour in its control group evicts: it is read directly from then on, stats() reports it, and the
 batches are the same. TAP."""
 import hashlib
 import os
@@ -50,6 +50,6 @@ with Limits(memory=300 * MIB) as limits:
     os.write(go[1], b".")
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 tap.ok(code in (0, 2), "the same batches", code)
-tap.ok(code in (0, 1), "stats() says that they are read directly", code)
+tap.ok(code in (0, 1), "stats() reports that they are read directly", code)
 tap.ok(all(reading.startswith("mapped: ") for _, reading in calm), "where nothing is evicted the set stays mapped", calm)
 finish()

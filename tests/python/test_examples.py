@@ -70,7 +70,7 @@ def of_pypi(*modules):
 
 
 def same_losses(example, first, rest, pattern, count, **more):
-    """The steps of a run that was stopped and of the one that goes on are those of a run without a stop."""
+    """The steps of a run that was stopped and of the one that continues are those of a run without a stop."""
     options = ["--data", "packed", "--batch", 16, "--epochs", 3]
     steps = [re.findall(pattern, run(example, *options, *how, **more), re.M) for how in ([], first, rest)]
     tap.ok(len(steps[0]) == count and len(steps[1]) == 9 and steps[0] == steps[1] + steps[2],

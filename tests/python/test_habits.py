@@ -74,7 +74,7 @@ given = bits([next(steps), next(steps)])
 other = bits([loader.peek()])
 loader_at = ffload.Loader(SET, 32, as_="numpy", augment="crop=2,flip")
 loader_at.set_epoch(2)
-tap.ok(other == bits([next(iter(loader_at))]) and given + bits(steps) == want[1] and loader.epoch == 2, "also within an iteration, which goes on where it was")
+tap.ok(other == bits([next(iter(loader_at))]) and given + bits(steps) == want[1] and loader.epoch == 2, "also within an iteration, which continues where it was")
 loader.load_state_dict({**loader.state_dict(), "epoch": 1, "position": 64})
 tap.ok(bits([loader.peek()]) == want[1][2:3] and bits(loader) == want[1][2:], "and after load_state_dict")
 
@@ -130,7 +130,7 @@ print(len(ffload.Dataset(sys.argv[1])))
 for first in ("ffload", "os"):  # the sub-interpreter's import may be the first of the process
     text = SUB if first == "ffload" else SUB.replace("import sys, ffload", "import sys").replace("print(len(", "import ffload\nprint(len(")
     found = python(text, SET)
-    tap.ok("sub-interpreter" in found.stdout and found.stdout.endswith("\n100\n") and found.returncode == 0, "a sub-interpreter is refused, and the main one goes on (first: %s)" % first, found.stdout + found.stderr)
+    tap.ok("sub-interpreter" in found.stdout and found.stdout.endswith("\n100\n") and found.returncode == 0, "a sub-interpreter is refused, and the main one continues (first: %s)" % first, found.stdout + found.stderr)
 
 # ---- with torch ----
 if importlib.util.find_spec("torch") is None:

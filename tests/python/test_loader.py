@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ffload.Loader on the CPU: its batches beside the trainer's, epochs, ranks, resuming, mixed batches, what it refuses. TAP."""
+"""ffload.Loader on the CPU: its batches compared with the trainer's, epochs, ranks, resuming, mixed batches, what it refuses. TAP."""
 import copy
 import importlib.util
 import os
@@ -63,7 +63,7 @@ first, second = epoch(two), epoch(two)
 tap.ok(same(first, plain) and not same(second, plain) and two.epoch == 2 and len(two) == 6, "each `for` is the next epoch")
 tap.ok(same(epoch(Loader(SET, 16, epochs=2, **WORDS)), first + second), "epochs=2 gives both in one")
 endless = iter(Loader(SET, 16, epochs=0, **WORDS))
-tap.ok(same([tuple(map(numpy.array, next(endless))) for _ in range(12)], first + second) and next(endless), "epochs=0 goes on")
+tap.ok(same([tuple(map(numpy.array, next(endless))) for _ in range(12)], first + second) and next(endless), "epochs=0 continues")
 two.set_epoch(1)
 tap.ok(same(epoch(two), second), "set_epoch")
 two.set_epoch(0)
@@ -154,7 +154,7 @@ other = Loader(SET, 20, order="block", block=1, seed=3)
 tap.ok(raises(ffload.UsageError, lambda: other.load_state_dict(state), "the state has group 64, but this loader has 2048"), "another group is refused")
 other = Loader(SET, 20, order="block", block=1, group=64, seed=3)
 other.load_state_dict(state)
-tap.ok(same(epoch(other), epoch(Loader(SET, 20, **block))), "the same one goes on, with other memory")
+tap.ok(same(epoch(other), epoch(Loader(SET, 20, **block))), "the same one continues, with other memory")
 tap.ok(raises(ffload.UsageError, lambda: Loader(SET, 20, group=5), "group: is of order block, and the order is random") and
        raises(ffload.UsageError, lambda: Loader(SET, 20, memory="1 GB"), "memory: '1 GB' is not a size"), "what memory and blocks refuse")
 
@@ -221,7 +221,7 @@ for name in TORCHRUN:
     known = "RANK" if name != "RANK" else "WORLD_SIZE"
     found = python(MAKES % "", SET, environment=partial)
     tap.ok("rank 0 of 1" in found.stdout and "read" not in found.stdout and "UsageError: %s is set, but %s, which torchrun sets too, is not" % (known, name) in found.stderr,
-           "torchrun's variables without %s: the first iteration says so" % name, found.stdout + found.stderr)
+           "torchrun's variables without %s: the first iteration reports it" % name, found.stdout + found.stderr)
     found = python(MAKES % ", rank=1, world=2", SET, environment=partial)
     tap.ok("rank 1 of 2" in found.stdout and "read" in found.stdout, "and rank= and world= are taken in any case", found.stdout + found.stderr)
 DISTRIBUTED = """
@@ -483,7 +483,7 @@ if pid == 0:
         live.close()
         os._exit(0 if "fork" in str(error) else 2)
     os._exit(1)
-tap.ok(os.waitpid(pid, 0)[1] == 0 and next(steps), "a forked child is refused, its parent goes on")
+tap.ok(os.waitpid(pid, 0)[1] == 0 and next(steps), "a forked child is refused, its parent continues")
 # Threads of the parent hold locks at the moment of the fork. A child waits for none of them.
 busy, ends = [Loader(SET, 1, workers=3, epochs=0, prefetch=5) for _ in range(6)], set()
 steps = [iter(loader) for loader in busy]

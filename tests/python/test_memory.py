@@ -33,7 +33,7 @@ def used():
 
 
 def flat(name, step, count, most_kib=512):
-    """After a tenth memory grows no more, but for what malloc keeps at hand (40,000 bytes)."""
+    """After a tenth memory grows no more, except for what malloc keeps at hand (40,000 bytes)."""
     for _ in range(count // 10):
         step()
     before = used()

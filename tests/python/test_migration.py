@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The page's "From ImageFolder + DataLoader to ffpack": its two scripts, as they are written there, run on Fashion-MNIST and on CIFAR-10's
 JPEGs in folders; on an f32 set without augmentation, in the same order, they have the same loss in each of 50 steps, and the same test
-accuracy. Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository); FASHION_MNIST."""
+accuracy. Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data next to the repository); FASHION_MNIST."""
 import gzip
 import importlib.util
 import io

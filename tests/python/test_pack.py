@@ -251,7 +251,7 @@ try:
 except ffload.Error as error:
     said = error
 programs.find = find
-tap.ok(said == {}, "other threads go on", said)
+tap.ok(said == {}, "other threads continue", said)
 
 ANSWERS = "try:\n %s\nexcept KeyboardInterrupt: print('answered', flush=True)"
 

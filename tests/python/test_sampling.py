@@ -197,7 +197,7 @@ for batch, repeats in ((12, 3), (16, 3), (7, 4), (5, 5), (100, 2)):
     wanted = [plain[p // batch * each + p % batch % each] for p in range(COUNT)]
     tap.ok(numbers(Loader(batch, seed=2, repeats=repeats)) == wanted, "%d repeats in batches of %d" % (repeats, batch))
 first = next(iter(Loader(12, repeats=3)))[2]
-tap.ok(sorted(collections.Counter(first.tolist()).values()) == [3] * 4 and (first[0::2] != first[1::2]).all(), "each three times, not beside itself")
+tap.ok(sorted(collections.Counter(first.tolist()).values()) == [3] * 4 and (first[0::2] != first[1::2]).all(), "each three times, not next to itself")
 
 # ---- classes ----
 seen, classes = collections.Counter(), collections.Counter()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ctrl-C while the library works or waits: answered within 0.2 s, and the loader goes on after it. TAP."""
+"""Ctrl-C while the library works or waits: answered within 0.2 s, and the loader continues after it. TAP."""
 import os
 import sys
 
@@ -52,7 +52,7 @@ assert len(seen) == 1
 print("%.3f" % (seen[0] - float(open(sys.argv[2]).read())))
 """
 stamp = os.path.join(os.path.dirname(BIG), "stamp")
-for name, text in (("a wait for a batch", WAITS), ("verify", VERIFIES), ("a handler that does not raise: the wait goes on", HANDLER)):
+for name, text in (("a wait for a batch", WAITS), ("verify", VERIFIES), ("a handler that does not raise: the wait continues", HANDLER)):
     for _ in range(8):  # a machine that is busy may take longer, but not each time
         found = python(text, BIG, stamp)
         if found.returncode or float(found.stdout) < LIMIT:

@@ -288,10 +288,10 @@ if os.path.exists(os.path.join(tap.BUILD, "libff_cuda.so")):
         done = run(tap.program("cuda_open"), site + "/ffload/" + folder, cuda, "-1", env={"PATH": "/nowhere", "HOME": HERE, "LD_DEBUG": "files"})
         tried = re.findall(r"file=(\S*libnvrtc\.so\S*) \[0\];  dynamically loaded", done.stdout + done.stderr)
         tap.ok(tried[:1] == [site + "/ffload/" + folder + "/../../nvidia/cu/lib/libnvrtc.so.%d" % (int(cuda) // 1000)],
-            "NVIDIA's libraries are searched beside the package first: %s" % folder, tried)
+            "NVIDIA's libraries are searched next to the package first: %s" % folder, tried)
     run("rm", "-r", site + "/nvidia")
 else:
-    tap.skip("NVIDIA's libraries are searched beside the package", "built without CUDA")
+    tap.skip("NVIDIA's libraries are searched next to the package", "built without CUDA")
 
 done = run(place + "/bin/python", "-m", "pip", "uninstall", "-y", "--disable-pip-version-check", "ffload")
 left = [one for one in set(tap.files_of(place)) - before if "__pycache__" not in one]

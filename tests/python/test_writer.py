@@ -333,7 +333,7 @@ tap.ok(one == [name for name in left("killed") if name in one] and len(left("kil
 other.abort()
 process.kill()
 process.wait()
-tap.ok(one == left("killed") and len(one) == 1 and not os.path.exists("killed"), "a kill leaves its samples beside OUT, and no OUT", left("killed"))
+tap.ok(one == left("killed") and len(one) == 1 and not os.path.exists("killed"), "a kill leaves its samples next to OUT, and no OUT", left("killed"))
 # While ffpack is at work, too: slow compression. It ends since nobody hears what it says.
 process, _ = start_packing()
 until(lambda: any(name.endswith(".ffs") for name in os.listdir("killed.partial")))

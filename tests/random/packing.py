@@ -104,7 +104,7 @@ def check_classes(split, wanted, found):
 
 
 def inspect(source, counts, answer):
-    """ffinspect counts items and classes as Python does, writes the labels beside --npy, or says that it does not."""
+    """ffinspect counts items and classes as Python does, writes the labels beside --npy, or reports that it does not."""
     done = shell("ffinspect", "out", "--json")
     if done.code:
         raise Wrong("ffinspect fails", done)

@@ -109,7 +109,7 @@ def with_recipe(case, out, text, *options):
 
 
 def late(case):
-    """An option that changes nothing since the run is too short says so."""
+    """An option that changes nothing because the run is too short is reported."""
     name, value = case["late"]
     done = train("late", name, value)
     if fine(done) and fine(train("plain")) and weights("late") == weights("plain") and not done.says(name):
@@ -123,7 +123,7 @@ def recipe_text(*more):
 
 
 def recipe(case):
-    """An option beside a recipe replaces its line."""
+    """An option next to a recipe replaces its line."""
     name, value = case["line"].split(" = ")
     option = ["--set", "%s=%s" % (name, value)] if case["set"] else ["--" + name] if value == "yes" else ["--" + name, value]
     if name == "optimizer":
@@ -134,7 +134,7 @@ def recipe(case):
         if done.code:
             raise Wrong("an option cannot replace a recipe's line", done)
         if weights("beside") != weights("inside"):
-            raise Wrong("an option beside a recipe is not the line in it", option)
+            raise Wrong("an option next to a recipe is not the line in it", option)
 
 
 def recipe_bytes(case):
@@ -152,7 +152,7 @@ def recipe_bytes(case):
 
 
 def edited_recipe(case):
-    """--resume auto with a recipe that was edited says so."""
+    """--resume auto with a recipe that was edited reports it."""
     if fine(with_recipe(case, "run", recipe_text())):
         done = with_recipe(case, "run", recipe_text("lr = 0.7"), "--resume", "auto")
         if done.code == 0 and not done.says("recipe", "lr is"):
@@ -189,7 +189,7 @@ def scaled(case):
 
 
 def scaled_groups(case):
-    """--scale-lr scales all rates, or says which it does not."""
+    """--scale-lr scales all rates, or reports which it does not."""
     one = train("one", "--ranks", 2, "--scale-lr", "--groups", "fc.*:lr=0.01")
     if fine(one) and fine(train("other", "--ranks", 2, "--lr", "0.1", "--groups", "fc.*:lr=0.02")) and weights("one") != weights("other") and \
             not one.says("groups"):
@@ -197,7 +197,7 @@ def scaled_groups(case):
 
 
 def other_ranks(case):
-    """A run that goes on on other ranks ends in the same bits, or says that it does not."""
+    """A run that continues on other ranks ends in the same bits, or reports that it does not."""
     if fine(train("run", *EVERY, "--ranks", 2)):
         cut("run", "again", 3)
         done = shell("fftrain", "--resume", "again", "--quiet")
@@ -271,7 +271,7 @@ def other_names(case):
     cut("run", "again", 3)
     done = shell("fftrain", "--resume", "again", "--data", "other", "--quiet")
     if fine(done) and not done.says("class"):
-        raise Wrong("a run goes on with other classes' names", done)
+        raise Wrong("a run continues with other classes' names", done)
 
 
 def wider(case):
@@ -332,7 +332,7 @@ def damaged_validation(case):
 
 
 def appended(case):
-    """A run whose set was appended to goes on, or a way to do so is said."""
+    """A run whose set was appended to continues, or a way to continue is reported."""
     if fine(train("run", *EVERY, data="set/train", *["--val", "set/test"])):
         write_set("more", seed=1)
         numpy.savez("more.npz", x=numpy.load("more.arrays/x_train.npy"), y=numpy.load("more.arrays/y_train.npy"))
@@ -342,11 +342,11 @@ def appended(case):
         cut("run", "again", 3)
         done = shell("fftrain", "--resume", "again", "--quiet")
         if done.code and not done.says("--weights", "generation"):
-            raise Wrong("a set that was appended to, and no way to go on", done)
+            raise Wrong("a set that was appended to, and no way to continue", done)
 
 
 def nan(case):
-    """An evaluation that is not a number is said, and the run can go on."""
+    """An evaluation that is not a number is reported, and the run can continue."""
     write_set("nan", nan=True)
     done = train("run", *EVERY, "--best-by", case["best"], "--val-every", 1, data="nan")
     if fine(done):
@@ -354,7 +354,7 @@ def nan(case):
             raise Wrong("an evaluation of NaN without a word", done)
         done = shell("fftrain", "--resume", "run", "--epochs", 3, "--quiet")
         if done.code:
-            raise Wrong("a run with a NaN cannot go on", done)
+            raise Wrong("a run with a NaN cannot continue", done)
 
 
 def run(case):

@@ -362,7 +362,7 @@ class Source:
         self.arguments = ["src", "--val-labels", "val.txt"]
 
     def stray(self, name):
-        """A file that somebody left beside the images."""
+        """A file that somebody left next to the images."""
         if not os.path.isdir("src"):
             return
         path = os.path.join("src", name)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Random sources, runs, pairs of runs and typos, and what must hold whatever was drawn (cases.py says how). Prints TAP: for each kind that no
+"""Random sources, runs, pairs of runs and typos, and what must hold whatever was drawn (cases.py explains how). Prints TAP: for each kind that no
 case is wrong, with the shortest commands of one that is. Environment: BUILD; FF_RANDOM_SECONDS, of all kinds (300); FF_SEED, the first seed
 (by default the same cases each time, so that a change is not blamed for what it has not done); FF_RANDOM, kinds with commas."""
 import importlib

@@ -126,7 +126,7 @@ def check_links(case, run, by, resumed_at=0):
 
 
 def check_evaluate(case, run):
-    """evaluate of best and last says what the log says."""
+    """evaluate of best and last prints what the log has."""
     line = line_of(run, STEPS[case["last_batch"]])
     for name in ("best", "last"):
         at = link(run, name)

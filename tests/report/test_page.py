@@ -202,7 +202,7 @@ def middle(name, most):
 shown = re.findall(r'<th(?: class="up")?><span(?: title="([^"]*)")?>([^<]*)</span></th>', page.source.split('class="matrix"')[1])
 shown = [(html.unescape(title), html.unescape(text)) for title, text in shown]
 wanted = [(name if len(name) > 24 else "", middle(name, 24)) for name in names]
-tap.ok(page.is_sound() and shown == wanted * 2, "names beside the matrix are short, their ends too, and whole as title", shown[:5])
+tap.ok(page.is_sound() and shown == wanted * 2, "names next to the matrix are short, their ends too, and whole as title", shown[:5])
 longest = max(re.findall(r">([^<>]*)<", page.source.split("What it got")[0].split("Evaluation")[1]), key=len)
 tap.ok(len(html.unescape(longest)) <= 80 and middle(names[0], 60) + " taken for " + middle(names[1], 60) in page.text,
        "so are those of the lists", longest)
@@ -210,7 +210,7 @@ tap.ok(len(html.unescape(longest)) <= 80 and middle(names[0], 60) + " taken for 
 # ---- refused
 for name, code, words, arguments in (
         ("no run", 2, "wanted fftrain report RUN...", ()), ("a run that is not there", 74, "nowhere: cannot open", ("nowhere", "-o", "x")),
-        ("a folder without a log", 2, "set: holds no run", ("set",)), ("the same beside a run", 74, "set/log.jsonl: cannot open", ("set", "one", "-o", "x")), ("a log without a run", 65, "has no line of a run", ("none", "-o", "x")),
+        ("a folder without a log", 2, "set: holds no run", ("set",)), ("the same next to a run", 74, "set/log.jsonl: cannot open", ("set", "one", "-o", "x")), ("a log without a run", 65, "has no line of a run", ("none", "-o", "x")),
         ("several runs without -o", 2, "-o FILE is needed for several runs", ("one", "two")),
         ("a full disk", 74, "/dev/full: cannot write", ("one", "-o", "/dev/full")), ("a folder as page", 74, "one", ("two", "-o", "one")),
         ("an evaluation that is cut", 65, "cut/evaluation.json: ", ("cut",))):

@@ -22,7 +22,7 @@ PAPER = (246, 246, 243)
 
 
 def color(split, number):
-    """A different colour for each sample; classes differ in red, but for every fifth sample."""
+    """A different colour for each sample; classes differ in red, except for every fifth sample."""
     red = number % 7 if number % 5 else 6 - number % 7
     return red * 35 + 5, number * 5 % 256, 40 if split == "train" else 220
 
@@ -108,7 +108,7 @@ for title, given, code, words in (("no validation set", "alone", 0, ""), ("no tr
            (shown.returncode, shown.stderr.decode()))
 os.rename("alone/train", "set/train")
 
-# ---- files that cannot be written: told once, and the run goes on
+# ---- files that cannot be written: told once, and the run continues
 run("bad", "--epochs", "1")
 for name in "worst.png", "evaluation.json":
     os.remove("bad/" + name)

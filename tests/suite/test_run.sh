@@ -70,7 +70,7 @@ echo ok 1; echo 1..1'
 rm "$scratch/scripts.built"
 "$scratch/tests/run" needs.sh >"$said" && [ ! -e "$scratch/scripts.built" ] &&
     [ "$(sort "$scratch/needed.built" | paste -sd' ')" = "build/tests/one build/tests/two python-package" ]
-result $? "or what a script says that it needs"
+result $? "or what a script states that it needs"
 printf '%s\n' 'build/tests/%: tests/unit/%.c' '	false' >"$scratch/Makefile"
 rm -f "$scratch/build/tests/test_skips"
 gives "a program that cannot be built" 1 "tests/run: not built" test_skips
@@ -143,7 +143,7 @@ list all && list check && list test && list long
 cut -d' ' -f1 "$scratch/test" "$scratch/long" | sort -u | diff - <(cut -d' ' -f1 "$scratch/all" | sort) >"$said"
 result $? "every test is in make test or make test-long"
 cat "$scratch/test" "$scratch/long" | awk '$2 == "all" && n[$1]++ || p[$1 $2]++' >"$said" && [ ! -s "$said" ]
-result $? "and not in both, but for one with two parts"
+result $? "and not in both, except for one with two parts"
 cat "$scratch/test" "$scratch/long" | sed -n 's/ \(test\|long\)$//p' | sort -u | while read -r name; do
     for part in '\<(SHORT|short)\>' '\<(LONG|long)\>'; do grep -qE "$part" "tests/$name" || echo "$name does not ask for $part"; done
 done >"$said"
@@ -163,7 +163,7 @@ for script in $(grep -l '^# Needs: ' tests/*/test_*.{sh,py}); do
     done
 done >"$said"
 [ ! -s "$said" ]
-result $? "a script that says what it needs names all the programs that it runs"
+result $? "a script that states what it needs names all the programs that it runs"
 sort "$scratch/check" | comm -23 - <(sort "$scratch/test") >"$said" && [ ! -s "$said" ]
 result $? "make check is part of make test"
 finish

@@ -5,8 +5,8 @@
 
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/table.h"
-#include "loader/device/host.h"
 #include "loader/gpu/batches.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 
@@ -49,7 +49,7 @@ static inline void placement_open(const placement_case *c, ff_device **device) {
     if (placement_card)
         assert_ok(placement_card->device_create(device, 0, error));
     else
-        assert_ok(ff_device_host_create(device, c->streams, 200000, c->seed, error));
+        assert_ok(ff_device_sim_create(device, c->streams, 200000, c->seed, error));
 }
 
 static inline void placement_take(ff_device *device, ff_stream *stream, void **to, const void *from,

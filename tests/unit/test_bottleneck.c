@@ -1,4 +1,5 @@
-/* The sentence that says why a run is as fast as it is: for each cause, what it tells to change. */
+/* The sentence that reports why a run is as fast as it is: for each cause, what it advises to
+ * change. */
 #include "tests/unit/format_set.h"
 #include "tests/unit/trainer_options.h"
 

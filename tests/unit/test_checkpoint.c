@@ -121,8 +121,8 @@ static void intervals_are_parsed(void **state) {
         assert_fails(ff_every_parse(&every, bad[i], error), FF_USAGE, "--checkpoint-every: '");
 }
 
-/* The first epoch's end is saved, and so is each that is long beside a checkpoint; one that is
- * not, where the last is 30 s old. */
+/* The first epoch's end is saved, and so is each that takes long compared with a checkpoint; one
+ * that is not, where the last is 30 s old. */
 static void ends_of_epochs_are_worth_a_checkpoint(void **state) {
     (void)state;
     assert_true(ff_every_worthwhile(0.001, 0));
@@ -324,7 +324,7 @@ static void the_newest_and_the_best_stay(void **state) {
     snprintf(path, sizeof path, "%s/best", folder);
     assert_int_equal(readlink(path, target, sizeof target - 1), 6);
     assert_string_equal(target, "step-9");
-    /* Another process goes on, and knows the best. */
+    /* Another process continues, and knows the best. */
     ff_keeper_destroy(&keeper);
     options.from = 12;
     assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
@@ -355,7 +355,7 @@ static void the_newest_and_the_best_stay(void **state) {
     ff_model_destroy(&model);
 }
 
-/* A folder that cannot be written: training would go on, and the note says it once. */
+/* A folder that cannot be written: training would continue, and the note reports it once. */
 static void a_failed_checkpoint_is_told(void **state) {
     (void)state;
     ff_model *model = make_model(1, 10);

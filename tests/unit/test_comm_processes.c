@@ -1,7 +1,7 @@
 /* The communicator of processes, through shared memory, over TCP and mixed: results, staged memory,
  * delays, abort, a rank that is killed. */
 #include "format/base/thread.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/check.h"
 #include "tests/unit/comm_case.h"
 #include "train/comm/collective/processes.h"
@@ -62,7 +62,7 @@ typedef struct settings {
 
 static void rank_main(const settings *s, board *b, int rank) {
     alarm(300); /* a test fails rather than hangs */
-    /* A rank that crashes ends; cmocka's handlers would go on with the next test. */
+    /* A rank that crashes ends; cmocka's handlers would continue with the next test. */
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (int i = 0; i < 5; i++) signal(crashes[i], SIG_DFL);
     rank_process p = {.board = b, .other_machine = s->machines == 2 && rank % 2};
@@ -74,7 +74,7 @@ static void rank_main(const settings *s, board *b, int rank) {
                                             .network = s->network,
                                             .delay_ns = s->delay_ns};
     ff_status status =
-        ff_device_host_create(&p.device, s->streams, 100000, (uint64_t)rank + 1, &p.error);
+        ff_device_sim_create(&p.device, s->streams, 100000, (uint64_t)rank + 1, &p.error);
     const ff_comm_memory memory = {p.device, s->staged};
     if (status == FF_OK) status = ff_comm_processes_create(&p.comm, &p.options, memory, &p.error);
     if (status == FF_OK) status = s->body(&p, &p.error);

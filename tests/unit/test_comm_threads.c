@@ -1,6 +1,6 @@
 /* The communicator of threads: results, staged and direct memory, random delays, abort. */
 #include "format/base/thread.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/check.h"
 #include "tests/unit/comm_case.h"
 #include "train/comm/collective/threads.h"
@@ -28,7 +28,7 @@ static void open_job(job *j, int count, ff_host_streams streams, uint64_t delay_
     *j = (job){.count = count, .staged = staged > 0};
     for (int r = 0; r < count; r++) {
         assert_ok(
-            ff_device_host_create(&j->memory[r].device, streams, delay_ns, (uint64_t)r + 1, error));
+            ff_device_sim_create(&j->memory[r].device, streams, delay_ns, (uint64_t)r + 1, error));
         j->memory[r].staged = staged == 1 || (staged == 2 && r % 2);
     }
     assert_ok(ff_comm_threads_create(j->comms, count, j->memory, error));
@@ -238,7 +238,7 @@ static ff_status stop_or_add(void *context, ff_job *own, const char *name, ff_er
     ff_status *statuses = context;
     ff_device *device;
     (void)name;
-    ff_status status = ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error);
+    ff_status status = ff_device_sim_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error);
     if (status != FF_OK) return status;
     status = ff_job_connect(own, device, NULL, false, error);
     if (status == FF_OK)

@@ -380,7 +380,7 @@ static void forked(void **state) {
         in_child(use_inherited, &all);
         assert_int_equal(hash_of(batch), all.hash);
         ffload_batch_release(&batch);
-        batch = next(loader); /* the parent's goes on */
+        batch = next(loader); /* the parent's continues */
         ffload_batch_release(&batch);
         ffload_loader_destroy(&loader);
         all.view->deleter(all.view);

@@ -1,6 +1,7 @@
 /* Every function of the public library with each of its pointers NULL: FFLOAD_USAGE with the names
- * of the function and the argument, results that are NULL, and what goes on as if nothing was. The
- * header declares which may be NULL. tests/build/test_library.sh checks that none is left out. */
+ * of the function and the argument, results that are NULL, and what continues as if nothing was.
+ * The header declares which may be NULL. tests/build/test_library.sh checks that none is left out.
+ */
 #include "tests/unit/library_case.h"
 
 static set_spec set;
@@ -163,7 +164,7 @@ static int open_all(void **state) {
     return 0;
 }
 
-/* All goes on: the next batch is the one that it would have been. */
+/* All continues: the next batch is the one that it would have been. */
 static int close_all(void **state) {
     (void)state;
     ffload_batch *second = next(loader);

@@ -2,7 +2,7 @@
  * destroyed, default streams, and which device is the calling thread's. */
 #include "tests/unit/check.h"
 
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "loader/library/pool.h"
 
 #include <stdint.h>
@@ -83,7 +83,7 @@ static void restore(ff_device *device, int ordinal) {
 static ff_library_pool *open_pool(void) {
     ff_device *device;
     ff_library_pool *pool;
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     table = *device->table;
     table.event_create = create_event;
     table.event_destroy = destroy_event;

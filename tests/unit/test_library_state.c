@@ -45,7 +45,7 @@ static void seeks(void **state) {
         if (round == 2) break;
         assert_did(ffload_loader_seek(loader, 0, 0, error));
     }
-    assert_did(ffload_loader_seek(loader, 1, 0, error)); /* where it ended: it goes on */
+    assert_did(ffload_loader_seek(loader, 1, 0, error)); /* where it ended: it continues */
     expect(loader, first);
     ffload_loader_destroy(&loader);
     ffload_dataset_close(&dataset);
@@ -108,7 +108,7 @@ static void seeks_anywhere(void **state) {
     set_remove(&set);
 }
 
-/* A run that goes on on two ranks, with other threads: their rows are the batch's. */
+/* A run that continues on two ranks, with other threads: their rows are the batch's. */
 static void resumed(void **state) {
     (void)state;
     set_spec set;

@@ -1,9 +1,9 @@
 /* The loader: its batches for every kind of dataset, which do not depend on threads, slots, shares,
  * the device or where a run was resumed. */
 #include "loader/augment/host.h"
-#include "loader/device/host.h"
 #include "loader/host/loader.h"
 #include "loader/host/settings.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/format_set.h"
 
 static void unmake(set_spec *set, ff_dataset *dataset) {
@@ -290,7 +290,7 @@ static void shares(void **state) {
 }
 
 /* A share in several batches is, put together, the share; of the last, smaller batch those without
- * samples do not come, but for the first. */
+ * samples do not come, except for the first. */
 static void cuts(void **state) {
     (void)state;
     static const struct {
@@ -510,7 +510,7 @@ static void separate_memory(void **state) {
         /* The slot's description is the consumer's only until its release, so copy it. */
         static ff_slot copy[200];
         uint64_t batches = 0;
-        assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 300000, 5, error));
+        assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 300000, 5, error));
         assert_ok(device->table->stream_create(device, &stream, error));
         for (int i = 0; i < SLOTS; i++)
             assert_ok(device->table->event_create(device, &consumed[i], false, error));

@@ -1,6 +1,7 @@
-/* The host's device table: order within a stream, events across streams, copies, waits; in the
- * caller and in threads with random delays. */
-#include "loader/device/host.h"
+/* The device tables of the host and of the simulated GPU: order within a stream, events across
+ * streams, copies, waits; in the caller and in threads, the simulated GPU's with random delays.
+ * Recordings of the simulated GPU. */
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/check.h"
 
 #include "format/base/thread.h"
@@ -18,11 +19,23 @@ typedef struct fixture {
     const ff_device_table *table;
 } fixture;
 
-static fixture open_device(int threads, uint64_t seed) {
+static fixture open_simulated(int threads, uint64_t seed) {
     fixture f;
-    assert_ok(ff_device_host_create(&f.device,
-                                    threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER,
-                                    200000, seed, error));
+    assert_ok(ff_device_sim_create(&f.device,
+                                   threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER,
+                                   200000, seed, error));
+    f.table = f.device->table;
+    return f;
+}
+
+enum { DEVICES = 4 };
+
+/* The host in the caller and in threads, then the simulated GPU in both ways. */
+static fixture open_device(int number, uint64_t seed) {
+    fixture f;
+    if (number >= 2) return open_simulated(number - 2, seed);
+    assert_ok(ff_device_host_create(
+        &f.device, number ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, error));
     f.table = f.device->table;
     assert_string_equal(f.table->name, "host");
     return f;
@@ -42,8 +55,8 @@ static void check_values(void *context) {
 /* A ring of pinned and device halves, as the streaming loader's: two streams, two events a slot. */
 static void ring(void **state) {
     (void)state;
-    for (int threads = 0; threads < 2; threads++) {
-        fixture f = open_device(threads, 3);
+    for (int number = 0; number < DEVICES; number++) {
+        fixture f = open_device(number, 3);
         ff_stream *copies, *compute;
         ff_event *copied[SLOTS], *consumed[SLOTS];
         void *pinned[SLOTS], *device[SLOTS];
@@ -95,7 +108,7 @@ static void missing_wait_is_detected(void **state) {
 #endif
     uint64_t wrong = 0;
     for (uint64_t seed = 0; seed < 50 && !wrong; seed++) {
-        fixture f = open_device(1, seed);
+        fixture f = open_simulated(1, seed);
         ff_stream *copies, *compute;
         uint32_t *from = malloc(VALUES * 4), *to = calloc(VALUES, 4);
         for (uint32_t k = 0; k < VALUES; k++) from[k] = 7919u + k;
@@ -115,8 +128,8 @@ static void missing_wait_is_detected(void **state) {
 
 static void events(void **state) {
     (void)state;
-    for (int threads = 0; threads < 2; threads++) {
-        fixture f = open_device(threads, 1);
+    for (int number = 0; number < DEVICES; number++) {
+        fixture f = open_device(number, 1);
         ff_stream *stream;
         ff_event *first, *second, *plain, *never;
         uint8_t bytes[100];
@@ -185,7 +198,7 @@ static void count_release(void *context) {
 static void recordings(void **state) {
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
-        fixture f = open_device(threads, 7);
+        fixture f = open_simulated(threads, 7);
         ff_stream *first, *second, *other;
         ff_event *fork, *join, *inside, *end;
         ff_recording *recording;
@@ -203,7 +216,7 @@ static void recordings(void **state) {
 
         assert_ok(f.table->capture_begin(f.device, first, error));
         assert_ok(f.table->copy(f.device, first, to, from, 4, error));
-        assert_int_equal(ff_device_host_enqueue(native, count_run, &job, count_release), 0);
+        assert_int_equal(ff_device_sim_enqueue(native, count_run, &job, count_release), 0);
         assert_ok(f.table->event_record(f.device, fork, first, error));
         assert_ok(f.table->stream_wait(f.device, second, fork, error));
         assert_ok(f.table->copy(f.device, second, &to[1], to, 4, error));
@@ -243,7 +256,7 @@ static void recordings(void **state) {
         assert_int_equal(job.releases, 1);
 
         /* Outside of a capture work is run once and released. */
-        assert_int_equal(ff_device_host_enqueue(native, count_run, &job, count_release), 0);
+        assert_int_equal(ff_device_sim_enqueue(native, count_run, &job, count_release), 0);
         assert_ok(f.table->event_record_external(f.device, inside, first, error));
         assert_ok(f.table->event_synchronize(f.device, inside, error));
         assert_ok(f.table->stream_synchronize(f.device, first, error));
@@ -298,7 +311,7 @@ static void read_joined(void *context) {
 static void branches_run_beside_each_other(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
-        fixture f = open_device(1, seed);
+        fixture f = open_simulated(1, seed);
         ff_stream *first, *second;
         ff_event *fork, *join;
         ff_recording *recording;
@@ -334,10 +347,45 @@ static void branches_run_beside_each_other(void **state) {
     }
 }
 
+typedef struct busy {
+    atomic_int now;
+    bool overlapped;
+    uint32_t runs;
+} busy;
+
+static void be_busy(void *context) {
+    busy *b = context;
+    if (atomic_fetch_add(&b->now, 1)) b->overlapped = true;
+    nap(100000);
+    b->runs++;
+    atomic_fetch_sub(&b->now, 1);
+}
+
+/* Also in two streams, the launches of a recording run one after another. */
+static void launches_never_overlap(void **state) {
+    (void)state;
+    fixture f = open_simulated(1, 11);
+    ff_stream *streams[2];
+    ff_recording *recording;
+    busy b = {.overlapped = false};
+    for (int i = 0; i < 2; i++) assert_ok(f.table->stream_create(f.device, &streams[i], error));
+    assert_ok(f.table->capture_begin(f.device, streams[0], error));
+    assert_ok(f.table->call(f.device, streams[0], be_busy, &b, error));
+    assert_ok(f.table->capture_end(f.device, streams[0], &recording, error));
+    for (int i = 0; i < 40; i++)
+        assert_ok(f.table->recording_launch(f.device, recording, streams[i % 2], error));
+    for (int i = 0; i < 2; i++) assert_ok(f.table->stream_synchronize(f.device, streams[i], error));
+    assert_false(b.overlapped);
+    assert_int_equal(b.runs, 40);
+    f.table->recording_destroy(f.device, recording);
+    for (int i = 0; i < 2; i++) f.table->stream_destroy(f.device, streams[i]);
+    ff_device_destroy(&f.device);
+}
+
 /* What CUDA refuses is refused here too. */
 static void capture_rules(void **state) {
     (void)state;
-    fixture f = open_device(1, 9);
+    fixture f = open_simulated(1, 9);
     const ff_device_table *t = f.table;
     ff_stream *first, *second;
     ff_event *event, *outside;
@@ -401,9 +449,13 @@ static void capture_rules(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring),          cmocka_unit_test(missing_wait_is_detected),
-        cmocka_unit_test(events),        cmocka_unit_test(recordings),
-        cmocka_unit_test(capture_rules), cmocka_unit_test(branches_run_beside_each_other),
+        cmocka_unit_test(ring),
+        cmocka_unit_test(missing_wait_is_detected),
+        cmocka_unit_test(events),
+        cmocka_unit_test(recordings),
+        cmocka_unit_test(capture_rules),
+        cmocka_unit_test(branches_run_beside_each_other),
+        cmocka_unit_test(launches_never_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

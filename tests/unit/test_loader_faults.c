@@ -1,8 +1,8 @@
 /* The loader when something is wrong: options, broken samples, shards that shrink while mapped,
  * early ends. Each error is one message at acquire, after the batches before it. */
 #include "format/base/interrupt.h"
-#include "loader/device/host.h"
 #include "loader/gpu/batches.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/format_set.h"
 
@@ -328,7 +328,7 @@ static void failing_device(void **state) {
             ff_stream *stream;
             ff_batches *batches;
             ff_error failure = {0};
-            assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+            assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
             whole = device->table;
             assert_ok(whole->stream_create(device, &stream, error));
             ff_device_table table = *whole;
@@ -389,7 +389,7 @@ static void shrinking_upload(void **state) {
         char path[200];
         snprintf(path, sizeof path, "%s/shard-000000.ffs", set.folder);
         assert_int_equal(truncate(path, 1 << 20), 0);
-        assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+        assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
         ff_batches_options options = {.loader = options_of(16),
                                       .kernels = &ff_loader_plain_kernels,
                                       .placement = FF_PLACEMENT_RESIDENT,
@@ -420,7 +420,7 @@ static void stopped_upload(void **state) {
             ff_device *device;
             ff_batches *batches;
             ff_error failure = {0};
-            assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+            assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
             if (stop) {
                 ff_interrupt_install(0);
                 kill(getpid(), SIGINT);

@@ -1,7 +1,7 @@
 /* Sets whose shards are removed, cut, replaced or fail while they are read, in each way of reading:
  * what comes is the old data, or one error that names a shard; never a mixture, never a signal. */
-#include "loader/device/host.h"
 #include "loader/gpu/batches.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/ahead_case.h"
 
@@ -401,7 +401,7 @@ static void upload(ff_loader_access access, bool zstd, int threads, harm *harms,
     }
     ff_loader_destroy(&loader);
     harms(&set, dataset);
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
     ff_batches_options options = {.loader = ff_loader_defaults(),
                                   .kernels = &ff_loader_plain_kernels,
                                   .placement = FF_PLACEMENT_RESIDENT,

@@ -3,9 +3,9 @@
  * the caller and on asynchronous ones. The kernels are replaced by plain ones. */
 #include "loader/gpu/batches.h"
 
-#include "loader/device/host.h"
 #include "loader/gpu/placement.h"
 #include "loader/gpu/resident.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/placement_cases.h"
 
@@ -76,7 +76,7 @@ static void refused(void **state) {
     ff_device *device;
     ff_batches *batches = (ff_batches *)&c;
     ff_error failure = {0};
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     ff_batches_options options = {.loader = c.options, .kernels = &ff_loader_plain_kernels};
     options.loader.height = options.loader.width = 12;
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
@@ -126,7 +126,7 @@ static void bytes_of_sizes(void **state) {
     ff_device *device;
     ff_batches *batches;
     ff_error failure = {0};
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     ff_device_table table = *device->table;
     table.memory = little_memory;
     device->table = &table;

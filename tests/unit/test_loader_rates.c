@@ -77,7 +77,7 @@ static void of_batches(void **state) {
     ff_device *device;
     ff_stream *stream;
     ff_dataset *dataset = open_new_set(&set);
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 20000, 3, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 20000, 3, error));
     assert_ok(device->table->stream_create(device, &stream, error));
     for (int i = 0; i < 3; i++) {
         ff_batches *batches;
@@ -127,7 +127,7 @@ static void tuned(void **state) {
     set_spec set = plain_set(150);
     ff_device *device;
     ff_dataset *dataset = open_new_set(&set);
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 3, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 3, error));
     for (int placement = FF_PLACEMENT_STREAM; placement <= FF_PLACEMENT_HOST; placement++) {
         ff_batches *batches;
         ff_batches_options options = {.loader = ff_loader_defaults(),

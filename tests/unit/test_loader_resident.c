@@ -3,7 +3,7 @@
  * turn. */
 #include "loader/gpu/resident.h"
 
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/unit/format_set.h"
 
 static ff_loader_options options_of(ff_device *device, int threads) {
@@ -58,7 +58,7 @@ static void uploaded(void **state) {
             ff_device *device;
             ff_resident resident;
             ff_dataset *dataset = open_set(&set);
-            assert_ok(ff_device_host_create(
+            assert_ok(ff_device_sim_create(
                 &device, threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 300000,
                 (uint64_t)kind, error));
             ff_loader_options options = options_of(device, threads);

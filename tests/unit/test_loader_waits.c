@@ -3,8 +3,8 @@
  * loader's own slots, and for batches made on the device from slots of samples as stored.
  *
  * Each case runs in its own process, because a race ends it under ThreadSanitizer. */
-#include "loader/device/host.h"
 #include "loader/gpu/batches.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/check.h"
 #include "tests/unit/packed_set.h"
@@ -136,7 +136,7 @@ static void run_batches(const set_spec *set, ff_dataset *dataset, ff_device *dev
 
 static uint64_t run(const set_spec *set, ff_dataset *dataset, uint64_t seed, reader who) {
     ff_device *device;
-    TRY(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 400000, seed, NULL));
+    TRY(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 400000, seed, NULL));
     host = device->table;
     ff_device_table table = *host;
     table.event_synchronize = event_synchronize;

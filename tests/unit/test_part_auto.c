@@ -1,5 +1,5 @@
 /* --part auto: the part by the variables of each launcher, of two, and of broken ones; names of
- * parts; failures noted beside them. */
+ * parts; failures noted next to them. */
 #include "tests/unit/check.h"
 #include "tools/ffpack/settings/part_auto.h"
 

@@ -1,6 +1,6 @@
 /* The reduction of gradients in 16 bits: what is sent, how it is rounded and scaled, and that
  * values that are not finite stay so. Two ranks with the same gradients: a communicator that
- * doubles. What ranks have in common when a run goes on: a communicator that fills. */
+ * doubles. What ranks have in common when a run continues: a communicator that fills. */
 #include "tests/unit/train_helpers.h"
 
 #include "train/net/average.h"

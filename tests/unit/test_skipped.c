@@ -20,7 +20,7 @@ static void write_list(const char *name, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* The list's text; "-" where there is none. */
+/* The list's text; "-" if there is none. */
 static void assert_list(const char *wanted) {
     char path[100], text[1000] = "-";
     snprintf(path, sizeof path, "%s/out.skipped.tsv", folder);

@@ -101,7 +101,7 @@ static void compare(const ff_tally *tally, const pass *p) {
     for (int i = 0; i < tally->worst_count; i++) {
         const ff_mistake *got = &tally->worst[i];
         const sample *want = &p->all[got->sample];
-        /* Losses that are equal but for their rounding may come in any order. */
+        /* Losses that are equal except for their rounding may come in any order. */
         assert_true(got->loss == order[i]->loss || fabs(got->loss - order[i]->loss) < 1e-4);
         assert_true(got->loss == want->loss || fabs(got->loss - want->loss) < 1e-4);
         assert_int_equal(got->label, want->label);

@@ -150,7 +150,7 @@ static void truncations(void **state) {
 typedef struct reports {
     size_t problems;
     uint64_t done, total;
-    uint64_t stops_at; /* it stops once so many bytes are done; 0 = never */
+    uint64_t stops_at; /* it stops once this number of bytes are done; 0 = never */
 } reports;
 
 static bool on_report(void *context, const char *message, uint64_t done, uint64_t total) {

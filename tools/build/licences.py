@@ -6,8 +6,8 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "licences.txt")
 # script).
 NOT_CARRIED = ("GPL", "GPL-1", "GPL-2", "LGPL", "LGPL-2", "LGPL-2.1", "LGPL-3", "GFDL", "GFDL-1.2", "GFDL-1.3", "Artistic")
 OURS = ("libff_", "libffload.", "libjbig.")  # not from a package; libjbig: no_jbig.c
-HEAD = """The libraries in this wheel: file, licence (SPDX), package and version. The text of each licence lies beside this
-file under the library's name, as the package has it: it speaks of the whole source package, also of programs and
+HEAD = """The libraries in this wheel: file, licence (SPDX), package and version. The text of each licence lies next to
+this file under the library's name, as the package has it: it is about the whole source package, also of programs and
 files for building, which are not here. Debian has the sources under package and version. libgomp may be combined with
 programs of any licence, by GCC's exception for runtime libraries. libjbig.so.0 is ffpack's own: it replaces a library
 under the GPL, and decodes nothing.

@@ -13,7 +13,6 @@ ALLOWED = {
     "ff_augment_plain": "the plain loops that the fast ones and the kernels are tested against",
     "ff_resample_plain": "the plain loops that the fast ones and the kernels are tested against",
     "ff_resampler_use": "tests run the kernels of every instruction set",
-    "ff_device_host_enqueue": "simulated kernels run in the host device's streams",
     "ff_compute_implementation": "tests run every implementation of the build",
 }
 

@@ -171,7 +171,7 @@ static ff_status run_rank(void *context, ff_job *job, const char *device, ff_err
     ff_status status;
     FF_TRY_DONE(ff_machine_open(&machine, &options, error));
     const ff_model_device *gpu = ff_machine_device(machine);
-    if (!gpu) FF_TRY_DONE(ff_device_host_create(&host, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    if (!gpu) FF_TRY_DONE(ff_device_host_create(&host, FF_HOST_STREAMS_CALLER, error));
     bench b = {.job = job, .device = gpu ? gpu->device : host};
     const ff_job_gpu own_gpu = ff_machine_gpu(machine);
     FF_TRY_DONE(ff_job_connect(job, b.device, own_gpu.create ? &own_gpu : NULL, false, error));

@@ -21,7 +21,7 @@ ff_status ff_compute_begin(ff_compute *compute, const ff_compute_ops *ops,
     compute->deterministic = options->deterministic;
     compute->device = options->device;
     if (!compute->device) {
-        FF_TRY(ff_device_host_create(&compute->owned, FF_HOST_STREAMS_CALLER, 0, 0, error));
+        FF_TRY(ff_device_host_create(&compute->owned, FF_HOST_STREAMS_CALLER, error));
         compute->device = compute->owned;
     }
     const ff_device_table *table = compute->device->table;

@@ -115,7 +115,7 @@ static ff_status run_rounds(meter *m, const ff_batch *batch, ff_rank_times *time
         FF_TRY_DONE(read_times(m, times, buckets, error));
     }
 done:
-    m->table->recording_destroy(m->device, recording);
+    if (recording) m->table->recording_destroy(m->device, recording);
     return status;
 }
 

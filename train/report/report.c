@@ -336,8 +336,8 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
 }
 
-/* In a job on the CPU, adds how long gradients were reduced, and how much of this updates waited
- * for. */
+/* In a job on the CPU, adds how long gradients were reduced, and how long updates waited for
+ * it. */
 static json_t *with_reduction(json_t *object, const ff_reducer_times *times) {
     if (!object || !times->busy_ns) return object;
     json_object_set_new(object, "reduce_seconds", ff_json_number((double)times->busy_ns * 1e-9));

@@ -50,7 +50,7 @@ static void happens_after(void *) {
 /* ---- the block that runs -------------------------------------------------------------------- */
 
 /* One launch at a time has it. A warp's lanes: `present` have not returned, `waiting` are at a warp
- * barrier, each with its mask; `passed` may go on. */
+ * barrier, each with its mask; `passed` may continue. */
 struct warp {
     unsigned present;
     unsigned waiting, passed;
@@ -183,7 +183,7 @@ static void fiber_main(void *) {
     }
 }
 
-/* Marks who may go on. */
+/* Marks who may continue. */
 static void release_threads(void) {
     if (block.arrived && block.arrived + block.returned == block.threads) {
         if (block.returned) fail("other threads of the block returned before a __syncthreads");

@@ -12,7 +12,7 @@ extern "C" {
  * function(context), in any thread, any number of times (a recording is replayed), and
  * release(context) frees it after the last. It takes ownership of the context in any case. It
  * returns 0, or an error, which the launcher returns. Set it before the first launch;
- * ff_device_host_enqueue (loader/device/host.h) is one. */
+ * ff_device_sim_enqueue (tests/cuda/sim/device.h) is one. */
 typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *context),
                                            void *context, void (*release)(void *context));
 extern ff_cudasim_enqueue_function ff_cudasim_enqueue;

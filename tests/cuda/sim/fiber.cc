@@ -41,7 +41,7 @@ struct ff_fiber {
 /* ---- switching stacks ----------------------------------------------------------------------- */
 
 #ifdef __x86_64__
-/* Saves the callee's registers and the stack in *save, and goes on where `to` was saved: 5 ns,
+/* Saves the callee's registers and the stack in *save, and continues where `to` was saved: 5 ns,
  * where swapcontext makes a system call for the signal mask. */
 extern "C" void ff_fiber_switch(void **save, void *to);
 __asm__(".text\n"

@@ -1,7 +1,7 @@
 #include "tests/cuda/sim/library_plain.h"
 
 #include "format/base/memory.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static ff_status enqueue(void *stream, void (*function)(void *), const void *job
     if (!copy) return ff_fail(error, FF_NO_MEMORY, "no memory for the plain library's work");
     memcpy(copy, job, bytes);
     if (stream) {
-        if (ff_device_host_enqueue(stream, function, copy, free))
+        if (ff_device_sim_enqueue(stream, function, copy, free))
             return ff_fail(error, FF_FAILED, "the stream did not take the plain library's work");
         return FF_OK;
     }

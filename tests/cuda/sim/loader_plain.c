@@ -1,7 +1,7 @@
 #include "tests/cuda/sim/loader_plain.h"
 
 #include "loader/augment/host.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static int enqueue(ff_cuda_stream stream, void (*function)(void *), const void *
     void *copy = malloc(bytes);
     if (!copy) return 2; /* cudaErrorMemoryAllocation */
     memcpy(copy, job, bytes);
-    return ff_device_host_enqueue(stream, function, copy, free);
+    return ff_device_sim_enqueue(stream, function, copy, free);
 }
 
 static void run_next(void *context) {

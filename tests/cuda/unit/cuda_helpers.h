@@ -15,8 +15,8 @@
 #include "train/compute/cuda/exports.h"
 enum { ON_CARD = 1 };
 #else
-#include "loader/device/host.h"
 #include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/library_plain.h"
 enum { ON_CARD = 0 };
 #endif
@@ -66,9 +66,9 @@ static inline ff_status allocate_unwritten(ff_device *device, void **memory, uin
 
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
-    assert_ok(ff_device_host_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
+    assert_ok(ff_device_sim_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
     if (!host_table) { /* once: not in threads */
-        ff_cudasim_enqueue = ff_device_host_enqueue;
+        ff_cudasim_enqueue = ff_device_sim_enqueue;
         host_table = m->device->table;
         simulated_table = *host_table;
         simulated_table.allocate = simulated_table.allocate_pinned = allocate_unwritten;

@@ -21,7 +21,7 @@
 #ifdef FF_TESTS_ON_CARD
 #include "loader/cuda/device_cuda.h"
 #else
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #endif
 
 /* A launcher's result. */
@@ -69,7 +69,7 @@ static inline int bench_open(void **state) {
 #ifdef FF_TESTS_ON_CARD
     ff_status status = ff_device_cuda_create(&bench.device, 0, &error);
 #else
-    ff_status status = ff_device_host_create(&bench.device, FF_HOST_STREAMS_CALLER, 0, 0, &error);
+    ff_status status = ff_device_sim_create(&bench.device, FF_HOST_STREAMS_CALLER, 0, 0, &error);
 #endif
     if (status == FF_OK)
         status = bench.device->table->stream_create(bench.device, &bench.stream, &error);

@@ -4,7 +4,6 @@
 #include "tests/unit/cost_nets.h"
 
 #include "loader/cuda/kernels.h"
-#include "loader/device/host_stream.h"
 #include "tests/unit/format_set.h"
 #include "train/machine/planned_device.h"
 #include "train/net/groups.h"
@@ -12,14 +11,6 @@
 #include "train/step/feed.h"
 
 /* ---- nodes ---- */
-
-static int nodes_in(const ff_recording *recording) {
-    int count = 0;
-    for (const ff_work *piece = recording->head; piece; piece = piece->next)
-        count += piece->kind == FF_WORK_CALL || piece->kind == FF_WORK_COPY ||
-                 piece->kind == FF_WORK_FILL;
-    return count;
-}
 
 /* The number of nodes in the capture where each part begins. */
 typedef struct seen {
@@ -36,7 +27,7 @@ static void see(void *context, ff_mark mark, int op) {
     assert_true(s->rows < MOST_ROWS);
     s->row[s->rows].mark = mark;
     s->row[s->rows].op = op;
-    s->row[s->rows++].nodes = nodes_in(s->stream->capture);
+    s->row[s->rows++].nodes = ff_device_sim_nodes(s->stream);
 }
 
 static void capture_step(net *n, bool muon, seen *s, int *nodes) {
@@ -56,8 +47,8 @@ static void capture_step(net *n, bool muon, seen *s, int *nodes) {
     ff_plan_enqueue(n->plan, &batch, true, &ring, 1, NULL);
     ff_update_enqueue(update, &ring, 1);
     compute->watch = NULL;
+    *nodes = ff_device_sim_nodes(compute->stream);
     assert_ok(device->table->capture_end(device, compute->stream, &recording, error));
-    *nodes = nodes_in(recording);
     device->table->recording_destroy(device, recording);
     ff_update_destroy(&update);
     assert_ok(ff_compute_wait(compute, error));
@@ -313,12 +304,13 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     assert_ok(ff_feed_create(&feed, dataset, &how, error));
     assert_ok(m.device->table->capture_begin(m.device, compute->stream, error));
     assert_ok(ff_feed_make(feed, compute->stream, error));
+    const int nodes = ff_device_sim_nodes(compute->stream);
     assert_ok(m.device->table->capture_end(m.device, compute->stream, &recording, error));
     const ff_cost_options options = {.metadata = ff_dataset_metadata(dataset),
                                      .augment = &how.loader.augment};
     assert_ok(ff_costs_count(&costs, n.plan, &options, error));
     const ff_cost_piece sum = ff_cost_of_pass(&costs, FF_COST_BATCH);
-    assert_int_equal(sum.nodes, nodes_in(recording));
+    assert_int_equal(sum.nodes, nodes);
     if (sum.bytes != bytes) print_message("%s: %.0f bytes\n", text, sum.bytes);
     assert_true(sum.bytes == bytes);
     assert_string_equal(costs.rows[0].what, what);

@@ -43,7 +43,7 @@ static void planes(void **state) {
     }
 }
 
-/* What is given of a row that shows `sample`, and of the row beside it. */
+/* What is given of a row that shows `sample`, and of the row next to it. */
 static void check_row(const ff_cuda_give *job, array *const *from, array *const *to, uint32_t row,
                       uint32_t count, uint64_t sample) {
     for (uint32_t i = 0; i < job->columns; i++) {

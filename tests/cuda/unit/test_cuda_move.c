@@ -6,7 +6,7 @@
 #include "loader/augment/affine.h"
 #include "loader/augment/host.h"
 #include "loader/cuda/kernels.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"
 
 /* The plain ones run on the host's images of the same arrays. */
@@ -16,7 +16,7 @@ static ff_stream *plain_stream;
 static int open_both(void **state) {
     ff_error error = {0};
     if (bench_open(state) != 0) return 1;
-    if (ff_device_host_create(&plain_device, FF_HOST_STREAMS_CALLER, 0, 0, &error) != FF_OK)
+    if (ff_device_sim_create(&plain_device, FF_HOST_STREAMS_CALLER, 0, 0, &error) != FF_OK)
         return 1;
     return plain_device->table->stream_create(plain_device, &plain_stream, &error) != FF_OK;
 }

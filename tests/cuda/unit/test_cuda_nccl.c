@@ -21,14 +21,13 @@ static ff_status device_open(ff_device **device, int rank, ff_error *error) {
 }
 #define nccl_create card->train->comm_create
 #else
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 enum { RANKS = 4 };
 static ff_status device_open(ff_device **device, int rank, ff_error *error) {
-    return ff_device_host_create(device, FF_HOST_STREAMS_THREADS, 200000, (uint64_t)rank + 1,
-                                 error);
+    return ff_device_sim_create(device, FF_HOST_STREAMS_THREADS, 200000, (uint64_t)rank + 1, error);
 }
 #define nccl_create ff_nccl_create
 #endif

@@ -28,7 +28,7 @@ static void placements(void **state) {
 #else
 static void placements(void **state) {
     (void)state;
-    ff_cudasim_enqueue = ff_device_host_enqueue;
+    ff_cudasim_enqueue = ff_device_sim_enqueue;
     placement_cases(&ff_loader_cuda_kernels, TRIALS);
     assert_true(ff_cudasim_launches() > TRIALS * 10);
 }

@@ -209,7 +209,7 @@ static ff_status refuse(void *context, ff_probe *probe, const ff_seen *seen, ff_
     return seen->kind == FF_SEEN_OUTPUT ? ff_fail(why, FF_FAILED, "at %s", seen->name) : FF_OK;
 }
 
-/* A visit that fails is the last one; the step goes on. */
+/* A visit that fails is the last one; the step continues. */
 static void visits_may_fail(void **state) {
     (void)state;
     const net_case *k = &cases[1];

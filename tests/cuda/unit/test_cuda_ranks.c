@@ -35,7 +35,7 @@ typedef struct job {
     bool record, apart, sync, adds;
     bool tail;   /* the last rank has no sample in every fourth step, the others have fewer */
     int refuses; /* of rank 1: this capture fails, counted from 1; 0 = none */
-    int loses;   /* the last rank is gone after so many steps; 0 = never */
+    int loses;   /* the last rank is gone after this number of steps; 0 = never */
     ff_dtype reduce_dtype;
     uint64_t delay_ns;
     rank ranks[RANKS];

@@ -1,4 +1,4 @@
-/* The reduction of gradients beside a simulated GPU's backward pass: each wait between the
+/* The reduction of gradients during a simulated GPU's backward pass: each wait between the
  * compute's stream and the reducer's, called and captured. All that one of them has to wait for is
  * held up, so that what does not wait for it comes too early. Two ranks with the same gradients: a
  * communicator that doubles. */
@@ -238,7 +238,7 @@ static void check_round(const work *w, const form *f, int round) {
         assert_int_equal(w->outcomes[i].step, round);
         assert_int_equal(w->outcomes[i].count, 10 + round);
     }
-    /* Gradients are reduced while the backward pass goes on, or only after it. */
+    /* Gradients are reduced while the backward pass continues, or only after it. */
     assert_int_equal(w->comm.early > 0, !f->late);
 }
 

@@ -120,7 +120,7 @@ static void assert_left_out(const ff_plan *whole_plan, const ff_plan *settled) {
     assert_true(left_out >= 2 && left_out <= 3); /* conv1, its pool where that is apart, bn1 */
 }
 
-/* The loss was not finite; as a host that goes on. */
+/* The loss was not finite; as a host that continues. */
 static void go_on(const ff_store *store) {
     ff_control control;
     ff_compute_read(store->compute, &control, store->control, sizeof control);

@@ -2,7 +2,7 @@
  * the asynchronous host device; and libraries with one fault each are detected. */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/library_agree.h"
 #include "tests/cuda/sim/library_plain.h"
 
@@ -10,7 +10,7 @@ enum { TRIALS = 40 };
 
 static void agrees(const ff_library_table *table, uint64_t seed) {
     ff_agreement a = {.seed = seed};
-    assert_ok(ff_device_host_create(&a.device, FF_HOST_STREAMS_THREADS, 20000, 1, error));
+    assert_ok(ff_device_sim_create(&a.device, FF_HOST_STREAMS_THREADS, 20000, 1, error));
     assert_ok(table->open(&a.library, &(ff_library_options){0}, error));
     for (int trial = 0; trial < TRIALS; trial++) {
         ff_precision precision = (ff_precision)(trial % FF_PRECISION_COUNT);
@@ -34,7 +34,7 @@ static void unrounded_sums_agree(void **state) {
     (void)state;
     agrees(&ff_library_plain_unrounded, 3);
     ff_agreement a = {.seed = 4};
-    assert_ok(ff_device_host_create(&a.device, FF_HOST_STREAMS_CALLER, 0, 1, error));
+    assert_ok(ff_device_sim_create(&a.device, FF_HOST_STREAMS_CALLER, 0, 1, error));
     assert_ok(ff_library_plain_unrounded.open(&a.library, &(ff_library_options){0}, error));
     assert_ok(ff_agree_conv(&a, 8, FF_PRECISION_F16, true, error));
     ff_library_close(&a.library);
@@ -76,7 +76,7 @@ static void wrong_libraries_are_detected(void **state) {
     ff_library_table table = ff_library_plain;
     ff_agreement a = {.seed = 4};
     table.conv_run = wrong_run;
-    assert_ok(ff_device_host_create(&a.device, FF_HOST_STREAMS_CALLER, 0, 1, error));
+    assert_ok(ff_device_sim_create(&a.device, FF_HOST_STREAMS_CALLER, 0, 1, error));
     assert_ok(ff_library_plain.open(&a.library, &(ff_library_options){0}, error));
     a.library->table = &table;
     for (int f = 0; f < FAULTS; f++)

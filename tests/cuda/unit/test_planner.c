@@ -4,7 +4,7 @@
  */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "train/compute/cuda/cudnn/run.h"
 #include "train/compute/cuda/planner.h"
 
@@ -137,7 +137,7 @@ ff_status ff_cudnn_run_enqueue(ff_cudnn_run *run, void *of, const ff_cudnn_graph
     (void)graph;
     (void)arguments;
     assert_true(of == &handle && workspace);
-    if (ff_device_host_enqueue(stream, work, plan->plan, NULL))
+    if (ff_device_sim_enqueue(stream, work, plan->plan, NULL))
         return ff_fail(error, FF_FAILED, "not taken");
     return FF_OK;
 }
@@ -170,7 +170,7 @@ static void open_bench(bench *b, bool card, ff_library_options options) {
     *b = (bench){0};
     loads = 0;
     for (int i = 0; i < engine_count; i++) engines[i].compilations = 0;
-    assert_ok(ff_device_host_create(&b->device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+    assert_ok(ff_device_sim_create(&b->device, FF_HOST_STREAMS_THREADS, 0, 1, error));
     options.device = card ? b->device : NULL;
     options.device_json = card ? NULL : "a card";
     options.note = keep_note;

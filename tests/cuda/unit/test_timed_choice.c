@@ -2,7 +2,7 @@
  * asynchronous streams, where a run is a wait of known length. */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "train/compute/cuda/engine_timer.h"
 #include "train/compute/cuda/timed_choice.h"
 
@@ -248,8 +248,7 @@ static ff_status enqueue(void *context, void *native, const ff_library_conv_argu
     assert_true((const char *)a->y >= (const char *)a->w + size.w);
     e->workspace = workspace;
     e->calls++;
-    if (ff_device_host_enqueue(native, work, e, NULL))
-        return ff_fail(error, FF_FAILED, "not taken");
+    if (ff_device_sim_enqueue(native, work, e, NULL)) return ff_fail(error, FF_FAILED, "not taken");
     return FF_OK;
 }
 
@@ -276,7 +275,7 @@ static void the_timer_measures_recorded_runs(void **state) {
                                  .epilogue = FF_EPILOGUE_RELU_BACKWARD};
     engine e = {.spec = &spec};
     double seconds;
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
     assert_ok(ff_engine_timer_create(&timer, device, error));
     assert_ok(ff_engine_timer_take(timer, &spec, error));
     assert_ok(ff_engine_timer_prepare(timer, enqueue, &e, 1000, error));
@@ -359,7 +358,7 @@ static void the_timer_is_filled_on_the_device(void **state) {
                                  .groups = 1,
                                  .stride = 1,
                                  .pad = 1};
-    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+    assert_ok(ff_device_sim_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
     counted.real = device->table;
     counted.table = *device->table;
     counted.table.allocate = count_allocate;

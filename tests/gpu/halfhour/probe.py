@@ -58,7 +58,7 @@ def libraries(s, sizes):
 
 
 def check(s, name, arguments, steps):
-    """Losses and checksum of so many steps; None where they failed."""
+    """Losses and checksum of this number of steps; None where they failed."""
     try:
         server = servers.Server(name, [s.program("serve_steps"), *arguments, "--warm-up", "0"], min(60 * s.options.scale, s.left()), s.environment)
         answer = server.ask(f"check {steps}", min(60 * s.options.scale, s.left()), "losses", "weights")

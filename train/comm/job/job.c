@@ -267,7 +267,7 @@ ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, 
                        job->size, FF_COMM_RANKS_MOST);
     /* The CPU computes in the caller; reductions run concurrently. */
     const bool unified = device->table->unified;
-    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, 0, 0, error));
+    if (unified) FF_TRY(ff_device_host_create(&job->streams, FF_HOST_STREAMS_THREADS, error));
     FF_TRY(connect_hosts(job, (ff_comm_memory){unified ? job->streams : device, !unified}, error));
     return norms ? connect_hosts(job, (ff_comm_memory){device, !unified}, error) : FF_OK;
 }

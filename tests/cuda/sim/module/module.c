@@ -15,8 +15,8 @@
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
-#include "loader/device/host.h"
 #include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/library_plain.h"
 #include "train/compute/cuda/compute.h"
 #include "train/compute/cuda/exports.h"
@@ -247,7 +247,7 @@ static int enqueue_kernel(void *stream, void (*function)(void *), void *context,
     while (own && own->stream != stream) own = own->next;
     const bool elsewhere = own && own->ordinal != current;
     pthread_mutex_unlock(&lock);
-    return elsewhere ? INVALID_HANDLE : ff_device_host_enqueue(stream, function, context, release);
+    return elsewhere ? INVALID_HANDLE : ff_device_sim_enqueue(stream, function, context, release);
 }
 
 /* Of all devices: made once, as others may use it. */
@@ -277,8 +277,8 @@ static void make_table(const ff_device_table *host) {
 
 static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
     const int card = card_of(ordinal);
-    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
-                                 number_of("FF_SIM_DELAY_NS", card), (uint64_t)card + 1, error));
+    FF_TRY(ff_device_sim_create(device, FF_HOST_STREAMS_THREADS, number_of("FF_SIM_DELAY_NS", card),
+                                (uint64_t)card + 1, error));
     (*device)->ordinal = ordinal;
     pthread_mutex_lock(&lock);
     if (!host_table) make_table((*device)->table);

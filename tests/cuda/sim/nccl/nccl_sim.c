@@ -13,7 +13,7 @@
  * FF_NCCL_SIM_VERSION: as ncclGetVersion counts. */
 #include "format/base/thread.h"
 #include "format/dtype.h"
-#include "loader/device/host.h"
+#include "tests/cuda/sim/device.h"
 #include "train/comm/collective/nccl_library.h"
 
 #include <fcntl.h>
@@ -238,7 +238,7 @@ static int enqueue(work *w) {
     ff_ncclComm_t comm = w->comm;
     maybe_delay(comm);
     comm->held++;
-    if (ff_device_host_enqueue(w->stream, run, w, release) == 0) return FF_ncclSuccess;
+    if (ff_device_sim_enqueue(w->stream, run, w, release) == 0) return FF_ncclSuccess;
     release(w);
     return SYSTEM_ERROR;
 }
