@@ -207,6 +207,8 @@ static const struct {
     {"autoaugment", "autoaugment[=imagenet|cifar10|svhn][:bilinear]", NULL, NULL, NULL,
      ff_change_parse_auto, ff_change_print_auto, 0},
     {"grayscale", "grayscale[=PROBABILITY]", "0.1", NULL, NULL, NULL, NULL, FF_CHANCE_GRAYSCALE},
+    {"blur", "blur=SIZE[:LOW-HIGH[:PROBABILITY]]", "Gaussian; LOW-HIGH: sigma, 0.1-2; 1", NULL,
+     NULL, ff_change_parse_blur, ff_change_print_blur, 0},
     {"solarize", "solarize=THRESHOLD[:PROBABILITY]", "0-255; 0.5, as for those below", NULL, NULL,
      NULL, NULL, FF_CHANCE_SOLARIZE},
     {"posterize", "posterize=BITS[:PROBABILITY]", NULL, NULL, NULL, NULL, NULL,

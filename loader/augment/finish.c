@@ -62,6 +62,19 @@ static bool holds_u8(const ff_finish *finish, const ff_metadata *metadata) {
     return scaled;
 }
 
+/* A reflection needs as many pixels. */
+static ff_status check_blur(const ff_change_spec *change, const ff_augment_host *host,
+                            ff_error *error) {
+    const uint32_t size = (uint32_t)change->value[FF_CHANCE_BLUR];
+    const uint32_t height = host->out_height, width = host->out_width;
+    if (!(change->probability[FF_CHANCE_BLUR] > 0) || size / 2 < (height < width ? height : width))
+        return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "augmentation 'blur=%" PRIu32 "' needs more than %" PRIu32
+                   " pixels a side, not an output of %" PRIu32 "x%" PRIu32,
+                   size, size / 2, height, width);
+}
+
 static ff_status init_changes(ff_finish *finish, const ff_metadata *metadata,
                               const ff_augment_host *host, ff_error *error) {
     static const ff_augment_spec plain;
@@ -93,6 +106,7 @@ ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
                        ff_dtype_name(host->to));
     if (jitters) FF_TRY(check_colours("colour jitter", metadata, host, error));
     if (changes) FF_TRY(check_colours("an augmentation of u8 values", metadata, host, error));
+    if (changes) FF_TRY(check_blur(&spec->change, host, error));
     *finish = (ff_finish){.used = true,
                           .jitters = jitters,
                           .changes = changes,

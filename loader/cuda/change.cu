@@ -1,6 +1,7 @@
 /* Changes of u8 values of rows of f32, bit for bit as loader/augment/change/apply.c: a block for
  * each row, one change at a time, between two images in global memory. Changes that are tables are
  * joined in shared memory, and applied with the next change that is not a table, or at the end. */
+#include "loader/augment/change/blur.h"
 #include "loader/augment/jitter.h"
 #include "loader/cuda/augment.cuh"
 
@@ -116,6 +117,31 @@ static __device__ void transform(const ff_change &change, const change_image &im
     __syncthreads();
 }
 
+/* Gaussian blur, from the image into the spare one. */
+template <int CHANNELS>
+static __device__ void blur(const ff_change &change, const change_image &image) {
+    __shared__ float kernel[FF_BLUR_MOST];
+    const uint32_t size = (uint32_t)change.value[0], width = image.width, height = image.height;
+    const size_t pixels = (size_t)height * width;
+    __syncthreads();
+    if (threadIdx.x == 0) ff_blur_kernel(kernel, size, change.value[1]);
+    __syncthreads();
+    for (size_t i = threadIdx.x; i < CHANNELS * pixels; i += THREADS) {
+        const uint8_t *plane = image.pixels + i / pixels * pixels;
+        const int32_t y = (int32_t)(i % pixels / width), x = (int32_t)(i % pixels % width);
+        const int32_t half = (int32_t)size / 2;
+        float sum = 0;
+        for (int32_t k = -half; k <= half; k++) {
+            const uint8_t *line = plane + (size_t)ff_blur_reflect(y + k, height) * width;
+            for (int32_t j = -half; j <= half; j++)
+                sum = fmaf((float)line[ff_blur_reflect(x + j, width)],
+                           kernel[half + k] * kernel[half + j], sum);
+        }
+        image.spare[i] = ff_change_nearest(sum);
+    }
+    __syncthreads();
+}
+
 /* A change of whole pixels, from the image into the spare one, from a table that is settled. */
 template <int CHANNELS>
 static __device__ void change_pixels(const ff_change &change, const change_image &image) {
@@ -186,6 +212,8 @@ static __global__ void __launch_bounds__(THREADS) change_kernel(ff_cuda_augment 
         settle<CHANNELS>(image);
         if (change.kind == FF_CHANGE_NEAREST || change.kind == FF_CHANGE_BILINEAR)
             transform<CHANNELS>(change, image);
+        else if (change.kind == FF_CHANGE_BLUR)
+            blur<CHANNELS>(change, image);
         else
             change_pixels<CHANNELS>(change, image);
         uint8_t *made = image.spare;

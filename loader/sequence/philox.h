@@ -60,8 +60,9 @@ enum {
     FF_BLOCK_JITTER_ORDER = 13,
     FF_BLOCK_ERASE = 14,
     FF_BLOCK_ERASE_BOX = 15, /* to 24: one per try */
-    FF_BLOCK_CHANGE = 25,    /* to 28: four probabilities each */
-    FF_BLOCK_AFFINE = 29,    /* and 30 */
+    FF_BLOCK_CHANGE = 25,    /* and 26: four probabilities each */
+    FF_BLOCK_BLUR = 27,
+    FF_BLOCK_AFFINE = 29, /* and 30 */
     FF_BLOCK_POLICY = 31,
     FF_BLOCK_POLICY_CHANGE = 32, /* to 39: one per change */
 

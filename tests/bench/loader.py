@@ -131,7 +131,8 @@ def torchvision_change_rates():
               "trivialaugment=bilinear": [transforms.TrivialAugmentWide(interpolation=bilinear)],
               "randaugment=2:9": [transforms.RandAugment()], "autoaugment=imagenet": [transforms.AutoAugment()],
               "affine=30": [transforms.RandomAffine(30)], "affine=30:bilinear": [transforms.RandomAffine(30, interpolation=bilinear)],
-              "grayscale=1": [transforms.RandomGrayscale(1)], "solarize=128:1": [transforms.RandomSolarize(128, 1)],
+              "grayscale=1": [transforms.RandomGrayscale(1)], "blur=23": [transforms.GaussianBlur(23)],
+              "solarize=128:1": [transforms.RandomSolarize(128, 1)],
               "equalize=1": [transforms.RandomEqualize(1)], "autocontrast=1": [transforms.RandomAutocontrast(1)],
               "sharpness=2:1": [transforms.RandomAdjustSharpness(2, 1)]}
     images = torch.randint(0, 256, (64, 3, 256, 256), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)

@@ -326,11 +326,50 @@ for precision in ("f32", "tf32", "f16", "bf16"):
 tap.ok(all(all(one) for one in found.values()), "the precision of the training is that of its evaluations", found)
 refused("the CPU computes in f32", 2, ["--precision f16", "f32"], "evaluate", "set", "-c", "net", "--precision", "f16", "--device", "cpu")
 refused("a precision that there is not", 2, ["--precision", "bf15", "did you mean"], "evaluate", "set", "-c", "net", "--precision", "bf15")
+# ---- the loss
+
+TRAINED = [*COMMON, "--epochs", 2, "--lr", 0.1, "--seed", 3]
+lines = {}
+for name, more in (("plain", []), ("same", ["--loss", "cross-entropy"]), ("mean", ["--loss", "bce"]), ("sum", ["--loss", "bce-sum"]),
+                   ("cut", ["--loss", "bce=0.2", "--augment", "mixup,cutmix", "--label-smoothing", 0.1])):
+    done = fftrain(*TRAINED, *more, "--out", "loss-" + name)
+    lines[name] = starts("loss-" + name)[0].get("loss"), epochs("loss-" + name)[0]["train_loss"] if done.returncode == 0 else done.stderr
+tap.ok(lines["plain"] == lines["same"] and [lines[name][0] for name in ("plain", "mean", "sum", "cut")] == ["cross-entropy", "bce", "bce-sum", "bce=0.2"],
+       "the log has the loss", lines)
+recipes = [open("loss-%s/recipe.txt" % name).read().count("loss = ") for name in ("plain", "mean")]
+tap.ok(recipes == [0, 1], "so has the run's recipe, if the loss was chosen", recipes)
+for name in ("bce", "bce-sum"):
+    fftrain(*TRAINED, "--loss", name, "--lr", 0, "--epochs", 1, "--out", "still-" + name)
+mean, total = (epochs("still-" + name)[0]["train_loss"] for name in ("bce", "bce-sum"))
+tap.ok(abs(mean * starts("still-bce")[0]["classes"] / total - 1) < 1e-8 and 0.4 < mean < 1.2, "bce-sum is bce times the classes", (mean, total))
+one, other = epochs("loss-mean")[-1], evaluated("set", "-c", "loss-mean/checkpoints/last")
+tap.ok(one["val_loss"] == other.get("loss"), "evaluation has cross-entropy, as fftrain evaluate", (one, other))
+MIXED = [*TRAINED, "--loss", "bce=0.2", "--augment", "mixup,cutmix", "--label-smoothing", 0.1, "--schedule", "constant"]
+fftrain(*MIXED, "--epochs", 1, "--out", "loss-short")
+fftrain(*MIXED, "--out", "loss-whole")
+done = fftrain("--resume", "loss-short", "--epochs", 2)
+tap.ok(same("loss-short", "loss-whole"), "a resumed run keeps its loss: the same bits", done.stderr)
+done = fftrain("--data", "set", "--model", "smallnet", "--batch", 8, "--augment", "mixup", "--label-smoothing", 0.1, "--loss", "bce", "--check-gradients")
+tap.ok(done.returncode == 0 and "The gradients of 14 parameters are the loss's" in done.stdout, "--check-gradients of bce", done.stdout + done.stderr)
+done = fftrain("--data", "set", "--model", "smallnet", "--batch", 8, "--lr", 0, "--epochs", 1, "--loss", "bce", "--overfit", 1)
+tap.ok(done.returncode == 1 and "loss is still" in done.stderr, "--overfit looks at all classes together", done.stdout + done.stderr)
+for device in ("cpu", "cuda"):
+    fftrain(*MIXED, "--precision", "f32", "--device", device, "--out", "loss-" + device, program=SIMULATED)
+cpu, gpu = (epochs("loss-" + device)[0]["train_loss"] for device in ("cpu", "cuda"))
+tap.ok(abs(cpu / gpu - 1) < 1e-4, "the same loss on a GPU", (cpu, gpu))
+for value, words in (("bces", "--loss: 'bces' is unknown; did you mean bce? There are cross-entropy, bce and bce-sum"),
+                     ("huber", "'huber' is unknown; there are"), ("bce=1", "'bce=1' is not as in bce[=THRESHOLD]"), ("bce=", "'bce=' is not as in"),
+                     ("bce-sum=0.2x", "bce-sum[=THRESHOLD]"), ("cross-entropy=0.2", "only bce and bce-sum have a threshold")):
+    refused("--loss " + value, 2, [words], *DRY, "--loss", value)
+refused("timm's word for it", 2, ["here it is --loss bce"], *DRY, "--bce-loss")
+done = fftrain(*DRY, "--loss", "bce=0.2")
+tap.ok("loss bce=0.2, label smoothing" in done.stdout, "the plan prints the loss", done.stdout)
+
 # ---- the log's start line
 
 KEYS = """event version model data val label classes samples val_samples shape device precision placement compute threads workers parameters
 epochs batch first_step steps order augment val_resize seed learning_rate schedule warmup_steps momentum nesterov weight_decay label_smoothing
-recipe views summed_loss whitening groups optimizer clip_norm ema accumulate block group reading disk best_by patience""".split()
+recipe views summed_loss whitening groups optimizer clip_norm ema accumulate block group reading disk best_by patience loss""".split()
 GIVEN = {"epochs": 2, "batch": 25, "order": "sequential", "seed": 5, "label_smoothing": 0.25, "views": 2, "clip_norm": 1.5, "ema": 0.5,
          "best_by": "loss", "patience": 3, "momentum": 0.5, "weight_decay": 0.125, "schedule": "constant", "val_resize": 12, "workers": 2}
 fftrain("--data", "set", "--model", "smallnet", "--threads", 1, "--augment", "none", "--accumulate", 5, "--lr", 0.0625, "--crop", 8, "--quiet",
@@ -339,7 +378,7 @@ line = starts("logged")[0] if os.path.exists("logged") else {}
 tap.ok(list(line) == KEYS, "the start line has its keys, in their order", list(line))
 GIVEN.update(model="smallnet", data="set/train", val="set/test", label="label", device="cpu", precision="f32", placement=None, threads=1,
              augment="none", learning_rate=0.0625, warmup_steps=line.get("warmup_steps"), nesterov=False, recipe="smallnet", optimizer="sgd",
-             accumulate=5, block=0, group=0)
+             accumulate=5, block=0, group=0, loss="cross-entropy")
 found = {key: line.get(key, "missing") for key in GIVEN}
 tap.ok(found == GIVEN, "with the options' values", {key: (found[key], GIVEN[key]) for key in GIVEN if found[key] != GIVEN[key]})
 fftrain(*COMMON, "--epochs", 1, "--out", "plain")

@@ -198,16 +198,18 @@ subprocess.run([FFTRAIN, "--data", "uneven", "--model", "resnet18", "--stem", "i
                capture_output=True)
 SMALLER = {"imagenet-resnet50-short": ["--augment", "rrc=48,flip", "--sizes", "0:32,1:48"], "imagenet-resnet50-long": ["--augment", "rrc=32,flip", "--val-resize", 36],
            "imagenet-resnet50-v2": ["--augment", "rrc=48,flip,trivialaugment=bilinear,erase=0.1,mixup=0.2,cutmix=1", "--sizes", "0:32", "--val-resize", 50, "--warmup", 1],
+           "imagenet-resnet50-a3": ["--augment", "rrc=48,flip,randaugment=1:18:bilinear,mixup=0.1,cutmix=1", "--sizes", "0:32", "--val-resize", 50, "--warmup", 1],
            "finetune": ["--augment", "rrc=32,flip", "--weights", "old", "--any-normalization"]}
 names = sorted(name[:-4] for name in os.listdir(SHIPPED) if name.endswith(".txt"))
-tap.ok(names == ["cifar10-resnet18", "finetune", "imagenet-resnet50-long", "imagenet-resnet50-short", "imagenet-resnet50-v2", "quickstart"], "the shipped recipes", names)
+tap.ok(names == ["cifar10-resnet18", "finetune", "imagenet-resnet50-a3", "imagenet-resnet50-long", "imagenet-resnet50-short", "imagenet-resnet50-v2", "quickstart"], "the shipped recipes", names)
 for name in names:
     done = fftrain("--recipe", name, "--data", "photos", "--batch", 2, "--threads", 2, "-n")
     tap.ok(done.returncode == 0, name + ": planned as it is except for the batch", done.stdout[-500:] + done.stderr)
     done = fftrain("--recipe", name, "--data", "photos", "--batch", 8, "--epochs", 2, "--threads", 2, "--out", "of-" + name, *SMALLER.get(name, []))
     tap.ok(done.returncode == 0 and "6 steps" in done.stdout, name + ": a few steps", done.stdout[-500:] + done.stderr)
     want, got = lines_of(os.path.join(SHIPPED, name + ".txt")), lines_of("of-%s/recipe.txt" % name) if done.returncode == 0 else {}
-    wrong = [key for key in ("model", "lr", "momentum", "weight-decay", "schedule", "label-smoothing", "no-decay", "groups", "views")
+    wrong = [key for key in ("model", "lr", "momentum", "weight-decay", "schedule", "label-smoothing", "no-decay", "groups", "views", "loss", "repeats",
+                             "clip-norm", "optimizer")
              if key in want and want[key] != got.get(key)]
     tap.ok(not wrong, name + ": its numbers are the run's", [(key, want[key], got.get(key)) for key in wrong])
     shutil.rmtree("of-%s/checkpoints" % name, ignore_errors=True)

@@ -1,5 +1,6 @@
 """Changes of u8 images against torchvision's functions on u8 tensors, given the same parameters: 0 differing values, on a
-processor with fused multiply-adds (torch computes a + alpha * b with one rounding there, as on a GPU).
+processor with fused multiply-adds (torch computes a + alpha * b with one rounding there, as on a GPU). The weights of blur are those of
+torch's vectors of 8 values.
 Prints TAP. Environment: BUILD."""
 # Needs: tests/exact_change
 import os
@@ -11,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tap  # noqa: E402
 
 PROGRAM = tap.program("exact_change")
+os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 
 try:
     import numpy
@@ -78,9 +80,17 @@ for end in ("", "_bilinear"):
         rng.choice((1.0, rng.uniform(0.1, 10))), rng.choice((0.0, rng.uniform(-80, 80))))
 
 
+def number(rng, name, sides):
+    if name != "blur":
+        return NUMBER.get(name, lambda rng: 0)(rng)
+    # The size reflects fewer pixels than the image has; sigma is of f32, as torchvision draws it.
+    sigma = numpy.float32(rng.choice((rng.uniform(0.1, 2), 0.1, 2.0, rng.uniform(2, 30), 0.02)))
+    return 1 + 2 * rng.randrange(min(32, *sides)), float(sigma)
+
+
 def case_of(rng, names):
     channels, sides = rng.choice((1, 3, 3)), [rng.choice((1, 2, 3, 15, 32, rng.randrange(1, 100))) for _ in range(2)]
-    changes = [(name, NUMBER.get(name, lambda rng: 0)(rng)) for name in names]
+    changes = [(name, number(rng, name, sides)) for name in names]
     return changes, image_of(rng, channels, *sides)
 
 
@@ -88,10 +98,16 @@ print("# " + v2.VERSIONS)
 for name in v2.CHANGE:
     rng = random.Random(name)
     cases = [case_of(rng, [name]) for _ in range(80)]
-    cases.append(([(name, NUMBER.get(name, lambda rng: 0)(rng))], image_of(rng, 3, 224, 224)))
+    cases.append(([(name, number(rng, name, (224, 224)))], image_of(rng, 3, 224, 224)))
     compare(name, cases)
 rng = random.Random("several")
 compare("several in a row", [case_of(rng, rng.choices(list(v2.CHANGE), k=rng.randrange(2, 9))) for _ in range(200)])
+
+# SimCLR's and DINO's; halves, where the order of the sums decides; black and white.
+rng = random.Random("blur")
+images = [image_of(rng, 3, 224, 224) for _ in range(8)]
+halves = torch.arange(224).reshape(1, -1, 1).add(torch.arange(224)).remainder(2).add(100).expand(3, 224, 224).to(torch.uint8).contiguous()
+compare("blur of 224x224 by 23", [([("blur", (23, float(numpy.float32(rng.uniform(0.1, 2)))))], image) for image in images + [halves, halves * 255]])
 
 # Every colour there is: 2^24 pixels.
 axis = torch.arange(256, dtype=torch.uint8)

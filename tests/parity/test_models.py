@@ -329,7 +329,7 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
     given = list(net.state_dict().items())
     arguments = {"model": name, "stem": stem, "side": side, "batch": batch, "steps": steps, "compute": compute, **options}
     title = ", ".join(["%s, %d px, %d steps" % (name, side, steps), compute, *(
-        key for key in ("weighted", "mixed", "smoothing", "parts") if options.get(key))])
+        str(options[key]) if key == "loss" else key for key in ("loss", "weighted", "mixed", "smoothing", "parts") if options.get(key))])
     run = Exchange(net, images, labels, arguments, mix)
     if run.failure:
         return tap.ok(False, title, run.failure)
@@ -342,6 +342,16 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
         worst = max(worst, apart / limit)
         if not apart <= limit:
             notes.append("%s: %g apart" % (what, apart))
+
+    def binary(logits, target, weight, label_smoothing, reduction):
+        """torch's binary cross entropy of the targets that timm's loss makes."""
+        kind, _, threshold = options["loss"].partition("=")
+        soft = target if target.dim() > 1 else functional.one_hot(target, 10).double()
+        soft = soft * (1 - label_smoothing) + label_smoothing / 10
+        soft = soft.gt(float(threshold)).double() if threshold else soft
+        terms = functional.binary_cross_entropy_with_logits(logits, soft, weight, reduction="none")
+        each = terms.mean(1) if kind == "bce" else terms.sum(1)
+        return each.sum() if reduction == "sum" else each.mean()
 
     begun = {key: p.clone() for key, p in given}
     net = net.double()
@@ -358,8 +368,8 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
         if mix is not None:
             share, hot = mix[step].double()[:, None], functional.one_hot(target, 10).double()
             target = share * hot + (1 - share) * hot[torch.arange(batch) ^ 1]
-        loss = functional.cross_entropy(logits, target, weight=weights, label_smoothing=options.get("smoothing", 0),
-                                        reduction="sum" if options.get("summed") else "mean")
+        loss = (binary if "loss" in options else functional.cross_entropy)(
+            logits, target, weight=weights, label_smoothing=options.get("smoothing", 0), reduction="sum" if options.get("summed") else "mean")
         loss.backward()
         for one in update:
             one.step()
@@ -408,6 +418,8 @@ for compute in ("onednn", "reference"):
     if tap.SHORT:
         check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
         check_steps("vgg11", "cifar", 32, 2, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, parts=2, smoothing=0.1)
+        check_steps("vgg11", "cifar", 32, 4, 1e-3, compute, loss="bce=0.2", mixed=1, lr=0.1, momentum=0.9, parts=2, smoothing=0.1)
+        check_steps("vgg11", "cifar", 32, 2, 1e-3, compute, loss="bce-sum", weighted=1, lr=0.01, momentum=0.9, smoothing=0.1)
         check_gradients("resnet18", "cifar", 8, 8, frozen="layer2.*,norm")
         check_gradients("mobilenet_v2", "cifar", 16, 8)
     if tap.LONG:

@@ -13,6 +13,7 @@ int main(int count, char **argument) {
         "affine=30",
         "affine=30:bilinear",
         "grayscale=1",
+        "blur=23",
         "solarize=128:1",
         "equalize=1",
         "autocontrast=1",

@@ -1,9 +1,11 @@
 /* Changes of u8 for comparison with torchvision. Commands on standard input:
  *   apply COUNT CHANNELS HEIGHT WIDTH
- *       and COUNT lines "NAME NUMBER" (affine: five, as F.affine has them; names of affine changes
- * may end in _bilinear), then the planes of an image; prints the changed planes. draw WORDS SEED
- * EPOCH SAMPLES HEIGHT WIDTH prints a line for each sample from 0 on: its changes by --augment
- * WORDS, each as "KIND:NUMBER:NUMBER..." with hexadecimal numbers. */
+ *       and COUNT lines "NAME NUMBER" (affine: five, as F.affine has them; blur: size and sigma;
+ *       names of affine changes may end in _bilinear), then the planes of an image; prints the
+ *       changed planes.
+ *   draw WORDS SEED EPOCH SAMPLES HEIGHT WIDTH
+ *       prints a line for each sample from 0 on: its changes by --augment WORDS, each as
+ *       "KIND:NUMBER:NUMBER..." with hexadecimal numbers. */
 #include "loader/augment/augment.h"
 #include "loader/augment/change/apply.h"
 
@@ -36,6 +38,12 @@ static int add_affine(ff_changes *changes, const char *word, double number, uint
 }
 
 static int add(ff_changes *changes, const char *word, double number) {
+    double sigma;
+    if (strcmp(word, "blur") == 0 && scanf("%lf", &sigma) == 1) {
+        ff_changes_add(changes, FF_CHANGE_BLUR, number);
+        changes->change[changes->count - 1].value[1] = (float)sigma;
+        return 0;
+    }
     for (uint32_t k = 0; k < sizeof name / sizeof *name; k++)
         if (strcmp(word, name[k]) == 0) {
             ff_changes_add(changes, (ff_change_kind)k, number);

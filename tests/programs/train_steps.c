@@ -2,7 +2,7 @@
  *   train_steps IN OUT model=resnet50 channels=3 side=32 classes=10 batch=4 [stem=cifar] [steps=1]
  *     [compute=reference] [smoothing=0.1] [summed=1] [lr=0.1] [momentum=0.9] [decay=0] [nesterov=1]
  *     [airbench=1] [gradients=1] [optimizer=adamw] [beta1=0.9] [beta2=0.999] [eps=1e-8] [states=1]
- *     [freeze=NAMES] [weighted=1] [mixed=1] [parts=1]
+ *     [freeze=NAMES] [weighted=1] [mixed=1] [parts=1] [loss=bce]
  * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
  * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
  * [batch][channels][side][side] f32, labels [batch] i64 and, if mixed=1, ff_loss.mix. OUT: the
@@ -20,6 +20,7 @@
 #include "format/base/memory.h"
 #include "train/net/models/models.h"
 #include "train/net/plan.h"
+#include "train/recipes/loss_form.h"
 #include "train/step/step.h"
 
 #include <stdio.h>
@@ -186,6 +187,8 @@ int main(int argc, char **argv) {
     for (int c = 0; c < 1000; c++) class_weights[c] = 0.5f + (float)c / 4;
     const char *stem = argument(argc, argv, "stem", "auto");
     const char *frozen = argument(argc, argv, "freeze", NULL);
+    ff_loss_form loss;
+    must(ff_loss_parse(&loss, argument(argc, argv, "loss", "cross-entropy"), &error), &error);
     const ff_model_options options = {
         .held_norms = frozen,
         .name = argument(argc, argv, "model", ""),
@@ -198,6 +201,7 @@ int main(int argc, char **argv) {
         .classes = (int)number(argc, argv, "classes", 10),
         .batch = samples / parts,
         .threads = 2,
+        .loss = loss,
         .label_smoothing = number(argc, argv, "smoothing", 0),
         .class_weights = number(argc, argv, "weighted", 0) != 0 ? class_weights : NULL,
         .summed_loss = number(argc, argv, "summed", 0) != 0,

@@ -29,6 +29,7 @@ CHOICES = {
     "reproducible": [False, True],
     "cuts": [0, 1, 2],             # SIGTERM after some time, then --resume
     "then": [None, "older", "best", "other measure", "longer", "damaged", "again"],
+    "loss": [None, "bce", "bce-sum=0.2"],
 }
 EVEN = {"every", "keep", "best", "then"}
 SAMPLES, VAL, BATCH = 44, 13, 8
@@ -59,7 +60,8 @@ def options_of(case):
                "--augment", case["augment"], "--optimizer", case["optimizer"], "--accumulate", case["accumulate"],
                "--last-batch", case["last_batch"], "--seed", case["seed"] % 1000, "--threads", 1, "--quiet"]
     for name, value in (("--checkpoint-every", case["every"]), ("--ema", case["ema"]), ("--label-smoothing", case["smoothing"]),
-                        ("--clip-norm", case["clip"]), ("--ranks", case["ranks"] if case["ranks"] > 1 else None)):
+                        ("--loss", case["loss"]), ("--clip-norm", case["clip"]),
+                        ("--ranks", case["ranks"] if case["ranks"] > 1 else None)):
         if value is not None:
             options += [name, value]
     return options + (["--val", "none"] if case["val"] == "none" else []) + (["--reproducible"] if case["reproducible"] else [])

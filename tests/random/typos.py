@@ -14,7 +14,8 @@ TRAIN = [("--lr", "0.05"), ("--momentum", "0.8"), ("--weight-decay", "0.01"), ("
          ("--augment", "flip"), ("--augment", "crop=1,flip"), ("--augment", "mixup=0.5"), ("--optimizer", "adamw"), ("--optimizer", "lars"),
          ("--order", "sequential"), ("--last-batch", "keep"), ("--accumulate", "2"), ("--no-decay", "norm,bias"), ("--freeze", "conv1.*"),
          ("--groups", "fc.*:lr=0.01"), ("--ema", "0.9"), ("--class-weights", "balanced"), ("--views", "2"), ("--best-by", "loss"), ("--val-every", "2"),
-         ("--checkpoint-every", "2 steps"), ("--keep", "2"), ("--crop", "6"), ("--compute", "reference"), ("--sizes", "0:9")]
+         ("--checkpoint-every", "2 steps"), ("--keep", "2"), ("--crop", "6"), ("--compute", "reference"), ("--sizes", "0:9"),
+         ("--loss", "bce")]
 PACK = [("--dtype", "f32"), ("--mean", "0.5,0.5,0.5"), ("--std", "0.2,0.2,0.2"), ("--range", "0,255"), ("--shuffle", "3"), ("--layout", "hwc"),
         ("--align", "4096"), ("--compress", "zstd:3"), ("--shard-size", "1M"), ("--array-layout", "chw"), ("--part", "1/2"), ("--splits", "train"),
         ("--on-error", "skip"), ("--mode", "gray"), ("--center-crop", "4"), ("--resize", "6x6"), ("--interpolation", "bicubic")]

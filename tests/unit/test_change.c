@@ -36,6 +36,7 @@ static void golden_draws(void **state) {
     } wanted[] = {
         {"grayscale,solarize=128,posterize=4,invert,equalize,autocontrast,sharpness=2",
          0x5c7ed78656d98eaf},
+        {"grayscale=0.5,blur=23:0.1-2:0.5,solarize=128:0.2", 0xc36e6d79194ed55b},
         {"affine=30:0.1:0.5-2:10", 0xd7fb9ea7be759021},
         {"affine=180:1:0.01-100:80:bilinear", 0xa15ffa04b7cc0865},
         {"trivialaugment", 0xa2e6bc7f99bf7aff},
@@ -56,6 +57,30 @@ static void golden_draws(void **state) {
         wrong++;
     }
     assert_int_equal(wrong, 0);
+}
+
+/* Between grayscale and the others; sigma is uniform, whatever else is drawn. */
+static void blurs(void **state) {
+    (void)state;
+    enum { SAMPLES = 20000, PARTS = 10 };
+    int count = 0, part[PARTS] = {0};
+    for (uint64_t sample = 0; sample < SAMPLES; sample++) {
+        const ff_changes changes = draw("solarize=9:1,blur=5:0.5-4.5:0.3,grayscale=1", sample);
+        const ff_changes alone = draw("blur=5:0.5-4.5:0.3", sample);
+        assert_int_equal(changes.change[0].kind, FF_CHANGE_GRAYSCALE);
+        assert_int_equal(changes.change[changes.count - 1].kind, FF_CHANGE_SOLARIZE);
+        assert_int_equal(changes.count, 2 + alone.count);
+        if (!alone.count) continue;
+        const ff_change *blur = &changes.change[1];
+        assert_int_equal(blur->kind, FF_CHANGE_BLUR);
+        assert_memory_equal(blur, &alone.change[0], sizeof *blur);
+        assert_true(blur->value[0] == 5 && blur->value[1] >= 0.5f && blur->value[1] < 4.5f);
+        part[(int)((double)(blur->value[1] - 0.5f) / 4 * PARTS)]++;
+        count++;
+    }
+    assert_in_range(count, 5700, 6300);
+    for (int k = 0; k < PARTS; k++) assert_in_range(part[k], 480, 720);
+    assert_int_equal(draw("blur=3", 7).count, 1);
 }
 
 /* Each with its own probability, in one order, whatever the others do. */
@@ -126,10 +151,10 @@ static float *epoch_values(ff_dataset *dataset, const char *words, int threads, 
     return values;
 }
 
-static const char *const WORDS[] = {"trivialaugment",
-                                    "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
-                                    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
-                                    "autoaugment=svhn,equalize,erase=0.5,cutmix"};
+static const char *const WORDS[] = {
+    "trivialaugment", "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
+    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
+    "autoaugment=svhn,equalize,erase=0.5,cutmix", "grayscale=0.5,blur=9:0.1-3:0.7,solarize=100"};
 
 /* Packed as u8 or as floats, the same pixels give the same values, with any number of threads. */
 static void same_of_u8_and_floats(void **state) {
@@ -188,14 +213,14 @@ static void refusals(void **state) {
     refuses("invert", FF_U16, FF_F32, 3, false, "not u16");
     refuses("invert", FF_F16, FF_F32, 3, false, "pack them with --dtype u8");
     refuses("trivialaugment", FF_F32, FF_F32, 3, false, "pack them with --dtype u8");
+    refuses("blur=63,rrc=31", FF_U8, FF_F32, 3, true, "needs more than 31 pixels a side");
     refuses("invert,rrc=46341", FF_U8, FF_F32, 3, true, "too large for");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_draws),
-        cmocka_unit_test(probabilities),
-        cmocka_unit_test(same_of_u8_and_floats),
+        cmocka_unit_test(golden_draws),  cmocka_unit_test(blurs),
+        cmocka_unit_test(probabilities), cmocka_unit_test(same_of_u8_and_floats),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -650,16 +650,33 @@ static void dropout_matches(void **state) {
     free(x);
 }
 
+/* Binary cross entropy of the logits of `classes` targets. */
+static double plain_binary(const float *logits, const float *class_weights, int classes,
+                           const double *targets, const ff_loss_form *form) {
+    double loss = 0;
+    for (int c = 0; c < classes; c++) {
+        const double p = 1 / (1 + exp(-(double)logits[c]));
+        double target = targets[c];
+        if (form->threshold >= 0) target = target > form->threshold ? 1 : 0;
+        loss -= (double)class_weights[c] * (target * log(p) + (1 - target) * log(1 - p));
+    }
+    return form->kind == FF_LOSS_BCE ? loss / classes : loss;
+}
+
 /* For a target that is `label` by `share` and `other` by the rest. */
 static double plain_loss(const float *logits, const float *class_weights, int classes, int label,
-                         int other, double share, double smoothing) {
+                         int other, double share, double smoothing, const ff_loss_form *form) {
+    double targets[12];
     double sum = 0, loss = 0;
     for (int c = 0; c < classes; c++) sum += exp((double)logits[c]);
     for (int c = 0; c < classes; c++) {
         double target = (c == label ? share : 0) + (c == other ? 1 - share : 0);
         target = (1 - smoothing) * target + smoothing / classes;
         loss += (double)class_weights[c] * target * (log(sum) - (double)logits[c]);
+        targets[c] = target;
     }
+    if (form->kind != FF_LOSS_CROSS_ENTROPY)
+        return plain_binary(logits, class_weights, classes, targets, form);
     return loss;
 }
 
@@ -701,6 +718,48 @@ static void loss_of_mixed_labels_is_torchs(void **state) {
     }
 }
 
+/* torch 1.13: binary_cross_entropy_with_logits(logits, soft targets, weight=(1, 2, 0.5, 1)) with
+ * timm's smoothing by 0.1, its gradient, and the samples' sums with a threshold of 0.3. */
+static void binary_loss_is_torchs(void **state) {
+    tables *both = *state;
+    const float logits[] = {0.5f, -1.25f, 2.0f,  0.0f, 3.0f,  0.75f, -0.5f,  1.5f,
+                            1.0f, 0.25f,  -2.0f, 0.5f, -1.0f, 2.5f,  0.125f, 1.0f};
+    const int32_t labels[] = {2, 0, 3, 3};
+    const float mix[] = {0.75f, 0.75f, 0.3f, 1.0f}, class_weights[] = {1, 2, 0.5f, 1};
+    const double sample[] = {0.618011583, 1.287070283, 0.881920379, 1.534134965};
+    const double cut[] = {2.234546333, 4.260781134, 3.502681517, 6.163102361};
+    const float wanted[] = {0.02327871f, 0.02471252f, 0.00564991f, 0.02968750f,
+                            0.01578588f, 0.08177234f, 0.00398565f, 0.04953590f,
+                            0.04412866f, 0.06714706f, 0.00294384f, -0.01890879f,
+                            0.01524634f, 0.11239273f, 0.01581904f, -0.01212134f};
+    for (int i = 0; i < 4; i++) {
+        ff_compute *compute = i % 2 ? both->fast : both->right;
+        float gradient[16];
+        double room[4];
+        ff_outcome result;
+        ff_loss loss = {.n = 4,
+                        .classes = 4,
+                        .form = {i < 2 ? FF_LOSS_BCE : FF_LOSS_BCE_SUM, i < 2 ? -1 : 0.3},
+                        .smoothing = 0.1,
+                        .logits = logits,
+                        .labels = labels,
+                        .label_dtype = FF_I32,
+                        .mix = mix,
+                        .class_weights = class_weights,
+                        .gradient = gradient,
+                        .stride = 4,
+                        .scratch = room,
+                        .ring = &result,
+                        .ring_size = 1};
+        compute->ops->loss(compute, &loss);
+        assert_int_equal(result.count, 4);
+        assert_int_equal(result.correct, 2); /* samples 0 and 1 */
+        assert_true(result.weight == 4);
+        for (int k = 0; k < 4; k++) assert_true(fabs(room[k] - (i < 2 ? sample : cut)[k]) < 1e-6);
+        for (int k = 0; k < 16 && i < 2; k++) assert_true(fabsf(gradient[k] - wanted[k]) < 1e-7f);
+    }
+}
+
 /* The first of the largest. */
 static int32_t largest(const float *row, int count) {
     int32_t best = 0;
@@ -713,9 +772,10 @@ static int32_t largest(const float *row, int count) {
 static void loss_is_right(void **state) {
     tables *both = *state;
     dice d = {.seed = 17};
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 120; i++) {
         ff_compute *compute = i % 2 ? both->fast : both->right;
         const int n = between(&d, 1, 20), classes = between(&d, 1, 12);
+        const ff_loss_form form = {(ff_loss_kind)(i / 40), roll(&d, 2) ? -1 : 0.2 * roll(&d, 4)};
         const double smoothing = roll(&d, 2) ? 0.2 : 0;
         const bool mixed = roll(&d, 2);
         const bool weighted = roll(&d, 2);
@@ -746,14 +806,15 @@ static void loss_is_right(void **state) {
             counts[k] = narrow[k] >= 0 && other[k] >= 0 && weights[k] != 0;
             if (!counts[k]) continue;
             loss_sum += plain_loss(row, class_weights, classes, narrow[k], other[k], (double)mix[k],
-                                   smoothing);
-            weight += mixed ? 1 : (double)class_weights[narrow[k]];
+                                   smoothing, &form);
+            weight += mixed || form.kind ? 1 : (double)class_weights[narrow[k]];
             correct += largest(row, classes) == (mix[k] >= 0.5f ? narrow[k] : other[k]);
             count++;
         }
         ff_outcome result;
         ff_loss loss = {.n = n,
                         .classes = classes,
+                        .form = form,
                         .smoothing = smoothing,
                         .divisor = divisor,
                         .logits = logits,
@@ -781,7 +842,7 @@ static void loss_is_right(void **state) {
             for (int side = -1; side <= 1 && counts[k]; side += 2) {
                 logits[e] = kept + (float)side * 1e-2f;
                 apart += side * plain_loss(logits + k * classes, class_weights, classes, narrow[k],
-                                           other[k], (double)mix[k], smoothing);
+                                           other[k], (double)mix[k], smoothing, &form);
             }
             logits[e] = kept;
             assert_true(
@@ -866,6 +927,7 @@ int main(void) {
         cmocka_unit_test(dropout_matches),
         cmocka_unit_test(loss_is_right),
         cmocka_unit_test(loss_of_mixed_labels_is_torchs),
+        cmocka_unit_test(binary_loss_is_torchs),
         cmocka_unit_test(nan_passes),
         cmocka_unit_test(gelu_known_values),
         cmocka_unit_test(adaptive_pool_known_values),

@@ -53,6 +53,8 @@ const ff_habit ff_train_habits[] = {
     {"val-resize-size", "here it is --val-resize N"},
     {"class-weight weighted-loss", "here it is --class-weights FILE, or --class-weights balanced"},
     {"smoothing", "here it is --label-smoothing X"},
+    {"bce-loss bce-sum bce-target-thresh criterion loss-fn",
+     "here it is --loss bce, bce-sum, or bce=THRESHOLD"},
     {"log-dir logdir", "here it is --tensorboard DIR"},
     {"print-freq log-interval", "here it is --log-every N, steps of an epoch"},
     {"wandb", "here it is --log-json FILE, a JSON line per epoch"},

@@ -91,6 +91,11 @@ json_t *ff_log_optimizer(const ff_trainer *trainer) {
     return json_string(ff_optimizer_at(main_update(trainer)->rule)->name);
 }
 
+json_t *ff_log_loss(const ff_trainer *trainer) {
+    char text[FF_LOSS_TEXT_BYTES];
+    return json_string(ff_loss_text(&trainer->loss, text));
+}
+
 json_t *ff_log_clip_norm(const ff_trainer *trainer) {
     return trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null();
 }

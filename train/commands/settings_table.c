@@ -143,10 +143,11 @@ const ff_setting ff_settings_table[] = {
      .initial = -1,
      .log = {"workers", ff_log_workers}},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Model"}},
-    {.option = {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
-                "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
-                "imagenet-resnet50-short, -long and -v2, finetune, or a model's name; or a file "
-                "with a line NAME = VALUE for each option; default: by --model."},
+    {.option =
+         {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &at.trainer.recipe, NULL, 0, 0,
+          "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
+          "imagenet-resnet50-short, -long, -v2 and -a3, finetune, or a model's name; or a file "
+          "with a line NAME = VALUE for each option; default: by --model."},
      .is = FF_SETTING_FIXED,
      .log = {"recipe", ff_log_recipe}},
     {.option =
@@ -299,6 +300,13 @@ const ff_setting ff_settings_table[] = {
           "DECAY) * value after each update, and evaluate it; default: no average."},
      .initial = -1,
      .log = {"ema", ff_log_ema}},
+    {.option =
+         {"loss", 0, FF_OPTION_STRING, "NAME", &at.trainer.loss, NULL, 0, 0,
+          "Training loss: cross-entropy; bce, the mean over the classes of the binary cross entropy "
+          "of each one's logit, as in timm; or bce-sum, their sum. With bce=0.2, targets that mixing "
+          "and smoothing leave above 0.2 become 1, others 0. Evaluation has cross-entropy; "
+          "default: cross-entropy."},
+     .log = {"loss", ff_log_loss}},
     {.option = {"label-smoothing", 0, FF_OPTION_REAL, "X", &at.trainer.label_smoothing, NULL, 0,
                 0.999999, "Label smoothing of the training loss; default: the model's."},
      .resolve = ff_resolve_label_smoothing,

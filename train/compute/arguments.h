@@ -139,6 +139,14 @@ typedef struct ff_dropout {
     uint64_t rows, first_row;
 } ff_dropout;
 
+/* BCE: binary cross entropy of every class's logit; its mean over the classes or their sum. */
+typedef enum ff_loss_kind { FF_LOSS_CROSS_ENTROPY, FF_LOSS_BCE, FF_LOSS_BCE_SUM } ff_loss_kind;
+
+typedef struct ff_loss_form {
+    ff_loss_kind kind;
+    double threshold; /* of BCE: targets above it become 1, others 0; negative: no target does */
+} ff_loss_form;
+
 /* Softmax cross-entropy, sums in double, in the order of the samples:
  *   loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c].
  * A sample counts if its label >= 0 and its weight is not 0. With class weights w every -log p[c]
@@ -153,9 +161,16 @@ typedef struct ff_dropout {
  * label_smoothing. If mix[n] is 1, nothing is read at n ^ 1 (the last sample of an odd batch has no
  * partner); otherwise a sample counts only if its partner's label is >= 0, too. The prediction is
  * compared with the label of the larger weight, and with the sample's own label if the weights are
- * equal. */
+ * equal.
+ *
+ * BCE takes the same smoothed and mixed target t, then ff_loss_target's threshold:
+ *   loss_n = sum over c of w[c] * (max(x[c], 0) - x[c] t[c] + log(1 + exp(-|x[c]|))),
+ * divided by `classes` for the mean, as torch's binary_cross_entropy_with_logits(weight=w) and
+ * timm's BinaryCrossEntropy(smoothing, target_threshold, sum_classes) compute it. The mean over the
+ * samples divides by their count. */
 typedef struct ff_loss {
     int n, classes;
+    ff_loss_form form;
     double smoothing;
     double divisor;             /* of the gradient; 0 = that of the mean, 1 = of the sum */
     int stride;                 /* elements from one row to the next, in logits and gradient */
@@ -166,8 +181,9 @@ typedef struct ff_loss {
     const float *mix;           /* [n] share of the own label, 0 to 1; NULL = all 1 */
     const float *class_weights; /* [classes], >= 0; NULL = all 1 */
     /* [n][stride] of the compute's dtype: (p - target) / divisor, with class weights (p * (sum over
-     * c of w[c] target[c]) - w target) / divisor; zero past `classes`. NULL = not computed. May be
-     * logits if both have the same dtype. */
+     * c of w[c] target[c]) - w target) / divisor; of BCE w * (sigmoid(x) - target) / divisor, for
+     * the mean also / classes; zero past `classes`. NULL = not computed. May be logits if both have
+     * the same dtype. */
     void *gradient;
     void *scratch; /* loss_scratch bytes */
     /* The loss writes step, loss_sum, count, correct and bad_sample of ring[step % ring_size], and
@@ -178,6 +194,12 @@ typedef struct ff_loss {
     uint32_t ring_size;
     ff_control *control;
 } ff_loss;
+
+/* What BCE wants of the logit of a class that has this share of the label. */
+FF_HD double ff_loss_target(const ff_loss *loss, double share) {
+    const double target = loss->smoothing / loss->classes + (1.0 - loss->smoothing) * share;
+    return loss->form.threshold < 0 ? target : (double)(target > loss->form.threshold);
+}
 
 /* Shifts and mirrors a batch of images: y[n, c, i, j] = x[n, c, i + down, j' + right],
  * j' = w - 1 - j where `mirror`, else j; pixels outside are reflected without the edge (torch's

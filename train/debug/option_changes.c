@@ -9,7 +9,7 @@
 static const char *const updates[] = {
     "epochs",    "augment",   "learning_rate", "schedule",        "warmup_steps",
     "momentum",  "nesterov",  "weight_decay",  "label_smoothing", "groups",
-    "optimizer", "clip_norm", "ema",           "accumulate"};
+    "optimizer", "clip_norm", "ema",           "accumulate",      "loss"};
 
 static bool same(const json_t *one, const json_t *other) {
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {

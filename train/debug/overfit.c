@@ -91,6 +91,8 @@ static ff_status learn(copies *c, ff_trainer *trainer, FILE *out, ff_error *erro
     const int64_t asked = trainer->options->epochs;
     const uint64_t usual = batches < 10 ? (1000 + batches - 1) / batches : 100;
     const uint64_t passes = asked > 0 ? (uint64_t)asked : usual;
+    /* A mean over many classes is small without any learning: their sum is looked at. */
+    const double terms = trainer->loss.kind == FF_LOSS_BCE ? (double)trainer->splits.classes : 1;
     double loss = NAN, accuracy = 0;
     fprintf(out,
             "overfits %s of %s: no augmentation but sizes, no dropout, label smoothing, mixed "
@@ -100,7 +102,7 @@ static ff_status learn(copies *c, ff_trainer *trainer, FILE *out, ff_error *erro
     for (uint64_t number = 1; number <= passes; number++) {
         ff_epoch_sums sums;
         FF_TRY(pass(c, trainer, &sums, error));
-        loss = sums.count ? sums.loss_sum / (double)sums.count : NAN;
+        loss = sums.count ? sums.loss_sum * terms / (double)sums.count : NAN;
         accuracy = 100 * (double)sums.correct / (double)sums.count;
         const bool ends = loss < FF_OVERFIT_LOSS || !isfinite(loss);
         if (ends || number == passes || is_shown(number))

@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* The mean loss below which a net has overfitted: a probability of 99 % for the right class. */
+/* The mean loss below which a net has overfitted: a probability of 99 % for the right class, and
+ * with bce for the answers of all classes together. */
 #define FF_OVERFIT_LOSS 0.01
 
 /* Trains a trainer made with options.overfit on its first batches, over and over, for

@@ -123,6 +123,7 @@ static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_pl
                           options->without, model->training, error));
     if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
+    (*plan)->loss = model->options.loss;
     (*plan)->smoothing = model->options.label_smoothing;
     (*plan)->class_weights = model->class_weights;
     (*plan)->divisor = ff_model_loss_divisor(model);

@@ -112,7 +112,8 @@ struct ff_plan {
     bool training;
     /* [parameters]: the trained ones whose gradients this plan does not compute; NULL = none. */
     bool *without;
-    bool *wanted; /* [layers]: the gradient of the layer's output is computed */
+    bool *wanted;      /* [layers]: the gradient of the layer's output is computed */
+    ff_loss_form loss; /* as in ff_loss, of training */
     double smoothing;
     const float *class_weights; /* as in ff_loss; of the model */
     double divisor;             /* of the loss's gradient, as in ff_loss */

@@ -24,6 +24,7 @@ static void loss(const ff_pass *pass, const ff_batch *batch, ff_outcome *ring, u
     const ff_loss arguments = {
         .n = plan->batch,
         .classes = logits->c,
+        .form = pass->training ? plan->loss : (ff_loss_form){FF_LOSS_CROSS_ENTROPY, 0},
         .smoothing = pass->training ? plan->smoothing : 0,
         .divisor = plan->divisor,
         .stride = ff_tensor_padded_channels(logits),

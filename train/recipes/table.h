@@ -2,7 +2,7 @@
  *
  * This header is the table of defaults, a row for each model or use. The files of options in this
  * folder (NAME.txt) are recipes that --recipe names; users may write their own. files.c finds them.
- * schedule.h computes the learning rate over a run, one formula per row.
+ * schedule.h computes the learning rate over a run, one formula per row; loss_form.h reads --loss.
  *
  * May include format, loader/augment, train/compute.
  *

@@ -280,6 +280,7 @@ static void print_rates(FILE *out, const ff_schedule *schedule) {
 }
 
 static void print_optimizer(FILE *out, const ff_trainer *trainer) {
+    char loss[FF_LOSS_TEXT_BYTES];
     if (trainer->group_count == 1) {
         fprintf(out, "optimizer      %s, ", ff_optimizer_at(trainer->groups[0].rule)->title);
         print_hyper(out, &trainer->groups[0]);
@@ -289,6 +290,9 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
         fprintf(out, "loss           ");
         if (trainer->summed_loss) fprintf(out, "summed over a batch, ");
     }
+    if (trainer->loss.kind != FF_LOSS_CROSS_ENTROPY)
+        fprintf(out, "%s%s, ", trainer->group_count == 1 ? "loss " : "",
+                ff_loss_text(&trainer->loss, loss));
     fprintf(out, "label smoothing %g", trainer->label_smoothing);
     if (trainer->class_weights) {
         float least = trainer->class_weights[0], most = least;

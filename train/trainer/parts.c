@@ -106,6 +106,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .sizes = trainer->size_count,
         .threads = threads_of(options),
         .seed = trainer->seed,
+        .loss = trainer->loss,
         .label_smoothing = trainer->label_smoothing,
         .class_weights = trainer->class_weights,
         .summed_loss = trainer->summed_loss,

@@ -22,6 +22,7 @@
 #include "train/machine/machine.h"
 #include "train/machine/planned_device.h"
 #include "train/net/model.h"
+#include "train/recipes/loss_form.h"
 #include "train/recipes/schedule.h"
 #include "train/recipes/table.h"
 #include "train/sets/sizes.h"
@@ -96,6 +97,7 @@ typedef struct ff_trainer_options {
     const char *no_decay;          /* as ff_group.names; "none" = all decay */
     double clip_norm;              /* 0 = none */
     double ema;                    /* decay of the average of the parameters; negative = none */
+    const char *loss;              /* of loss_form.h; NULL = cross-entropy */
     double label_smoothing, dropout;
     const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
@@ -198,6 +200,7 @@ typedef struct ff_trainer {
     char *groups_text;  /* the option, its rates multiplied by --scale-lr; NULL = none. Owned */
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* decay of the average of the parameters; negative = no average */
+    ff_loss_form loss;  /* of training */
     double label_smoothing, dropout;
     float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;

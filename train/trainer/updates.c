@@ -312,6 +312,7 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
     trainer->clip_norm = options->clip_norm;
     trainer->ema_decay = options->ema;
     trainer->summed_loss = recipe->summed_loss;
+    if (options->loss) FF_TRY(ff_loss_parse(&trainer->loss, options->loss, error));
     trainer->label_smoothing = real_or(options->label_smoothing, recipe->label_smoothing);
     trainer->dropout = options->dropout;
     if (options->overfit) resolve_overfit(trainer);

@@ -5,8 +5,8 @@
 
 #include "train/trainer/trainer.h"
 
-/* Fills epochs, groups, label smoothing and dropout of a trainer whose batches are known. FF_USAGE
- * if options contradict each other or the recipe. Groups: the recipe's; or the groups of
+/* Fills epochs, groups, loss, label smoothing and dropout of a trainer whose batches are known.
+ * FF_USAGE if options contradict each other or the recipe. Groups: the recipe's; or the groups of
  * options->groups in their order, then all other parameters. Each group follows its part without
  * weight decay, if options->no_decay or the optimizer's default asks for one and the group does not
  * set its own decay. A group has the numbers of all other parameters, except the numbers that it

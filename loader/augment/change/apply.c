@@ -1,18 +1,10 @@
 #include "loader/augment/change/apply.h"
 
 #include "format/base/compiler.h"
+#include "loader/augment/change/blur.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* Loops over bytes with fused multiply-adds, which AVX2 alone does not have; AVX-512F has no
- * vectors of bytes. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES) &&   \
-    __GNUC__ >= 12
-#define FMA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define FMA_CLONES FF_CLONES
-#endif
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
@@ -48,8 +40,8 @@ static void count_values(const uint8_t *plane, size_t pixels, const uint8_t tabl
         count[table[v]] += some[0][v] + some[1][v] + some[2][v] + some[3][v];
 }
 
-FMA_CLONES static uint64_t sum_grey(const uint8_t *restrict r, const uint8_t *restrict g,
-                                    const uint8_t *restrict b, size_t pixels) {
+FF_FMA_CLONES static uint64_t sum_grey(const uint8_t *restrict r, const uint8_t *restrict g,
+                                       const uint8_t *restrict b, size_t pixels) {
     uint64_t sum = 0;
     for (size_t i = 0; i < pixels;) {
         const size_t end = pixels - i < 65536 ? pixels : i + 65536;
@@ -99,13 +91,13 @@ static void change_table(const ff_change *change, ff_change_image *image, bool *
 
 /* ---- pixels --------------------------------------------------------------------------------- */
 
-FMA_CLONES static void grayscale(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b,
-                                 size_t pixels) {
+FF_FMA_CLONES static void grayscale(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b,
+                                    size_t pixels) {
     for (size_t i = 0; i < pixels; i++) r[i] = g[i] = b[i] = ff_change_grey(r[i], g[i], b[i]);
 }
 
-FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b,
-                             size_t pixels, const float factor[2]) {
+FF_FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b,
+                                size_t pixels, const float factor[2]) {
     const float own[2] = {factor[0], factor[1]};
     for (size_t i = 0; i < pixels; i++) {
         const float grey = (float)ff_change_grey(r[i], g[i], b[i]);
@@ -116,8 +108,8 @@ FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_t *
 }
 
 /* The inner pixels of row `at`, between two others. */
-FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restrict at, size_t width,
-                                   const float factor[2]) {
+FF_FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restrict at,
+                                      size_t width, const float factor[2]) {
     const uint8_t *above = at - width, *below = at + width;
     const float own[2] = {factor[0], factor[1]};
     for (size_t x = 1; x + 1 < width; x++) {
@@ -167,7 +159,7 @@ typedef struct affine_row {
     uint32_t height, width, x, y; /* the output's pixels (x, y) and after it */
 } affine_row;
 
-FMA_CLONES static void find_nearest(lookup *to, const affine_row *row, uint32_t count) {
+FF_FMA_CLONES static void find_nearest(lookup *to, const affine_row *row, uint32_t count) {
     const affine_row own = *row;
     const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
     const float of_y[2] = {down * m[1], down * m[4]};
@@ -181,7 +173,7 @@ FMA_CLONES static void find_nearest(lookup *to, const affine_row *row, uint32_t 
     }
 }
 
-FMA_CLONES static void find_corners(lookup *to, const affine_row *row, uint32_t count) {
+FF_FMA_CLONES static void find_corners(lookup *to, const affine_row *row, uint32_t count) {
     const affine_row own = *row;
     const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
     const float of_y[2] = {down * m[1], down * m[4]};
@@ -204,8 +196,8 @@ static void look_up(uint8_t *restrict to, const uint8_t *restrict plane, const l
     for (uint32_t i = 0; i < count; i++) to[i] = plane[from->index[0][i]] & from->inside[i];
 }
 
-FMA_CLONES static void interpolate(uint8_t *restrict to, const uint8_t *restrict plane,
-                                   const lookup *restrict from, uint32_t count) {
+FF_FMA_CLONES static void interpolate(uint8_t *restrict to, const uint8_t *restrict plane,
+                                      const lookup *restrict from, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const float weight[4] = {from->weight[0][i], from->weight[1][i], from->weight[2][i],
                                  from->weight[3][i]};
@@ -240,6 +232,14 @@ static void transform(const ff_change *change, ff_change_image *image) {
     exchange(image);
 }
 
+static void blur(const ff_change *change, ff_change_image *image) {
+    const size_t pixels = (size_t)image->height * image->width;
+    for (uint32_t c = 0; c < image->channels; c++)
+        ff_blur_plane(change, image->pixels + c * pixels, image->spare + c * pixels, image->height,
+                      image->width);
+    exchange(image);
+}
+
 static void change_pixels(const ff_change *change, ff_change_image *image) {
     const size_t pixels = (size_t)image->height * image->width;
     uint8_t *r = image->pixels, *g = r + pixels, *b = g + pixels;
@@ -251,6 +251,7 @@ static void change_pixels(const ff_change *change, ff_change_image *image) {
         if (image->channels == 3) color(r, g, b, pixels, change->value);
         break;
     case FF_CHANGE_SHARPNESS: sharpen(change, image); break;
+    case FF_CHANGE_BLUR: blur(change, image); break;
     case FF_CHANGE_NEAREST:
     case FF_CHANGE_BILINEAR: transform(change, image); break;
     default: assert(!"a change of values by tables");

@@ -15,6 +15,7 @@
  *   grayscale    the grey value, 0.2989 r + 0.587 g + 0.114 b, in all channels
  *   sharpness    blends v with the rounded mean of 3 x 3 values of which the middle counts five
  *                times; the outermost pixels stay, as do images of less than 3 pixels a side
+ *   blur         a weighted mean of the values around v (loader/augment/change/blur.h)
  *   affine       the value at the place that a matrix names: the nearest, or from the four around
  * it; those outside are black Blending by `factor` is factor * v + (1 - factor) * other. Images of
  * one channel ignore color and grayscale. The mean of contrast is summed exactly; torch's, in f32,
@@ -42,18 +43,20 @@ typedef enum ff_change_kind {
     FF_CHANGE_SHARPNESS,
     FF_CHANGE_NEAREST,  /* affine */
     FF_CHANGE_BILINEAR, /* affine, interpolated */
+    FF_CHANGE_BLUR,
 } ff_change_kind;
 
 /* A change with its parameters. */
 typedef struct ff_change {
     uint32_t kind; /* ff_change_kind */
     /* posterize: the bits; solarize: the threshold; brightness, contrast, color, sharpness: the
-     * factor, and 1 - factor, each rounded from f64; affine: the matrix (change/matrix.h). */
+     * factor, and 1 - factor, each rounded from f64; affine: the matrix (change/matrix.h); blur:
+     * the kernel's size and sigma. */
     float value[6];
 } ff_change;
 
 /* The changes of an image, in their order. */
-#define FF_CHANGES_MOST 16
+#define FF_CHANGES_MOST 24
 typedef struct ff_changes {
     uint32_t count;
     ff_change change[FF_CHANGES_MOST];

@@ -4,14 +4,15 @@
  * In this order, the changes that a spec has:
  *   affine  torchvision's RandomAffine(degrees, translate, scale, shear) with fill 0
  *   a policy: trivialaugment, randaugment or autoaugment (loader/augment/change/policy.h)
- *   grayscale, solarize, posterize, invert, equalize, autocontrast, sharpness
- *           each with a probability of its own, as torchvision's RandomGrayscale, RandomSolarize,
- *           RandomPosterize, RandomInvert, RandomEqualize, RandomAutocontrast and
- *           RandomAdjustSharpness.
+ *   grayscale, blur, solarize, posterize, invert, equalize, autocontrast, sharpness
+ *           each with a probability of its own, as torchvision's RandomGrayscale, GaussianBlur in
+ *           RandomApply, RandomSolarize, RandomPosterize, RandomInvert, RandomEqualize,
+ *           RandomAutocontrast and RandomAdjustSharpness.
  *
  * Draws, blocks of (seed, FF_DOMAIN_AUGMENT, epoch, sample):
- *   the k-th of the last is applied where word[k % 4] of block FF_BLOCK_CHANGE + k / 4 times 2^-32
- *   is below its probability
+ *   ff_chance k is applied where word[k % 4] of block FF_BLOCK_CHANGE + k / 4 times 2^-32 is below
+ *   its probability; blur's sigma is ff_random_unit(word 0 of FF_BLOCK_BLUR) (high - low) + low, in
+ *   f32 as torch's uniform_
  *   affine, d, e = blocks FF_BLOCK_AFFINE and FF_BLOCK_AFFINE + 1, with u(word, most) =
  *   most (2 word 2^-32 - 1) in f64:
  *     degrees = u(d[0], degrees), right = round(u(d[1], translate width)), down =
@@ -26,7 +27,7 @@
 
 #include <assert.h>
 
-/* The changes that have probabilities of their own, in their order: entries of the arrays below. */
+/* The changes that have probabilities of their own: entries of the arrays below. */
 typedef enum ff_chance {
     FF_CHANCE_GRAYSCALE,
     FF_CHANCE_SOLARIZE,
@@ -35,6 +36,7 @@ typedef enum ff_chance {
     FF_CHANCE_EQUALIZE,
     FF_CHANCE_AUTOCONTRAST,
     FF_CHANCE_SHARPNESS,
+    FF_CHANCE_BLUR,
     FF_CHANCES,
 } ff_chance;
 
@@ -48,7 +50,8 @@ typedef struct ff_change_spec {
     uint32_t ops, magnitude;  /* randaugment: up to FF_POLICY_OPS_MOST, and a magnitude's number */
     uint32_t policy_bilinear; /* as `bilinear` */
     double probability[FF_CHANCES]; /* 0 = never */
-    double value[FF_CHANCES];       /* for each ff_change that has one */
+    double value[FF_CHANCES];       /* for each ff_change that has one; blur: the size, odd */
+    double sigma[2];                /* blur: from and to */
 } ff_change_spec;
 
 /* Whether there are any. */
@@ -69,7 +72,20 @@ FF_HD ff_change_kind ff_chance_kind(int chance) {
            : chance == FF_CHANCE_INVERT       ? FF_CHANGE_INVERT
            : chance == FF_CHANCE_EQUALIZE     ? FF_CHANGE_EQUALIZE
            : chance == FF_CHANCE_AUTOCONTRAST ? FF_CHANGE_AUTOCONTRAST
-                                              : FF_CHANGE_SHARPNESS;
+           : chance == FF_CHANCE_SHARPNESS    ? FF_CHANGE_SHARPNESS
+                                              : FF_CHANGE_BLUR;
+}
+
+/* The chance that is applied at a place: blur after grayscale, as SimCLR and DINO have them. */
+FF_HD int ff_chance_at(int place) {
+    return place == 0 ? FF_CHANCE_GRAYSCALE : place == 1 ? FF_CHANCE_BLUR : place - 1;
+}
+
+FF_HD float ff_blur_sigma(const ff_change_spec *spec, uint64_t seed, uint32_t epoch,
+                          uint64_t sample) {
+    const ff_random r = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_BLUR);
+    const float low = (float)spec->sigma[0], high = (float)spec->sigma[1];
+    return ff_random_unit(r.word[0]) * (high - low) + low;
 }
 
 /* Adds a random affine change. */
@@ -96,12 +112,15 @@ FF_HD void ff_changes_at(ff_changes *changes, const ff_change_spec *spec, uint64
     if (spec->affine) ff_affine_draw(changes, spec, seed, epoch, sample, height, width);
     ff_policy_draw(changes, (ff_policy)spec->policy, spec->ops, spec->magnitude,
                    (int)spec->policy_bilinear, seed, epoch, sample, height, width);
-    for (int k = 0; k < FF_CHANCES; k++) {
+    for (int place = 0; place < FF_CHANCES; place++) {
+        const int k = ff_chance_at(place);
         if (!(spec->probability[k] > 0)) continue;
         const ff_random r = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample,
                                            FF_BLOCK_CHANGE + (uint32_t)k / 4);
-        if (r.word[k % 4] * 0x1p-32 < spec->probability[k])
-            ff_changes_add(changes, ff_chance_kind(k), spec->value[k]);
+        if (!(r.word[k % 4] * 0x1p-32 < spec->probability[k])) continue;
+        ff_changes_add(changes, ff_chance_kind(k), spec->value[k]);
+        if (k == FF_CHANCE_BLUR)
+            changes->change[changes->count - 1].value[1] = ff_blur_sigma(spec, seed, epoch, sample);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "loader/augment/change/words.h"
 
+#include "loader/augment/change/blur.h"
+
 #include <string.h>
 
 /* torchvision's defaults; most: the largest value, 0 = the change has no value. */
@@ -36,6 +38,35 @@ bool ff_chance_print(const ff_change_spec *spec, ff_chance chance, ff_text text)
     if (valued) ff_text_add_number(text, '=', spec->value[chance]);
     if (probability != rule[chance].probability)
         ff_text_add_number(text, valued ? ':' : '=', probability);
+    return true;
+}
+
+/* ---- blur ----------------------------------------------------------------------------------- */
+
+/* torchvision's default. */
+static const double usual_sigma[2] = {0.1, 2};
+
+bool ff_change_parse_blur(ff_change_spec *spec, char *value) {
+    char *sigma = value ? strchr(value, ':') : NULL;
+    char *probability = sigma ? strchr(sigma + 1, ':') : NULL;
+    const char *text = probability ? probability + 1 : "1";
+    uint32_t size = 0;
+    if (sigma) *sigma++ = 0;
+    if (probability) *probability = 0;
+    memcpy(spec->sigma, usual_sigma, sizeof usual_sigma);
+    if (!value || !ff_text_count(value, FF_BLUR_MOST, &size) || size % 2 == 0) return false;
+    spec->value[FF_CHANCE_BLUR] = size;
+    return (!sigma || ff_text_range(sigma, 0.01, 100, spec->sigma)) &&
+           ff_text_number(&text, 1e-9, 1, &spec->probability[FF_CHANCE_BLUR]) && *text == 0;
+}
+
+bool ff_change_print_blur(const ff_change_spec *spec, ff_text text) {
+    const double probability = spec->probability[FF_CHANCE_BLUR];
+    if (!(probability > 0)) return false;
+    ff_text_add_number(text, '=', spec->value[FF_CHANCE_BLUR]);
+    if (probability != 1 || memcmp(spec->sigma, usual_sigma, sizeof usual_sigma) != 0)
+        ff_text_add_range(text, spec->sigma);
+    if (probability != 1) ff_text_add_number(text, ':', probability);
     return true;
 }
 

@@ -143,6 +143,9 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
         height = 1 + roll(&luck, least[0] + 2 * c->spec.pad);
         width = 1 + roll(&luck, least[1] + 2 * c->spec.pad);
     }
+    const uint32_t half = height < width ? height : width;
+    c->spec.change.value[FF_CHANCE_BLUR] = 1 + 2 * roll(&luck, half < 12 ? half : 12);
+    c->spec.change.sigma[0] = 0.1, c->spec.change.sigma[1] = 4;
     assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[roll(&luck, 3)], FF_HWC,
                                    height, width, error));
     assert_ok(ff_finish_init(&c->finish, &c->metadata, &c->spec, &c->host, error));

@@ -31,6 +31,8 @@ static batch make(dice *d) {
     loss->stride = (loss->classes + 7) / 8 * 8;
     b.dtype = any_float(d);
     loss->smoothing = roll(d, 2) ? 0.2 : 0;
+    loss->form.kind = (ff_loss_kind)roll(d, 3);
+    loss->form.threshold = roll(d, 2) ? -1 : 0.2 * roll(d, 4);
     loss->divisor = (double)roll(d, 3) * (1 + loss->n % 2);
     b.logits = filled(d, FF_F32, (size_t)loss->n, loss->stride, loss->classes, 0, 3);
     const bool equal = !roll(d, 3); /* equal logits, few or many: the first largest is taken */
@@ -103,6 +105,7 @@ static ff_outcome reference(const batch *b, float *gradient) {
     ff_outcome outcome;
     const ff_loss of = {.n = loss->n,
                         .classes = loss->classes,
+                        .form = loss->form,
                         .smoothing = loss->smoothing,
                         .divisor = loss->divisor,
                         .stride = loss->stride,

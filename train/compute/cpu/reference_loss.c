@@ -1,4 +1,4 @@
-/* Softmax cross-entropy in plain loops. Formulas: compute.h. */
+/* Softmax cross-entropy and binary cross entropy in plain loops. Formulas: compute.h. */
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/reference.h"
 
@@ -43,16 +43,33 @@ static class_weights weights_of(const ff_loss *loss) {
 
 /* What a sample adds to the divisor of the mean. */
 static double weight_of(const ff_loss *loss, const class_weights *weights, const target *t) {
-    return loss->mix ? 1 : (double)weights->w[t->label * weights->step];
+    const bool counted = loss->mix || loss->form.kind != FF_LOSS_CROSS_ENTROPY;
+    return counted ? 1 : (double)weights->w[t->label * weights->step];
+}
+
+/* The weight of class c among the labels. */
+static double share_of(const target *t, int c) {
+    return (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);
+}
+
+/* The first of the largest logits. */
+static int best_of(const float *logits, int classes) {
+    int best = 0;
+    for (int c = 1; c < classes; c++)
+        if (logits[c] > logits[best]) best = c;
+    return best;
+}
+
+/* A row whose sum is not a number has no prediction. */
+static bool is_right(const target *t, int best, double sum) {
+    return !isnan(sum) && best == (t->share >= 0.5 ? t->label : t->other);
 }
 
 /* The loss of one sample, and its gradient (times `scale`) if loss->gradient is not NULL. */
-static double sample_loss(const ff_loss *loss, const class_weights *weights, int n, const target *t,
-                          double scale, bool *correct) {
+static double cross_entropy(const ff_loss *loss, const class_weights *weights, int n,
+                            const target *t, double scale, bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->stride;
-    int best = 0;
-    for (int c = 1; c < loss->classes; c++)
-        if (logits[c] > logits[best]) best = c;
+    const int best = best_of(logits, loss->classes);
     double sum = 0, mean = 0;
     for (int c = 0; c < loss->classes; c++) {
         sum += exp((double)logits[c] - (double)logits[best]);
@@ -68,8 +85,7 @@ static double sample_loss(const ff_loss *loss, const class_weights *weights, int
                    (1 - t->share) * other * ((double)logits[t->other] - (double)logits[best]);
         wanted = other + t->share * (wanted - other);
     }
-    /* A row that is not finite has no prediction. */
-    *correct = !isnan(sum) && best == (t->share >= 0.5 ? t->label : t->other);
+    *correct = is_right(t, best, sum);
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
     const double whole = wanted + loss->smoothing * (weights->mean - wanted);
     float *gradient = loss->gradient;
@@ -77,11 +93,30 @@ static double sample_loss(const ff_loss *loss, const class_weights *weights, int
     double best_logit = (double)logits[best]; /* the gradient may overwrite the logits */
     for (int c = 0; gradient && c < loss->classes; c++) {
         double p = exp((double)logits[c] - best_logit) / sum;
-        double share = (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);
         const double w = (double)weights->w[c * weights->step];
-        gradient[c] = (float)(scale * (whole * p - w * off - w * on * share));
+        gradient[c] = (float)(scale * (whole * p - w * off - w * on * share_of(t, c)));
     }
     return on * (wanted * log_sum - at_label) + loss->smoothing * (weights->mean * log_sum - mean);
+}
+
+/* The same of binary cross entropy. */
+static double binary(const ff_loss *loss, const class_weights *weights, int n, const target *t,
+                     double scale, bool *correct) {
+    const float *logits = loss->logits + (size_t)n * loss->stride;
+    float *gradient = loss->gradient;
+    if (gradient) gradient += (size_t)n * loss->stride;
+    const double each = loss->form.kind == FF_LOSS_BCE ? 1.0 / loss->classes : 1;
+    const int best = best_of(logits, loss->classes); /* the gradient may overwrite the logits */
+    double sum = 0;
+    for (int c = 0; c < loss->classes; c++) {
+        const double x = (double)logits[c], w = (double)weights->w[c * weights->step];
+        const double wanted = ff_loss_target(loss, share_of(t, c)), e = exp(-fabs(x));
+        sum += w * (fmax(x, 0) - x * wanted + log1p(e));
+        const double p = (x >= 0 ? 1 : e) / (1 + e);
+        if (gradient) gradient[c] = (float)(scale * each * w * (p - wanted));
+    }
+    *correct = is_right(t, best, sum);
+    return each * sum;
 }
 
 size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride) {
@@ -117,7 +152,8 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
         const target t = target_of(loss, n);
         if (counts(loss, n, &t)) {
             bool correct;
-            losses[n] = sample_loss(loss, &weights, n, &t, scale, &correct);
+            losses[n] = (loss->form.kind == FF_LOSS_CROSS_ENTROPY ? cross_entropy : binary)(
+                loss, &weights, n, &t, scale, &correct);
             correct_count += correct;
         } else {
             losses[n] = 0;

@@ -107,9 +107,9 @@ FFLOAD_API const char *ffload_version(void);
  *               crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, rrc=SIZE,
  *               vflip[=P], jitter=B[:C[:S[:H]]], affine=DEGREES, trivialaugment,
  *               randaugment[=OPS[:MAGNITUDE]], autoaugment[=imagenet|cifar10|svhn], grayscale[=P],
- *               solarize=THRESHOLD, posterize=BITS, invert, equalize, autocontrast,
- *               sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; the same as fftrain's
- *               --augment, which fftrain --help describes
+ *               blur=SIZE[:LOW-HIGH[:P]], solarize=THRESHOLD, posterize=BITS, invert, equalize,
+ *               autocontrast, sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; the same
+ *               as fftrain's --augment, which fftrain --help describes
  *   size        HxW of the images; default: as augmented, or as stored
  *   dtype       f32 (default) | f16 | bf16; u8 | u16: values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,

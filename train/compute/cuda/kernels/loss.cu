@@ -1,5 +1,5 @@
-/* Softmax cross-entropy in three launches: counts of samples (one block), rows (a warp each:
- * loss, gradient), sums and outcome (one block). */
+/* Softmax cross-entropy or binary cross entropy in three launches: counts of samples (one block),
+ * rows (a warp each: loss, gradient), sums and outcome (one block). */
 #include "train/compute/cuda/kernels/eights.cuh"
 #include "train/compute/cuda/kernels/loss.h"
 
@@ -68,7 +68,8 @@ static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, l
     for (int n = me; n < loss.n; n += ONE_BLOCK) {
         const target t = target_of(loss, n);
         count += t.counts;
-        if (t.counts) weight += loss.mix ? 1.0 : (double)class_weight(loss, t.label);
+        const bool counted = loss.mix || loss.form.kind != FF_LOSS_CROSS_ENTROPY;
+        if (t.counts) weight += counted ? 1.0 : (double)class_weight(loss, t.label);
         if (t.bad) bad = min(bad, n);
     }
     counts[me] = count;
@@ -111,27 +112,18 @@ template <typename T> static __device__ void zero_row(T *gradient, int stride) {
         ff_store_eight(gradient + c, zeros);
 }
 
-template <typename G>
-static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, loss_scratch to) {
-    const int n = (int)(blockIdx.x * ROWS + threadIdx.x / 32), lane = (int)threadIdx.x & 31;
-    if (n >= loss.n) return;
-    const target t = target_of(loss, n);
-    const int classes = loss.classes;
-    const float *row = loss.logits + (size_t)n * loss.stride;
-    G *gradient = loss.gradient ? (G *)loss.gradient + (size_t)n * loss.stride : NULL;
-    if (!t.counts) { /* the whole warp */
-        if (lane == 0) {
-            to.losses[n] = 0;
-            to.right[n] = 0;
-        }
-        if (gradient) zero_row(gradient, loss.stride);
-        return;
-    }
+/* The weight of class c among the labels. */
+static __device__ __forceinline__ float share_of(const target &t, int c) {
+    return (c == t.label ? t.share : 0.0f) + (c == t.other ? 1.0f - t.share : 0.0f);
+}
 
-    /* The first maximum: the same as in a loop from class 0, in which NaN is never larger, and
-     * never exceeded if it comes first. */
-    float best = -INFINITY;
-    int best_class = 0x7fffffff;
+/* The first maximum: the same as in a loop from class 0, in which NaN is never larger, and never
+ * exceeded if it comes first. */
+static __device__ __forceinline__ void find_best(const ff_loss &loss, const float *row, float &best,
+                                                 int &best_class) {
+    const int classes = loss.classes;
+    best = -INFINITY;
+    best_class = 0x7fffffff;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
 #pragma unroll
         for (int i = 0; i < 8; i++)
@@ -154,7 +146,29 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
         best_class = 0;
         best = first;
     }
+}
 
+/* A row whose sum is not a number has no prediction. */
+static __device__ __forceinline__ int is_right(const target &t, int best_class, float sum) {
+    return sum == sum && best_class == (t.share >= 0.5f ? t.label : t.other);
+}
+
+/* By what a gradient is multiplied. */
+static __device__ __forceinline__ float scale_of(const ff_loss &loss, const loss_scratch &to) {
+    const float scale = loss.control ? loss.control->loss_scale : 1.0f;
+    const double divisor = loss.divisor > 0 ? loss.divisor : to.head->weight;
+    return divisor > 0 ? scale / (float)divisor : 0.0f;
+}
+
+/* Of one row, which counts, by a warp. */
+template <typename G>
+static __device__ __forceinline__ void cross_entropy(const ff_loss &loss, const loss_scratch &to,
+                                                     int n, const target &t, const float *row,
+                                                     G *gradient) {
+    const int classes = loss.classes, lane = (int)threadIdx.x & 31;
+    float best;
+    int best_class;
+    find_best(loss, row, best, best_class);
     float sum = 0, apart = 0, mean = 0; /* of exp(logit - best), w * (logit - best), and w */
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
 #pragma unroll
@@ -181,28 +195,76 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
                        (1 - share) * (double)others * ((double)row[t.other] - (double)best);
         to.losses[n] = (1.0 - loss.smoothing) * (wanted * log_sum - at_label) +
                        loss.smoothing * ((double)mean * log_sum - (double)apart / classes);
-        /* A row that is not finite has no prediction. */
-        to.right[n] = sum == sum && best_class == (t.share >= 0.5f ? t.label : t.other);
+        to.right[n] = is_right(t, best_class, sum);
     }
     if (!gradient) return;
     __syncwarp(); /* gradient may be logits: lane 0 has read what others now write */
-    float scale = loss.control ? loss.control->loss_scale : 1.0f;
-    const double divisor = loss.divisor > 0 ? loss.divisor : to.head->weight;
-    scale = divisor > 0 ? scale / (float)divisor : 0.0f;
+    const float scale = scale_of(loss, to);
     const float whole = (float)(wanted + loss.smoothing * ((double)mean - wanted));
     const float inverse = 1.0f / sum;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
         float out[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            float share =
-                (c + i == t.label ? t.share : 0.0f) + (c + i == t.other ? 1.0f - t.share : 0.0f);
+            const float share = share_of(t, c + i);
             float p = expf(value[i] - best) * inverse;
             const float w = c + i < classes ? class_weight(loss, c + i) : 0.0f;
             out[i] = c + i < classes ? scale * (whole * p - w * off - w * on * share) : 0.0f;
         }
         ff_store_eight(gradient + c, out);
     });
+}
+
+/* The same of binary cross entropy. */
+template <typename G>
+static __device__ __forceinline__ void binary(const ff_loss &loss, const loss_scratch &to, int n,
+                                              const target &t, const float *row, G *gradient) {
+    const int classes = loss.classes, lane = (int)threadIdx.x & 31;
+    const double each = loss.form.kind == FF_LOSS_BCE ? 1.0 / classes : 1.0;
+    const float rest = (float)ff_loss_target(&loss, 0);
+    const double share = (double)t.share;
+    const float own = (float)ff_loss_target(&loss, t.label == t.other ? 1 : share);
+    const float others = (float)ff_loss_target(&loss, 1 - share);
+    const float scale = gradient ? (float)((double)scale_of(loss, to) * each) : 0.0f;
+    float best, sum = 0;
+    int best_class;
+    find_best(loss, row, best, best_class);
+    __syncwarp(); /* gradient may be logits: all lanes have read what a lane now writes */
+    each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
+        float out[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const bool real = c + i < classes;
+            const float w = real ? class_weight(loss, c + i) : 0.0f, x = value[i];
+            const float wanted = c + i == t.label ? own : c + i == t.other ? others : rest;
+            const float e = expf(-fabsf(x)), p = (x >= 0 ? 1.0f : e) / (1.0f + e);
+            if (real) sum += w * (fmaxf(x, 0.0f) - x * wanted + log1pf(e));
+            out[i] = real ? scale * w * (p - wanted) : 0.0f;
+        }
+        if (gradient) ff_store_eight(gradient + c, out);
+    });
+    sum = warp_sum(sum);
+    if (lane == 0) {
+        to.losses[n] = each * (double)sum;
+        to.right[n] = is_right(t, best_class, sum);
+    }
+}
+
+template <typename G>
+static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, loss_scratch to) {
+    const int n = (int)(blockIdx.x * ROWS + threadIdx.x / 32);
+    if (n >= loss.n) return;
+    const target t = target_of(loss, n);
+    const float *row = loss.logits + (size_t)n * loss.stride;
+    G *gradient = loss.gradient ? (G *)loss.gradient + (size_t)n * loss.stride : NULL;
+    if (t.counts && loss.form.kind == FF_LOSS_CROSS_ENTROPY)
+        return cross_entropy(loss, to, n, t, row, gradient);
+    if (t.counts) return binary(loss, to, n, t, row, gradient);
+    if ((threadIdx.x & 31) == 0) {
+        to.losses[n] = 0;
+        to.right[n] = 0;
+    }
+    if (gradient) zero_row(gradient, loss.stride);
 }
 
 static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, loss_scratch from) {

@@ -1,4 +1,5 @@
-/* Softmax cross-entropy with its gradient, and a step's outcome, on the device. */
+/* Softmax cross-entropy or binary cross entropy with its gradient, and a step's outcome, on the
+ * device. */
 #ifndef FF_TRAIN_CUDA_KERNELS_LOSS_H
 #define FF_TRAIN_CUDA_KERNELS_LOSS_H
 
