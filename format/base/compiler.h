@@ -13,7 +13,4 @@
 #define FF_CLONES
 #endif
 
-#define FF_LIKELY(condition)   __builtin_expect(!!(condition), 1)
-#define FF_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-
 #endif
