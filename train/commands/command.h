@@ -2,11 +2,10 @@
  *
  * settings_table.c has a row for each option of a run, settings.c parses options by these rows;
  * settings_values.c turns the values into the trainer's, and back. train.c is the command without a
- * name, in one process or as a rank of several (train_ranks.c); dry_run.c prints what is known of a
- * run before its first step. evaluate.c, predict.c, export.c, report.c, runs.c, diff.c, replay.c
- * and measure_net.c are the other commands, one file each; the *_given.c files read the arguments
- * that several commands share. habits.c recognizes options of other trainers, unreached.c notes
- * options that have no effect in this run.
+ * name, in one process or as a rank of several (train_ranks.c). evaluate.c, predict.c, export.c,
+ * report.c, runs.c, diff.c, replay.c and measure_net.c are the other commands, one file each; the
+ * *_given.c files read the arguments that several commands share. habits.c recognizes options of
+ * other trainers, unreached.c notes options that have no effect in this run.
  *
  * May include format, loader/device, train/checkpoint, train/comm/job, train/compute, train/debug,
  * train/evaluate, train/machine, train/net, train/predict, train/recipes, train/report, train/run,

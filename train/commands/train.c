@@ -1,6 +1,5 @@
 /* Training: options, the run's folder, the trainer, the run. */
 #include "train/commands/command.h"
-#include "train/commands/dry_run.h"
 #include "train/commands/habits.h"
 #include "train/commands/settings.h"
 #include "train/commands/train_ranks.h"
@@ -8,9 +7,13 @@
 #include "train/debug/gradients.h"
 #include "train/debug/lr_find.h"
 #include "train/debug/overfit.h"
+#include "train/machine/planned_device.h"
+#include "train/predict/trainer_cost.h"
+#include "train/predict/world.h"
 #include "train/recipes/files.h"
 #include "train/report/report.h"
 #include "train/report/sheets.h"
+#include "train/report/summary.h"
 #include "train/run/diagnose.h"
 #include "train/run/run.h"
 #include "train/run/session.h"
@@ -268,12 +271,74 @@ done:
     return status;
 }
 
+/* ---- --dry-run ---- */
+
+static ff_status predict_world(ff_world *world, const ff_settings *settings,
+                               const ff_trainer *trainer, const ff_planned_device *planned,
+                               ff_error *error) {
+    const ff_card card = planned ? ff_planned_device_card(planned) : (ff_card){0};
+    return ff_world_predict(world, trainer, settings->world, settings->net, planned ? &card : NULL,
+                            error);
+}
+
+static ff_status print_world(const ff_settings *settings, const ff_trainer *trainer,
+                             const ff_planned_device *planned, ff_error *error) {
+    ff_world world;
+    FF_TRY(predict_world(&world, settings, trainer, planned, error));
+    ff_world_print(stdout, &world);
+    ff_world_free(&world);
+    return FF_OK;
+}
+
+/* With --world the memory of one rank was checked, not the memory of the whole batch. */
+static ff_status print_json(const ff_settings *settings, const ff_trainer *trainer,
+                            const ff_planned_device *planned, ff_error *error) {
+    ff_world world;
+    if (!settings->world) {
+        FF_TRY(ff_summary_write_json(stdout, trainer, NULL, error));
+        return ff_needs_check(trainer, error);
+    }
+    FF_TRY(predict_world(&world, settings, trainer, planned, error));
+    const ff_status status = ff_summary_write_json(stdout, trainer, &world, error);
+    ff_world_free(&world);
+    return status;
+}
+
+static ff_status open_planned(ff_planned_device **planned, const char *device_json,
+                              ff_trainer_options *options, ff_error *error) {
+    const ff_machine_options machine = {.plan_cache = options->plan_cache,
+                                        .tune_seconds = options->tune_seconds,
+                                        .no_fold = options->no_fold,
+                                        .tuning = options->tuning};
+    FF_TRY(ff_planned_device_open(planned, device_json, &machine, error));
+    options->planned = ff_planned_device_model(*planned);
+    options->planned_kernels = ff_planned_device_kernels(*planned);
+    return FF_OK;
+}
+
 static void warn(const ff_settings *settings, const ff_trainer *trainer, const ff_job *job) {
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
     if (settings->lacks_weights && (!job || job->rank == 0))
         fprintf(stderr,
                 "fftrain: --recipe finetune without --weights FILE starts from random values\n");
+}
+
+/* Prints the summary, and the output of --dry-run and --world. */
+static ff_status print_summary(const ff_settings *settings, ff_trainer *trainer,
+                               ff_planned_device *planned, const ff_tuning *tuning,
+                               ff_error *error) {
+    const bool prints = settings->dry_run || !settings->quiet;
+    if (prints) ff_summary_print(stdout, trainer);
+    if (settings->dry_run) ff_summary_print_layers(stdout, trainer);
+    if (planned) {
+        const ff_card card = ff_planned_device_card(planned);
+        ff_planned_device_print(stdout, planned);
+        FF_TRY(ff_trainer_print_costs(stdout, trainer, &card, error));
+    }
+    if (prints) ff_tuning_print(stdout, tuning);
+    if (settings->world) return print_world(settings, trainer, planned, error);
+    return settings->dry_run ? ff_needs_check(trainer, error) : FF_OK;
 }
 
 /* --diagnose, --check-gradients and --overfit. */
@@ -304,7 +369,7 @@ static ff_status train(const ff_settings *settings, ff_session *session, ff_job 
     options.job = job;
     if (device) options.device = device;
     if (settings->device_json)
-        FF_TRY_DONE(ff_dry_run_plan(&planned, settings->device_json, &options, error));
+        FF_TRY_DONE(open_planned(&planned, settings->device_json, &options, error));
     options.measures_disk =
         !planned && !settings->json && !settings->show_batch && (!job || job->rank == 0);
     if (ff_settings_trains(settings)) FF_TRY_DONE(open_reports(settings, session, &report, error));
@@ -323,10 +388,10 @@ static ff_status train(const ff_settings *settings, ff_session *session, ff_job 
         goto done;
     }
     if (settings->json) {
-        status = ff_dry_run_json(settings, trainer, planned, error);
+        status = print_json(settings, trainer, planned, error);
         goto done;
     }
-    FF_TRY_DONE(ff_dry_run_print(settings, trainer, planned, &tuning, error));
+    FF_TRY_DONE(print_summary(settings, trainer, planned, &tuning, error));
     if (!settings->dry_run) FF_TRY_DONE(look(settings, trainer, error));
     if (finds) FF_TRY_DONE(find_rate(settings, trainer, log, error));
     if (ff_settings_trains(settings)) FF_TRY_DONE(run(settings, session, trainer, report, error));
