@@ -22,7 +22,4 @@
 #define FF_FMA_CLONES FF_CLONES
 #endif
 
-#define FF_LIKELY(condition)   __builtin_expect(!!(condition), 1)
-#define FF_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-
 #endif

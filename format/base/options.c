@@ -1,5 +1,6 @@
 #include "format/base/options.h"
 
+#include "format/base/memory.h"
 #include "format/base/nearest.h"
 
 #include <errno.h>
@@ -229,15 +230,15 @@ static ff_status find_option(const ff_command *command, const char *text, const 
 }
 
 ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
-                           const char **positional, int *positional_count,
-                           ff_options_result *result, ff_error *error) {
-    *positional_count = 0;
-    *result = FF_OPTIONS_RUN;
+                           ff_positionals *positionals, ff_error *error) {
+    *positionals = (ff_positionals){0};
+    FF_TRY(ff_alloc(&positionals->operand, (uint64_t)argc + 1, sizeof *positionals->operand,
+                    "arguments", error));
     bool only_positional = false;
     for (int i = 1; i < argc; i++) {
         const char *text = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (only_positional || text[0] != '-' || !text[1]) {
-            positional[(*positional_count)++] = text;
+            positionals->operand[positionals->count++] = text;
             continue;
         }
         if (!strcmp(text, "--")) {
@@ -246,7 +247,7 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
         }
         ff_status status;
         if (is_answered(command, text, next, &status, error)) {
-            *result = FF_OPTIONS_DONE;
+            positionals->done = true;
             return status;
         }
         const ff_option *option;
@@ -263,6 +264,12 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
         FF_TRY(ff_option_set(option, value, error));
     }
     return FF_OK;
+}
+
+int ff_positionals_free(ff_positionals *positionals) {
+    free(positionals->operand);
+    *positionals = (ff_positionals){0};
+    return 0;
 }
 
 enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };

@@ -61,17 +61,19 @@ typedef struct ff_command {
     const ff_habit *habits;   /* names from other programs; may be NULL */
 } ff_command;
 
-typedef enum ff_options_result {
-    FF_OPTIONS_RUN,  /* continue */
-    FF_OPTIONS_DONE, /* --help or --version was printed: exit 0 */
-} ff_options_result;
+/* The operands of a command line: strings of argv. */
+typedef struct ff_positionals {
+    const char **operand; /* [count]; owned array */
+    int count;
+    bool done; /* --help or --version was printed: nothing else to do */
+} ff_positionals;
 
-/* Parses argv[1..]. Writes option targets; positional arguments are stored in `positional` (space
- * for argc pointers), *positional_count of them. An absent option leaves its target at the default.
- * FF_USAGE on any error. */
+/* Parses argv[1..]. Writes option targets; an absent option leaves its target at the default. The
+ * caller frees *positionals, after a failure too. FF_USAGE on any error in the command line. */
 FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
-                                       const char **positional, int *positional_count,
-                                       ff_options_result *result, ff_error *error);
+                                       ff_positionals *positionals, ff_error *error);
+/* Returns 0, the exit code of --help. */
+int ff_positionals_free(ff_positionals *positionals);
 
 /* Sets one option, as a line `name = value` of a file does; a flag is `yes` or `no`. FF_USAGE if
  * there is no option of that name; the error names the nearest one. */

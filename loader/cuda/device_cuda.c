@@ -374,8 +374,6 @@ ff_status ff_device_cuda_properties(int ordinal, ff_cuda_properties *out, ff_err
     out->minor = device.minor;
     out->multiprocessors = device.multiProcessorCount;
     out->memory_bytes = device.totalGlobalMem;
-    out->l2_bytes = (uint64_t)device.l2CacheSize;
-    out->shared_per_block_bytes = (int)device.sharedMemPerBlockOptin;
     out->memory_bus_bits = device.memoryBusWidth;
     out->memory_clock_khz = attribute(ordinal, cudaDevAttrMemoryClockRate);
     out->clock_khz = attribute(ordinal, cudaDevAttrClockRate);

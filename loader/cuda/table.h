@@ -13,11 +13,9 @@
 
 typedef struct ff_cuda_properties {
     char name[256];
-    int major, minor;      /* compute capability: 9, 0 for sm_90 */
-    int multiprocessors;   /* units that run blocks */
-    uint64_t memory_bytes; /* all of the device's */
-    uint64_t l2_bytes;
-    int shared_per_block_bytes;                       /* the most that a kernel may use */
+    int major, minor;                                 /* compute capability: 9, 0 for sm_90 */
+    int multiprocessors;                              /* units that run blocks */
+    uint64_t memory_bytes;                            /* all of the device's */
     int memory_clock_khz, memory_bus_bits, clock_khz; /* 0: unknown */
     int runtime, driver;                              /* CUDA's numbers: 13000 is 13.0 */
     char bus[32];                                     /* PCI: "0000:3b:00.0" */

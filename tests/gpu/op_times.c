@@ -53,12 +53,11 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
                                 options,
                                 NULL,
                                 NULL};
-    const char *positional[8];
-    int count;
-    ff_options_result result;
-    if (argc > 64) return ff_fail(error, FF_USAGE, "too many arguments");
-    FF_TRY(ff_options_parse(&command, argc, argv, positional, &count, &result, error));
-    *done = result == FF_OPTIONS_DONE;
+    ff_positionals words;
+    const ff_status status = ff_options_parse(&command, argc, argv, &words, error);
+    *done = words.done;
+    ff_positionals_free(&words);
+    FF_TRY(status);
     if (trainer->recipe) return FF_OK;
     if (!trainer->model) trainer->model = "resnet18";
     if (trainer->batch < 1) trainer->batch = 128;

@@ -115,13 +115,11 @@ int main(int argc, char **argv) {
     const ff_command command = {"exact_image", "exact_image [options] <images", "", options, NULL,
                                 NULL};
     ff_error error = {0};
-    const char **positional = calloc((size_t)argc, sizeof *positional);
-    int positional_count;
-    ff_options_result result;
-    ff_status status =
-        ff_options_parse(&command, argc, argv, positional, &positional_count, &result, &error);
-    free(positional);
-    if (status == FF_OK && result == FF_OPTIONS_DONE) return 0;
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, &error);
+    const bool done = words.done;
+    ff_positionals_free(&words);
+    if (status == FF_OK && done) return 0;
     if (status == FF_OK && set.resize)
         status = ff_geometry_parse_resize(&set.geometry, "--resize", set.resize, &error);
     if (status == FF_OK && set.crop)

@@ -208,17 +208,13 @@ int main(int argc, char **argv) {
                                 .summary = "Writes a set of many samples that are zeros.",
                                 .options = table};
     ff_error error = {0};
-    ff_options_result result;
-    const char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    int operands = 0;
-    ff_status status =
-        operand ? ff_options_parse(&command, argc, argv, operand, &operands, &result, &error)
-                : ff_fail(&error, FF_NO_MEMORY, "not enough memory");
-    if (status == FF_OK && result == FF_OPTIONS_RUN) {
-        huge make = {.directory = operands == 1 ? operand[0] : ".",
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, &error);
+    if (status == FF_OK && !words.done) {
+        huge make = {.directory = words.count == 1 ? words.operand[0] : ".",
                      .count = (uint64_t)count,
                      .sum = XXH3_createState()};
-        if (!make.sum || operands != 1) status = ff_fail(&error, FF_USAGE, "wanted one folder");
+        if (!make.sum || words.count != 1) status = ff_fail(&error, FF_USAGE, "wanted one folder");
         if (status == FF_OK && mkdir(make.directory, 0777) && errno != EEXIST)
             status = ff_fail_errno(&error, "%s: cannot create", make.directory);
         if (make.sum) XXH3_64bits_reset(make.sum);
@@ -230,7 +226,7 @@ int main(int argc, char **argv) {
         ff_metadata_free(&make.metadata);
         XXH3_freeState(make.sum);
     }
-    free(operand);
+    ff_positionals_free(&words);
     if (status == FF_OK) return 0;
     fprintf(stderr, "make_huge: %s\n", error.message);
     return ff_exit_code(&error);

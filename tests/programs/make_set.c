@@ -499,16 +499,14 @@ int main(int argc, char **argv) {
                           .summary = "Writes a packed set with made-up pictures.",
                           .options = table};
     ff_error error = {0};
-    ff_options_result result;
-    const char **positional = calloc((size_t)argc, sizeof *positional);
-    int count = 0;
-    if (!positional) return 1;
-    ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, &error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN) {
-        status = count == 1 ? write_set(&options, positional[0], &error)
-                            : ff_fail(&error, FF_USAGE, "wanted one folder, got %d", count);
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, &error);
+    if (status == FF_OK && !words.done) {
+        status = words.count == 1
+                     ? write_set(&options, words.operand[0], &error)
+                     : ff_fail(&error, FF_USAGE, "wanted one folder, got %d", words.count);
     }
-    free(positional);
+    ff_positionals_free(&words);
     if (status == FF_OK) return 0;
     fprintf(stderr, "make_set: %s\n", error.message);
     return ff_exit_code(&error);

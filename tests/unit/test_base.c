@@ -178,8 +178,9 @@ static const ff_option options[] = {
 };
 static const ff_command command = {"prog", "prog [options]", "Does things.", options, NULL, NULL};
 
-static ff_status parse(int count, const char **words, const char **positional, int *positionals,
-                       ff_options_result *result, ff_error *error) {
+static ff_positionals found;
+
+static ff_status parse(int count, const char **words, ff_error *error) {
     char *argv[16] = {(char *)(uintptr_t) "prog"};
     for (int i = 0; i < count; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
     flag = false;
@@ -188,28 +189,26 @@ static ff_status parse(int count, const char **words, const char **positional, i
     real = 0.5;
     bytes_wanted = 78;
     choice = 1;
-    return ff_options_parse(&command, count + 1, argv, positional, positionals, result, error);
+    ff_positionals_free(&found);
+    return ff_options_parse(&command, count + 1, argv, &found, error);
 }
 
 #define PARSE(...)                                                                                 \
     parse((int)(sizeof(const char *[]){__VA_ARGS__} / sizeof(const char *)),                       \
-          (const char *[]){__VA_ARGS__}, positional, &count, &result, error)
+          (const char *[]){__VA_ARGS__}, error)
 
 static void options_accepted(void **state) {
     (void)state;
-    const char *positional[16];
-    int count;
-    ff_options_result result;
-    assert_ok(parse(0, NULL, positional, &count, &result, error));
-    assert_true(count == 0 && !flag && integer == 77 && choice == 1);
+    assert_ok(parse(0, NULL, error));
+    assert_true(found.count == 0 && !flag && integer == 77 && choice == 1);
     assert_ok(PARSE("--flag", "--string", "--x", "-i", "-5", "--real=-.5", "--bytes", "4K",
                     "--choice=three"));
     assert_true(flag && integer == -5 && real == -0.5 && bytes_wanted == 4096 && choice == 2);
     assert_string_equal(string, "--x");
     assert_ok(PARSE("a", "-f", "-", "--", "--flag", "-s"));
-    assert_int_equal(count, 4);
-    assert_string_equal(positional[1], "-");
-    assert_string_equal(positional[2], "--flag");
+    assert_int_equal(found.count, 4);
+    assert_string_equal(found.operand[1], "-");
+    assert_string_equal(found.operand[2], "--flag");
     assert_ok(PARSE("--string="));
     assert_string_equal(string, "");
     assert_ok(PARSE("--worded", "9"));
@@ -218,25 +217,25 @@ static void options_accepted(void **state) {
     assert_int_equal(worded, 0);
     assert_fails(PARSE("--worded", "often"), FF_USAGE, "'often' is not a whole number or auto");
     assert_ok(PARSE("--patient", "x", "--flag"));
-    assert_true(patient == -1 && count == 1 && flag);
+    assert_true(patient == -1 && found.count == 1 && flag);
     assert_ok(PARSE("--patient", "8", "9"));
-    assert_true(patient == 8 && count == 1);
+    assert_true(patient == 8 && found.count == 1);
     assert_ok(PARSE("--patient=7", "8"));
-    assert_true(patient == 7 && count == 1);
+    assert_true(patient == 7 && found.count == 1);
     assert_ok(PARSE("x", "--patient"));
-    assert_true(patient == -1 && count == 1);
+    assert_true(patient == -1 && found.count == 1);
     assert_ok(PARSE("--patient", "8a"));
-    assert_true(patient == -1 && count == 1);
+    assert_true(patient == -1 && found.count == 1);
     assert_ok(PARSE("--optional", "--flag"));
-    assert_true(!strcmp(optional, "none") && flag && count == 0);
+    assert_true(!strcmp(optional, "none") && flag && found.count == 0);
     assert_ok(PARSE("--flag", "--optional"));
     assert_true(!strcmp(optional, "none") && flag);
     assert_ok(PARSE("--optional", "text", "more"));
-    assert_true(!strcmp(optional, "text") && count == 1);
+    assert_true(!strcmp(optional, "text") && found.count == 1);
     assert_ok(PARSE("--optional=-text"));
     assert_string_equal(optional, "-text");
     assert_ok(PARSE("--optional", ""));
-    assert_true(!*optional && count == 0);
+    assert_true(!*optional && found.count == 0);
     assert_ok(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
     /* A range includes its ends. */
@@ -255,6 +254,7 @@ static void options_accepted(void **state) {
         assert_ok(PARSE("--bytes", sizes[i].text));
         assert_int_equal(bytes_wanted, sizes[i].bytes);
     }
+    ff_positionals_free(&found);
 }
 
 /* Whole numbers next to a limit that as doubles would be the limit: 2^53 + 1. */
@@ -274,9 +274,6 @@ static void options_limits(void **state) {
 
 static void options_refused(void **state) {
     (void)state;
-    const char *positional[16];
-    int count;
-    ff_options_result result;
     assert_fails(PARSE("--flags"), FF_USAGE, "unknown option --flags; did you mean --flag?");
     assert_fails(PARSE("--hepl"), FF_USAGE, "unknown option --hepl; did you mean --help?");
     assert_fails(PARSE("--versoin"), FF_USAGE, "unknown option --versoin; did you mean --version?");
@@ -312,6 +309,7 @@ static void options_refused(void **state) {
     assert_fails(PARSE("--bytes", "18014398509481985K"), FF_USAGE,
                  "out of range"); /* 2^64 + 1024 */
     assert_int_equal(bytes_wanted, 78);
+    ff_positionals_free(&found);
 }
 
 static void options_help(void **state) {

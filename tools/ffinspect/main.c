@@ -124,15 +124,11 @@ int main(int argc, char **argv) {
                                 .options = options,
                                 .epilogue = epilogue};
     ff_error error = {0};
-    ff_options_result result = FF_OPTIONS_RUN;
-    int count = 0;
-    const char **positional = calloc((size_t)argc + 1, sizeof *positional);
-    ff_status status =
-        positional ? ff_options_parse(&command, argc, argv, positional, &count, &result, &error)
-                   : ff_fail(&error, FF_NO_MEMORY, "not enough memory");
-    if (status == FF_OK && result == FF_OPTIONS_RUN)
-        status = inspect(&chosen, positional, count, &error);
-    free(positional);
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, &error);
+    if (status == FF_OK && !words.done)
+        status = inspect(&chosen, words.operand, words.count, &error);
+    ff_positionals_free(&words);
     if (status == FF_OK) return finish(0);
     fflush(stdout); /* print the output before the error message */
     fprintf(stderr, "ffinspect: %s\n", error.message);

@@ -332,22 +332,19 @@ ff_status ff_command_diff(int argc, char **argv, ff_error *error) {
         .options = table,
         .epilogue = epilogue,
     };
-    ff_options_result result = FF_OPTIONS_RUN;
-    const char **positional;
+    ff_positionals words;
     run runs[2] = {0};
-    int count;
-    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
     ff_status status;
-    FF_TRY_DONE(ff_options_parse(&command, argc, argv, positional, &count, &result, error));
-    if (result != FF_OPTIONS_RUN) goto done;
-    if (count != 2) {
+    FF_TRY_DONE(ff_options_parse(&command, argc, argv, &words, error));
+    if (words.done) goto done;
+    if (words.count != 2) {
         status = ff_fail(error, FF_USAGE, "wanted fftrain diff RUN RUN");
         goto done;
     }
-    for (int i = 0; i < 2; i++) FF_TRY_DONE(open_run(&runs[i], positional[i], error));
+    for (int i = 0; i < 2; i++) FF_TRY_DONE(open_run(&runs[i], words.operand[i], error));
     FF_TRY_DONE(compare(runs, error));
 done:
     for (int i = 0; i < 2; i++) close_run(&runs[i]);
-    free(positional);
+    ff_positionals_free(&words);
     return status;
 }

@@ -127,7 +127,7 @@ done:
 ff_status ff_command_evaluate(int argc, char **argv, ff_error *error) {
     ff_inference_given given;
     ff_status status = ff_inference_given_read(&given, false, argc, argv, error);
-    if (status == FF_OK && given.result == FF_OPTIONS_RUN) status = evaluate(&given, error);
+    if (status == FF_OK && !given.words.done) status = evaluate(&given, error);
     ff_inference_given_free(&given);
     return status;
 }

@@ -241,7 +241,6 @@ static ff_status complete(outputs *to, const char *const *positional, int count,
 
 ff_status ff_command_export(int argc, char **argv, ff_error *error) {
     outputs to = {0};
-    const char **positional;
     const ff_option table[] = {
         {"output", 'o', FF_OPTION_STRING, "FILE", &to.weights, NULL, 0, 0,
          "Its extension selects the format: .safetensors the weights; .pth, .pt or .bin the "
@@ -266,14 +265,12 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
         .options = table,
         .epilogue = epilogue,
     };
-    ff_options_result result = FF_OPTIONS_RUN;
-    int count;
-    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
-    ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN) {
-        status = complete(&to, positional, count, error);
-        if (status == FF_OK) status = export(positional[0], &to, error);
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, error);
+    if (status == FF_OK && !words.done) {
+        status = complete(&to, words.operand, words.count, error);
+        if (status == FF_OK) status = export(words.operand[0], &to, error);
     }
-    free(positional);
+    ff_positionals_free(&words);
     return status;
 }

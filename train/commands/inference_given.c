@@ -32,12 +32,13 @@ static bool is_folder_of_images(const char *path) {
 }
 
 /* Takes the arguments: first a run, unless an option names it, then a set, or images. */
-static ff_status take_arguments(ff_inference_given *out, int count, ff_error *error) {
+static ff_status take_arguments(ff_inference_given *out, ff_error *error) {
+    const int count = out->words.count;
     ff_inference_options *own = &out->inference;
     int used = 0;
-    if (count && !own->weights && ff_run_given_is(out->arguments[0]))
-        own->weights = out->arguments[used++];
-    const char **rest = out->arguments + used;
+    if (count && !own->weights && ff_run_given_is(out->words.operand[0]))
+        own->weights = out->words.operand[used++];
+    const char **rest = out->words.operand + used;
     const int left = count - used;
     const bool images =
         left && !own->data &&
@@ -53,7 +54,7 @@ static ff_status take_arguments(ff_inference_given *out, int count, ff_error *er
     }
     if (used < count)
         return ff_fail(error, FF_USAGE, "unexpected argument '%s'; one set%s is wanted",
-                       out->arguments[used], own->predicts ? "" : " or folder of images");
+                       out->words.operand[used], own->predicts ? "" : " or folder of images");
     return own->data || !own->predicts
                ? FF_OK
                : ff_fail(error, FF_USAGE,
@@ -143,16 +144,9 @@ static ff_status parse(ff_inference_given *out, int argc, char **argv, ff_error 
         .epilogue = exit_codes,
     };
     static const int views[] = {-1, 1, 2, 6};
-    const char **positional;
-    int count;
-    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
-    out->arguments = positional;
-    ff_status status =
-        ff_options_parse(&command, argc, argv, positional, &count, &out->result, error);
-    if (status == FF_OK && out->result == FF_OPTIONS_RUN)
-        status = take_arguments(out, count, error);
-    if (status == FF_OK && out->result == FF_OPTIONS_RUN)
-        status = ff_prediction_lines_check(out->output, error);
+    ff_status status = ff_options_parse(&command, argc, argv, &out->words, error);
+    if (status == FF_OK && !out->words.done) status = take_arguments(out, error);
+    if (status == FF_OK && !out->words.done) status = ff_prediction_lines_check(out->output, error);
     own->stem = (ff_stem)out->stem;
     own->views = views[out->views];
     own->verify = (ff_verify)out->verify;
@@ -179,14 +173,14 @@ ff_status ff_inference_given_read(ff_inference_given *out, bool predicts, int ar
         .inference = ff_inference_default_options(), .verify = FF_VERIFY_FIRST, .top = 5};
     out->inference.predicts = predicts;
     FF_TRY(parse(out, argc, argv, error));
-    if (out->result != FF_OPTIONS_RUN) return FF_OK;
+    if (out->words.done) return FF_OK;
     /* A terminal that is closed leaves no temporary folder. */
     ff_interrupt_install(SIGHUP);
     return take_run(out, error);
 }
 
 void ff_inference_given_free(ff_inference_given *out) {
-    free(out->arguments);
+    ff_positionals_free(&out->words);
     free(out->checkpoint);
     free(out->val);
 }

@@ -12,9 +12,9 @@
 /* The options of both commands. */
 typedef struct ff_inference_given {
     ff_inference_options inference;
-    const char **arguments;
-    const char **images; /* names of these: files and folders other than packed sets; for evaluate
-                            exactly one */
+    ff_positionals words; /* of the command line */
+    const char **images;  /* names of these: files and folders other than packed sets; for evaluate
+                             exactly one */
     int image_count;
     const char *run;        /* or checkpoint, or file of weights */
     char *checkpoint, *val; /* the run's; NULL = absent, and not needed */
@@ -24,7 +24,6 @@ typedef struct ff_inference_given {
     const char *output; /* NULL = the standard output */
     int on_error;       /* 1 = skip */
     bool json;
-    ff_options_result result; /* the command line's: DONE = --help was printed */
 } ff_inference_given;
 
 /* Reads the command line of evaluate, or of predict. The caller frees it, after a failure too. */

@@ -18,7 +18,7 @@
 typedef struct given {
     const char *file, *device, *dp;
     int64_t ranks, timeout;
-    ff_options_result result;
+    bool done; /* --help was printed */
 } given;
 
 static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
@@ -52,15 +52,13 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
             "Exit codes: 0 done, 1 failed, 2 wrong usage, 74 input or output error, 128 + n\n"
             "stopped by signal n.",
     };
-    const char **positional;
-    int count;
-    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
-    ff_status status =
-        ff_options_parse(&command, argc, argv, positional, &count, &out->result, error);
-    if (status == FF_OK && out->result == FF_OPTIONS_RUN && count)
-        status = ff_fail(error, FF_USAGE, "unexpected argument '%s'", positional[0]);
-    free(positional);
-    if (status != FF_OK || out->result != FF_OPTIONS_RUN) return status;
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, error);
+    out->done = words.done;
+    if (status == FF_OK && !out->done && words.count)
+        status = ff_fail(error, FF_USAGE, "unexpected argument '%s'", words.operand[0]);
+    ff_positionals_free(&words);
+    if (status != FF_OK || out->done) return status;
     if (out->dp && (out->ranks || out->device))
         return ff_fail(error, FF_USAGE, "--dp excludes --ranks and --device");
     return out->device ? ff_machine_check(out->device, error) : FF_OK;
@@ -191,7 +189,7 @@ ff_status ff_command_measure_net(int argc, char **argv, ff_error *error) {
     ff_replicas replicas;
     ff_ranks ranks = {0};
     ff_status status = parse(&own, argc, argv, error);
-    if (status != FF_OK || own.result != FF_OPTIONS_RUN) return status;
+    if (status != FF_OK || own.done) return status;
     const ff_rank_work work = {run_rank, &own, (uint64_t)own.timeout * 1000000000};
     FF_TRY_DONE(ff_replicas_parse(&replicas, own.dp, NULL, error));
     FF_TRY_DONE(ff_ranks_read(&ranks, error));

@@ -125,7 +125,7 @@ done:
 ff_status ff_command_predict(int argc, char **argv, ff_error *error) {
     ff_inference_given given;
     ff_status status = ff_inference_given_read(&given, true, argc, argv, error);
-    if (status == FF_OK && given.result == FF_OPTIONS_RUN) status = predict(&given, error);
+    if (status == FF_OK && !given.words.done) status = predict(&given, error);
     ff_inference_given_free(&given);
     return status;
 }

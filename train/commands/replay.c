@@ -293,18 +293,15 @@ ff_status ff_command_replay(int argc, char **argv, ff_error *error) {
         .options = table,
         .epilogue = epilogue,
     };
-    ff_options_result result = FF_OPTIONS_RUN;
-    const char **positional;
-    int count;
-    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
-    ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN) {
-        in.path = count ? positional[0] : NULL;
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, error);
+    if (status == FF_OK && !words.done) {
+        in.path = words.count ? words.operand[0] : NULL;
         ff_interrupt_install(0);
-        status = count == 1 && in.step
+        status = words.count == 1 && in.step
                      ? replay(&in, error)
                      : ff_fail(error, FF_USAGE, "wanted fftrain replay RUN --step N");
     }
-    free(positional);
+    ff_positionals_free(&words);
     return status;
 }

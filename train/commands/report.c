@@ -86,13 +86,10 @@ ff_status ff_command_report(int argc, char **argv, ff_error *error) {
                                 .summary = summary,
                                 .options = table,
                                 .epilogue = epilogue};
-    const char **paths;
-    int count;
-    ff_options_result result = FF_OPTIONS_RUN;
-    FF_TRY(ff_alloc(&paths, (uint64_t)argc + 1, sizeof *paths, "arguments", error));
-    ff_status status = ff_options_parse(&command, argc, argv, paths, &count, &result, error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN)
-        status = report(output, paths, (size_t)count, error);
-    free(paths);
+    ff_positionals words;
+    ff_status status = ff_options_parse(&command, argc, argv, &words, error);
+    if (status == FF_OK && !words.done)
+        status = report(output, words.operand, (size_t)words.count, error);
+    ff_positionals_free(&words);
     return status;
 }

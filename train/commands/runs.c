@@ -58,17 +58,18 @@ ff_status ff_command_runs(int argc, char **argv, ff_error *error) {
                                 .summary = summary,
                                 .options = table,
                                 .epilogue = epilogue};
-    const char **folders;
-    int count;
-    ff_options_result result = FF_OPTIONS_RUN;
-    FF_TRY(ff_alloc(&folders, (uint64_t)argc + 1, sizeof *folders, "arguments", error));
-    ff_status status = ff_options_parse(&command, argc, argv, folders, &count, &result, error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN && count > 1)
-        status = ff_fail(error, FF_USAGE, "runs: wanted one folder of runs, and got %d", count);
-    else if (status == FF_OK && result == FF_OPTIONS_RUN && json && csv)
+    ff_positionals words;
+    ff_status status;
+    FF_TRY_DONE(ff_options_parse(&command, argc, argv, &words, error));
+    if (words.done) goto done;
+    if (words.count > 1)
+        status =
+            ff_fail(error, FF_USAGE, "runs: wanted one folder of runs, and got %d", words.count);
+    else if (json && csv)
         status = ff_fail(error, FF_USAGE, "runs: --json and --csv exclude each other");
-    else if (status == FF_OK && result == FF_OPTIONS_RUN)
-        status = show(count ? folders[0] : FF_RUN_FOLDERS, json, csv, error);
-    free(folders);
+    else
+        status = show(words.count ? words.operand[0] : FF_RUN_FOLDERS, json, csv, error);
+done:
+    ff_positionals_free(&words);
     return status;
 }

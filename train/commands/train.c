@@ -25,19 +25,17 @@
 typedef struct command_line {
     int argc;
     char **argv;
-    ff_options_result result;
+    bool done; /* --help was printed */
 } command_line;
 
 static ff_status parse_line(const ff_command *command, void *context, ff_error *error) {
     command_line *line = context;
-    const char **positional = calloc((size_t)line->argc + 1, sizeof *positional);
-    if (!positional) return ff_fail(error, FF_NO_MEMORY, "no memory for the options");
-    int count;
-    ff_status status =
-        ff_options_parse(command, line->argc, line->argv, positional, &count, &line->result, error);
-    if (status == FF_OK && line->result == FF_OPTIONS_RUN && count)
-        status = ff_habits_refuse_word(positional[0], error);
-    free(positional);
+    ff_positionals words;
+    ff_status status = ff_options_parse(command, line->argc, line->argv, &words, error);
+    line->done = words.done;
+    if (status == FF_OK && !line->done && words.count)
+        status = ff_habits_refuse_word(words.operand[0], error);
+    ff_positionals_free(&words);
     return status;
 }
 
@@ -71,7 +69,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     command_line line = {.argc = argc, .argv = argv};
     FF_TRY(ff_habits_check_pretrained(argc, argv, error));
     FF_TRY(ff_settings_use(out, parse_line, &line, error));
-    *done = line.result == FF_OPTIONS_DONE;
+    *done = line.done;
     if (*done) return FF_OK;
     ff_settings first = *out;
     ff_buffer given_sets = {0};

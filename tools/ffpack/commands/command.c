@@ -10,13 +10,7 @@
 
 ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
                            ff_positionals *operands, ff_error *error) {
-    ff_options_result result;
-    *operands = (ff_positionals){0};
-    FF_TRY(ff_alloc(&operands->operand, (uint64_t)argc + 1, sizeof *operands->operand, "arguments",
-                    error));
-    FF_TRY(
-        ff_options_parse(command, argc, argv, operands->operand, &operands->count, &result, error));
-    operands->done = result == FF_OPTIONS_DONE;
+    FF_TRY(ff_options_parse(command, argc, argv, operands, error));
     if (!operands->done || (fflush(stdout) == 0 && !ferror(stdout))) return FF_OK;
     return ff_fail_errno(error, "stdout: cannot write");
 }
@@ -33,12 +27,6 @@ ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *o
     const ff_status status = ff_command_parse(command, count, all, operands, error);
     free(all);
     return status;
-}
-
-int ff_positionals_free(ff_positionals *operands) {
-    free(operands->operand);
-    *operands = (ff_positionals){0};
-    return 0;
 }
 
 int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv) {

@@ -23,13 +23,7 @@ int ff_command_check(int argc, char **argv);
 int ff_command_copy(int argc, char **argv);
 int ff_command_repair(int argc, char **argv);
 
-/* The operands of a command line: strings of argv. */
-typedef struct ff_positionals {
-    const char **operand; /* [count]; owned array */
-    int count;
-    bool done; /* --help or --version was printed: nothing else to do */
-} ff_positionals;
-
+/* The same as ff_options_parse; FF_IO if the output of --help could not be written. */
 FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
                                        ff_positionals *operands, ff_error *error);
 /* Parses again with these options before the command line's, which override them; `operands` come
@@ -37,9 +31,6 @@ FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char
 FF_MUST_USE ff_status ff_command_parse_after(const ff_command *command, const ff_recorded *options,
                                              int argc, char **argv, ff_positionals *operands,
                                              ff_error *error);
-/* Returns 0. */
-int ff_positionals_free(ff_positionals *operands);
-
 /* Prints "ffpack: SENTENCE[; more [argv]]" on stderr, the arguments quoted for a shell; returns the
  * exit code. `more` may be NULL, argc 0. */
 int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv);
