@@ -50,9 +50,9 @@ ff_status ff_loader_settings_views(ff_loader_settings *settings, const ff_loader
     FF_TRY(ff_alloc(&settings->group, groups, sizeof *settings->group, "views", error));
     settings->views = (uint32_t)views;
     for (size_t i = 0; i < groups; next += options->groups[i++].views) {
+        settings->group_count++; /* what a failure leaves is freed */
         FF_TRY(resolve_group(&settings->group[i], settings, next, options, &options->groups[i],
                              error));
-        settings->group_count++;
     }
     for (uint32_t v = 0; v < settings->views; v++) {
         const ff_loader_settings *own = ff_loader_settings_of_view(settings, v);
