@@ -1,10 +1,10 @@
 /* Which tensors the batches of a loader have, and where. Private to loader/library/.
  *
  * A batch is one block of memory: what the ring fills, then what the library adds:
- *   data, view after view | labels | weight | mix || ffload_batch with its tensors | samples |
- * labels_b of which labels_b, as mix, only with mixup or cutmix. On a device ffload_batch is
- * elsewhere, in host memory, and the part that the ring fills has the layout of ff_batch_buffers.
- */
+ *   data | labels | weight | mix || ffload_batch with its tensors | samples | labels_b
+ * of which data is view after view, and labels_b, as mix, only with mixup or cutmix. On a device
+ * ffload_batch is elsewhere, in host memory, and the part that the ring fills has the layout of
+ * ff_batch_buffers. */
 #ifndef FF_LOADER_LIBRARY_PLAN_H
 #define FF_LOADER_LIBRARY_PLAN_H
 

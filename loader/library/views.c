@@ -46,7 +46,7 @@ static ff_status parse_count(const char *text, uint32_t *count, ff_error *error)
 static bool is_name(const char *name) {
     static const char known[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const size_t length = strspn(name, known);
-    return name[length] == 0 && length <= FF_LIBRARY_NAME_MOST;
+    return length <= FF_LIBRARY_NAME_MOST && !name[length];
 }
 
 /* The words of a group. */

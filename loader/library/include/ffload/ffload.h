@@ -111,17 +111,19 @@ FFLOAD_API const char *ffload_version(void);
  *               sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; the same as fftrain's
  *               --augment, which fftrain --help describes
  *   size        HxW of the images; default: as augmented, or as stored
- *   views       none (default) | N: tensors images/0 to images/N-1, several views of each sample,
- * as for contrastive learning | groups of views with sizes of their own, as for multi-crop: "global
- * 2 rrc=224:0.4-1,flip; local 6 rrc=96:0.05-0.4,flip" has tensors images/global/0 to
- * images/local/5. A group is a name, the number of its views, their augmentation and, if it does
- * not follow from the augmentation, their size HxW; the options augment and size are then unset.
- * Each view is augmented by draws of its own, view 0 as without this option; the sample is read
- * once. At most 64 views, without mixup and cutmix dtype       f32 (default) | f16 | bf16; u8 |
- * u16: values as stored, from such sets layout      contiguous (default) | channels_last: the
- * memory of images, whose shape is [N, C, H, W] in both label       NAME or NAME,NAME: label
- * fields; default: the first, if the set has any label_dtype i32 (default) | i64: of class fields'
- * labels; PyTorch's losses take i64
+ *   views       N: several views of each sample, as for contrastive learning, in tensors images/0
+ *               to images/N-1 | groups of views with sizes of their own, as for multi-crop:
+ *               "global 2 rrc=224:0.4-1,flip; local 6 rrc=96:0.05-0.4,flip" has tensors
+ *               images/global/0 to images/local/5. A group is a name, the number of its views, their augmentation and,
+ *               if it does not follow from the augmentation, their size HxW; the options augment
+ *               and size are then unset. Each view is augmented by draws of its own, the first as
+ *               without this option, and the sample is read once. At most 64 views, without mixup
+ *               and cutmix. Default: one view, images
+ *   dtype       f32 (default) | f16 | bf16; u8 | u16: values as stored, from such sets
+ *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
+ *               H, W] in both
+ *   label       NAME or NAME,NAME: label fields; default: the first, if the set has any
+ *   label_dtype i32 (default) | i64: of class fields' labels; PyTorch's losses take i64
  *
  * The samples of an epoch: those that match all of the next four options; default: all of the set.
  *
