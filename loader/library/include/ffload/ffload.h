@@ -114,11 +114,11 @@ FFLOAD_API const char *ffload_version(void);
  *   views       N: several views of each sample, as for contrastive learning, in tensors images/0
  *               to images/N-1 | groups of views with sizes of their own, as for multi-crop:
  *               "global 2 rrc=224:0.4-1,flip; local 6 rrc=96:0.05-0.4,flip" has tensors
- *               images/global/0 to images/local/5. A group is a name, the number of its views, their augmentation and,
- *               if it does not follow from the augmentation, their size HxW; the options augment
- *               and size are then unset. Each view is augmented by draws of its own, the first as
- *               without this option, and the sample is read once. At most 64 views, without mixup
- *               and cutmix. Default: one view, images
+ *               images/global/0 to images/local/5. A group is a name, the number of its views,
+ *               their augmentation and, if it does not follow from the augmentation, their size
+ *               HxW; the options augment and size are then unset. Each view is augmented by draws
+ *               of its own, the first as without this option, and the sample is read once. At most
+ *               64 views, without mixup and cutmix. Default: one view, images
  *   dtype       f32 (default) | f16 | bf16; u8 | u16: values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
  *               H, W] in both
