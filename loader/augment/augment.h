@@ -10,7 +10,8 @@
  *
  * How a sample is augmented: parameters as a pure function of (seed, epoch, sample), one source for
  * host (C11) and CUDA C, integers only. Where a sample may come several times in an epoch, another
- * number takes the place of the sample's (loader/sequence/sampling.h).
+ * number takes the place of the sample's, and in each view after the first
+ * (loader/sequence/sampling.h).
  *
  * In the order in which they are applied to a sample of height x width:
  *   pad     by `pad` pixels on each side, with the normalized black ((0 - mean) / std) or with the

@@ -37,7 +37,7 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_
 /* By which the row's augmentation is drawn. */
 static __device__ __forceinline__ uint64_t ff_draw_index(const ff_cuda_augment &job, uint32_t row) {
     return ff_sampling_index((int)job.again, job.move.params[row].sample,
-                             job.move.batch->at.position + row);
+                             job.move.batch->at.position + row, job.view);
 }
 
 /* change.cu: changes values of rows. */

@@ -51,7 +51,7 @@ typedef struct ff_cuda_params {
     ff_augment_spec spec;
     uint64_t seed;
     uint32_t height, width, out_height, out_width;
-    uint32_t rows;
+    uint32_t rows, view;  /* view: of the samples (ff_sampling_index) */
     const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
     ff_sampling sampling; /* its table is in device memory */
     const uint64_t *sample_of_place; /* [count] for block order if storage order differs, or NULL */
@@ -132,6 +132,7 @@ typedef struct ff_cuda_augment {
     double jitter[4];
     uint64_t seed;
     uint32_t again; /* samples may come several times: jitter and changes are drawn by positions */
+    uint32_t view;  /* as in ff_cuda_params */
     const float *mean, *std;
 
     /* Rows of 1 or 3 channels become u8: value * level, rounded, after jitter; without jitter

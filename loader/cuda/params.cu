@@ -33,8 +33,8 @@ static __global__ void __launch_bounds__(128) params_kernel(ff_cuda_params job) 
         if (job.sample_of_place) sample = job.sample_of_place[sample];
         const uint32_t height = job.size ? job.size[2 * sample] : job.height;
         const uint32_t width = job.size ? job.size[2 * sample + 1] : job.width;
-        const uint64_t index =
-            ff_sampling_index(ff_sampling_again(&job.sampling), sample, at.position + row);
+        const uint64_t index = ff_sampling_index(ff_sampling_again(&job.sampling), sample,
+                                                 at.position + row, job.view);
         params = ff_augment_at(&job.spec, job.seed, at.epoch, index, height, width, job.out_height,
                                job.out_width);
         params.sample = sample;

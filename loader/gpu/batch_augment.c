@@ -85,8 +85,8 @@ static ff_status fill(float *to, const ff_loader_settings *settings, const ff_me
 }
 
 ff_status ff_batch_augment_create(ff_batch_augment *augment, const ff_loader_settings *settings,
-                                  ff_device *device, const ff_cuda_move *move, void *values,
-                                  ff_error *error) {
+                                  uint32_t view, ff_device *device, const ff_cuda_move *move,
+                                  void *values, ff_error *error) {
     const ff_device_table *table = device->table;
     const ff_metadata *stored =
         settings->finish.used ? &settings->finish.metadata : settings->metadata;
@@ -101,6 +101,7 @@ ff_status ff_batch_augment_create(ff_batch_augment *augment, const ff_loader_set
         .normalised = stored->statistics_count != 0,
         .seed = settings->seed,
         .again = (uint32_t)ff_sampling_again(&settings->sampling),
+        .view = view,
         .changed = settings->finish.changes,
         .level = stays_u8(settings) ? 1 : 255,
         .change = settings->augment.change,

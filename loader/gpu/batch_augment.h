@@ -20,12 +20,12 @@ bool ff_batch_augment_needed(const ff_loader_settings *settings);
 uint64_t ff_batch_augment_bytes(const ff_loader_settings *settings);
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings);
 
-/* Creates the job for the samples and buffers of `move`. It must be destroyed also after a
- * failure. */
+/* Creates the job for a view of the samples and the buffers of `move`. It must be destroyed also
+ * after a failure. */
 FF_MUST_USE ff_status ff_batch_augment_create(ff_batch_augment *augment,
-                                              const ff_loader_settings *settings, ff_device *device,
-                                              const ff_cuda_move *move, void *values,
-                                              ff_error *error);
+                                              const ff_loader_settings *settings, uint32_t view,
+                                              ff_device *device, const ff_cuda_move *move,
+                                              void *values, ff_error *error);
 /* A zeroed job is accepted. */
 void ff_batch_augment_destroy(ff_batch_augment *augment);
 

@@ -47,7 +47,7 @@ ff_status ff_batch_jobs_give(const ff_batch_jobs *jobs, const ff_batch_output *o
     FF_TRY(jobs->device->table->make_current(jobs->device, error));
     for (size_t i = 0; i < count; i++) {
         if (output[i].content == FF_BATCH_IMAGES) {
-            FF_TRY(give_images(jobs, &output[i], stream, error));
+            FF_TRY(give_images(&jobs[output[i].view], &output[i], stream, error));
             continue;
         }
         if (job.columns == FF_CUDA_GIVE_COLUMNS) FF_TRY(give_values(jobs, &job, stream, error));

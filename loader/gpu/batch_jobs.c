@@ -26,22 +26,23 @@ typedef struct constants {
     uint64_t black_bytes, table_bytes, map_bytes, sampling_bytes, size_bytes;
 } constants;
 
-/* Sizes are needed only if the kernels augment. */
-static constants lay_out(const ff_loader_settings *settings, bool augmented) {
+/* Sizes are needed only if the kernels augment. Jobs of further views have the places of the
+ * first's, and those of a group's further views also its sizes. */
+static constants lay_out(const ff_loader_settings *settings, uint32_t view, bool augmented) {
     constants at = {.black_bytes = settings->host.channels * sizeof(uint32_t)};
     if (settings->host.table)
         at.table_bytes = settings->host.channels * 256u * settings->host.to_bytes;
-    if (ff_storage_order_differs(&settings->storage))
+    if (!view && ff_storage_order_differs(&settings->storage))
         at.map_bytes = settings->count * sizeof(uint64_t);
     at.black = ff_align_u64(sizeof(ff_cuda_batch), 256);
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
-    if (settings->sampling.table)
+    if (!view && settings->sampling.table)
         at.sampling_bytes = (settings->sampling.count + (settings->sampling.per_class != 0)) *
                             sizeof *settings->sampling.table;
     at.sampling = ff_align_u64(at.map + at.map_bytes, 256);
     at.size = ff_align_u64(at.sampling + at.sampling_bytes, 256);
-    if (settings->metadata->variable_size && !augmented)
+    if (settings->metadata->variable_size && !augmented && view == settings->first_view)
         at.size_bytes = settings->stored * 2 * sizeof(uint32_t);
     at.bytes = at.size + at.size_bytes;
     return at;
@@ -121,7 +122,7 @@ static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, co
 /* `slot` NULL: the job reads from the resident set. */
 static ff_cuda_move make_move(const ff_loader_settings *settings, const ff_resident *resident,
                               const ff_slot *slot, uint64_t slot_bytes,
-                              const ff_batch_buffers *buffers, uint32_t channels) {
+                              const ff_batch_buffers *buffers, const ff_batch_parts *parts) {
     const ff_augment_host *host = &settings->host;
     return (ff_cuda_move){
         .params = buffers->params,
@@ -135,12 +136,12 @@ static ff_cuda_move make_move(const ff_loader_settings *settings, const ff_resid
         .channels = host->channels,
         .height = slot ? slot->height : settings->metadata->height,
         .width = slot ? slot->width : settings->metadata->width,
-        .data = buffers->data,
+        .data = (uint8_t *)buffers->data + buffers->view[parts->view].offset,
         .to = host->to,
         .rows = settings->rows,
         .out_height = settings->height,
         .out_width = settings->width,
-        .out_channels = channels,
+        .out_channels = parts->channels,
         .pad_mode = host->pad_mode,
     };
 }
@@ -151,28 +152,55 @@ static void set_table(ff_cuda_move *move, const ff_loader_settings *settings, co
         move->affine = ff_affine_find(&settings->host, settings->metadata, move->scale, move->bias);
 }
 
+/* The slot whose images are those of this view, unless they are raw. */
+static ff_slot slot_of_view(ff_slot slot, uint32_t view) {
+    if (!view || !slot.params) return slot;
+    const ff_slot_view *own = &slot.view[view];
+    slot.data = (uint8_t *)slot.data + own->offset;
+    slot.row_bytes = own->row_bytes;
+    slot.height = own->height;
+    slot.width = own->width;
+    return slot;
+}
+
+/* Points at the samples' places and sizes, in the jobs' own memory or that of the jobs before. */
+static void find_samples(ff_batch_jobs *jobs, const constants *at, const ff_batch_jobs *before) {
+    uint8_t *memory = jobs->memory;
+    ff_cuda_params *params = &jobs->params;
+    if (before) {
+        params->sampling.table = before->params.sampling.table;
+        params->sample_of_place = before->params.sample_of_place;
+        params->size = before->params.size;
+    }
+    if (at->sampling_bytes)
+        params->sampling.table = (const uint64_t *)(void *)(memory + at->sampling);
+    if (at->map_bytes) params->sample_of_place = (const uint64_t *)(void *)(memory + at->map);
+    if (at->size_bytes) params->size = (const uint32_t *)(void *)(memory + at->size);
+}
+
 ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
                                const ff_batch_parts *parts, ff_error *error) {
     const ff_resident *resident = parts->resident;
     ff_loader *loader = parts->loader;
     const ff_batch_buffers *buffers = parts->buffers;
+    const ff_batch_jobs *before = parts->before;
     ff_loader_info info = {.slots = 1};
     ff_slot first = {0}, *slot = loader ? &first : NULL;
-    if (loader) first = ff_loader_first_slot(loader, settings->from_epoch);
+    if (loader)
+        first = slot_of_view(ff_loader_first_slot(loader, settings->from_epoch), parts->view);
     if (loader) info = ff_loader_describe(loader);
     *jobs = (ff_batch_jobs){.device = parts->device, .kernels = parts->kernels};
     bool augmented = slot && slot->params; /* the rows are already augmented */
-    constants at = lay_out(settings, augmented);
+    constants at = lay_out(settings, parts->view, augmented);
     FF_TRY(create_constants(jobs, &at, settings, error));
     uint8_t *memory = jobs->memory;
     jobs->next = (ff_cuda_next){
         .sequence = settings->sequence,
         .order = settings->order,
         .slots = info.slots,
-        .batch = parts->batch ? parts->batch : (ff_cuda_batch *)jobs->memory,
+        .batch = before ? before->next.batch : (ff_cuda_batch *)jobs->memory,
     };
-    jobs->move =
-        make_move(settings, resident, slot, loader ? info.slot_bytes : 0, buffers, parts->channels);
+    jobs->move = make_move(settings, resident, slot, loader ? info.slot_bytes : 0, buffers, parts);
     jobs->params = (ff_cuda_params){
         .batch = jobs->next.batch,
         .spec = settings->augment,
@@ -182,29 +210,27 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
         .out_height = settings->height,
         .out_width = settings->width,
         .rows = settings->rows,
+        .view = parts->view,
         .sampling = settings->sampling,
         .params = buffers->params,
         .weight = buffers->weight,
     };
-    if (at.sampling_bytes)
-        jobs->params.sampling.table = (const uint64_t *)(void *)(memory + at.sampling);
-    if (at.map_bytes) jobs->params.sample_of_place = (const uint64_t *)(void *)(memory + at.map);
+    find_samples(jobs, &at, parts->view ? before : NULL);
     jobs->move.batch = jobs->next.batch;
     jobs->move.black = (const uint32_t *)(void *)(memory + at.black);
     if (augmented)
         jobs->params.spec = (ff_augment_spec){0};
     else if (at.table_bytes)
         set_table(&jobs->move, settings, memory + at.table);
-    FF_TRY(add_columns(&jobs->move, resident, slot, buffers, error));
+    if (!parts->view) FF_TRY(add_columns(&jobs->move, resident, slot, buffers, error));
     if (augmented || !ff_batch_augment_needed(settings)) return FF_OK;
     jobs->augments = true;
     jobs->params.mix = buffers->mix;
     jobs->memory_bytes += ff_batch_augment_bytes(settings);
-    FF_TRY(ff_batch_augment_create(&jobs->augment, settings, parts->device, &jobs->move,
-                                   parts->values, error));
-    if (!at.size_bytes) return FF_OK;
-    jobs->params.size = jobs->augment.job.size = (const uint32_t *)(void *)(memory + at.size);
-    jobs->augment.job.offset = resident->offset;
+    FF_TRY(ff_batch_augment_create(&jobs->augment, settings, parts->view, parts->device,
+                                   &jobs->move, parts->values, error));
+    jobs->augment.job.size = jobs->params.size;
+    if (jobs->params.size) jobs->augment.job.offset = resident->offset;
     return FF_OK;
 }
 

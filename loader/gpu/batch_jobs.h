@@ -1,5 +1,5 @@
-/* The kernels' jobs for the batches of a placement and one size, and their device memory: created
- * once, then every batch is the same three launches. Private to loader/. */
+/* The kernels' jobs for the batches of a placement, for one size or one view, and their device
+ * memory: created once, then every batch is the same three launches. Private to loader/. */
 #ifndef FF_LOADER_BATCH_JOBS_H
 #define FF_LOADER_BATCH_JOBS_H
 
@@ -26,17 +26,21 @@ typedef struct ff_batch_jobs {
 const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
                                  const ff_loader_kernels *kernels);
 
-/* What the jobs of all sizes have in common. The source is `resident` or, if `loader` is not NULL,
- * the loader's slots, whose rows are already augmented unless they are raw. */
+/* What the jobs of all sizes, or of all views, have in common. The source is `resident` or, if
+ * `loader` is not NULL, the loader's slots, whose rows are already augmented unless they are raw.
+ */
 typedef struct ff_batch_parts {
     const ff_loader_kernels *kernels;
     ff_device *device;
     const ff_resident *resident;
     ff_loader *loader;
     const ff_batch_buffers *buffers;
-    uint32_t channels;    /* per pixel in `buffers` */
-    void *values;         /* device: ff_batch_values_bytes of the largest size */
-    ff_cuda_batch *batch; /* device, counts batches; NULL: the first jobs' own */
+    uint32_t channels; /* per pixel in `buffers` */
+    void *values;      /* device: ff_batch_values_bytes of the largest size */
+    /* NULL for the first jobs, which count the batches in device memory. Jobs of further views also
+     * read their samples' places from the jobs before. */
+    const ff_batch_jobs *before;
+    uint32_t view;
 } ff_batch_parts;
 
 FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,

@@ -2,6 +2,7 @@
 
 #include "format/base/say.h"
 #include "format/base/thread.h"
+#include "loader/gpu/batch_buffers.h"
 #include "loader/gpu/batch_jobs.h"
 #include "loader/gpu/placement.h"
 
@@ -27,12 +28,10 @@ struct ff_batches {
     ff_event **consumed;
 
     uint32_t channels; /* per pixel of a batch */
-    uint8_t *memory;   /* device: the buffers */
     void *values;      /* device: scratch of the jobs */
     uint64_t memory_bytes;
-    ff_slot_label *label;
     ff_batch_buffers buffers;
-    ff_batch_jobs *jobs; /* [sizes] */
+    ff_batch_jobs *jobs; /* [sizes], or [views] */
     size_t size;         /* index of the prepared batch's size */
     int given_size;      /* for all batches; -1 = each epoch's own */
 
@@ -61,16 +60,23 @@ static ff_status set_bytes(const ff_loader_settings *settings, const ff_selectio
     return FF_OK;
 }
 
-static size_t size_count(const ff_batches *batches) {
-    return batches->settings.later_count + 1;
+/* Sizes of epochs, or views: a loader has several of one kind only. */
+static size_t job_count(const ff_batches *batches) {
+    return batches->settings.later_count + batches->settings.views;
 }
 
-/* The maximum of a byte count over all sizes. */
+static const ff_loader_settings *settings_of(const ff_batches *batches, size_t job) {
+    return batches->settings.views > 1
+               ? ff_loader_settings_of_view(&batches->settings, (uint32_t)job)
+               : ff_loader_settings_of(&batches->settings, job);
+}
+
+/* The maximum of a byte count over all sizes and views. */
 static uint64_t most_of(const ff_batches *batches,
                         uint64_t (*bytes)(const ff_loader_settings *settings)) {
     uint64_t most = 0;
-    for (size_t i = 0; i < size_count(batches); i++) {
-        const uint64_t here = bytes(ff_loader_settings_of(&batches->settings, i));
+    for (size_t i = 0; i < job_count(batches); i++) {
+        const uint64_t here = bytes(settings_of(batches, i));
         if (here > most) most = here;
     }
     return most;
@@ -80,8 +86,8 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
     uint64_t total;
     ff_placement_facts facts = {.reserve_bytes = options->reserve_bytes +
                                                  most_of(batches, ff_batch_values_bytes)};
-    for (size_t i = 0; i < size_count(batches); i++) {
-        const ff_loader_settings *settings = ff_loader_settings_of(&batches->settings, i);
+    for (size_t i = 0; i < job_count(batches); i++) {
+        const ff_loader_settings *settings = settings_of(batches, i);
         facts.reserve_bytes += ff_batch_augment_bytes(settings);
         if (!facts.unable) facts.unable = ff_batch_jobs_unable(settings, options->kernels);
     }
@@ -105,6 +111,8 @@ static ff_status tune_ring(ff_batches *batches, ff_dataset *dataset, ff_loader_o
     uint64_t row = stage == FF_STAGE_GATHER
                        ? ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width)
                        : settings->row_bytes;
+    for (uint32_t v = 1; stage == FF_STAGE_AUGMENT && v < settings->views; v++)
+        row += settings->view[v].row_bytes;
     ff_loader_options one = *options;
     ff_rates rates = {0};
     double copies;
@@ -140,57 +148,6 @@ static ff_status create_ring(ff_batches *batches, ff_dataset *dataset,
     return FF_OK;
 }
 
-/* Appends `bytes` to a block at a multiple of 256; returns their offset. */
-static uint64_t part(uint64_t *end, uint64_t bytes) {
-    uint64_t offset = ff_align_u64(*end, 256);
-    *end = offset + bytes;
-    return offset;
-}
-
-static uint64_t plane_bytes(const ff_loader_settings *settings) {
-    return UINT64_C(1) * settings->height * settings->width * settings->host.to_bytes;
-}
-
-/* The fixed buffers, one block: data | label 0 | ... | weight | mix | params. */
-static ff_status create_buffers(ff_batches *batches, ff_error *error) {
-    const ff_loader_settings *settings = &batches->settings;
-    uint64_t row = most_of(batches, plane_bytes), end;
-    if (!ff_mul_u64(row, batches->channels, &row) || !ff_mul_u64(row, settings->rows, &end) ||
-        end > UINT64_MAX / 4)
-        return ff_fail(error, FF_USAGE, "a batch of %u samples of %ux%ux%u is too large",
-                       settings->rows, settings->height, settings->width, batches->channels);
-    FF_TRY(
-        ff_alloc(&batches->label, settings->label_count, sizeof *batches->label, "labels", error));
-    uint64_t *offset;
-    FF_TRY(ff_alloc(&offset, settings->label_count, sizeof *offset, "labels", error));
-    for (size_t i = 0; i < settings->label_count; i++) {
-        const ff_slot_label label = ff_loader_settings_label(settings, i, NULL);
-        offset[i] = part(&end, settings->rows * ff_slot_label_bytes(&label));
-    }
-    uint64_t weight = part(&end, settings->rows * sizeof(float));
-    uint64_t mix = part(&end, settings->finish.mixes ? settings->rows * sizeof(float) : 0);
-    uint64_t params = part(&end, settings->rows * sizeof(ff_augment_params));
-    void *memory;
-    ff_status status =
-        batches->device->table->allocate(batches->device, &memory, end, "a batch", error);
-    if (status == FF_OK) {
-        uint8_t *base = batches->memory = memory;
-        for (size_t i = 0; i < settings->label_count; i++)
-            batches->label[i] = ff_loader_settings_label(settings, i, base + offset[i]);
-        batches->memory_bytes = end;
-        batches->buffers = (ff_batch_buffers){
-            .data = base,
-            .weight = (float *)(void *)(base + weight),
-            .mix = settings->finish.mixes ? (float *)(void *)(base + mix) : NULL,
-            .label = batches->label,
-            .params = (ff_augment_params *)(void *)(base + params),
-            .label_count = settings->label_count,
-        };
-    }
-    free(offset);
-    return status;
-}
-
 static ff_status create_jobs(ff_batches *batches, const ff_loader_kernels *kernels,
                              ff_error *error) {
     const uint64_t values =
@@ -201,17 +158,17 @@ static ff_status create_jobs(ff_batches *batches, const ff_loader_kernels *kerne
                             .loader = batches->loader,
                             .buffers = &batches->buffers,
                             .channels = batches->channels};
-    FF_TRY(ff_alloc(&batches->jobs, size_count(batches), sizeof *batches->jobs, "sizes", error));
+    FF_TRY(ff_alloc(&batches->jobs, job_count(batches), sizeof *batches->jobs, "sizes", error));
     if (values)
         FF_TRY(batches->device->table->allocate(batches->device, &batches->values, values,
                                                 "samples in f32", error));
     batches->memory_bytes += values;
     parts.values = batches->values;
-    for (size_t i = 0; i < size_count(batches); i++) {
+    for (size_t i = 0; i < job_count(batches); i++) {
         ff_batch_jobs *jobs = &batches->jobs[i];
-        FF_TRY(ff_batch_jobs_create(jobs, ff_loader_settings_of(&batches->settings, i), &parts,
-                                    error));
-        parts.batch = jobs->next.batch;
+        parts.view = batches->settings.views > 1 ? (uint32_t)i : 0;
+        FF_TRY(ff_batch_jobs_create(jobs, settings_of(batches, i), &parts, error));
+        parts.before = jobs;
         batches->memory_bytes += jobs->memory_bytes;
     }
     return FF_OK;
@@ -237,7 +194,8 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "%s: a pixel has %u channels, more than the %u of a batch",
                        ff_dataset_path(dataset), stored, batches->channels);
     FF_TRY(choose(batches, options, error));
-    FF_TRY(create_buffers(batches, error));
+    FF_TRY(ff_batch_buffers_create(&batches->buffers, batches->device, &batches->settings,
+                                   batches->channels, &batches->memory_bytes, error));
     if (batches->placement == FF_PLACEMENT_RESIDENT)
         FF_TRY(ff_resident_upload(&batches->resident, dataset, &given, options->quiet, error));
     else
@@ -267,14 +225,13 @@ void ff_batches_destroy(ff_batches **out) {
         const ff_device_table *table = batches->device->table;
         for (uint32_t i = 0; batches->consumed && i < batches->slots; i++)
             table->event_destroy(batches->device, batches->consumed[i]);
-        for (size_t i = 0; batches->jobs && i < size_count(batches); i++)
+        for (size_t i = 0; batches->jobs && i < job_count(batches); i++)
             ff_batch_jobs_destroy(&batches->jobs[i]);
         table->release(batches->device, batches->values);
         ff_resident_release(&batches->resident);
-        table->release(batches->device, batches->memory);
+        ff_batch_buffers_release(&batches->buffers, batches->device);
     }
     free(batches->consumed);
-    free(batches->label);
     free(batches->jobs);
     ff_loader_settings_free(&batches->settings);
     free(batches);
@@ -315,7 +272,7 @@ ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_ba
 void ff_batches_seek(ff_batches *batches, const ff_sequence *sequence) {
     batches->settings.sequence = *sequence;
     batches->sequence = 0;
-    for (size_t i = 0; i < size_count(batches); i++) batches->jobs[i].next.sequence = *sequence;
+    for (size_t i = 0; i < job_count(batches); i++) batches->jobs[i].next.sequence = *sequence;
     if (batches->slot) ff_loader_release(batches->loader, batches->slot, NULL);
     batches->slot = NULL;
     if (batches->loader) ff_loader_seek(batches->loader, sequence);
@@ -329,10 +286,18 @@ void ff_batches_set_size(ff_batches *batches, int size) {
     batches->given_size = size;
 }
 
+/* The views after the first. */
+static ff_status enqueue_further(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    for (uint32_t v = 1; v < batches->settings.views; v++)
+        FF_TRY(ff_batch_jobs_repeat(&batches->jobs[v], stream, error));
+    return FF_OK;
+}
+
 ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error) {
     const ff_batch_jobs *jobs = &batches->jobs[batches->size];
-    return batches->places ? ff_batch_jobs_repeat(jobs, stream, error)
-                           : ff_batch_jobs_enqueue(jobs, stream, error);
+    FF_TRY(batches->places ? ff_batch_jobs_repeat(jobs, stream, error)
+                           : ff_batch_jobs_enqueue(jobs, stream, error));
+    return enqueue_further(batches, stream, error);
 }
 
 ff_status ff_batches_skip(ff_batches *batches, ff_stream *stream, ff_error *error) {
@@ -358,7 +323,8 @@ ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *er
 }
 
 ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream, ff_error *error) {
-    return ff_batch_jobs_repeat(&batches->jobs[batches->size], stream, error);
+    FF_TRY(ff_batch_jobs_repeat(&batches->jobs[batches->size], stream, error));
+    return enqueue_further(batches, stream, error);
 }
 
 ff_status ff_batches_rewind(ff_batches *batches, ff_stream *stream, ff_error *error) {

@@ -4,8 +4,8 @@
  * the host's ring. batch_jobs.c prepares the memory and the arguments of the launches for one size
  * of batch; batch_augment.c does the same for samples that are resampled, jittered or mixed. This
  * header combines them into prepare, enqueue and finish, so that a recorded step reads its batch
- * from fixed buffers. batch_give.c copies a batch into a consumer's memory; batch_rates.c times the
- * stages.
+ * from fixed buffers (batch_buffers.c). batch_give.c copies a batch into a consumer's memory;
+ * batch_rates.c times the stages.
  *
  * May include format, loader/augment, loader/cuda, loader/device, loader/host, loader/rates.
  *
@@ -23,7 +23,8 @@
  *     }
  *
  * The batches equal, bit for bit, the batches of ff_loader on the host with the same options, in
- * layout HWC, with pixels zero-padded to `channels` channels.
+ * layout HWC, with pixels zero-padded to `channels` channels. Several views of each sample are
+ * written by one enqueue.
  *
  * Placements. The kernels read the current batch number from a small struct in device memory and
  * advance it themselves (or prepare sets it: option places), so a recording of ff_batches_enqueue
@@ -84,7 +85,9 @@ typedef struct ff_batches_options {
 
 /* Fixed for the life of the batches; device memory. */
 typedef struct ff_batch_buffers {
-    void *data;                 /* [rows, height, width, channels] of dtype, 256 B aligned */
+    void *data;               /* [rows, height, width, channels] of dtype, 256 B aligned */
+    const ff_slot_view *view; /* [views], host array: each view's images, as in ff_slot */
+    uint32_t views;
     float *weight;              /* [rows]: 1, or 0 for padding */
     const ff_slot_label *label; /* [label_count] host array of device pointers, as ff_slot's */
     ff_augment_params
@@ -162,6 +165,7 @@ typedef enum ff_batch_content {
 typedef struct ff_batch_output {
     ff_batch_content content;
     ff_layout layout;   /* images: FF_HWC, [rows, height, width, channels], or FF_CHW */
+    uint32_t view;      /* images: of which view */
     const void *from;   /* own and other: source in the buffers */
     uint64_t row_bytes; /* own and other: a multiple of 4 */
     void *to;           /* device memory, aligned to its elements */

@@ -17,17 +17,53 @@
 /* For larger samples the hardware prefetcher is good enough. */
 #define AHEAD_BYTES (16u << 10)
 
+/* What makes the rows of a view. Views of one group have the same resampler and images. */
+typedef struct row_maker {
+    const ff_loader_settings *settings; /* the group's */
+    ff_resampler *resampler;            /* NULL if samples keep their size */
+    uint8_t *images;                    /* two images of u8, if samples are changed; else NULL */
+    uint8_t *apart;  /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
+    uint64_t offset; /* of the view's rows in a slot */
+} row_maker;
+
 struct ff_gatherer {
     const ff_loader_settings *settings;
     ff_reader *reader;
-    ff_resampler *resampler; /* NULL if samples keep their size */
     ff_rows rows;
     ff_ahead_cursor ahead;
     uint32_t chunk_rows;
-    uint8_t *apart;  /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
-    uint8_t *images; /* two images of u8, if samples are changed; else NULL */
-    void *values;    /* a label as stored */
+    row_maker *maker; /* [settings->views] */
+    void *values;     /* a label as stored */
 };
+
+static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error) {
+    const ff_loader_settings *settings = ff_loader_settings_of_view(gatherer->settings, v);
+    const ff_finish *finish = &settings->finish;
+    row_maker *maker = &gatherer->maker[v];
+    maker->settings = settings;
+    maker->offset = gatherer->settings->view[v].offset;
+    if (finish->apart)
+        FF_TRY(ff_alloc_aligned(&maker->apart, gatherer->chunk_rows, finish->row_bytes, 0, "rows",
+                                error));
+    if (v > settings->first_view) {
+        maker->resampler = maker[-1].resampler;
+        maker->images = maker[-1].images;
+        return FF_OK;
+    }
+    if (finish->changes)
+        FF_TRY(ff_alloc_aligned(&maker->images, 2, finish->values, 0, "images", error));
+    if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
+    return ff_resampler_create(&maker->resampler,
+                               finish->used ? ff_finish_maker(finish) : &settings->host,
+                               finish->used ? &finish->metadata : settings->metadata, error);
+}
+
+static void destroy_maker(row_maker *maker, uint32_t v) {
+    free(maker->apart);
+    if (!maker->settings || v > maker->settings->first_view) return;
+    ff_resampler_destroy(&maker->resampler);
+    free(maker->images);
+}
 
 ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settings, ff_ahead *ahead,
                              ff_error *error) {
@@ -49,17 +85,9 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settin
                     ? ff_reader_open_direct(&gatherer->reader, settings->dataset, error)
                     : ff_reader_open(&gatherer->reader, settings->dataset, error));
     if (ahead) ff_reader_look_first(gatherer->reader, ff_ahead_find, &gatherer->ahead);
-    if (settings->finish.apart)
-        FF_TRY_DONE(ff_alloc_aligned(&gatherer->apart, gatherer->chunk_rows,
-                                     settings->finish.row_bytes, 0, "rows", error));
-    if (settings->finish.changes)
-        FF_TRY_DONE(
-            ff_alloc_aligned(&gatherer->images, 2, settings->finish.values, 0, "images", error));
-    if (!settings->raw && ff_augment_resamples(&settings->augment))
-        FF_TRY_DONE(ff_resampler_create(
-            &gatherer->resampler,
-            settings->finish.used ? ff_finish_maker(&settings->finish) : &settings->host,
-            settings->finish.used ? &settings->finish.metadata : settings->metadata, error));
+    FF_TRY_DONE(
+        ff_alloc(&gatherer->maker, settings->views, sizeof *gatherer->maker, "views", error));
+    for (uint32_t v = 0; v < settings->views; v++) FF_TRY_DONE(create_maker(gatherer, v, error));
 done:
     if (status != FF_OK) ff_gatherer_destroy(&gatherer);
     *out = gatherer;
@@ -67,13 +95,14 @@ done:
 }
 
 void ff_gatherer_destroy(ff_gatherer **out) {
-    if (!*out) return;
-    ff_reader_close(&(*out)->reader);
-    ff_resampler_destroy(&(*out)->resampler);
-    free((*out)->apart);
-    free((*out)->images);
-    free((*out)->values);
-    free(*out);
+    ff_gatherer *gatherer = *out;
+    if (!gatherer) return;
+    ff_reader_close(&gatherer->reader);
+    for (uint32_t v = 0; gatherer->maker && v < gatherer->settings->views; v++)
+        destroy_maker(&gatherer->maker[v], v);
+    free(gatherer->maker);
+    free(gatherer->values);
+    free(gatherer);
     *out = NULL;
 }
 
@@ -119,7 +148,7 @@ typedef struct chunk {
     const ff_sequence_batch *batch;
     uint8_t *memory;
     ff_slot_source *source;    /* by row */
-    ff_augment_params *params; /* by row */
+    ff_augment_params *params; /* by view and row */
     uint32_t first, count;
     uint64_t number[CHUNK_ROWS];
     mapped_sample sample[CHUNK_ROWS];
@@ -128,54 +157,79 @@ typedef struct chunk {
     bool whole;                /* the files of those that were read */
 } chunk;
 
+/* A row of a view in the batch. */
+static uint8_t *batch_row(const chunk *c, uint32_t v, uint32_t i) {
+    const row_maker *maker = &c->gatherer->maker[v];
+    return c->memory + maker->offset + (c->first + i) * maker->settings->row_bytes;
+}
+
 /* The place in which a row is made: the batch, or the separate buffer. */
-static uint8_t *made_row(const chunk *c, uint32_t i) {
-    const ff_loader_settings *settings = c->gatherer->settings;
-    return settings->finish.apart ? c->gatherer->apart + i * settings->finish.row_bytes
-                                  : c->memory + (c->first + i) * settings->row_bytes;
+static uint8_t *made_row(const chunk *c, uint32_t v, uint32_t i) {
+    const row_maker *maker = &c->gatherer->maker[v];
+    const ff_finish *finish = &maker->settings->finish;
+    return finish->apart ? maker->apart + i * finish->row_bytes : batch_row(c, v, i);
+}
+
+static ff_augment_params *params_of(const chunk *c, uint32_t v, uint32_t i) {
+    return &c->params[(uint64_t)v * c->gatherer->settings->rows + c->first + i];
 }
 
 /* By which the row's augmentation is drawn. */
-static uint64_t draw_index(const chunk *c, uint32_t i) {
+static uint64_t draw_index(const chunk *c, uint32_t v, uint32_t i) {
     return ff_sampling_index(ff_sampling_again(&c->gatherer->settings->sampling), c->number[i],
-                             c->batch->position + c->first + i);
+                             c->batch->position + c->first + i, v);
 }
 
-static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
-                  const void *ahead) {
-    const ff_loader_settings *settings = c->gatherer->settings;
-    const uint32_t row = c->first + i;
+static void make_view(const chunk *c, uint32_t v, uint32_t i, const void *tensor, uint32_t height,
+                      uint32_t width, const void *ahead) {
+    const row_maker *maker = &c->gatherer->maker[v];
+    const ff_loader_settings *settings = maker->settings;
     const ff_finish *finish = &settings->finish;
     const ff_augment_host *host = finish->used ? ff_finish_maker(finish) : &settings->host;
-    const ff_augment_params *params = &c->params[row];
+    const ff_augment_params *own = settings->raw ? NULL : params_of(c, v, i), *params = own;
     const bool alters = ff_finish_alters(finish);
     ff_augment_params uncut;
-    if (alters) uncut = ff_finish_params(params), params = &uncut;
-    uint8_t *out = finish->direct ? c->gatherer->images : made_row(c, i);
+    if (alters) uncut = ff_finish_params(own), params = &uncut;
+    uint8_t *out = finish->direct ? maker->images : made_row(c, v, i);
     if (settings->raw)
         /* Non-temporal stores were measured with samples in random order (two Xeon cores, GB/s
          * against memcpy's): 3 KiB 6.4 against 9.0, 12 KiB 7.5 against 9.5, 64 KiB 15 against 15,
          * 300 KiB 20.7 against 18.1 with 32-byte stores, no gain with 16. memcpy chooses its stores
          * itself, and well enough. */
         memcpy(out, tensor, ff_metadata_tensor_bytes(settings->metadata, height, width));
-    else if (c->gatherer->resampler)
-        ff_resample(c->gatherer->resampler, params, tensor, height, width, out);
+    else if (maker->resampler)
+        ff_resample(maker->resampler, params, tensor, height, width, out);
     else
         host->apply(host, params, tensor, height, width, out, ahead);
     if (alters)
-        ff_finish_alter(finish, &c->params[row], settings->seed, c->batch->epoch, draw_index(c, i),
-                        made_row(c, i), c->gatherer->images);
+        ff_finish_alter(finish, own, settings->seed, c->batch->epoch, draw_index(c, v, i),
+                        made_row(c, v, i), maker->images);
+}
+
+/* All views of a row, while its sample is in the cache. */
+static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
+                  const void *ahead) {
+    const uint32_t views = c->gatherer->settings->views;
+    for (uint32_t v = 0; v < views; v++)
+        make_view(c, v, i, tensor, height, width, v + 1 == views ? ahead : NULL);
 }
 
 /* Mixes the rows of a chunk, all of which have been read, and stores those in the separate
  * buffer. */
-static void finish_rows(const chunk *c) {
-    const ff_loader_settings *settings = c->gatherer->settings;
-    const ff_finish *finish = &settings->finish;
+static void finish_rows(const chunk *c, uint32_t v) {
+    const ff_finish *finish = &c->gatherer->maker[v].settings->finish;
     for (uint32_t i = 0; finish->mixes && i + 1 < c->count; i += 2)
-        ff_finish_mix(finish, &c->params[c->first + i], made_row(c, i), made_row(c, i + 1));
+        ff_finish_mix(finish, params_of(c, v, i), made_row(c, v, i), made_row(c, v, i + 1));
     for (uint32_t i = 0; finish->apart && i < c->count; i++)
-        ff_finish_store(finish, made_row(c, i), c->memory + (c->first + i) * settings->row_bytes);
+        ff_finish_store(finish, made_row(c, v, i), batch_row(c, v, i));
+}
+
+static void draw_view(const chunk *c, uint32_t v, uint32_t i, uint32_t height, uint32_t width) {
+    const ff_loader_settings *settings = c->gatherer->maker[v].settings;
+    ff_augment_params *params = params_of(c, v, i);
+    *params = ff_augment_at(&settings->augment, settings->seed, c->batch->epoch,
+                            draw_index(c, v, i), height, width, settings->height, settings->width);
+    params->sample = c->number[i];
 }
 
 /* Sets a row's parameters, weights, and its partner's number if the row is mixed. */
@@ -187,11 +241,9 @@ static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
     *source = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
     ((float *)(void *)(c->memory + settings->weight_offset))[row] = 1;
     if (settings->raw) return;
-    ff_augment_params *params = &c->params[row];
-    *params = ff_augment_at(&settings->augment, settings->seed, c->batch->epoch, draw_index(c, i),
-                            height, width, settings->height, settings->width);
-    params->sample = number;
+    for (uint32_t v = 0; v < settings->views; v++) draw_view(c, v, i, height, width);
     if (!settings->finish.mixes) return;
+    ff_augment_params *params = params_of(c, 0, i);
     if ((row ^ 1) < c->batch->count)
         ff_augment_mix(&settings->augment, params, settings->seed, c->batch->epoch,
                        (c->batch->position + (row & ~1u)) / 2, settings->height, settings->width);
@@ -202,6 +254,30 @@ static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
     source->weight[1] = 1 - params->weight;
 }
 
+/* Prepares the views of a sample of this size. */
+static ff_status prepare_views(const chunk *c, uint32_t i, const ff_view *view, ff_error *error) {
+    for (uint32_t v = 0; v < c->gatherer->settings->views; v++) {
+        const row_maker *maker = &c->gatherer->maker[v];
+        if (maker->resampler)
+            FF_TRY(ff_resampler_reserve(maker->resampler, params_of(c, v, i), view->height,
+                                        view->width, error));
+    }
+    return FF_OK;
+}
+
+static ff_status check_size(const chunk *c, uint32_t i, const ff_view *view, ff_error *error) {
+    for (uint32_t v = 0; v < c->gatherer->settings->views; v++) {
+        const ff_loader_settings *settings = c->gatherer->maker[v].settings;
+        if (!settings->metadata->variable_size) return FF_OK;
+        const ff_status status = ff_augment_check(&settings->augment, view->height, view->width,
+                                                  settings->height, settings->width, error);
+        if (status != FF_OK)
+            return ff_fail_within(error, status, "%s: sample %" PRIu64,
+                                  ff_dataset_path(settings->dataset), c->number[i]);
+    }
+    return FF_OK;
+}
+
 /* Everything for one row except reading a mapped tensor. */
 static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
     const ff_loader_settings *settings = c->gatherer->settings;
@@ -209,17 +285,9 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
     uint64_t number = c->number[i];
     ff_view view;
     FF_TRY(ff_reader_sample(c->gatherer->reader, number, &view, error));
-    if (settings->metadata->variable_size) {
-        ff_status status = ff_augment_check(&settings->augment, view.height, view.width,
-                                            settings->height, settings->width, error);
-        if (status != FF_OK)
-            return ff_fail_within(error, status, "%s: sample %" PRIu64,
-                                  ff_dataset_path(settings->dataset), number);
-    }
+    FF_TRY(check_size(c, i, &view, error));
     set_row(c, i, view.height, view.width);
-    if (c->gatherer->resampler)
-        FF_TRY(ff_resampler_reserve(c->gatherer->resampler, &c->params[row], view.height,
-                                    view.width, error));
+    FF_TRY(prepare_views(c, i, &view, error));
     c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width,
                                    view.entry.shard};
     if (!view.mapped) apply(c, i, view.tensor, view.height, view.width, NULL);
@@ -252,11 +320,14 @@ static void read_samples(void *context) {
 
 static void pad_row(const ff_loader_settings *settings, uint32_t row, uint8_t *memory,
                     ff_slot_source *source, ff_augment_params *params) {
-    if (!settings->raw) memset(memory + row * settings->row_bytes, 0, settings->row_bytes);
+    for (uint32_t v = 0; v < settings->views && !settings->raw; v++) {
+        const ff_slot_view *view = &settings->view[v];
+        memset(memory + view->offset + row * view->row_bytes, 0, view->row_bytes);
+        params[(uint64_t)v * settings->rows + row] = (ff_augment_params){0};
+    }
     ((float *)(void *)(memory + settings->weight_offset))[row] = 0;
     if (settings->finish.mixes) ((float *)(void *)(memory + settings->mix_offset))[row] = 1;
     source[row] = (ff_slot_source){.padding = true};
-    if (!settings->raw) params[row] = (ff_augment_params){0};
     for (size_t i = 0; i < settings->label_count; i++) {
         const ff_slot_label label =
             ff_loader_settings_label(settings, i, memory + settings->label_offset[i]);
@@ -290,7 +361,8 @@ static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_
         return ff_dataset_fault(settings->dataset, fault, error);
     }
     FF_TRY(status);
-    if (settings->finish.used) finish_rows(c);
+    for (uint32_t v = 0; v < settings->views; v++)
+        if (gatherer->maker[v].settings->finish.used) finish_rows(c, v);
     return FF_OK;
 }
 

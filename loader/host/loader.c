@@ -49,14 +49,16 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
     FF_TRY(take_memory(loader, slot, index, error));
     FF_TRY(ff_alloc(&slot->source, settings->rows, sizeof *slot->source, "a batch's rows", error));
     if (!settings->raw)
-        FF_TRY(
-            ff_alloc(&slot->params, settings->rows, sizeof *slot->params, "a batch's rows", error));
+        FF_TRY(ff_alloc(&slot->params, (uint64_t)settings->rows * settings->views,
+                        sizeof *slot->params, "a batch's rows", error));
     FF_TRY(ff_alloc(&slot->label, settings->label_count, sizeof *slot->label, "labels", error));
     slot->slot = (ff_slot){
         .label = slot->label,
         .label_count = settings->label_count,
         .source = slot->source,
         .params = slot->params,
+        .view = settings->view,
+        .views = settings->views,
         .rows = settings->rows,
         .channels = settings->metadata->channels,
         .dtype = settings->raw ? settings->host.from : settings->host.to,

@@ -1,11 +1,11 @@
 /* Room loader/host, floor 4: batches made by threads of the host.
  *
- * options.h has a loader's options; settings.c checks and resolves it once, and reading.c decides
- * how the files are read. ring.c hands out slots: threads take runs of rows and fill them with
- * gather.c, which finds each sample, augments it and writes its row. If memory cannot keep the set,
- * ahead/ reads the rows that come next in large requests. A consumer may keep a slot's memory
- * (blocks.h); slot.h has the loader's results; this header is the door: create, acquire, release,
- * destroy.
+ * options.h has a loader's options; settings.c checks and resolves it once, views.c several views
+ * of a sample, and reading.c decides how the files are read. ring.c hands out slots: threads take
+ * runs of rows and fill them with gather.c, which finds each sample, augments it and writes its
+ * row. If memory cannot keep the set, ahead/ reads the rows that come next in large requests. A
+ * consumer may keep a slot's memory (blocks.h); slot.h has the loader's results; this header is the
+ * door: create, acquire, release, destroy.
  *
  * May include format, loader/augment, loader/device, loader/selection, loader/sequence.
  *
@@ -20,7 +20,7 @@
  *     }
  *     ff_loader_destroy(&loader);
  *
- * A sample's augmentation depends on (seed, epoch, sample) and its place on (seed, epoch,
+ * A sample's augmentation depends on (seed, epoch, sample, view) and its place on (seed, epoch,
  * position), so batches are bit-identical for any number of threads and slots, for any world size
  * (ranks take slices of the same global batch), and after a resume. Threads fill slots ahead of
  * their use, across the end of an epoch. A slot is host memory on a host device; on another device

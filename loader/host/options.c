@@ -117,6 +117,13 @@ static ff_status check_classes(const ff_loader_options *options, ff_error *error
     return FF_OK;
 }
 
+static bool alternates(const ff_loader_options *options) {
+    bool found = options->augment.flip == FF_FLIP_ALTERNATE;
+    for (size_t i = 0; i < options->group_count; i++)
+        found |= options->groups[i].augment.flip == FF_FLIP_ALTERNATE;
+    return found;
+}
+
 /* places: samples that there are. */
 static ff_status check_sampling(const ff_loader_options *options, uint64_t places,
                                 ff_error *error) {
@@ -127,7 +134,7 @@ static ff_status check_sampling(const ff_loader_options *options, uint64_t place
                        : options->per_class ? "per_class"
                                             : words->repeats,
                        ff_order_name(options->order));
-    if (draws(options) && options->augment.flip == FF_FLIP_ALTERNATE)
+    if (draws(options) && alternates(options))
         return ff_fail(error, FF_USAGE,
                        "%s: flips alternate by epoch only where each sample comes once an epoch; "
                        "wanted flip in place of flip=alternate",

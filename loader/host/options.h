@@ -41,6 +41,12 @@ typedef enum ff_loader_access {
                        * once; else one at a time */
 } ff_loader_access;
 
+/* Further views of each sample, of one size and augmentation. */
+typedef struct ff_loader_group {
+    uint32_t views, height, width;
+    ff_augment_spec augment;
+} ff_loader_group;
+
 /* The output from an epoch on. */
 typedef struct ff_loader_size {
     uint32_t epoch, height, width;
@@ -95,6 +101,13 @@ typedef struct ff_loader_options {
      * for the largest. */
     const ff_loader_size *sizes;
     size_t size_count;
+    /* The views of each sample in a batch: `views` (0 = 1) as above, then those of the groups, at
+     * most FF_VIEWS_MOST in all. Each is augmented by draws of its own (loader/sequence/sampling.h)
+     * and has its own images; the sample is read once. Copied. Several views exclude mixup, cutmix
+     * and sizes. */
+    uint32_t views;
+    const ff_loader_group *groups;
+    size_t group_count;
 
     /* Label fields by name; label_count 0 = the dataset's first field, if there is one. */
     const char *const *label;

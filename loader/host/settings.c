@@ -126,8 +126,8 @@ static ff_status resolve_feed(ff_loader_settings *settings, const ff_loader_feed
     return FF_OK;
 }
 
-static ff_status resolve_shape(ff_loader_settings *settings, const ff_loader_options *options,
-                               ff_error *error) {
+ff_status ff_loader_settings_shape(ff_loader_settings *settings, const ff_loader_options *options,
+                                   ff_error *error) {
     const ff_metadata *metadata = settings->metadata;
     settings->augment = options->augment;
     if (!settings->augment.crop)
@@ -171,10 +171,22 @@ static ff_status resolve_labels(ff_loader_settings *settings, const ff_loader_op
     return FF_OK;
 }
 
+/* Places the views' images, the first's of the largest size, one after another; *end: their end. */
+static bool place_views(ff_loader_settings *settings, uint64_t row_bytes, uint64_t *end) {
+    uint64_t bytes;
+    bool fits = ff_mul_u64(settings->rows, row_bytes, end) && *end < UINT64_MAX / 4;
+    for (uint32_t v = 1; fits && v < settings->views; v++) {
+        settings->view[v].offset = ff_align_u64(*end, 64);
+        fits = ff_mul_u64(settings->rows, settings->view[v].row_bytes, &bytes) &&
+               ff_add_u64(settings->view[v].offset, bytes, end) && *end < UINT64_MAX / 4;
+    }
+    return fits;
+}
+
 /* row_bytes: of the largest size. */
 static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes, ff_error *error) {
     uint64_t end, bytes;
-    bool fits = ff_mul_u64(settings->rows, row_bytes, &end) && end < UINT64_MAX / 4;
+    bool fits = place_views(settings, row_bytes, &end);
     for (size_t i = 0; fits && i < settings->label_count; i++) {
         const ff_slot_label label = ff_loader_settings_label(settings, i, NULL);
         end = ff_align_u64(end, 64);
@@ -259,11 +271,13 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     settings->given.label = NULL;
     settings->given.class_numbers = NULL;
     settings->given.sizes = NULL;
+    settings->given.groups = NULL;
     FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
     settings->rows = settings->sequence.rows;
     FF_TRY_DONE(find_places(settings, options, error));
-    FF_TRY_DONE(resolve_shape(settings, options, error));
+    FF_TRY_DONE(ff_loader_settings_shape(settings, options, error));
     FF_TRY_DONE(resolve_labels(settings, options, error));
+    FF_TRY_DONE(ff_loader_settings_views(settings, options, error));
     FF_TRY_DONE(resolve_memory(settings, settings->row_bytes, error));
     FF_TRY_DONE(resolve_threads(settings, options, error));
     FF_TRY_DONE(ff_reading_measure(settings, options, error));
@@ -285,6 +299,7 @@ size_t ff_loader_settings_in(const ff_loader_settings *settings, uint32_t epoch)
 void ff_loader_settings_free(ff_loader_settings *settings) {
     for (size_t i = 0; i < settings->later_count; i++) ff_loader_settings_free(&settings->later[i]);
     free(settings->later);
+    ff_loader_settings_free_views(settings);
     ff_finish_free(&settings->finish);
     ff_augment_host_free(&settings->host);
     ff_storage_order_free(&settings->storage);

@@ -31,6 +31,15 @@ struct ff_loader_settings {
     uint64_t row_bytes; /* stride of the rows */
     bool raw, cyclic;   /* as in ff_loader_feed */
 
+    /* Views of a batch (loader/host/views.c): those of these settings and, with groups, of further
+     * settings. A group's differ only in augment, host, finish, height, width and row_bytes, and
+     * have neither order nor memory. */
+    uint32_t views;            /* with groups' */
+    ff_slot_view *view;        /* [views] */
+    uint32_t first_view;       /* of a group */
+    ff_loader_settings *group; /* [group_count] */
+    size_t group_count;
+
     size_t label_count;
     size_t *field;    /* [label_count] of the metadata */
     bool classes_i64; /* as in ff_loader_options, as the next two */
@@ -38,8 +47,8 @@ struct ff_loader_settings {
     uint32_t class_count;
     uint64_t label_values_limit; /* bytes of the largest label as stored */
 
-    /* A slot's memory, one block: data | label 0 | label 1 ... | weight | mix, each at a multiple
-     * of 64. */
+    /* A slot's memory, one block: data, view after view | label 0 | label 1 ... | weight | mix,
+     * each at a multiple of 64. */
     uint64_t *label_offset; /* [label_count] */
     uint64_t weight_offset;
     uint64_t mix_offset; /* 0 without mixup and cutmix */
@@ -73,6 +82,17 @@ static inline const ff_loader_settings *ff_loader_settings_of(const ff_loader_se
                                                               size_t which) {
     return which ? &settings->later[which - 1] : settings;
 }
+
+/* Resolves the views, once the shape of the first is known. */
+FF_MUST_USE ff_status ff_loader_settings_views(ff_loader_settings *settings,
+                                               const ff_loader_options *options, ff_error *error);
+void ff_loader_settings_free_views(ff_loader_settings *settings);
+/* The settings of a view: its group's. */
+const ff_loader_settings *ff_loader_settings_of_view(const ff_loader_settings *settings,
+                                                     uint32_t view);
+/* Size and augmentation by the options. */
+FF_MUST_USE ff_status ff_loader_settings_shape(ff_loader_settings *settings,
+                                               const ff_loader_options *options, ff_error *error);
 
 ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 

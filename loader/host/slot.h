@@ -34,6 +34,13 @@ typedef struct ff_slot_label {
     size_t field; /* of the dataset's metadata */
 } ff_slot_label;
 
+/* The images of a view of the batch's samples, in the memory at `data`. */
+typedef struct ff_slot_view {
+    uint64_t offset; /* after `data`: 0 for the first view */
+    uint64_t row_bytes;
+    uint32_t height, width;
+} ff_slot_view;
+
 /* Bytes of a row's values. */
 static inline uint64_t ff_slot_label_bytes(const ff_slot_label *label) {
     return (uint64_t)ff_dtype_bytes(label->dtype) * label->width;
@@ -47,10 +54,15 @@ typedef struct ff_slot {
     float *mix;
     ff_slot_label *label; /* [label_count] */
     size_t label_count;
-    /* [rows], host: source and augmentation of each row; raw slots have no params (NULL). */
+    /* [rows], and [views][rows], host: source and augmentation of each row; raw slots have no
+     * params (NULL). */
     const ff_slot_source *source;
     const ff_augment_params *params;
     uint64_t row_bytes; /* stride of data's rows */
+    /* [views]. data, row_bytes, height and width are the first view's, and are those of its epoch;
+     * `view` has the sizes of the first epoch. Raw slots have one view. */
+    const ff_slot_view *view;
+    uint32_t views;
 
     uint32_t rows;                    /* of this share (or cut) of a full batch; always the same */
     uint32_t count;                   /* samples in it; rows after them are padding */

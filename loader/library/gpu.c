@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { OUTPUTS_MOST = 2 * FF_LIBRARY_LABELS_MOST + 8 }; /* more than the tensors of a batch */
+/* More than the tensors of a batch. */
+enum { OUTPUTS_MOST = 2 * FF_LIBRARY_LABELS_MOST + FF_VIEWS_MOST + 8 };
 
 /* The caller's check, in the form that the upload calls. */
 static bool stops(void *context) {
@@ -74,6 +75,8 @@ ff_status ff_library_gpu_plan(ff_library_plan **plan, ff_library_gpu *gpu, ff_da
     const ff_batch_buffers *buffers = ff_batches_buffers(gpu->batches);
     const ff_batches_info info = ff_batches_describe(gpu->batches);
     const ff_slot slot = {.data = buffers->data,
+                          .view = buffers->view,
+                          .views = buffers->views,
                           .weight = buffers->weight,
                           .mix = buffers->mix,
                           .label = (ff_slot_label *)(uintptr_t)buffers->label,
@@ -130,6 +133,7 @@ static ff_batch_output output_of(const ff_library_gpu *gpu, const ff_library_pla
     return (ff_batch_output){
         .content = tensor->content,
         .layout = plan->layout,
+        .view = tensor->view,
         .from = buffers + (tensor->content == FF_BATCH_OTHER ? tensor->from : tensor->offset),
         .row_bytes = (uint64_t)ff_dtype_bytes(tensor->dtype) * tensor->width,
         .to = to,

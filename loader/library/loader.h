@@ -1,10 +1,10 @@
 /* Room loader/library, floor 7: libffload, the loader for other programs in C and C++.
  *
  * include/ffload/ffload.h is the public header, and documents the library. dataset.c opens sets,
- * options.c reads options by name, loader.c makes batches from the host's ring or on a GPU (gpu.c),
- * and batch.c passes a slot's memory to the caller. tensor.c describes memory as DLPack does;
- * plan.c lays out a batch's tensors; pool.c holds device memory. status.c turns internal errors
- * into the library's.
+ * options.c and views.c read options by name, loader.c makes batches from the host's ring or on a
+ * GPU (gpu.c), and batch.c passes a slot's memory to the caller. tensor.c describes memory as
+ * DLPack does; plan.c lays out a batch's tensors; pool.c holds device memory. status.c turns
+ * internal errors into the library's.
  *
  * May include format, loader/cuda, loader/device, loader/gpu, loader/sequence.
  *

@@ -8,38 +8,15 @@
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Any number of whole numbers up to `most`, with `mark` between them. */
-static bool parse_numbers(const char *text, char mark, unsigned long most, unsigned long *number,
-                          int count) {
-    for (int i = 0; i < count; i++) {
-        char *end;
-        if (*text < '0' || *text > '9') return false;
-        number[i] = strtoul(text, &end, 10);
-        if (number[i] > most || *end != (i + 1 < count ? mark : 0)) return false;
-        text = end + 1;
-    }
-    return true;
-}
-
-static ff_status parse_size(const char *text, uint32_t *height, uint32_t *width, ff_error *error) {
-    unsigned long side[2] = {0};
-    *height = *width = 0;
-    if (!text) return FF_OK;
-    if (!parse_numbers(text, 'x', FF_SIDE_LIMIT, side, 2) || !side[0] || !side[1])
-        return ff_fail(error, FF_USAGE, "size: '%s' is not HEIGHTxWIDTH, as in 224x224", text);
-    *height = (uint32_t)side[0];
-    *width = (uint32_t)side[1];
-    return FF_OK;
-}
-
 static ff_status parse_device(const char *text, int *ordinal, ff_error *error) {
     unsigned long number = 0;
     *ordinal = FF_LIBRARY_CPU;
     if (!text || strcmp(text, "cpu") == 0) return FF_OK;
     /* torch.device("cpu", 0), which accelerate makes */
-    if (strncmp(text, "cpu:", 4) == 0 && parse_numbers(text + 4, 0, 1023, &number, 1)) return FF_OK;
-    if (strcmp(text, "cuda") != 0 &&
-        (strncmp(text, "cuda:", 5) != 0 || !parse_numbers(text + 5, 0, 1023, &number, 1)))
+    if (strncmp(text, "cpu:", 4) == 0 && ff_library_parse_numbers(text + 4, 0, 1023, &number, 1))
+        return FF_OK;
+    if (strcmp(text, "cuda") != 0 && (strncmp(text, "cuda:", 5) != 0 ||
+                                      !ff_library_parse_numbers(text + 5, 0, 1023, &number, 1)))
         return ff_fail(error, FF_USAGE, "device: '%s' is not one of cpu|cuda|cuda:NUMBER", text);
     *ordinal = (int)number;
     return FF_OK;
@@ -64,10 +41,16 @@ static ff_status parse_labels(ff_library_settings *settings, const char *text, f
 
 static ff_status check_text(const ffload_options *options, const void *target, ff_error *error) {
     ff_augment_spec spec;
+    ff_library_views views;
     uint32_t side[2];
     int ordinal;
+    if (target == &options->views) {
+        FF_TRY(ff_library_views_parse(&views, options->views, error));
+        ff_library_views_free(&views);
+    }
     if (target == &options->augment) return ff_augment_parse(&spec, options->augment, error);
-    if (target == &options->size) return parse_size(options->size, &side[0], &side[1], error);
+    if (target == &options->size)
+        return ff_library_parse_size("size", options->size, &side[0], &side[1], error);
     if (target == &options->device) return parse_device(options->device, &ordinal, error);
     return FF_OK;
 }
@@ -182,6 +165,39 @@ int ffload_options_set_weights(ffload_options *options, const double *weights, s
 
 /* ---- what they mean ------------------------------------------------------------------------- */
 
+/* Reads an augmentation; a crop without a padding has the usual one for its output. */
+static ff_status resolve_augment(const char *text, const ff_metadata *metadata, uint32_t height,
+                                 uint32_t width, ff_augment_spec *spec, ff_error *error) {
+    FF_TRY(ff_augment_parse(spec, text, error));
+    if (ff_augment_chooses_pad(text) && !spec->resize)
+        spec->pad = ff_augment_usual_pad(metadata->height, metadata->width, height, width);
+    return FF_OK;
+}
+
+/* The first group's views are the loader's own. */
+static ff_status resolve_views(ff_library_settings *settings, const ffload_options *given,
+                               const ff_metadata *metadata, ff_error *error) {
+    ff_library_views *views = &settings->views;
+    ff_loader_options *options = &settings->loader;
+    FF_TRY(ff_library_views_parse(views, given->views, error));
+    options->views = views->group[0].views;
+    if (!views->words) return FF_OK;
+    if (given->augment || given->size)
+        return ff_fail(error, FF_USAGE, "%s: is set in each group of views",
+                       given->augment ? "augment" : "size");
+    for (size_t i = 0; i < views->count; i++) {
+        ff_loader_group *own = &views->group[i];
+        FF_TRY(resolve_augment(views->augment[i], metadata, own->height, own->width, &own->augment,
+                               error));
+    }
+    options->height = views->group[0].height;
+    options->width = views->group[0].width;
+    options->augment = views->group[0].augment;
+    options->groups = &views->group[1];
+    options->group_count = views->count - 1;
+    return FF_OK;
+}
+
 ff_verify ff_library_options_verify(const ffload_options *options) {
     return (ff_verify)(options ? options : &ff_library_default_options)->verify;
 }
@@ -226,15 +242,13 @@ static ff_status resolve(ff_library_settings *settings, const ffload_options *gi
     if (given->rank >= given->world)
         return ff_fail(error, FF_USAGE, "rank: there is no rank %lld in a world of %lld",
                        (long long)given->rank, (long long)given->world);
-    FF_TRY(parse_size(given->size, &options->height, &options->width, error));
+    FF_TRY(ff_library_parse_size("size", given->size, &options->height, &options->width, error));
     FF_TRY(parse_device(given->device, &settings->ordinal, error));
     FF_TRY(parse_labels(settings, given->label, error));
-    if (!given->augment) return FF_OK;
-    FF_TRY(ff_augment_parse(&options->augment, given->augment, error));
-    if (ff_augment_chooses_pad(given->augment) && !options->augment.resize)
-        options->augment.pad = ff_augment_usual_pad(metadata->height, metadata->width,
-                                                    options->height, options->width);
-    return FF_OK;
+    if (given->augment)
+        FF_TRY(resolve_augment(given->augment, metadata, options->height, options->width,
+                               &options->augment, error));
+    return resolve_views(settings, given, metadata, error);
 }
 
 static ff_status select_samples(ff_library_settings *settings, const ffload_options *given,
@@ -292,6 +306,7 @@ done:
 
 void ff_library_settings_free(ff_library_settings *settings) {
     free(settings->names);
+    ff_library_views_free(&settings->views);
     ff_selection_free(&settings->selection);
     ff_weights_free(&settings->weights);
     ff_weights_free(&settings->classes);

@@ -3,6 +3,7 @@
 #define FF_LOADER_LIBRARY_OPTIONS_H
 
 #include "loader/gpu/batches.h"
+#include "loader/library/views.h"
 
 #include <ffload/ffload.h>
 
@@ -13,7 +14,7 @@ enum { FF_LIBRARY_LABELS_MOST = 64, FF_LIBRARY_CPU = -1 };
 
 /* Options in the loader's form. Owned strings. */
 typedef struct ff_library_settings {
-    ff_loader_options loader; /* label points into this struct, which must not move */
+    ff_loader_options loader; /* points into this struct, which must not move */
     ff_library_last last;
     int ordinal; /* a GPU's number, or FF_LIBRARY_CPU */
     ff_placement placement;
@@ -24,6 +25,7 @@ typedef struct ff_library_settings {
     ff_selection selection;      /* loader.selection points to it; zeroed = all samples */
     ff_weights weights, classes; /* as loader.weights and loader.classes */
     const char *label[FF_LIBRARY_LABELS_MOST];
+    ff_library_views views; /* loader.groups are its groups after the first */
 } ff_library_settings;
 
 /* For samples of `dataset`. NULL options: the defaults. On failure there is nothing to free. */

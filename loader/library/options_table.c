@@ -17,6 +17,7 @@ void ff_library_list_options(ffload_options *to, ff_option table[FF_LIBRARY_OPTI
          .maximum = 1 << 24},
         {.name = "augment", .kind = FF_OPTION_STRING, .target = &to->augment},
         {.name = "size", .kind = FF_OPTION_STRING, .target = &to->size},
+        {.name = "views", .kind = FF_OPTION_STRING, .target = &to->views},
         {.name = "dtype",
          .kind = FF_OPTION_CHOICE,
          .target = &to->dtype,

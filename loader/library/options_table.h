@@ -12,7 +12,7 @@ struct ffload_options {
     int64_t workers, prefetch, reserve, local_world;
     uint64_t memory;
     int dtype, layout, label_dtype, last_batch, order, verify, placement;
-    const char *augment, *size, *label, *device;
+    const char *augment, *size, *views, *label, *device;
     const char *indices, *where, *split, *fold, *weights;
     int64_t samples_per_epoch, repeats, per_class;
     int replacement; /* 0 = with it */

@@ -15,10 +15,16 @@ static size_t label_count(const ff_metadata *metadata, const ff_library_settings
     return metadata->field_count && metadata->field[0].kind != FF_FIELD_NONE;
 }
 
-/* Each label has the name labels/NAME, the first also `labels`; the other sample's labels are named
- * in the same way. */
-static size_t most_tensors(size_t labels, bool mixes) {
-    return OTHERS + (labels + 1) * (mixes ? 2 : 1);
+/* Each label has the name labels/NAME, the first also `labels`; the other sample's labels and the
+ * views are named in the same way. */
+static size_t most_tensors(size_t labels, bool mixes, size_t views) {
+    return OTHERS + (labels + 1) * (mixes ? 2 : 1) + views;
+}
+
+static size_t view_count(const ff_library_settings *settings) {
+    size_t views = 0;
+    for (size_t i = 0; i < settings->views.count; i++) views += settings->views.group[i].views;
+    return views;
 }
 
 static uint64_t values_bytes(uint64_t rows, const ff_slot_label *label) {
@@ -33,7 +39,8 @@ ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
     const bool mixes = ff_augment_mixes(&options->augment);
     ff_sequence sequence;
     FF_TRY(ff_sequence_init(&sequence, dataset, options, error));
-    *bytes = ff_align_u64(ff_library_batch_bytes(most_tensors(labels, mixes)), 64) +
+    const size_t most = most_tensors(labels, mixes, view_count(settings));
+    *bytes = ff_align_u64(ff_library_batch_bytes(most), 64) +
              ff_align_u64(sizeof(int64_t) * sequence.rows, 64);
     for (size_t i = 0; i < labels && mixes; i++) {
         size_t field;
@@ -90,10 +97,32 @@ static ff_status add_label(ff_library_plan *plan, const ff_slot *slot, size_t i,
     return add_named(plan, "labels_b", field->name, i == 0, other, error);
 }
 
+/* The images of each view. With the option views they are named images/0, images/1, ..., or by
+ * groups images/global/0, ...; the first are always `images`, too. */
+static ff_status add_images(ff_library_plan *plan, const ff_slot *slot,
+                            const ff_library_views *views, ff_error *error) {
+    size_t group = 0;
+    uint32_t inside = 0;
+    for (uint32_t v = 0; v < slot->views; v++, inside++) {
+        ff_library_plan_tensor images = {.kind = FF_LIBRARY_IMAGES,
+                                         .dtype = slot->dtype,
+                                         .height = slot->view[v].height,
+                                         .width = slot->view[v].width,
+                                         .view = v,
+                                         .offset = slot->view[v].offset,
+                                         .content = FF_BATCH_IMAGES};
+        if (!views->count) return add(plan, "images", "", images, error);
+        if (inside == views->group[group].views) group++, inside = 0;
+        const char *named = views->name[group];
+        char name[FF_LIBRARY_NAME_MOST + 16];
+        snprintf(name, sizeof name, "%s%s%u", named ? named : "", named ? "/" : "", inside);
+        FF_TRY(add_named(plan, "images", name, v == 0, images, error));
+    }
+    return FF_OK;
+}
+
 static ff_status fill(ff_library_plan *plan, const ff_slot *slot, const ff_metadata *metadata,
-                      ff_error *error) {
-    const ff_library_plan_tensor images = {
-        .kind = FF_LIBRARY_IMAGES, .dtype = slot->dtype, .content = FF_BATCH_IMAGES};
+                      const ff_library_views *views, ff_error *error) {
     const ff_library_plan_tensor weight = {.kind = FF_LIBRARY_ROWS,
                                            .dtype = FF_F32,
                                            .width = 1,
@@ -105,7 +134,7 @@ static ff_status fill(ff_library_plan *plan, const ff_slot *slot, const ff_metad
                                             .offset = plan->samples_offset,
                                             .content = FF_BATCH_SAMPLES};
     plan->bytes = plan->samples_offset + ff_align_u64(sizeof(int64_t) * plan->rows, 64);
-    FF_TRY(add(plan, "images", "", images, error));
+    FF_TRY(add_images(plan, slot, views, error));
     for (size_t i = 0; i < slot->label_count; i++)
         FF_TRY(add_label(plan, slot, i, &metadata->field[slot->label[i].field], error));
     FF_TRY(add(plan, "weight", "", weight, error));
@@ -134,9 +163,10 @@ static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t byt
     plan->ordinal = settings->ordinal;
     plan->batch_offset = bytes;
     plan->samples_offset = bytes + ff_align_u64(batch_bytes, 64);
-    FF_TRY_DONE(ff_alloc(&plan->tensor, most_tensors(slot->label_count, slot->mix != NULL),
+    FF_TRY_DONE(ff_alloc(&plan->tensor,
+                         most_tensors(slot->label_count, slot->mix != NULL, view_count(settings)),
                          sizeof *plan->tensor, "a loader's tensors", error));
-    status = fill(plan, slot, ff_dataset_metadata(dataset), error);
+    status = fill(plan, slot, ff_dataset_metadata(dataset), &settings->views, error);
 done:
     if (status == FF_OK)
         *out = plan;
@@ -148,7 +178,7 @@ done:
 ff_status ff_library_plan_create(ff_library_plan **plan, ff_loader *loader, ff_dataset *dataset,
                                  const ff_library_settings *settings, ff_error *error) {
     const ff_slot slot = ff_loader_first_slot(loader, 0);
-    const size_t most = most_tensors(slot.label_count, slot.mix != NULL);
+    const size_t most = most_tensors(slot.label_count, slot.mix != NULL, view_count(settings));
     return create(plan, &slot, ff_loader_describe(loader).slot_bytes, ff_library_batch_bytes(most),
                   dataset, settings, error);
 }
@@ -175,7 +205,7 @@ void ff_library_plan_release(ff_library_plan *plan) {
 void ff_library_plan_describe(const ff_library_plan *plan, size_t i, uint32_t rows, uint8_t *block,
                               ff_library_tensor *tensor) {
     const ff_library_plan_tensor *at = &plan->tensor[i];
-    const int64_t images[] = {rows, plan->channels, plan->height, plan->width};
+    const int64_t images[] = {rows, plan->channels, at->height, at->width};
     const int64_t values[] = {rows, at->width};
     if (at->kind == FF_LIBRARY_IMAGES)
         ff_library_tensor_init_images(tensor, block + at->offset, at->dtype, plan->layout, images);

@@ -2,8 +2,9 @@
  *
  * A batch is one block of memory: what the ring fills, then what the library adds:
  *   data | labels | weight | mix || ffload_batch with its tensors | samples | labels_b
- * of which labels_b, as mix, only with mixup or cutmix. On a device ffload_batch is elsewhere, in
- * host memory, and the part that the ring fills has the layout of ff_batch_buffers. */
+ * of which data is view after view, and labels_b, as mix, only with mixup or cutmix. On a device
+ * ffload_batch is elsewhere, in host memory, and the part that the ring fills has the layout of
+ * ff_batch_buffers. */
 #ifndef FF_LOADER_LIBRARY_PLAN_H
 #define FF_LOADER_LIBRARY_PLAN_H
 
@@ -20,9 +21,10 @@ typedef enum ff_library_plan_kind {
 
 typedef struct ff_library_plan_tensor {
     char *name;
-    ff_library_plan_kind kind; /* [n, C, H, W], [n], [n, width] */
+    ff_library_plan_kind kind; /* [n, C, height, width], [n], [n, width] */
     ff_dtype dtype;
-    uint32_t width;
+    uint32_t height, width;
+    uint32_t view;   /* of images */
     uint64_t offset; /* in the block */
     ff_batch_content content;
     uint64_t from; /* for FF_BATCH_OTHER: the place of the row's own values in the block */
@@ -32,7 +34,7 @@ typedef struct ff_library_plan_tensor {
 /* Read-only once made; shared by a loader and its batches. */
 typedef struct ff_library_plan {
     atomic_size_t users;
-    uint32_t rows, channels, height, width;
+    uint32_t rows, channels, height, width; /* height and width: the first view's */
     ff_layout layout;
     int ordinal;           /* the GPU of the batches, or FF_LIBRARY_CPU */
     bool pads;             /* tensors have all rows, with padding */

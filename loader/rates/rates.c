@@ -104,7 +104,8 @@ static ff_status create_worker(bench *job, worker *self, ff_error *error) {
     FF_TRY(ff_gatherer_create(&self->gatherer, settings, NULL, error));
     FF_TRY(ff_alloc_aligned(&self->memory, settings->slot_bytes, 1, 0, "a batch", error));
     FF_TRY(ff_alloc(&self->source, settings->rows, sizeof *self->source, "a batch's rows", error));
-    return ff_alloc(&self->params, settings->rows, sizeof *self->params, "a batch's rows", error);
+    return ff_alloc(&self->params, (uint64_t)settings->rows * settings->views, sizeof *self->params,
+                    "a batch's rows", error);
 }
 
 static void destroy_worker(worker *self) {

@@ -37,9 +37,10 @@
 
 /* The values are part of a run's recorded order: never renumber them. */
 typedef enum ff_domain {
-    FF_DOMAIN_ORDER = 1,   /* keys of the epoch permutations (order.h); index = which permutation */
-    FF_DOMAIN_AUGMENT = 2, /* crop, flip and cutout of a sample; index = sample */
-    FF_DOMAIN_FLIP = 3,    /* the first state of alternating flips; index = sample, epoch 0 */
+    FF_DOMAIN_ORDER = 1, /* keys of the epoch permutations (order.h); index = which permutation */
+    /* The index of the next two: ff_sampling_index (sampling.h). */
+    FF_DOMAIN_AUGMENT = 2, /* crop, flip and the other augmentations of a view of a sample */
+    FF_DOMAIN_FLIP = 3,    /* the first state of alternating flips; epoch 0 */
     FF_DOMAIN_MIX = 4,     /* mixup and cutmix; index = pair of positions */
     FF_DOMAIN_DROPOUT = 5, /* dropout masks; index = element, epoch = step */
     FF_DOMAIN_INIT = 6,    /* initial weights; index = element, epoch = tensor */

@@ -31,7 +31,11 @@
  * samples with which = 2 b + 5 and tweak F(c + 1). Class c has the places [table[c], table[c + 1]).
  *
  * Where a sample may come several times, its augmentation is drawn by its position, not by its
- * number: the index of the draws is 2^63 + p. */
+ * number: the index of the draws is 2^63 + p.
+ *
+ * Views: if a batch has several views of each sample, the index of view v is that of view 0 plus
+ * v 2^56, for all draws of FF_DOMAIN_AUGMENT and FF_DOMAIN_FLIP. View 0 is thus augmented as a
+ * sample without views. Numbers and positions of samples are below 2^56, v below 64. */
 #ifndef FF_LOADER_SAMPLING_H
 #define FF_LOADER_SAMPLING_H
 
@@ -62,9 +66,12 @@ FF_HD int ff_sampling_again(const ff_sampling *sampling) {
            sampling->repeats > 1 || sampling->listed;
 }
 
-/* The index by which the augmentation of `sample` at `position` is drawn. again: as above. */
-FF_HD uint64_t ff_sampling_index(int again, uint64_t sample, uint64_t position) {
-    return again ? UINT64_C(1) << 63 | position : sample;
+#define FF_VIEWS_MOST 64u
+
+/* The index by which the augmentation of view `view` of `sample` at `position` is drawn. again: as
+ * above. */
+FF_HD uint64_t ff_sampling_index(int again, uint64_t sample, uint64_t position, uint32_t view) {
+    return (again ? UINT64_C(1) << 63 | position : sample) | (uint64_t)view << 56;
 }
 
 /* floor(a b / 2^64). */

@@ -47,7 +47,10 @@ def open_loader():
              "as_": dice.choice(["numpy", "dlpack"]), "label": dice.choice([None, None, "label", "soft,label", "no"]), "prefetch": dice.choice([None, 1, 5]),
              "indices": dice.choice([None, None, None, range(9), [0, 0, 7, -1], slice(3, None, 4), [999]]), "where": dice.choice([None, None, None, "label < 3", "no"]),
              "fold": dice.choice([None, None, None, "2/5", "not 2/5 stratified", "2"]), "weights": dice.choice([None, None, None, "balanced", [1, 2], "no"]),
-             "repeats": dice.choice([1, 1, 3]), "per_class": dice.choice([None, None, None, 1, 4]), "samples_per_epoch": dice.choice([None, None, 5, 300])}
+             "repeats": dice.choice([1, 1, 3]), "per_class": dice.choice([None, None, None, 1, 4]), "samples_per_epoch": dice.choice([None, None, 5, 300]),
+             "views": dice.choice([None] * 8 + [1, 3, {"a": (2, "rrc=5,flip"), "b": (1, None)}, 99])}
+    if isinstance(words["views"], dict) and dice.random() < 0.8:
+        words["augment"] = None
     add(loaders, ffload.Loader(one(sets) or dice.choice(SETS), dice.choice([1, 3, 8, 64]), **words), 4)
 
 

@@ -140,6 +140,9 @@ def main():
     learns("torchvision_script.py learns", "torchvision_script.py", *packed, "--model", "resnet18", "--augment", "crop=4,flip", "--batch", 16,
            "--epochs", 4, "--ema-decay", 0.8)
     test_resume("packed")
+    small = ["--data", "packed", "--size", 32, "--batch", 16, "--epochs", 6]
+    learns("simclr.py learns", "simclr.py", *small, "--temperature", 0.1)
+    learns("dino.py learns", "dino.py", *small, "--small", 16, "--crops", 2, "--prototypes", 64, "--momentum", 0.9, "--lr", 0.002)
     learns("numpy_script.py learns", "numpy_script.py", "--data", "packed", "--batch", 16)
     if needs("jax", "jax_script.py learns"):
         learns("jax_script.py learns", "jax_script.py", "--data", "packed", "--batch", 16)

@@ -62,6 +62,7 @@ def play_torch():
 
 play_torch()
 SET = make_set("set", "--count", 150, "--height", 8, "--width", 8, "--fields", "label,soft")
+SIZES = make_set("sizes", "--count", 60, "--height", 12, "--width", 10, "--dtype", "u8", "--variable")
 U8 = make_set("u8", "--count", 60, "--height", 8, "--width", 8, "--dtype", "u8")
 
 
@@ -97,6 +98,10 @@ CASES = [dict(augment="crop=2,flip"), dict(augment="crop=2,flip", layout="contig
          dict(indices=[7 * i % 150 for i in range(70)] + [3, 3, 3], augment="crop=2,flip", last_batch="keep", return_indices=True),
          dict(weights="balanced", samples_per_epoch=70, augment="crop=2,flip", return_indices=True), dict(repeats=3, augment="crop=2,flip", return_indices=True),
          dict(weights=[i % 3 for i in range(150)], repeats=2, augment="rrc=6,flip", last_batch="keep", return_indices=True),
+         dict(views=3, augment="crop=2,flip", return_indices=True), dict(views=2, augment="rrc=6,flip,jitter=0.4:0.4:0.2:0.1", dtype="f16", layout="contiguous", last_batch="pad"),
+         dict(views={"first": (2, "crop=2,flip"), "second": (3, "rrc=5:0.1-0.5,flip,jitter=0.3,erase=0.5")}, label="soft,label", last_batch="keep", return_indices=True),
+         dict(views={"a": (1, "rrc=5"), "b": (1, "none"), "c": (1, "crop=2,flip=alternate", (6, 7))}, indices=[7 * i % 150 for i in range(70)], rank=1, world=2),
+         dict(views=2, weights="balanced", samples_per_epoch=70, augment="jitter=0.4,flip"),
          dict(per_class=16, augment="crop=2,flip", return_indices=True), dict(where="label in (1, 3)", fold="not 2/5", order="block", block=4, group=2, return_indices=True)]
 for placement in ("resident", "stream", "host"):
     for words in CASES:
@@ -136,16 +141,24 @@ found, wanted = list(loader), [flat(batch) for batch in later]
 done()
 tap.ok(same([flat(batch) for batch in found], wanted), "other samples in the second epoch")
 
+# Values of u8 that are changed, and samples of several sizes.
+for path, words in ((U8, dict(views=4, augment="crop=2,flip,grayscale=0.3,solarize=128:0.3,jitter=0.3")), (SIZES, dict(views={"a": (2, "rrc=6,flip"), "b": (2, "rrc=4:0.1-0.3,grayscale=0.5")}))):
+    for placement in ("resident", "stream", "host"):
+        found, wanted = list(on_gpu(path, 16, placement=placement, **words)), on_cpu(path, 16, **words)
+        done()
+        tap.ok(same([flat(batch) for batch in found], wanted), "%s %s: as on the CPU" % (placement, words))
+
 # ---- a captured graph ----
-for placement in ("resident", "stream", "host"):
-    loader = on_gpu(SET, 16, augment="crop=2,flip", placement=placement)
+VIEWS = dict(views={"a": (2, "crop=2,flip"), "b": (1, "rrc=5,jitter=0.3")})
+for placement, words in [(placement, words) for placement in ("resident", "stream", "host") for words in (VIEWS, dict(augment="crop=2,flip"))]:
+    loader = on_gpu(SET, 16, placement=placement, **words)
     static = loader.static()
     assert sim.ffload_sim_begin(card) == 0
     capturing = True
     static.enqueue()
     capturing = False
     assert sim.ffload_sim_end(card) == 0
-    want = on_cpu(SET, 16, augment="crop=2,flip", epochs=2)
+    want = on_cpu(SET, 16, epochs=2, **words)
     found, infos = [], []
     for _ in range(2):
         for info in static:

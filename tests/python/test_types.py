@@ -31,13 +31,17 @@ ffload.pack("photos", "packed", resize=256, center_crop=(224, 224), mean=(0.5, 0
 ffload.pack("photos", "packed", resise=256)
 ffload.pack("photos", "packed", interpolation="cubic")
 ffload.Writer("packed", dtype="u8", shufle=3)
+ffload.Loader(dataset, views=2)
+ffload.Loader(dataset, views={"global": (2, "rrc=224"), "local": (6, ["rrc=96", "flip"], (96, 96)), "plain": (1, None)})
+ffload.Loader(dataset, views="two")
+ffload.Loader(dataset, views={"global": 2})
 reveal_type(dataset.class_to_idx)
 reveal_type(loader.batch_size)
 """
 TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]",
          "builtins.dict[builtins.str, builtins.int]", "builtins.int"]
 REFUSED = ['Unexpected keyword argument "batch" for "Loader"', 'Argument "order" to "Loader" has incompatible type', 'Argument "last_batch" to "Loader" has', 'Argument "targets" to "Loader" has',
-           'Unexpected keyword argument "resise" for "pack"', 'Argument "interpolation" to "pack" has incompatible type', 'Unexpected keyword argument "shufle"']
+           'Argument "views" to "Loader" has incompatible type "str"', 'Dict entry 0 has incompatible type "str": "int"', 'Unexpected keyword argument "resise" for "pack"', 'Argument "interpolation" to "pack" has incompatible type', 'Unexpected keyword argument "shufle"']
 # abi3info has the table of CPython's own Misc/stable_abi.toml.
 STABLE = """
 import sys

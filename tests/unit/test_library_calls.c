@@ -8,11 +8,11 @@
 
 #include <pthread.h>
 
-enum { SAMPLES = 200, SETS = 3, LOADERS = 3, KEPT = 12, KINDS = 4, EPOCHS = 3, BATCHES_MOST = 40 };
+enum { SAMPLES = 200, SETS = 3, LOADERS = 3, KEPT = 12, KINDS = 5, EPOCHS = 3, BATCHES_MOST = 40 };
 
 static const char *const kinds[KINDS] = {
     "batch_size 16 augment crop=2,flip seed 5", "batch_size 32 last_batch keep order sequential",
-    "batch_size 8 augment mixup world 2 rank 1",
+    "batch_size 8 augment mixup world 2 rank 1", "batch_size 8 augment rrc=6,flip views 3",
     "batch_size 7 dtype f16 layout channels_last label_dtype i64"};
 
 typedef struct in_use {

@@ -196,6 +196,83 @@ static void same_raw_batches(void **state) {
     set_remove(&set);
 }
 
+/* ---- views ---------------------------------------------------------------------------------- */
+
+static ffload_loader *load_views(ffload_dataset *dataset, const char *words, const char *views) {
+    ffload_options *options = options_from(words);
+    ffload_loader *loader;
+    assert_did(ffload_options_set(options, "views", views, error));
+    assert_did(ffload_loader_create(&loader, dataset, options, error));
+    ffload_options_destroy(&options);
+    return loader;
+}
+
+static void check_view(const ffload_batch *batch, const char *name, int64_t rows, int64_t height,
+                       int64_t width) {
+    const DLTensor *tensor = tensor_of(batch, name);
+    const int64_t shape[] = {rows, 3, height, width};
+    assert_memory_equal(tensor->shape, shape, sizeof shape);
+    assert_int_equal((uintptr_t)tensor->data % 64, 0);
+}
+
+static bool same_images(const ffload_batch *batch, const char *name, const ffload_batch *other,
+                        const char *others) {
+    const DLTensor *a = tensor_of(batch, name), *b = tensor_of(other, others);
+    return bytes_of(a) == bytes_of(b) && memcmp(a->data, b->data, bytes_of(a)) == 0;
+}
+
+/* Each view has a tensor, whose images are those of loaders with other options. */
+static void views(void **state) {
+    (void)state;
+    const char *const words = "batch_size 16 seed 3 workers 2 last_batch keep";
+    set_spec set = plain_set(70);
+    const DLTensor *none;
+    assert_ok(set_make(&set, error));
+    ffload_dataset *dataset = open_library(set.folder);
+    ffload_loader *one = load(dataset, "batch_size 16 seed 3 augment rrc=24,flip last_batch keep");
+    ffload_loader *groups =
+        load_views(dataset, words, "big 2 rrc=24,flip; small 2 crop 20x18 ;plain 1 none");
+    ffload_options *options = options_from("batch_size 16 seed 3 augment crop size 20x18");
+    ffload_loader *four;
+    assert_did(ffload_options_set(options, "views", "4", error));
+    assert_did(ffload_options_set(options, "last_batch", "keep", error));
+    assert_did(ffload_loader_create(&four, dataset, options, error));
+    for (uint32_t left = 70; left; left -= left < 16 ? left : 16) {
+        ffload_batch *batch = next(groups), *plain = next(one), *number = next(four);
+        const uint32_t rows = left < 16 ? left : 16;
+        check_view(batch, "images/big/0", rows, 24, 24);
+        check_view(batch, "images/small/1", rows, 20, 18);
+        check_view(batch, "images/plain/0", rows, 32, 32);
+        assert_true(same_images(batch, "images", batch, "images/big/0"));
+        assert_true(same_images(batch, "images", plain, "images"));
+        assert_false(same_images(batch, "images/big/0", batch, "images/big/1"));
+        assert_true(same_images(batch, "images/small/0", number, "images/2"));
+        assert_true(same_images(batch, "images/small/1", number, "images/3"));
+        assert_false(same_images(number, "images/2", number, "images/3"));
+        assert_refused(ffload_batch_tensor(number, "images/4", &none, error), FFLOAD_USAGE,
+                       "it has images, images/0, images/1, images/2, images/3, labels, ");
+        ffload_batch_release(&batch);
+        ffload_batch_release(&plain);
+        ffload_batch_release(&number);
+    }
+    assert_null(next(groups));
+    assert_refused(ffload_options_set(options, "views", "a 2", error), FFLOAD_USAGE, "not a group");
+    assert_refused(ffload_options_set(options, "views", "a 1 none;a 1 none", error), FFLOAD_USAGE,
+                   "two groups 'a'");
+    assert_refused(ffload_options_set(options, "views", "a 1 none;", error), FFLOAD_USAGE,
+                   "not a group");
+    assert_refused(ffload_options_set(options, "views", "a 1 none 8", error), FFLOAD_USAGE,
+                   "HEIGHTxWIDTH");
+    assert_refused(ffload_options_set(options, "views", "a/b 1 none", error), FFLOAD_USAGE,
+                   "not a group");
+    ffload_options_destroy(&options);
+    ffload_loader_destroy(&one);
+    ffload_loader_destroy(&groups);
+    ffload_loader_destroy(&four);
+    ffload_dataset_close(&dataset);
+    set_remove(&set);
+}
+
 /* ---- keeping -------------------------------------------------------------------------------- */
 
 static void *release_later(void *context) {
@@ -268,10 +345,8 @@ static void none_kept(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_batches),
-        cmocka_unit_test(same_raw_batches),
-        cmocka_unit_test(all_kept),
-        cmocka_unit_test(none_kept),
+        cmocka_unit_test(same_batches), cmocka_unit_test(same_raw_batches), cmocka_unit_test(views),
+        cmocka_unit_test(all_kept),     cmocka_unit_test(none_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

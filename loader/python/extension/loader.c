@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* The most tensors of a batch: a set has at most 64 label fields, with two tensors each. */
-enum { NAMES_MOST = 160 };
+/* The most tensors of a batch: a set has at most 64 label fields, with two tensors each, and a
+ * sample at most 64 views. */
+enum { NAMES_MOST = 224 };
 
 typedef struct loader {
     ff_python_owner owner;

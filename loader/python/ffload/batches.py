@@ -10,6 +10,7 @@ from .errors import UsageError
 
 if TYPE_CHECKING:
     from .dataset import Keys
+    from .views import Arranged
 
 # Images, labels, and the further parts that were requested (Loader).
 Batch = Tuple[Any, ...]
@@ -50,12 +51,13 @@ def check_last(about: Dict[str, Any], last_batch: str, cuts: int, world: int) ->
 class Parts:
     """Which library tensors a batch consists of, and how they are arranged."""
 
-    def __init__(self, known: List[str], label: Any, pad: bool, indices: bool, keys: Optional[Keys]) -> None:
+    def __init__(self, known: List[str], label: Any, pad: bool, indices: bool, keys: Optional[Keys],
+                 views: Optional[Arranged] = None) -> None:
         fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
         several = label is not None and len(fields) > 1
         labels = ["labels/" + field for field in fields] if several else ["labels"] if "labels" in known else []
         mixed = "mix" in known
-        names = ["images", *labels]
+        names = [*(views.names if views is not None else ["images"]), *labels]
         if mixed:
             names += [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
         names += ["weight"] * pad + ["samples"] * (indices or keys is not None)
@@ -63,7 +65,7 @@ class Parts:
         self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
         self._labelled = [label] if isinstance(label, str) else list(label or [])
         self._soft: Optional[List[Callable[..., Any]]] = None
-        self._indices, self._keys = indices, keys
+        self._indices, self._keys, self._views = indices, keys, views
 
     def soften(self, kind: str, fields: Dict[str, Dict[str, Any]]) -> None:
         """From now on labels are soft targets."""
@@ -81,6 +83,8 @@ class Parts:
 
     def arrange(self, tensors: List[Any]) -> Batch:
         """images, labels, and any further parts."""
+        if self._views is not None:
+            tensors = [self._views.arrange(tensors), *tensors[len(self._views.names):]]
         if not self._mixed and self._fields is None and len(tensors) == 2 and self._count and self._soft is None:
             return tensors[0], tensors[1]
         at = 1 + self._count

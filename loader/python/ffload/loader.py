@@ -14,7 +14,8 @@ from .dataset import Dataset, Path, unescape
 from .errors import UsageError
 from .samplers import AsDataLoader, Place
 from .selecting import Selecting, numbers_of, weights_of
-from .words import As, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify, Weights
+from .views import Arranged, augment_text, size_text
+from .words import As, Augment, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify, Views, Weights
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
@@ -27,6 +28,7 @@ class Loader(AsDataLoader, Selecting):
         for images, (labels, labels_b, share) in ...:   # with mixup or cutmix
         for images, labels, weight in ...:              # with last_batch="pad"
         for images, labels, indices, keys in ...:       # with return_indices=True and return_keys=True
+        for (x1, x2), labels in ...:                    # with views=2; {"global": (x1, x2), "local": (...)} with groups of views
 
     images   [N, C, H, W] in `dtype`: normalized, as augmented; u8 and u16: as stored
     labels   for a class field [N] int64, -1 for unlabelled samples (cross_entropy's ignore_index=-1), for other fields
@@ -40,6 +42,11 @@ class Loader(AsDataLoader, Selecting):
     batch_size   samples of a batch, over all ranks, as fftrain's --batch
     augment      "crop=4,flip", "rrc=224,flip,mixup=0.2": as fftrain's --augment, or a list of such words
     size         (H, W) of the images; by default as augmented, or as stored
+    views        several views of each sample, each augmented by its own draws, from one read of the sample: 2 (images are then a
+                 tuple of two, both by `augment`), or groups with an augmentation each, as in multi-crop: {"global": (2,
+                 "rrc=224:0.4-1,flip"), "local": (6, "rrc=96:0.05-0.4,flip")}, and then images are a dict of tuples, and augment
+                 and size are None; a size that does not follow from the augmentation comes third, (2, "crop", (24, 24)). View 0 has
+                 the bits of a loader without views; views exclude mixup and cutmix, and are at most 64
     device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
     dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets
     layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, except for JAX
@@ -98,7 +105,7 @@ class Loader(AsDataLoader, Selecting):
     """
 
     @habits.answering("Loader", habits.LOADER)
-    def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Union[str, Sequence[str], None] = None,
+    def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Augment = None,
                  size: Optional[Size] = None, device: Any = "cpu", dtype: Any = "f32", layout: Optional[Layout] = None,
                  order: Optional[Order] = None, shuffle: Optional[bool] = None, block: Optional[int] = None,
                  group: Optional[int] = None, seed: int = 0, epochs: int = 1, last_batch: Optional[LastBatch] = None,
@@ -110,7 +117,7 @@ class Loader(AsDataLoader, Selecting):
                  transform: Optional[Callable[[Any], Any]] = None, indices: Optional[Indices] = None,
                  where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None,
                  weights: Optional[Weights] = None, samples_per_epoch: Optional[int] = None, repeats: int = 1,
-                 per_class: Optional[int] = None, replacement: bool = True) -> None:
+                 per_class: Optional[int] = None, replacement: bool = True, views: Optional[Views] = None) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
                                lambda given: bool(shuffle) == (given != "sequential"))
@@ -121,11 +128,9 @@ class Loader(AsDataLoader, Selecting):
         kind = kind_of(as_)
         converter(kind)  # imports it now: the library's loader, made next, takes part of the memory that is left
         given = ranks.checked(rank, world)
-        if isinstance(size, (list, tuple)):
-            size = "x".join(str(side) for side in size)  # as the library reads it
-        if isinstance(augment, (list, tuple)) and not augment:
-            augment = "none"
-        options = {"batch_size": batch_size, "augment": augment, "size": size, "device": device,
+        self._views = None if views is None else Arranged(views)
+        options = {"batch_size": batch_size, "augment": None if augment is None else augment_text(augment),
+                   "size": None if size is None else size_text(size), "views": self._views and self._views.text, "device": device,
                    "dtype": dtype_name(dtype), "layout": layout or ("contiguous" if kind == "jax" else "channels_last"),
                    "order": order or "random", "block": block, "group": group, "seed": seed, "epochs": 0,
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
@@ -181,7 +186,7 @@ class Loader(AsDataLoader, Selecting):
         self._about: Dict[str, Any] = about
         self._on_gpu = about["device"] != "cpu"
         self._parts = Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label, last == "pad",
-                            self._indices, self._keys)
+                            self._indices, self._keys, self._views)
         if self._soft:
             self._parts.soften(kind_of(self._as), self.dataset.fields)
 
@@ -411,6 +416,6 @@ class Loader(AsDataLoader, Selecting):
 
     def __repr__(self) -> str:
         about = self._about
-        return "ffload.Loader(%r): %d batches of %d, %s %dx%dx%d, on %s, rank %d of %d" % (
-            self.dataset.path, about["batches"], about["rows"], about["dtype"], about["channels"], about["height"],
-            about["width"], about["device"], *self._ranks)
+        shown = "%(channels)dx%(height)dx%(width)d" % about if self._views is None else "views: %s" % self._views.shown(about)
+        return "ffload.Loader(%r): %d batches of %d, %s %s, on %s, rank %d of %d" % (
+            self.dataset.path, about["batches"], about["rows"], about["dtype"], shown, about["device"], *self._ranks)

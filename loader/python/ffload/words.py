@@ -1,6 +1,6 @@
 """The words that arguments accept, for type checkers."""
 import os
-from typing import Iterable, Literal, SupportsFloat, SupportsIndex, Tuple, Union
+from typing import Iterable, Literal, Mapping, Sequence, SupportsFloat, SupportsIndex, Tuple, Union
 
 As = Literal["torch", "numpy", "jax", "cupy", "dlpack"]
 LastBatch = Literal["drop", "keep", "pad"]
@@ -13,4 +13,7 @@ Indices = Union[str, "os.PathLike[str]", slice, Iterable[SupportsIndex]]
 # "balanced", a label field's name, a file of numbers, or the numbers.
 Weights = Union[str, "os.PathLike[str]", Iterable[SupportsFloat]]
 Targets = Literal["classes", "soft"]
+Augment = Union[str, Sequence[str], None]
+# Their number, or groups: number, augmentation and, if wanted, size.
+Views = Union[int, Mapping[str, Union[Tuple[int, Augment], Tuple[int, Augment, Size]]]]
 Verify = Literal["first", "always", "off"]

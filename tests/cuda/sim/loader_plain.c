@@ -38,7 +38,7 @@ static void run_params(void *context) {
         const uint32_t height = job->size ? job->size[2 * sample] : job->height;
         const uint32_t width = job->size ? job->size[2 * sample + 1] : job->width;
         const uint64_t index =
-            ff_sampling_index(ff_sampling_again(&job->sampling), sample, position);
+            ff_sampling_index(ff_sampling_again(&job->sampling), sample, position, job->view);
         job->params[row] = ff_augment_at(&job->spec, job->seed, batch->at.epoch, index, height,
                                          width, job->out_height, job->out_width);
         job->params[row].sample = sample;

@@ -24,9 +24,9 @@
  *
  * Compile with `pkg-config --cflags --libs ffload`.
  *
- * How a sample is augmented depends only on (seed, epoch, sample), and its place only on (seed,
- * epoch, position): batches have the same bits with any number of threads, on any number of ranks
- * and after a resume, and they equal fftrain's with the same options.
+ * How a sample is augmented depends only on (seed, epoch, sample, view), and its place only on
+ * (seed, epoch, position): batches have the same bits with any number of threads, on any number of
+ * ranks and after a resume, and they equal fftrain's with the same options.
  *
  * Errors. Every fallible function returns FFLOAD_OK or another status and takes an ffload_error
  * last (NULL is accepted), which it fills, on failure only, with the status and one sentence that
@@ -111,6 +111,14 @@ FFLOAD_API const char *ffload_version(void);
  *               autocontrast, sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; the same
  *               as fftrain's --augment, which fftrain --help describes
  *   size        HxW of the images; default: as augmented, or as stored
+ *   views       N: several views of each sample, as for contrastive learning, in tensors images/0
+ *               to images/N-1 | groups of views with sizes of their own, as for multi-crop:
+ *               "global 2 rrc=224:0.4-1,flip; local 6 rrc=96:0.05-0.4,flip" has tensors
+ *               images/global/0 to images/local/5. A group is a name, the number of its views,
+ *               their augmentation and, if it does not follow from the augmentation, their size
+ *               HxW; the options augment and size are then unset. Each view is augmented by draws
+ *               of its own, the first as without this option, and the sample is read once. At most
+ *               64 views, without mixup and cutmix. Default: one view, images
  *   dtype       f32 (default) | f16 | bf16; u8 | u16: values as stored, from such sets
  *   layout      contiguous (default) | channels_last: the memory of images, whose shape is [N, C,
  *               H, W] in both
@@ -375,7 +383,9 @@ FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *bat
  * info.rows.
  *
  *   images         [n, C, H, W] of the option dtype, with strides of the option layout: normalized,
- *                  as augmented; u8 and u16: as stored
+ *                  as augmented; u8 and u16: as stored; with option views: the first view
+ *   images/K       view K of option views
+ *   images/NAME/K  view K of its group NAME
  *   labels         the first label field: a class field [n] of the option label_dtype, -1 for an
  *                  unlabelled sample, others [n, width] f32
  *   labels/NAME    the field NAME, one of the option label
