@@ -78,7 +78,7 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
 /* ---- samples that come several times --------------------------------------------------------- */
 
 static bool draws(const ff_loader_options *options) {
-    return options->weights || options->per_class || options->repeats > 1;
+    return options->weights || options->per_class || options->shares || options->repeats > 1;
 }
 
 ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
@@ -89,6 +89,9 @@ ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
     if (options->per_class)
         at += snprintf(at, (size_t)(end - at), "%u of each class %016" PRIx64, options->per_class,
                        options->classes->id);
+    if (options->shares)
+        at += snprintf(at, (size_t)(end - at), "shares of %s %016" PRIx64,
+                       options->shares->by_batch ? "each batch" : "an epoch", options->shares->id);
     if (options->repeats > 1)
         at += snprintf(at, (size_t)(end - at), "%srepeats %u", at == said.text ? "" : ", ",
                        options->repeats);
@@ -116,23 +119,30 @@ static ff_status check_classes(const ff_loader_options *options, ff_error *error
     return FF_OK;
 }
 
+static const char *drawing(const ff_loader_options *options) {
+    return options->weights     ? "weights"
+           : options->per_class ? "per_class"
+           : options->shares    ? "shares"
+                                : "repeats";
+}
+
 /* places: samples that there are. */
 static ff_status check_sampling(const ff_loader_options *options, uint64_t places,
                                 ff_error *error) {
     if (draws(options) && options->order != FF_ORDER_RANDOM)
         return ff_fail(error, FF_USAGE, "%s: needs order random, and the order is %s",
-                       options->weights     ? "weights"
-                       : options->per_class ? "per_class"
-                                            : "repeats",
-                       ff_order_name(options->order));
+                       drawing(options), ff_order_name(options->order));
+    if (options->shares && (options->weights || options->per_class))
+        return ff_fail(error, FF_USAGE, "shares: cannot be combined with %s", drawing(options));
     if (draws(options) && options->augment.flip == FF_FLIP_ALTERNATE)
         return ff_fail(error, FF_USAGE,
                        "augment: flips alternate by epoch only where each sample comes once an "
                        "epoch; wanted flip in place of flip=alternate");
-    if (options->samples_per_epoch > places && !options->weights && !options->per_class)
+    if (options->samples_per_epoch > places && !options->weights && !options->per_class &&
+        !options->shares)
         return ff_fail(error, FF_USAGE,
                        "samples_per_epoch: there are %" PRIu64 " samples, not %" PRIu64
-                       "; with weights a sample may come several times",
+                       "; with weights or shares a sample may come several times",
                        places, options->samples_per_epoch);
     return options->per_class ? check_classes(options, error) : FF_OK;
 }

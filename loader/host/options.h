@@ -8,6 +8,7 @@
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
+#include "loader/selection/shares.h"
 #include "loader/selection/weights.h"
 #include "loader/sequence/sampling.h"
 #include "loader/sequence/sequence.h"
@@ -54,8 +55,10 @@ typedef struct ff_loader_options {
     /* How often they come (loader/sequence/sampling.h), with order random alone. weights: NULL =
      * all alike. per_class: samples of each class of a batch, by `classes`; 0 = classes play no
      * part. repeats: times that each drawn sample comes; 0 = 1. samples_per_epoch: 0 = the
-     * number of samples. weights and classes are of the selection, and must outlive the loader. */
+     * number of samples. shares: of the sets that the dataset unites; NULL = none. weights, classes
+     * and shares are of the selection, and must outlive the loader. */
     const ff_weights *weights, *classes;
+    const ff_shares *shares;
     uint32_t per_class, repeats;
     uint64_t samples_per_epoch;
     ff_last_batch last_batch;

@@ -256,6 +256,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
                                 .subset = options->subset,
                                 .fold = options->fold,
                                 .sample_weights = options->sample_weights,
+                                .shares = options->shares,
+                                .shares_of_batch = options->shares_of != 0,
                                 .verify = options->verify,
                                 .began_data = options->began_data,
                                 .began_val = options->began_val,
