@@ -77,6 +77,22 @@ tap.ok(sorted(epoch_of(Loader(shares=None, split="val:0.3"))) == sorted(BEGIN[k]
 tap.ok((numpy.concatenate([batch[2] for batch in Loader(10, shares=None, last_batch="pad", order="sequential", samples_per_epoch=93,
         transform=lambda batch: (*batch[:2], batch[3]))])[-9:] == [2, 2, -1, -1, -1, -1, -1, -1, -1][:9]).all(), "rows that pad have no set")
 
+# ---- compressed sets, sets of many sizes, labels of other kinds ----
+squeezed = [pack("squeezed%d" % k, LABELS[k], CLASSES[k], sum(SIZES[:k]), shard_size=8192, compress="zstd:%d" % (k + 1)) for k in range(2)]
+for words in (dict(), dict(order="block", block=8, group=2, memory=1), dict(shares=(1, 1), samples_per_epoch=60), dict(workers=0, memory=1)):
+    words = dict(dict(shares=None, seed=2), **words)
+    found, plain = ([parts(batch) for batch in Loader(paths=paths, **words)] for paths in (squeezed, PATHS[:2]))
+    tap.ok((words.get("order") or len(found) == len(plain) and all((a == b).all() for one, other in zip(found, plain) for a, b in zip(one, other))) and
+           all((batch[0] == batch[3][:, None, None, None]).all() and list(batch[1]) == [wanted[i] for i in batch[3]] for batch in found), "compressed sets: %r" % words)
+many = [make_set("many%d" % k, "--count", 5 + k, "--height", 9 + k, "--width", 11 - k, "--variable", "--seed", k) for k in range(2)]
+various, each = ffload.Dataset(many, as_="numpy"), [sample for path in many for sample in ffload.Dataset(path, as_="numpy")]
+tap.ok([various.describe()[side] for side in ("height", "width")] == [10, 11] and all((image == wanted).all() and label == number for (image, label), (wanted, number) in zip(various, each)) and len(each) == 11, "sets of many sizes")
+found = [parts(batch) for batch in ffload.Loader(many, 5, as_="numpy", augment="rrc=4", shares=(2, 3), samples_per_epoch=20, return_indices=True)]
+tap.ok(sum(len(batch[0]) for batch in found) == 20 and all(list(batch[1]) == [each[i][1] for i in batch[2]] for batch in found), "and their batches")
+fields = [make_set("fields%d" % k, "--count", 12 + k, "--height", 8, "--width", 8, "--fields", "label,soft", "--seed", k) for k in range(2)]
+both, each = ffload.Dataset(fields, fields=True, as_="numpy"), [ffload.Dataset(path, fields=True, as_="numpy") for path in fields]
+tap.ok(all((both[i][1]["soft"] == each[i > 11][i - 12 * (i > 11)][1]["soft"]).all() for i in range(25)), "labels of other kinds are the single sets'")
+
 # ---- what does not fit ----
 small = pack("small", [0] * 4, ["cat"], side=6)
 numbers = os.path.join(PLACE, "numbers")
