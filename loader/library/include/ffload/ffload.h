@@ -394,6 +394,7 @@ FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *bat
  *   labels/NAME    the field NAME, one of the option label
  *   weight         [n] f32: 1; 0 for rows that only pad
  *   samples        [n] i64: the samples' numbers in the set; -1 for rows that only pad
+ *   sources        [n] i64, of a dataset of several sets: the numbers of the samples' sets, from 0
  * and with mixup or cutmix, where row i is mixed with row i ^ 1:
  *   mix            [n] f32: the share of the row's own sample and label; 1 if it is not mixed
  *   labels_b       as labels: the other sample's, whose share is 1 - mix
