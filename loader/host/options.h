@@ -59,6 +59,7 @@ typedef struct ff_loader_options {
      * and shares are of the selection, and must outlive the loader. */
     const ff_weights *weights, *classes;
     const ff_shares *shares;
+    uint64_t shares_batch; /* samples of a batch in sampling.h with shares; 0 = `batch` */
     uint32_t per_class, repeats;
     uint64_t samples_per_epoch;
     ff_last_batch last_batch;

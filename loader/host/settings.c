@@ -40,9 +40,11 @@ static ff_status share_draws(ff_loader_settings *settings, const ff_loader_optio
     const ff_shares *shares = options->shares;
     ff_sampling *sampling = &settings->sampling;
     const uint64_t repeats = options->repeats ? options->repeats : 1;
-    const uint64_t each = (options->batch - 1) / repeats + 1;
-    const uint64_t batches = settings->sequence.count / options->batch;
-    const uint64_t rest = settings->sequence.count % options->batch;
+    const uint64_t batch = options->shares_batch ? options->shares_batch : options->batch;
+    const uint64_t each = (batch - 1) / repeats + 1;
+    const uint64_t batches = settings->sequence.count / batch;
+    const uint64_t rest = settings->sequence.count % batch;
+    sampling->batch = batch;
     sampling->kind = FF_SAMPLING_SHARES;
     sampling->count = shares->count;
     sampling->stages = shares->stages;

@@ -63,6 +63,10 @@ tap.ok(all(sets("mixed", step) == {"r": 15, "s": 10} for step in (1, 3, 4, 8)), 
 times = collections.Counter(key for step in range(1, 5) for key in drawn("mixed", step))
 tap.ok(len(times) == 75 and collections.Counter(times[key] for key in times if "/s" in key or key.startswith("s")) == {3: 10, 2: 5},
        "the smaller set comes again, its samples equally often", times)
+for run, more in (("one", []), ("five", ["--accumulate", 5])):
+    fftrain(*RUN, *SHARES, "--shares-of", "batch", "--repeats", 2, *more, "--lr", 1e-9, "--freeze", "bn*", "--frozen-norms", "eval", "--out", run)
+one, five = ([line["train_loss"] for line in epochs(run)] for run in ("one", "five"))
+tap.ok(len(one) == 2 and all(abs(a - b) < 1e-5 * a for a, b in zip(one, five)), "the same samples in micro-batches", (one, five))
 fftrain(*RUN, "--out", "plain")
 times = collections.Counter(key for step in range(1, 4) for key in drawn("plain", step))
 tap.ok(len(times) == 75 and set(times.values()) == {1}, "without shares each sample of both once", times)

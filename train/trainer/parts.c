@@ -229,6 +229,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.selection = ff_splits_selection(&splits->train_selected);
     train.weights = ff_splits_weights(splits);
     train.shares = ff_splits_shares(splits);
+    train.shares_batch = (uint64_t)trainer->batch; /* however it is cut */
     train.samples_per_epoch = (uint64_t)options->samples_per_epoch;
     train.repeats = (uint32_t)options->repeats;
     train.height = splits->height;
