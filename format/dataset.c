@@ -209,6 +209,7 @@ void ff_dataset_close(ff_dataset **out) {
     if (dataset->index.map) munmap((void *)(uintptr_t)dataset->index.map, dataset->bytes);
     ff_files_destroy(&dataset->files);
     pthread_mutex_destroy(&dataset->mutex);
+    ff_united_free(dataset);
     ff_metadata_free(&dataset->metadata);
     free(dataset->path);
     free(dataset->index_path);
@@ -257,6 +258,7 @@ ff_status ff_dataset_shard(ff_dataset *dataset, uint32_t shard, ff_shard_info *i
                         .position_count = row->position_count,
                         .mapped = atomic_load_explicit(&dataset->shard_ready[shard],
                                                        memory_order_relaxed) == FF_SHARD_MAPPED};
+    if (dataset->united) shard -= dataset->united[ff_united_at_shard(dataset, shard)].first_shard;
     ff_shard_name(info->name, shard);
     return FF_OK;
 }
@@ -267,10 +269,19 @@ static ff_status check_number(const ff_dataset *dataset, uint64_t number, ff_err
                    dataset->path, number, dataset->header.sample_count);
 }
 
+static ff_status united_entry(ff_dataset *dataset, uint64_t number, ff_entry *entry,
+                              ff_error *error) {
+    const ff_united *own = &dataset->united[ff_united_at(dataset, number)];
+    FF_TRY(ff_dataset_entry(own->set, number - own->first_sample, entry, error));
+    entry->shard += own->first_shard;
+    return FF_OK;
+}
+
 ff_status ff_dataset_entry(ff_dataset *dataset, uint64_t number, ff_entry *entry, ff_error *error) {
     uint8_t bytes[FF_ENTRY_BYTES];
-    const ff_section *section = dataset->header.section;
     FF_TRY(check_number(dataset, number, error));
+    if (dataset->united) return united_entry(dataset, number, entry, error);
+    const ff_section *section = dataset->header.section;
     uint64_t offset = section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES;
     FF_TRY(read_index(dataset, offset, bytes, sizeof bytes, error));
     uint64_t keys = section[FF_INDEX_KEYS].bytes;
@@ -286,6 +297,8 @@ ff_status ff_dataset_entry(ff_dataset *dataset, uint64_t number, ff_entry *entry
 ff_status ff_dataset_key(ff_dataset *dataset, uint64_t number, void *key, size_t *key_bytes,
                          ff_error *error) {
     ff_entry entry;
+    FF_TRY(check_number(dataset, number, error));
+    dataset = ff_united_with(dataset, &number);
     FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
     *key_bytes = entry.key_bytes;
     return read_index(dataset, dataset->header.section[FF_INDEX_KEYS].offset + entry.key_offset,
@@ -295,6 +308,7 @@ ff_status ff_dataset_key(ff_dataset *dataset, uint64_t number, void *key, size_t
 ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t offset, void *to,
                                  uint64_t bytes, ff_error *error) {
     FF_TRY(check_number(dataset, number, error));
+    dataset = ff_united_with(dataset, &number);
     return read_index(dataset,
                       dataset->header.section[FF_INDEX_LABELS].offset +
                           number * dataset->row_bytes + offset,
@@ -303,6 +317,14 @@ ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t 
 
 ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, size_t field, int64_t *value,
                            ff_error *error) {
+    FF_TRY(check_number(dataset, number, error));
+    if (dataset->united) {
+        const size_t set = ff_united_at(dataset, number);
+        const ff_united *own = &dataset->united[set];
+        FF_TRY(ff_dataset_class(own->set, number - own->first_sample, field, value, error));
+        *value = ff_united_class(dataset, set, field, *value);
+        return FF_OK;
+    }
     const ff_field *at = &dataset->metadata.field[field];
     uint8_t bytes[8];
     bool wide;
@@ -371,6 +393,10 @@ static void ask_for_tables(const ff_shard *shard) {
 
 ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                ff_shard *shard, ff_error *error) {
+    if (dataset->united) {
+        const ff_united *own = &dataset->united[ff_united_at_shard(dataset, number)];
+        return ff_dataset_own_shard(own->set, number - own->first_shard, maps, shard, error);
+    }
     const ff_shard_row *row = &dataset->row[number];
     const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
     ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)

@@ -9,15 +9,25 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* A set among those that a dataset unites (united.c). */
+typedef struct ff_united {
+    ff_dataset *set;         /* NULL in the last, whose next two are the ends */
+    uint64_t first_sample;   /* the number of its sample 0 */
+    uint32_t first_shard;    /* the number of its shard 0 */
+    int32_t **class_numbers; /* [fields]: the numbers of its classes; NULL = as they are */
+} ff_united;
+
 enum ff_shard_readiness { FF_SHARD_UNKNOWN, FF_SHARD_KNOWN, FF_SHARD_MAPPED };
 
 struct ff_dataset {
-    char *path;       /* the split folder */
-    char *index_path; /* its index.ffx */
+    ff_united *united;   /* [united_count + 1]; NULL = a single set */
+    size_t united_count; /* the next ones are then: */
+    char *path;          /* the split folder; all folders, with + between */
+    char *index_path;    /* its index.ffx; all folders */
     ff_verify verify;
-    ff_mapped index; /* its marks: the last checksum of the table, and the header's */
-    uint64_t bytes;
-    ff_index_header header;
+    ff_mapped index;        /* its marks: the last checksum of the table, and the header's; none */
+    uint64_t bytes;         /* of the index; of all */
+    ff_index_header header; /* counts and ids alone */
     ff_metadata metadata;
     uint8_t metadata_id[16];   /* of the metadata's text */
     uint64_t row_bytes;        /* bytes of a sample's label row in the index */
@@ -40,6 +50,33 @@ FF_MUST_USE ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number
 /* Opens the shard for one caller, who closes it; mapped if `maps` is set. */
 FF_MUST_USE ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
                                            ff_shard *shard, ff_error *error);
+
+/* Among united sets the one with sample *number, which becomes its number there; else the dataset
+ * itself. The number is below the count. */
+static inline size_t ff_united_at(const ff_dataset *dataset, uint64_t number) {
+    size_t at = 0;
+    while (at + 1 < dataset->united_count && number >= dataset->united[at + 1].first_sample) at++;
+    return at;
+}
+static inline ff_dataset *ff_united_with(ff_dataset *dataset, uint64_t *number) {
+    if (!dataset->united) return dataset;
+    const ff_united *own = &dataset->united[ff_united_at(dataset, *number)];
+    *number -= own->first_sample;
+    return own->set;
+}
+/* The same for a shard. */
+static inline size_t ff_united_at_shard(const ff_dataset *dataset, uint32_t shard) {
+    size_t at = 0;
+    while (at + 1 < dataset->united_count && shard >= dataset->united[at + 1].first_shard) at++;
+    return at;
+}
+/* The number that the dataset has for a class of united set `at`. */
+static inline int64_t ff_united_class(const ff_dataset *dataset, size_t at, size_t field,
+                                      int64_t class_number) {
+    const int32_t *numbers = dataset->united[at].class_numbers[field];
+    return numbers && class_number >= 0 ? numbers[class_number] : class_number;
+}
+void ff_united_free(ff_dataset *dataset);
 
 /* Starts reading these bytes of the index. */
 void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t bytes);

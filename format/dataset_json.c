@@ -92,6 +92,18 @@ static json_t *normalize_object(const ff_metadata *metadata) {
                      float_array(metadata->std, count, true));
 }
 
+static json_t *sets_array(const ff_dataset *dataset, maker *make) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < ff_dataset_set_count(dataset); i++) {
+        const ff_dataset *set = ff_dataset_set(dataset, i);
+        json_t *item = json_pack("{s:o, s:I, s:o}", "path", make(ff_dataset_path(set)), "samples",
+                                 (json_int_t)ff_dataset_count(set), "content",
+                                 ff_json_id(ff_dataset_id(set)->content));
+        ff_json_append(&array, item);
+    }
+    return array;
+}
+
 ff_status ff_dataset_json(json_t **out, const ff_dataset *dataset, bool plain, ff_error *error) {
     maker *make = plain ? ff_json_text : escaped;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
@@ -111,5 +123,10 @@ ff_status ff_dataset_json(json_t **out, const ff_dataset *dataset, bool plain, f
         string_array(metadata->optional, metadata->optional_count, ff_json_text), "ids",
         json_pack("{s:o, s:o, s:o}", "content", ff_json_id(id->content), "transform",
                   ff_json_id(id->transform), "source", ff_json_id(id->source)));
+    if (*out && ff_dataset_set_count(dataset) > 1 &&
+        json_object_set_new(*out, "sets", sets_array(dataset, make))) {
+        json_decref(*out);
+        *out = NULL;
+    }
     return *out ? FF_OK : ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
 }

@@ -9,8 +9,8 @@ ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *ext
     ff_frame frame;
     FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
     FF_TRY(ff_dataset_know_shard(dataset, entry.shard, &shard, error));
-    FF_TRY(ff_entry_check(&entry, &dataset->metadata, &shard->footer, dataset->index_path, number,
-                          error));
+    const ff_dataset *own = ff_united_with(dataset, &number);
+    FF_TRY(ff_entry_check(&entry, &own->metadata, &shard->footer, own->index_path, number, error));
     *extent = (ff_extent){.offset = entry.offset,
                           .bytes = entry.bytes,
                           .slots = entry.offset,

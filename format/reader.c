@@ -9,13 +9,23 @@
 
 struct ff_reader {
     ff_dataset *dataset;
-    ff_frames *frames;   /* compressed sets only */
+    ff_frames **frames;  /* compressed sets only: one, or one for each united set */
     ff_direct *direct;   /* if samples or frames are read instead of mapped */
     const uint8_t *slot; /* slot of the last sample read; NULL = none */
     uint64_t number;
     ff_reader_find *find; /* NULL = nothing is read ahead */
     void *context;
 };
+
+static ff_status open_frames(ff_reader *reader, ff_error *error) {
+    const ff_dataset *dataset = reader->dataset;
+    const size_t count = ff_dataset_set_count(dataset);
+    FF_TRY(ff_alloc(&reader->frames, count, sizeof *reader->frames, "a reader", error));
+    for (size_t i = 0; i < count; i++)
+        FF_TRY(ff_frames_open(&reader->frames[i], &ff_dataset_set(dataset, i)->metadata,
+                              dataset->verify != FF_VERIFY_OFF, reader->direct, error));
+    return FF_OK;
+}
 
 static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, ff_error *error) {
     ff_reader *reader;
@@ -25,8 +35,7 @@ static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, 
     ff_status status = FF_OK;
     if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
     if (dataset->metadata.compression == FF_COMPRESSION_ZSTD)
-        FF_TRY_DONE(ff_frames_open(&reader->frames, &dataset->metadata,
-                                   dataset->verify != FF_VERIFY_OFF, reader->direct, error));
+        FF_TRY_DONE(open_frames(reader, error));
 done:
     if (status != FF_OK) ff_reader_close(&reader);
     *out = reader;
@@ -44,7 +53,9 @@ ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset, ff_erro
 void ff_reader_close(ff_reader **out) {
     ff_reader *reader = *out;
     if (!reader) return;
-    ff_frames_close(&reader->frames);
+    for (size_t i = 0; reader->frames && i < ff_dataset_set_count(reader->dataset); i++)
+        ff_frames_close(&reader->frames[i]);
+    free(reader->frames);
     ff_direct_close(&reader->direct);
     free(reader);
     *out = NULL;
@@ -59,11 +70,17 @@ ff_status ff_reader_unpack(ff_reader *reader, const ff_extent *extent, const uin
                            uint8_t *slots, ff_error *error) {
     const ff_shard *shard;
     FF_TRY(ff_dataset_know_shard(reader->dataset, extent->shard, &shard, error));
-    return ff_frames_unpack(reader->frames, shard, extent->slots, bytes, slots, error);
+    const size_t set = ff_united_at_shard(reader->dataset, extent->shard);
+    return ff_frames_unpack(reader->frames[set], shard, extent->slots, bytes, slots, error);
 }
 
 void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
     if (number >= dataset->header.sample_count) return;
+    if (dataset->united) {
+        const ff_united *own = &dataset->united[ff_united_at(dataset, number)];
+        ff_dataset_prefetch(own->set, number - own->first_sample);
+        return;
+    }
     const ff_section *section = dataset->header.section;
     __builtin_prefetch(dataset->index.map + section[FF_INDEX_ENTRIES].offset +
                        number * FF_ENTRY_BYTES);
@@ -113,13 +130,16 @@ static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *s
 
 ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
     ff_dataset *dataset = reader->dataset;
-    const ff_metadata *metadata = &dataset->metadata;
     const ff_shard *shard;
     ff_entry *entry = &view->entry;
     FF_TRY(ff_dataset_entry(dataset, number, entry, error));
+    const size_t set = ff_united_at(dataset, number);
+    const ff_dataset *own = ff_dataset_set(dataset, set);
+    const ff_metadata *metadata = &own->metadata;
     FF_TRY(reader->direct ? ff_dataset_know_shard(dataset, entry->shard, &shard, error)
                           : ff_dataset_open_shard(dataset, entry->shard, &shard, error));
-    FF_TRY(ff_entry_check(entry, metadata, &shard->footer, dataset->index_path, number, error));
+    FF_TRY(ff_entry_check(entry, metadata, &shard->footer, own->index_path,
+                          number - ff_dataset_set_begin(dataset, set), error));
     const uint8_t *slot = NULL;
     view->mapped = metadata->compression == FF_COMPRESSION_NONE && !reader->direct;
     if (reader->find) FF_TRY(reader->find(reader->context, reader, entry, &slot, error));
@@ -128,7 +148,7 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
     else if (view->mapped)
         slot = shard->mapped.map + entry->offset;
     else if (reader->frames)
-        FF_TRY(ff_frames_slot(reader->frames, shard, entry, &slot, error));
+        FF_TRY(ff_frames_slot(reader->frames[set], shard, entry, &slot, error));
     else
         FF_TRY(read_slot(reader, number, shard, entry, &slot, error));
     FF_TRY(verify_slot(reader, number, shard, entry, slot, view->mapped, error));
@@ -148,6 +168,19 @@ ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *view, void *to,
     return ff_mapped_copy(to, &shard->mapped, view->entry.offset, view->tensor_bytes, error);
 }
 
+/* The united number of a class, in the field's dtype. */
+static ff_status united_class(ff_dataset *dataset, uint64_t number, size_t field, void *value,
+                              ff_error *error) {
+    int64_t wide;
+    FF_TRY(ff_dataset_class(dataset, number, field, &wide, error));
+    const int32_t narrow = (int32_t)wide;
+    if (dataset->metadata.field[field].dtype == FF_I64)
+        memcpy(value, &wide, sizeof wide);
+    else
+        memcpy(value, &narrow, sizeof narrow);
+    return FF_OK;
+}
+
 ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void *values,
                           ff_error *error) {
     ff_dataset *dataset = reader->dataset;
@@ -155,6 +188,8 @@ ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void
     uint64_t bytes = ff_field_bytes(&metadata->field[field]);
     bool wide;
     uint64_t offset = ff_metadata_field_offset(metadata, field, 1, 1, &wide);
+    if (dataset->united && metadata->field[field].kind == FF_FIELD_CLASS)
+        return united_class(dataset, number, field, values, error);
     if (!wide) return ff_dataset_small_label(dataset, number, offset, values, bytes, error);
     ff_view view;
     FF_TRY(ff_reader_sample(reader, number, &view, error));

@@ -39,6 +39,13 @@ typedef struct ff_shard_info {
  * error message names them. FF_BAD_DATA, FF_IO. */
 FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
                                       ff_error *error);
+/* Opens several folders as one set: the samples of the first, then those of the second, and so on.
+ * Classes are united by name: those of the first set, then the further ones of the next. The
+ * metadata is the first set's, except for classes and sizes. FF_USAGE if two sets differ in dtype,
+ * layout, shape, normalization, label fields or compression, naming both. One folder: as above. */
+FF_MUST_USE ff_status ff_dataset_open_several(ff_dataset **dataset, const char *const *paths,
+                                              size_t count, ff_verify verify, ff_error *error);
+enum { FF_SETS_LIMIT = 64 };
 /* All readers of the dataset must be closed before. NULL is accepted. */
 void ff_dataset_close(ff_dataset **dataset);
 
@@ -48,6 +55,12 @@ const ff_dataset_ids *ff_dataset_id(const ff_dataset *dataset);
 /* XXH3-128 of the metadata's text in the index, 16 bytes. */
 const uint8_t *ff_dataset_metadata_id(const ff_dataset *dataset);
 uint64_t ff_dataset_count(const ff_dataset *dataset);
+/* The sets that were opened as one, 1 for a single set; the first sample of set `set`, and with
+ * their number the count of all; set `set`, owned by `dataset`; and the set of a sample. */
+size_t ff_dataset_set_count(const ff_dataset *dataset);
+uint64_t ff_dataset_set_begin(const ff_dataset *dataset, size_t set);
+const ff_dataset *ff_dataset_set(const ff_dataset *dataset, size_t set);
+size_t ff_dataset_set_of(const ff_dataset *dataset, uint64_t number);
 uint32_t ff_dataset_shard_count(const ff_dataset *dataset);
 uint64_t ff_dataset_index_bytes(const ff_dataset *dataset);
 FF_MUST_USE ff_status ff_dataset_shard(ff_dataset *dataset, uint32_t shard, ff_shard_info *info,

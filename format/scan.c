@@ -16,20 +16,33 @@ void ff_dataset_advise(const ff_dataset *dataset, uint64_t offset, uint64_t byte
                   MADV_WILLNEED);
 }
 
-void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what) {
+/* The parts `what` of the index of samples first .. first + samples - 1. */
+static void advise(const ff_dataset *dataset, uint64_t first, uint64_t samples, int what) {
     const ff_section *section = dataset->header.section;
-    const uint64_t count = dataset->header.sample_count;
-    /* No earlier call has requested the first call's own window. */
-    const uint64_t first = number ? number + FF_SCAN_WINDOW : 0;
-    uint64_t samples = number ? FF_SCAN_WINDOW : 2 * FF_SCAN_WINDOW;
-    if (first >= count) return;
-    if (samples > count - first) samples = count - first;
+    for (size_t i = 0; i < dataset->united_count; i++) {
+        const ff_united *own = &dataset->united[i];
+        const uint64_t from = first > own->first_sample ? first : own->first_sample;
+        const uint64_t end =
+            first + samples < own[1].first_sample ? first + samples : own[1].first_sample;
+        if (from < end) advise(own->set, from - own->first_sample, end - from, what);
+    }
+    if (dataset->united) return;
     if (what & FF_SCAN_ENTRIES)
         ff_dataset_advise(dataset, section[FF_INDEX_ENTRIES].offset + first * FF_ENTRY_BYTES,
                           samples * FF_ENTRY_BYTES);
     if (what & FF_SCAN_LABELS)
         ff_dataset_advise(dataset, section[FF_INDEX_LABELS].offset + first * dataset->row_bytes,
                           samples * dataset->row_bytes);
+}
+
+void ff_dataset_read_ahead(const ff_dataset *dataset, uint64_t number, int what) {
+    const uint64_t count = dataset->header.sample_count;
+    /* No earlier call has requested the first call's own window. */
+    const uint64_t first = number ? number + FF_SCAN_WINDOW : 0;
+    uint64_t samples = number ? FF_SCAN_WINDOW : 2 * FF_SCAN_WINDOW;
+    if (first >= count) return;
+    if (samples > count - first) samples = count - first;
+    advise(dataset, first, samples, what);
 }
 
 /* ---- the order of storage -------------------------------------------------------------------- */

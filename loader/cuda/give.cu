@@ -5,6 +5,12 @@
 
 enum { THREADS = 128, PIXELS = 256, TILES_MOST = 65535 };
 
+static __device__ uint64_t set_of(const ff_cuda_sets &sets, uint64_t sample) {
+    uint32_t set = 0;
+    while (set + 1 < sets.count && sample >= sets.begin[set + 1]) set++;
+    return set;
+}
+
 /* A block per row. */
 static __global__ void __launch_bounds__(THREADS) give_kernel(ff_cuda_give job) {
     const uint32_t row = blockIdx.x, count = job.batch->at.count, beside = row ^ 1;
@@ -17,8 +23,9 @@ static __global__ void __launch_bounds__(THREADS) give_kernel(ff_cuda_give job) 
         if (column.from) {
             for (uint32_t k = threadIdx.x; k < column.words; k += THREADS) to[k] = from[k];
         } else if (threadIdx.x < 2) {
-            const uint64_t sample = row < count ? job.params[row].sample : ~(uint64_t)0;
-            to[threadIdx.x] = (uint32_t)(sample >> 32 * threadIdx.x);
+            uint64_t value = row < count ? job.params[row].sample : ~(uint64_t)0;
+            if (column.sources && row < count) value = set_of(job.sets, value);
+            to[threadIdx.x] = (uint32_t)(value >> 32 * threadIdx.x);
         }
     }
 }

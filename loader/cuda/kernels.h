@@ -147,18 +147,28 @@ typedef struct ff_cuda_augment {
 
 /* Values of a batch that are copied, or made of its params. */
 typedef struct ff_cuda_give_column {
-    const uint32_t *from; /* [rows][words]; NULL: of words 2, the samples' numbers, -1 in padding */
+    const uint32_t *from; /* [rows][words]; NULL: of words 2, the samples' numbers or, if `sources`
+                           * is 1, their sets, -1 in padding */
     uint32_t *to;         /* [rows][words] */
     uint32_t words;
     uint32_t other; /* 1: row i has the values of row i ^ 1, if both hold samples; else 0 */
+    uint32_t sources;
 } ff_cuda_give_column;
 
 #define FF_CUDA_GIVE_COLUMNS 16
+
+/* The sets that a dataset unites: samples from begin[i] on are of set i. */
+#define FF_CUDA_SETS 64
+typedef struct ff_cuda_sets {
+    uint64_t begin[FF_CUDA_SETS];
+    uint32_t count;
+} ff_cuda_sets;
 
 typedef struct ff_cuda_give {
     const ff_cuda_batch *batch;
     const ff_augment_params *params; /* [rows] */
     uint32_t rows, columns;
+    ff_cuda_sets sets;
     ff_cuda_give_column column[FF_CUDA_GIVE_COLUMNS];
 } ff_cuda_give;
 

@@ -23,12 +23,14 @@ static ff_status give_images(const ff_batch_jobs *jobs, const ff_batch_output *o
 }
 
 static ff_cuda_give_column column_of(const ff_batch_output *output) {
-    const bool samples = output->content == FF_BATCH_SAMPLES;
+    const bool sources = output->content == FF_BATCH_SOURCES;
+    const bool samples = output->content == FF_BATCH_SAMPLES || sources;
     return (ff_cuda_give_column){
         .from = samples ? NULL : output->from,
         .to = output->to,
         .words = samples ? 2 : (uint32_t)(output->row_bytes / sizeof(uint32_t)),
         .other = output->content == FF_BATCH_OTHER,
+        .sources = sources,
     };
 }
 
@@ -42,8 +44,10 @@ static ff_status give_values(const ff_batch_jobs *jobs, ff_cuda_give *job, ff_st
 
 ff_status ff_batch_jobs_give(const ff_batch_jobs *jobs, const ff_batch_output *output, size_t count,
                              ff_stream *stream, ff_error *error) {
-    ff_cuda_give job = {
-        .batch = jobs->next.batch, .params = jobs->params.params, .rows = jobs->move.rows};
+    ff_cuda_give job = {.batch = jobs->next.batch,
+                        .params = jobs->params.params,
+                        .rows = jobs->move.rows,
+                        .sets = jobs->sets};
     FF_TRY(jobs->device->table->make_current(jobs->device, error));
     for (size_t i = 0; i < count; i++) {
         if (output[i].content == FF_BATCH_IMAGES) {

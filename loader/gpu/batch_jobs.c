@@ -38,8 +38,8 @@ static constants lay_out(const ff_loader_settings *settings, uint32_t view, bool
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
     if (!view && settings->sampling.table)
-        at.sampling_bytes = (settings->sampling.count + (settings->sampling.per_class != 0)) *
-                            sizeof *settings->sampling.table;
+        at.sampling_bytes =
+            ff_sampling_table_count(&settings->sampling) * sizeof *settings->sampling.table;
     at.sampling = ff_align_u64(at.map + at.map_bytes, 256);
     at.size = ff_align_u64(at.sampling + at.sampling_bytes, 256);
     if (settings->metadata->variable_size && !augmented && view == settings->first_view)
@@ -200,6 +200,9 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
         .slots = info.slots,
         .batch = before ? before->next.batch : (ff_cuda_batch *)jobs->memory,
     };
+    jobs->sets.count = (uint32_t)ff_dataset_set_count(settings->dataset);
+    for (uint32_t i = 0; i < jobs->sets.count; i++)
+        jobs->sets.begin[i] = ff_dataset_set_begin(settings->dataset, i);
     jobs->move = make_move(settings, resident, slot, loader ? info.slot_bytes : 0, buffers, parts);
     jobs->params = (ff_cuda_params){
         .batch = jobs->next.batch,

@@ -17,6 +17,7 @@ typedef struct ff_batch_jobs {
     ff_cuda_next next;
     ff_cuda_params params;
     ff_cuda_move move;
+    ff_cuda_sets sets;
     bool augments; /* launches augment, not move */
     ff_batch_augment augment;
 } ff_batch_jobs;

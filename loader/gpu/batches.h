@@ -156,10 +156,11 @@ FF_MUST_USE ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, 
 
 /* The part of a batch that is copied to a consumer's memory. */
 typedef enum ff_batch_content {
-    FF_BATCH_IMAGES, /* data, without channels that only pad */
-    FF_BATCH_OWN,    /* values of label fields, weights or mix */
-    FF_BATCH_OTHER,  /* the same of row i ^ 1, if both rows hold samples (a mixed row's partner) */
-    FF_BATCH_SAMPLES /* [rows] i64: the samples' numbers in the set, -1 in padding */
+    FF_BATCH_IMAGES,  /* data, without channels that only pad */
+    FF_BATCH_OWN,     /* values of label fields, weights or mix */
+    FF_BATCH_OTHER,   /* the same of row i ^ 1, if both rows hold samples (a mixed row's partner) */
+    FF_BATCH_SAMPLES, /* [rows] i64: the samples' numbers in the set, -1 in padding */
+    FF_BATCH_SOURCES  /* [rows] i64: among united sets the ones of the samples, -1 in padding */
 } ff_batch_content;
 
 typedef struct ff_batch_output {

@@ -82,6 +82,7 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     chunks.order = FF_ORDER_SEQUENTIAL;
     chunks.epoch = 0, chunks.epochs = 1, chunks.position = 0;
     chunks.weights = chunks.classes = NULL;
+    chunks.shares = NULL;
     chunks.per_class = chunks.repeats = 0, chunks.samples_per_epoch = 0;
     chunks.augment = (ff_augment_spec){0};
     chunks.size_count = 0;

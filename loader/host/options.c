@@ -78,7 +78,7 @@ static ff_status take_share(ff_sequence *sequence, const ff_loader_options *opti
 /* ---- samples that come several times --------------------------------------------------------- */
 
 static bool draws(const ff_loader_options *options) {
-    return options->weights || options->per_class || options->repeats > 1;
+    return options->weights || options->per_class || options->shares || options->repeats > 1;
 }
 
 ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
@@ -90,6 +90,9 @@ ff_sampling_text ff_loader_say_sampling(const ff_loader_options *options) {
     if (options->per_class)
         at += snprintf(at, (size_t)(end - at), "%u of each class %016" PRIx64, options->per_class,
                        options->classes->id);
+    if (options->shares)
+        at += snprintf(at, (size_t)(end - at), "shares of %s %016" PRIx64,
+                       options->shares->by_batch ? "each batch" : "an epoch", options->shares->id);
     if (options->repeats > 1)
         at += snprintf(at, (size_t)(end - at), "%srepeats %u", at == said.text ? "" : ", ",
                        options->repeats);
@@ -124,27 +127,36 @@ static bool alternates(const ff_loader_options *options) {
     return found;
 }
 
+/* The option that needs order random. */
+static const char *drawing(const ff_loader_options *options) {
+    return options->weights     ? options->words.weights
+           : options->per_class ? "per_class"
+           : options->shares    ? options->words.shares
+                                : options->words.repeats;
+}
+
 /* places: samples that there are. */
 static ff_status check_sampling(const ff_loader_options *options, uint64_t places,
                                 ff_error *error) {
     const ff_loader_words *words = &options->words;
     if (draws(options) && options->order != FF_ORDER_RANDOM)
         return ff_fail(error, FF_USAGE, "%s: needs order random, and the order is %s",
-                       options->weights     ? words->weights
-                       : options->per_class ? "per_class"
-                                            : words->repeats,
-                       ff_order_name(options->order));
+                       drawing(options), ff_order_name(options->order));
+    if (options->shares && (options->weights || options->per_class))
+        return ff_fail(error, FF_USAGE, "%s: cannot be combined with %s", words->shares,
+                       drawing(options));
     if (draws(options) && alternates(options))
         return ff_fail(error, FF_USAGE,
                        "%s: flips alternate by epoch only where each sample comes once an epoch; "
                        "wanted flip in place of flip=alternate",
                        words->augment);
-    if (options->samples_per_epoch > places && !options->weights && !options->per_class)
+    if (options->samples_per_epoch > places && !options->weights && !options->per_class &&
+        !options->shares)
         return ff_fail(error, FF_USAGE,
                        "%s: there are %" PRIu64 " samples, not %" PRIu64
-                       "; with %s a sample may come several times",
+                       "; with %s or %s a sample may come several times",
                        words->samples_per_epoch, places, options->samples_per_epoch,
-                       words->weights);
+                       words->weights, words->shares);
     return options->per_class ? check_classes(options, error) : FF_OK;
 }
 

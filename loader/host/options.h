@@ -8,6 +8,7 @@
 #include "format/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
+#include "loader/selection/shares.h"
 #include "loader/selection/weights.h"
 #include "loader/sequence/sampling.h"
 #include "loader/sequence/sequence.h"
@@ -55,7 +56,7 @@ typedef struct ff_loader_size {
 
 /* The options' names in errors. */
 typedef struct ff_loader_words {
-    const char *augment, *weights, *repeats, *samples_per_epoch;
+    const char *augment, *weights, *shares, *repeats, *samples_per_epoch;
 } ff_loader_words;
 
 typedef struct ff_loader_options {
@@ -66,9 +67,11 @@ typedef struct ff_loader_options {
     /* How often they come (loader/sequence/sampling.h), with order random alone. weights: NULL =
      * all alike. per_class: samples of each class of a batch, by `classes`; 0 = classes play no
      * part. repeats: times that each drawn sample comes; 0 = 1. samples_per_epoch: 0 = the
-     * number of samples. drawn_batch: the batch that has the repeats, if `batch` is a part of it;
-     * 0 = batch. weights and classes are of the selection, and must outlive the loader. */
+     * number of samples. drawn_batch: the batch that has the repeats or shares, if `batch` is a
+     * part of it; 0 = batch. shares: of the sets that the dataset unites; NULL = none. weights,
+     * classes and shares are of the selection, and must outlive the loader. */
     const ff_weights *weights, *classes;
+    const ff_shares *shares;
     uint32_t per_class, repeats;
     uint64_t samples_per_epoch;
     uint64_t drawn_batch;

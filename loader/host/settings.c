@@ -12,7 +12,7 @@
 
 ff_loader_options ff_loader_defaults(void) {
     return (ff_loader_options){
-        .words = {"augment", "weights", "repeats", "samples_per_epoch"},
+        .words = {"augment", "weights", "shares", "repeats", "samples_per_epoch"},
         .batch = 256,
         .order = FF_ORDER_RANDOM,
         .dtype = FF_F32,
@@ -41,12 +41,41 @@ static ff_sampling_kind kind_of(const ff_weights *weights, uint32_t per_class) {
     return weights->distinct ? FF_SAMPLING_DISTINCT : FF_SAMPLING_WEIGHTS;
 }
 
+/* An epoch's draws, of which repeats show each several times, and their units (sampling.h). */
+static ff_status share_draws(ff_loader_settings *settings, const ff_loader_options *options,
+                             ff_error *error) {
+    const ff_shares *shares = options->shares;
+    ff_sampling *sampling = &settings->sampling;
+    const uint64_t repeats = options->repeats ? options->repeats : 1;
+    const uint64_t batch = options->drawn_batch ? options->drawn_batch : options->batch;
+    const uint64_t each = (batch - 1) / repeats + 1;
+    const uint64_t batches = settings->sequence.count / batch;
+    const uint64_t rest = settings->sequence.count % batch;
+    sampling->batch = batch;
+    sampling->kind = FF_SAMPLING_SHARES;
+    sampling->count = shares->count;
+    sampling->stages = shares->stages;
+    sampling->unit = shares->by_batch ? each : 1;
+    sampling->units =
+        shares->by_batch ? batches + (rest != 0) : batches * each + (rest < each ? rest : each);
+    FF_TRY(
+        ff_shares_table(shares, sampling->units, sampling->unit, &settings->shares_table, error));
+    sampling->table = settings->shares_table;
+    return FF_OK;
+}
+
+/* The samples of the order's places; NULL = all. */
+static const ff_selection *ordered(const ff_loader_options *options) {
+    if (options->per_class) return &options->classes->order;
+    if (options->shares && options->selection) return &options->shares->order;
+    return options->selection;
+}
+
 /* Block order needs neighbours on disk. */
 static ff_status find_places(ff_loader_settings *settings, const ff_loader_options *options,
                              ff_error *error) {
     const ff_weights *weights = options->per_class ? options->classes : options->weights;
-    const ff_selection *selection =
-        options->per_class ? &options->classes->order : options->selection;
+    const ff_selection *selection = ordered(options);
     settings->count = selection ? selection->count : settings->stored;
     settings->sampling = (ff_sampling){
         .table = weights ? weights->table : NULL,
@@ -58,6 +87,7 @@ static ff_status find_places(ff_loader_settings *settings, const ff_loader_optio
         .per_class = options->per_class,
         .listed = selection && selection->repeats && options->augment.flip != FF_FLIP_ALTERNATE,
         .kind = kind_of(weights, options->per_class)};
+    if (options->shares) FF_TRY(share_draws(settings, options, error));
     return ff_selection_places(selection, settings->dataset,
                                options->order == FF_ORDER_BLOCK || options->feed.storage_order,
                                &settings->storage, error);
@@ -268,6 +298,7 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     ff_status status;
     settings->given.selection = NULL;
     settings->given.weights = settings->given.classes = NULL;
+    settings->given.shares = NULL;
     settings->given.label = NULL;
     settings->given.class_numbers = NULL;
     settings->given.sizes = NULL;
@@ -303,6 +334,7 @@ void ff_loader_settings_free(ff_loader_settings *settings) {
     ff_finish_free(&settings->finish);
     ff_augment_host_free(&settings->host);
     ff_storage_order_free(&settings->storage);
+    free(settings->shares_table);
     free(settings->field);
     free(settings->label_offset);
     *settings = (ff_loader_settings){0};

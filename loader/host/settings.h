@@ -19,7 +19,8 @@ struct ff_loader_settings {
 
     ff_order_spec order;
     ff_storage_order storage; /* the samples of the order's places (ff_selection_places) */
-    ff_sampling sampling;     /* its table is the weights' or classes' */
+    ff_sampling sampling;     /* its table is the weights' or classes', or the next one */
+    uint64_t *shares_table;   /* NULL = there are no shares */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;

@@ -38,6 +38,17 @@ static void fill_samples(int64_t *samples, const ff_slot *slot) {
         samples[row] = slot->source[row].padding ? -1 : (int64_t)slot->source[row].sample[0];
 }
 
+/* The sets of the samples, -1 for padding. */
+static void fill_sources(const ff_library_plan *plan, uint8_t *block) {
+    const int64_t *samples = (const int64_t *)(const void *)(block + plan->samples_offset);
+    int64_t *sources = (int64_t *)(void *)(block + plan->sources_offset);
+    for (uint32_t row = 0; row < plan->rows && plan->sets > 1; row++) {
+        sources[row] = samples[row] < 0 ? -1 : 0;
+        while (samples[row] >= 0 && (uint64_t)samples[row] >= plan->begin[sources[row] + 1])
+            sources[row]++;
+    }
+}
+
 /* The values of each row's neighbour; the last row of an odd number of rows has no neighbour, and
  * keeps its own. */
 static void fill_pairs(const ff_library_plan *plan, uint8_t *block, uint32_t count) {
@@ -79,6 +90,7 @@ ff_status ff_library_batch_create(ffload_batch **out, ff_loader *loader, ff_slot
     batch->info = ff_library_batch_info(slot->rows, slot->count, slot->epoch, slot->last,
                                         slot->batch, slot->position, slot->global_count);
     fill_samples((int64_t *)(void *)(bytes + plan->samples_offset), slot);
+    fill_sources(plan, bytes);
     fill_pairs(plan, bytes, slot->count);
     finish(batch, plan, bytes);
     *out = batch;

@@ -14,12 +14,12 @@
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-static ff_status open_dataset(ffload_dataset **out, const char *path, const ffload_options *options,
-                              ff_error *error) {
+static ff_status open_dataset(ffload_dataset **out, const char *const *paths, size_t count,
+                              const ffload_options *options, ff_error *error) {
     ffload_dataset *dataset;
     FF_TRY(ff_alloc(&dataset, 1, sizeof *dataset, "a dataset", error));
-    const ff_status status =
-        ff_dataset_open(&dataset->inner, path, ff_library_options_verify(options), error);
+    const ff_status status = ff_dataset_open_several(&dataset->inner, paths, count,
+                                                     ff_library_options_verify(options), error);
     if (status != FF_OK) {
         free(dataset);
         return status;
@@ -36,7 +36,18 @@ int ffload_dataset_open(ffload_dataset **dataset, const char *path, const ffload
     ff_error inner;
     if (dataset) *dataset = NULL;
     ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, path);
-    if (status == FF_OK) status = open_dataset(dataset, path, options, &inner);
+    if (status == FF_OK) status = open_dataset(dataset, &path, 1, options, &inner);
+    return ff_library_end(status, &inner, error);
+}
+
+int ffload_dataset_open_several(ffload_dataset **dataset, const char *const *paths, size_t count,
+                                const ffload_options *options, ffload_error *error) {
+    ff_error inner;
+    if (dataset) *dataset = NULL;
+    ff_status status = FF_LIBRARY_GIVEN(&inner, dataset, paths);
+    for (size_t i = 0; i < count && status == FF_OK; i++)
+        if (!paths[i]) status = ff_fail(&inner, FF_USAGE, "paths[%zu] is NULL", i);
+    if (status == FF_OK) status = open_dataset(dataset, paths, count, options, &inner);
     return ff_library_end(status, &inner, error);
 }
 
@@ -319,18 +330,40 @@ int ffload_dataset_key(ffload_dataset *dataset, uint64_t number, char *key, size
 typedef struct listener {
     ffload_progress *progress;
     void *context;
+    uint64_t before, all; /* bytes of the sets before this one, and of all */
 } listener;
 
 static bool on_report(void *context, const char *message, uint64_t done, uint64_t total) {
     const listener *heard = context;
-    return !heard->progress || heard->progress(heard->context, message, done, total) == 0;
+    (void)total;
+    return !heard->progress ||
+           heard->progress(heard->context, message, heard->before + done, heard->all) == 0;
+}
+
+/* What ff_verify_split counts. */
+static ff_status count_bytes(const ff_dataset *set, uint64_t *bytes, ff_error *error) {
+    *bytes = ff_dataset_index_bytes(set);
+    for (uint32_t i = 0; i < ff_dataset_shard_count(set); i++) {
+        ff_shard_info shard;
+        FF_TRY(ff_dataset_shard((ff_dataset *)(uintptr_t)set, i, &shard, error));
+        *bytes += shard.file_bytes;
+    }
+    return FF_OK;
 }
 
 static ff_status verify(const ffload_dataset *dataset, int threads, listener *heard,
                         ff_error *error) {
     FF_TRY(check_process(dataset, error));
-    return ff_verify_split(ff_dataset_path(dataset->inner), threads > 0 ? threads : ff_cpu_count(),
-                           on_report, heard, error);
+    FF_TRY(count_bytes(dataset->inner, &heard->all, error));
+    for (size_t i = 0; i < ff_dataset_set_count(dataset->inner); i++) {
+        const ff_dataset *set = ff_dataset_set(dataset->inner, i);
+        uint64_t bytes;
+        FF_TRY(count_bytes(set, &bytes, error));
+        FF_TRY(ff_verify_split(ff_dataset_path(set), threads > 0 ? threads : ff_cpu_count(),
+                               on_report, heard, error));
+        heard->before += bytes;
+    }
+    return FF_OK;
 }
 
 int ffload_dataset_verify(ffload_dataset *dataset, int threads, ffload_progress *progress,

@@ -265,6 +265,16 @@ static ff_status select_samples(ff_library_settings *settings, const ffload_opti
     return ff_selection_make(&settings->selection, dataset, &rule, error);
 }
 
+static ff_status share_samples(ff_library_settings *settings, const ffload_options *given,
+                               ff_dataset *dataset, ff_error *error) {
+    if (!given->shares && given->shares_of)
+        return ff_fail(error, FF_USAGE, "shares_of: needs the option shares");
+    if (!given->shares) return FF_OK;
+    settings->loader.shares = &settings->shares;
+    return ff_shares_make(&settings->shares, dataset, settings->loader.selection, given->shares,
+                          given->shares_of != 0, error);
+}
+
 static ff_status weigh_samples(ff_library_settings *settings, const ffload_options *given,
                                ff_dataset *dataset, ff_error *error) {
     ff_loader_options *options = &settings->loader;
@@ -299,6 +309,7 @@ ff_status ff_library_settings_init(ff_library_settings *settings, const ffload_o
     FF_TRY_DONE(resolve(settings, given, ff_dataset_metadata(dataset), error));
     FF_TRY_DONE(select_samples(settings, given, dataset, error));
     FF_TRY_DONE(weigh_samples(settings, given, dataset, error));
+    FF_TRY_DONE(share_samples(settings, given, dataset, error));
 done:
     if (status != FF_OK) ff_library_settings_free(settings);
     return status;
@@ -310,5 +321,6 @@ void ff_library_settings_free(ff_library_settings *settings) {
     ff_selection_free(&settings->selection);
     ff_weights_free(&settings->weights);
     ff_weights_free(&settings->classes);
+    ff_shares_free(&settings->shares);
     *settings = (ff_library_settings){0};
 }

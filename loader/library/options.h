@@ -24,6 +24,7 @@ typedef struct ff_library_settings {
     char *names;                 /* what label points to */
     ff_selection selection;      /* loader.selection points to it; zeroed = all samples */
     ff_weights weights, classes; /* as loader.weights and loader.classes */
+    ff_shares shares;            /* as loader.shares */
     const char *label[FF_LIBRARY_LABELS_MOST];
     ff_library_views views; /* loader.groups are its groups after the first */
 } ff_library_settings;

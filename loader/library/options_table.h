@@ -11,9 +11,9 @@ struct ffload_options {
     int64_t batch_size, block, group, seed, epoch, position, epochs, rank, world, cuts;
     int64_t workers, prefetch, reserve, local_world;
     uint64_t memory;
-    int dtype, layout, label_dtype, last_batch, order, verify, placement;
+    int dtype, layout, label_dtype, last_batch, order, verify, placement, shares_of;
     const char *augment, *size, *views, *label, *device;
-    const char *indices, *where, *split, *fold, *weights;
+    const char *indices, *where, *split, *fold, *weights, *shares;
     int64_t samples_per_epoch, repeats, per_class;
     int replacement; /* 0 = with it */
     int64_t *index;  /* owned, [index_count]; NULL = none were given */
@@ -28,7 +28,7 @@ struct ffload_options {
 extern const ffload_options ff_library_default_options;
 
 /* The options, whose targets are in `to`, in the order of the public header. */
-enum { FF_LIBRARY_OPTIONS_MOST = 40 };
+enum { FF_LIBRARY_OPTIONS_MOST = 48 };
 void ff_library_list_options(ffload_options *to, ff_option table[FF_LIBRARY_OPTIONS_MOST]);
 
 #endif

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tensors in addition to the labels: images, weight, samples, mix. */
-enum { OTHERS = 4 };
+/* Tensors in addition to the labels: images, weight, samples, sources, mix. */
+enum { OTHERS = 5 };
 
 static size_t label_count(const ff_metadata *metadata, const ff_library_settings *settings) {
     if (settings->loader.label_count) return settings->loader.label_count;
@@ -31,6 +31,10 @@ static uint64_t values_bytes(uint64_t rows, const ff_slot_label *label) {
     return ff_align_u64(rows * ff_slot_label_bytes(label), 64);
 }
 
+static uint64_t numbers_bytes(uint64_t rows) {
+    return ff_align_u64(sizeof(int64_t) * rows, 64);
+}
+
 ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
                                       const ff_library_settings *settings, ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
@@ -41,7 +45,7 @@ ff_status ff_library_plan_added_bytes(uint64_t *bytes, ff_dataset *dataset,
     FF_TRY(ff_sequence_init(&sequence, dataset, options, error));
     const size_t most = most_tensors(labels, mixes, view_count(settings));
     *bytes = ff_align_u64(ff_library_batch_bytes(most), 64) +
-             ff_align_u64(sizeof(int64_t) * sequence.rows, 64);
+             numbers_bytes(sequence.rows) * (ff_dataset_set_count(dataset) > 1 ? 2 : 1);
     for (size_t i = 0; i < labels && mixes; i++) {
         size_t field;
         const char *name = options->label_count ? options->label[i] : NULL;
@@ -133,12 +137,16 @@ static ff_status fill(ff_library_plan *plan, const ff_slot *slot, const ff_metad
                                             .width = 1,
                                             .offset = plan->samples_offset,
                                             .content = FF_BATCH_SAMPLES};
-    plan->bytes = plan->samples_offset + ff_align_u64(sizeof(int64_t) * plan->rows, 64);
+    ff_library_plan_tensor sources = samples;
+    plan->sources_offset = sources.offset = plan->samples_offset + numbers_bytes(plan->rows);
+    sources.content = FF_BATCH_SOURCES;
+    plan->bytes = plan->sources_offset + (plan->sets > 1 ? numbers_bytes(plan->rows) : 0);
     FF_TRY(add_images(plan, slot, views, error));
     for (size_t i = 0; i < slot->label_count; i++)
         FF_TRY(add_label(plan, slot, i, &metadata->field[slot->label[i].field], error));
     FF_TRY(add(plan, "weight", "", weight, error));
     FF_TRY(add(plan, "samples", "", samples, error));
+    if (plan->sets > 1) FF_TRY(add(plan, "sources", "", sources, error));
     if (!slot->mix) return FF_OK;
     ff_library_plan_tensor mix = weight;
     mix.offset = offset_of(slot, slot->mix);
@@ -161,6 +169,8 @@ static ff_status create(ff_library_plan **out, const ff_slot *slot, uint64_t byt
     plan->layout = slot->layout;
     plan->pads = settings->last == FF_LIBRARY_PAD;
     plan->ordinal = settings->ordinal;
+    plan->sets = (uint32_t)ff_dataset_set_count(dataset);
+    for (uint32_t i = 0; i <= plan->sets; i++) plan->begin[i] = ff_dataset_set_begin(dataset, i);
     plan->batch_offset = bytes;
     plan->samples_offset = bytes + ff_align_u64(batch_bytes, 64);
     FF_TRY_DONE(ff_alloc(&plan->tensor,

@@ -1,8 +1,9 @@
 /* Which tensors the batches of a loader have, and where. Private to loader/library/.
  *
  * A batch is one block of memory: what the ring fills, then what the library adds:
- *   data | labels | weight | mix || ffload_batch with its tensors | samples | labels_b
- * of which data is view after view, and labels_b, as mix, only with mixup or cutmix. On a device
+ *   data | labels | weight | mix || ffload_batch with its tensors | samples | sources | labels_b
+ * of which data is view after view, labels_b, as mix, only with mixup or cutmix, and sources only
+ * with several sets. On a device
  * ffload_batch is elsewhere, in host memory, and the part that the ring fills has the layout of
  * ff_batch_buffers. */
 #ifndef FF_LOADER_LIBRARY_PLAN_H
@@ -39,8 +40,10 @@ typedef struct ff_library_plan {
     int ordinal;           /* the GPU of the batches, or FF_LIBRARY_CPU */
     bool pads;             /* tensors have all rows, with padding */
     uint64_t batch_offset; /* in the block: the ring's bytes before it */
-    uint64_t samples_offset;
-    uint64_t bytes; /* the block's */
+    uint64_t samples_offset, sources_offset;
+    uint32_t sets;                     /* that the dataset unites; 1 = there are no sources */
+    uint64_t begin[FF_SETS_LIMIT + 1]; /* [sets + 1]: their first samples */
+    uint64_t bytes;                    /* the block's */
     size_t count;
     ff_library_plan_tensor *tensor; /* [count] */
 } ff_library_plan;

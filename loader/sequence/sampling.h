@@ -30,6 +30,30 @@
  * classes with which = 2 b + 4. Sample k of class c is value k mod size of the permutation of its
  * samples with which = 2 b + 5 and tweak F(c + 1). Class c has the places [table[c], table[c + 1]).
  *
+ * Shares: the places are those of `count` sets, set k has [begin[k], begin[k + 1]), and each set
+ * has a share of the draws, in whole numbers: C[k] is the sum of the shares before set k, W the sum
+ * of all. The draws of an epoch are cut into `units` = M units of `unit` = U draws: U is 1 (the
+ * shares are those of the epoch) or the draws of a batch (the shares are those of each batch).
+ *
+ *     turn = permutation of the M units, at the unit of the draw
+ *     slot = permutation of the U draws of a unit, at the draw, tweak F(2 unit + 1)
+ *     cut[k] = floor(U C[k] / W + turn / M): set k has the slots [cut[k], cut[k + 1])
+ *     rank = (sum of cut[k + 1] - cut[k] over all smaller turns) + slot - cut[k]
+ *     place = begin[k] + permutation of the set's places, at rank mod size,
+ *             tweak F(2 (rank / size count + k) + 2)
+ *
+ * So a unit has floor(U share) or ceil(U share) draws of each set; an epoch has its share of all
+ * draws, up to one; and the ranks of a set are 0, 1, 2, ... each once in an epoch, so that its
+ * samples come equally often, up to one. (An incomplete last batch leaves out some ranks.) With
+ * q[k] = floor(U C[k] / W) and t[k] = M - floor(M (U C[k] mod W) / W), which the table has,
+ *
+ *     cut[k] = q[k] + (turn >= t[k]), and the sum of cut[k] over smaller turns is
+ *     turn q[k] + max(0, turn - t[k]).
+ *
+ * The permutations have the keys of the order's (which = 0). Shares may change by epoch: the table
+ * is begin[count + 1], then for each of `stages` stages its first epoch, q[count + 1] and
+ * t[count + 1]; the first stage begins with epoch 0.
+ *
  * Where a sample may come several times, its augmentation is drawn by its position, not by its
  * number: the index of the draws is 2^63 + p.
  *
@@ -46,24 +70,37 @@ typedef enum ff_sampling_kind {
     FF_SAMPLING_WEIGHTS,
     FF_SAMPLING_CLASSES,
     FF_SAMPLING_DISTINCT, /* weights without replacement */
+    FF_SAMPLING_SHARES,
 } ff_sampling_kind;
 
 /* All zero: the order's places, each once. */
 typedef struct ff_sampling {
-    const uint64_t *table; /* weights: [count] sums up to each place; classes: [count + 1] */
-    uint64_t count;        /* of places with weights, or of classes */
+    /* weights: [count] sums up to each place; classes: [count + 1]; shares: as above */
+    const uint64_t *table;
+    uint64_t count; /* of places with weights, of classes, or of sets */
     uint64_t seed, batch;
-    uint64_t distinct; /* with FF_SAMPLING_DISTINCT: the samples that an epoch has */
-    uint32_t repeats;  /* 0 and 1: none */
+    uint64_t distinct;    /* with FF_SAMPLING_DISTINCT: the samples that an epoch has */
+    uint64_t units, unit; /* with shares */
+    uint32_t repeats;     /* 0 and 1: none */
     uint32_t per_class;
+    uint32_t stages; /* with shares */
     uint32_t listed; /* not 0: the selection has a number several times */
     ff_sampling_kind kind;
 } ff_sampling;
 
+/* Numbers in the table. */
+FF_HD uint64_t ff_sampling_table_count(const ff_sampling *sampling) {
+    const uint64_t count = sampling->count;
+    if (sampling->kind == FF_SAMPLING_SHARES)
+        return count + 1 + sampling->stages * (1 + 2 * (count + 1));
+    return sampling->kind == FF_SAMPLING_CLASSES ? count + 1 : count;
+}
+
 /* Whether a sample may come several times in an epoch. */
 FF_HD int ff_sampling_again(const ff_sampling *sampling) {
-    return sampling->kind == FF_SAMPLING_WEIGHTS || sampling->kind == FF_SAMPLING_CLASSES ||
-           sampling->repeats > 1 || sampling->listed;
+    const int once =
+        sampling->kind == FF_SAMPLING_ORDER || sampling->kind == FF_SAMPLING_DISTINCT;
+    return !once || sampling->repeats > 1 || sampling->listed;
 }
 
 #define FF_VIEWS_MOST 64u
@@ -151,6 +188,41 @@ FF_HD uint64_t ff_sampling_of_class(const ff_sampling *sampling, uint32_t epoch,
                                      ff_order_mix((uint32_t)class_number + 1));
 }
 
+/* cut[k]; q and t as above. */
+FF_HD uint64_t ff_sampling_cut(uint64_t q, uint64_t t, uint64_t turn) {
+    return q + (turn >= t);
+}
+
+/* The sum of cut[k] over all turns below `turn`. */
+FF_HD uint64_t ff_sampling_before(uint64_t q, uint64_t t, uint64_t turn) {
+    return turn * q + (turn > t ? turn - t : 0);
+}
+
+FF_HD uint64_t ff_sampling_shared(const ff_sampling *sampling, const ff_order *order,
+                                  uint32_t epoch, uint64_t draw) {
+    const uint64_t ends = sampling->count + 1, unit = draw / sampling->unit;
+    const uint64_t *begin = sampling->table, *stage = begin + ends;
+    for (uint32_t i = 1; i < sampling->stages && stage[1 + 2 * ends] <= epoch; i++)
+        stage += 1 + 2 * ends;
+    const uint64_t *q = stage + 1, *t = q + ends;
+    ff_permutation permutation = order->outer;
+    ff_permutation_resize(&permutation, sampling->units);
+    const uint64_t turn = ff_permutation_at(&permutation, unit, 0);
+    ff_permutation_resize(&permutation, sampling->unit);
+    const uint64_t slot = ff_permutation_at(&permutation, draw % sampling->unit,
+                                            ff_order_mix(2 * (uint32_t)unit + 1));
+    uint64_t set = 0;
+    while (slot >= ff_sampling_cut(q[set + 1], t[set + 1], turn)) set++;
+    const uint64_t rank = ff_sampling_before(q[set + 1], t[set + 1], turn) -
+                          ff_sampling_before(q[set], t[set], turn) + slot -
+                          ff_sampling_cut(q[set], t[set], turn);
+    const uint64_t size = begin[set + 1] - begin[set], again = rank / size;
+    ff_permutation_resize(&permutation, size);
+    return begin[set] +
+           ff_permutation_at(&permutation, rank % size,
+                             ff_order_mix(2 * (uint32_t)(again * sampling->count + set) + 2));
+}
+
 /* The place at `position` of the epoch of `order`. */
 FF_HD uint64_t ff_sampling_at(const ff_sampling *sampling, const ff_order *order, uint32_t epoch,
                               uint64_t position) {
@@ -164,6 +236,8 @@ FF_HD uint64_t ff_sampling_at(const ff_sampling *sampling, const ff_order *order
         return ff_sampling_weighted(sampling, epoch, position);
     if (sampling->kind == FF_SAMPLING_DISTINCT)
         return ff_sampling_distinct(sampling, epoch, position);
+    if (sampling->kind == FF_SAMPLING_SHARES)
+        return ff_sampling_shared(sampling, order, epoch, position);
     return ff_order_at(order, position);
 }
 

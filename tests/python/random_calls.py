@@ -36,8 +36,12 @@ def add(pool, value, most):
     pool.append(value)
 
 
+def a_path():
+    return dice.choice([dice.choice(SETS), dice.choice(SETS), [dice.choice(SETS)] * dice.randrange(4), SETS])
+
+
 def open_set():
-    add(sets, ffload.Dataset(dice.choice(SETS), as_=dice.choice(["numpy", "dlpack"]), fields=dice.random() < 0.5, verify=dice.choice(["first", "always", "off"])), 4)
+    add(sets, ffload.Dataset(a_path(), as_=dice.choice(["numpy", "dlpack"]), fields=dice.random() < 0.5, verify=dice.choice(["first", "always", "off"])), 4)
 
 
 def open_loader():
@@ -48,10 +52,11 @@ def open_loader():
              "indices": dice.choice([None, None, None, range(9), [0, 0, 7, -1], slice(3, None, 4), [999]]), "where": dice.choice([None, None, None, "label < 3", "no"]),
              "fold": dice.choice([None, None, None, "2/5", "not 2/5 stratified", "2"]), "weights": dice.choice([None, None, None, "balanced", [1, 2], "no"]),
              "repeats": dice.choice([1, 1, 3]), "per_class": dice.choice([None, None, None, 1, 4]), "samples_per_epoch": dice.choice([None, None, 5, 300]),
-             "views": dice.choice([None] * 8 + [1, 3, {"a": (2, "rrc=5,flip"), "b": (1, None)}, 99])}
+             "views": dice.choice([None] * 8 + [1, 3, {"a": (2, "rrc=5,flip"), "b": (1, None)}, 99]),
+             "shares": dice.choice([None] * 8 + ["1,2", [1, 0], "1,2,3;1:0,1,1", "x"]), "shares_of": dice.choice([None] * 8 + ["batch"]), "return_sources": dice.random() < 0.1}
     if isinstance(words["views"], dict) and dice.random() < 0.8:
         words["augment"] = None
-    add(loaders, ffload.Loader(one(sets) or dice.choice(SETS), dice.choice([1, 3, 8, 64]), **words), 4)
+    add(loaders, ffload.Loader(one(sets) or a_path(), dice.choice([1, 3, 8, 64]), **words), 4)
 
 
 def keep(value):

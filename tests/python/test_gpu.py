@@ -110,6 +110,15 @@ for placement in ("resident", "stream", "host"):
         done()
         wanted = on_cpu(SET, 16, epochs=2, **words)
         tap.ok(same([flat(batch) for batch in kept], wanted), "%s %s: as on the CPU" % (placement, words), (len(kept), len(wanted)))
+OTHER = make_set("other", "--count", 41, "--height", 8, "--width", 8, "--fields", "label,soft", "--seed", 9, "--shuffle", 2)
+for placement in ("resident", "stream", "host"):
+    for words in (dict(), dict(order="block", block=4, group=2), dict(shares=(1, 2), augment="crop=2,flip"), dict(shares="1,2;1:2,0", shares_of="batch", augment="mixup=0.4"),
+                  dict(shares=(1, 1), indices=range(100, 180), repeats=2, augment="rrc=6,flip"), dict(shares=(1, 5), rank=1, world=2, samples_per_epoch=333)):
+        words = dict(words, return_sources=True, return_indices=True, last_batch="pad", epochs=2)
+        kept = list(on_gpu([SET, OTHER], 16, placement=placement, **words))
+        done()
+        wanted = on_cpu([SET, OTHER], 16, **words)
+        tap.ok(same([flat(batch) for batch in kept], wanted) and {-1, 0, 1} >= set(wanted[-1][-2]), "%s, two sets, %s: as on the CPU" % (placement, words))
 loader = on_gpu(U8, 16)
 tap.ok(loader.describe()["placement"] == "resident" and "cuda:1" in repr(loader), "auto is resident where the set fits", loader.describe())
 tap.ok(type(next(iter(loader))[0]) is Tensor and next(iter(loader))[0].strides == (768, 4, 96, 12), "in the consumer's tensors, channels_last by default")

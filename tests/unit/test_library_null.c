@@ -55,6 +55,15 @@ static void of_datasets(void **state) {
     size_t bytes = 7;
     refused(ffload_dataset_open, "dataset is NULL", NULL, set.folder, NULL);
     refused_result(other, ffload_dataset_open, "path is NULL", &other, NULL, NULL);
+    const char *const none[] = {set.folder, NULL};
+    refused(ffload_dataset_open_several, "dataset is NULL", NULL, none, 1, NULL);
+    refused_result(other, ffload_dataset_open_several, "paths is NULL", &other, NULL, 1, NULL);
+    other = dirty;
+    assert_refused(ffload_dataset_open_several(&other, none, 2, NULL, error), FFLOAD_USAGE,
+                   "paths[1] is NULL");
+    assert_null(other);
+    assert_refused(ffload_dataset_open_several(&other, none, 0, NULL, error), FFLOAD_USAGE,
+                   "0 sets");
     ffload_dataset_close(NULL);
     assert_int_equal(ffload_dataset_count(NULL), 0);
     refused_result(json, ffload_dataset_describe, "dataset is NULL", NULL, &json);

@@ -28,8 +28,10 @@ const ff_setting ff_settings_table[] = {
                 "Draw the curve into this file, too."},
      .is = FF_SETTING_SEARCH},
     {.option = {.kind = FF_OPTION_HEADING, .help = "Data"}},
-    {.option = {"data", 'd', FF_OPTION_STRING, "DIR", &at.trainer.data, NULL, 0, 0,
-                "Packed training set, or a folder of splits with 'train'."},
+    {.option =
+         {"data", 'd', FF_OPTION_STRING, "DIR", &at.trainer.data, NULL, 0, 0,
+          "Packed training set, or a folder of splits with 'train'; several with commas between "
+          "them are one set, with their classes united by name."},
      .is = FF_SETTING_RANK,
      .log = {"data", ff_log_data}},
     {.option =
@@ -64,10 +66,20 @@ const ff_setting ff_settings_table[] = {
           "proportion to its weight, up to 1."},
      .is = FF_SETTING_COMPARED},
     {.option =
+         {"shares", 0, FF_OPTION_STRING, "X,X,...", &at.trainer.shares, NULL, 0, 0,
+          "What each set of --data contributes, in their order, as in 0.8,0.2 or 4,1; a set that is "
+          "smaller than its share comes again. Other shares from an epoch on, counted from 0, may "
+          "follow: 0.8,0.2;10:0.5,0.5."},
+     .is = FF_SETTING_COMPARED,
+     .log = {"shares"}},
+    {.option = {"shares-of", 0, FF_OPTION_CHOICE, NULL, &at.trainer.shares_of, "epoch|batch", 0, 0,
+                "Whether an epoch has these shares, or each batch; default epoch."},
+     .is = FF_SETTING_COMPARED},
+    {.option =
          {"samples-per-epoch", 0, FF_OPTION_INTEGER, "N", &at.trainer.samples_per_epoch, NULL, 0,
           1e15,
-          "Training samples of an epoch; without --sample-weights at most the number of training "
-          "samples; default 0: this number."},
+          "Training samples of an epoch; without --sample-weights and --shares at most the number of "
+          "training samples; default 0: this number."},
      .is = FF_SETTING_COMPARED},
     {.option =
          {"repeats", 0, FF_OPTION_INTEGER, "N", &at.trainer.repeats, NULL, 0, 65536,

@@ -17,6 +17,7 @@
 #include "train/run/diagnose.h"
 #include "train/run/run.h"
 #include "train/run/session.h"
+#include "train/sets/folders.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +161,13 @@ static char *make_absolute(const char **path) {
     return absolute;
 }
 
+/* The same for all folders of --data. */
+static char *make_data_absolute(const char **data) {
+    char *absolute = *data ? ff_folders_absolute(*data) : NULL;
+    if (absolute) *data = absolute;
+    return absolute;
+}
+
 /* The same for a list, which may begin with "keys:" or "numbers:". */
 static char *make_list_absolute(const char **list) {
     if (!*list) return NULL;
@@ -211,7 +219,7 @@ static ff_status run(const ff_settings *settings, ff_session *session, ff_traine
     /* The run's options as text, without options that are not part of the run, so that it is the
      * same wherever the run resumes. */
     char *paths[] = {
-        make_absolute(&kept.trainer.data),
+        make_data_absolute(&kept.trainer.data),
         ff_splits_val_is_none(kept.trainer.val) ? NULL : make_absolute(&kept.trainer.val),
         make_absolute(&kept.trainer.weights),
         is_path ? make_absolute(&kept.trainer.class_weights) : NULL,

@@ -160,8 +160,8 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
     if (splits->train_selected.count)
         fprintf(out, "               trains on %s\n",
                 ff_selection_say(&splits->train_selected).text);
-    if (trainer->train_input.weights || trainer->train_input.repeats > 1 ||
-        trainer->train_input.samples_per_epoch)
+    if (trainer->train_input.weights || trainer->train_input.shares ||
+        trainer->train_input.repeats > 1 || trainer->train_input.samples_per_epoch)
         fprintf(out, "               with %s\n",
                 ff_loader_say_sampling(&trainer->train_input).text);
     if (splits->val)

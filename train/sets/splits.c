@@ -4,6 +4,7 @@
 #include "format/older.h"
 #include "format/set.h"
 #include "train/sets/agreement.h"
+#include "train/sets/folders.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,13 +50,32 @@ done:
     return status;
 }
 
-static ff_status open_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+/* The folders of --data as one set. *beside: the first one holds splits. */
+static ff_status open_train(ff_dataset **dataset, const ff_folders *folders, ff_verify verify,
+                            bool *beside, ff_error *error) {
+    char *chosen[FF_SETS_LIMIT] = {NULL};
+    const char *path[FF_SETS_LIMIT];
+    ff_status status = FF_OK;
+    if (folders->count == 1)
+        return open_split(dataset, folders->path[0], FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, verify, false,
+                          beside, error);
+    for (size_t i = 0; i < folders->count && status == FF_OK; i++) {
+        status = ff_set_choose(&chosen[i], folders->path[i], FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error);
+        path[i] = chosen[i] ? chosen[i] : folders->path[i];
+    }
+    *beside = chosen[0] && strcmp(chosen[0], folders->path[0]);
+    if (status == FF_OK)
+        status = ff_dataset_open_several(dataset, path, folders->count, verify, error);
+    for (size_t i = 0; i < folders->count; i++) free(chosen[i]);
+    return status;
+}
+
+static ff_status open_folders(ff_splits *splits, const ff_splits_options *options,
+                              const ff_folders *folders, ff_error *error) {
     bool beside, unused;
-    FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
-                      options->verify, false, &beside, error));
+    FF_TRY(open_train(&splits->train, folders, options->verify, &beside, error));
     if (options->fold && !options->val)
-        return ff_dataset_open(&splits->val, ff_dataset_path(splits->train), options->verify,
-                               error);
+        return open_train(&splits->val, folders, options->verify, &unused, error);
     /* If a part of the training set was held out, that part is used, not the test set. */
     if (ff_splits_val_is_none(options->val)) return FF_OK;
     if (options->val)
@@ -63,11 +83,19 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
                           false, &unused, error);
     if (!beside) return FF_OK;
     char *path;
-    FF_TRY(ff_set_choose(&path, options->data, FF_SPLIT_VAL, FF_SPLIT_TEST, error));
+    FF_TRY(ff_set_choose(&path, folders->path[0], FF_SPLIT_VAL, FF_SPLIT_TEST, error));
     if (!path) return FF_OK;
     ff_status status = ff_dataset_open(&splits->val, path, options->verify, error);
     free(path);
     splits->val_found = true;
+    return status;
+}
+
+static ff_status open_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+    ff_folders folders;
+    FF_TRY(ff_folders_read(&folders, options->data, error));
+    const ff_status status = open_folders(splits, options, &folders, error);
+    ff_folders_free(&folders);
     return status;
 }
 
@@ -116,6 +144,17 @@ static ff_status weigh_samples(ff_splits *splits, const ff_splits_options *optio
         ff_weights_make(&splits->weights, splits->train,
                         ff_splits_selection(&splits->train_selected), &rule, error);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--sample-weights");
+}
+
+static ff_status share_samples(ff_splits *splits, const ff_splits_options *options,
+                               ff_error *error) {
+    if (!options->shares && options->shares_of_batch)
+        return ff_fail(error, FF_USAGE, "--shares-of: needs --shares");
+    if (!options->shares) return FF_OK;
+    const ff_status status =
+        ff_shares_make(&splits->shares, splits->train, ff_splits_selection(&splits->train_selected),
+                       options->shares, options->shares_of_batch, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--shares %s", options->shares);
 }
 
 /* A fold is evaluated, and the others are trained on. */
@@ -303,6 +342,7 @@ ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff
     FF_TRY_DONE(return_to(splits->val, options->began_val, &splits->val_left_out, error));
     FF_TRY_DONE(choose_both(splits, options, error));
     FF_TRY_DONE(weigh_samples(splits, options, error));
+    FF_TRY_DONE(share_samples(splits, options, error));
     FF_TRY_DONE(check(splits, options, error));
 done:
     if (status != FF_OK) ff_splits_close(splits);
@@ -328,6 +368,7 @@ done:
 
 void ff_splits_close(ff_splits *splits) {
     ff_weights_free(&splits->weights);
+    ff_shares_free(&splits->shares);
     ff_selection_free(&splits->train_selected);
     ff_selection_free(&splits->val_selected);
     ff_dataset_close(&splits->train);

@@ -13,13 +13,16 @@
 
 #include "format/reader.h"
 #include "loader/augment/augment.h"
+#include "loader/selection/shares.h"
 #include "loader/selection/weights.h"
 
 /* --val none: no evaluation. ./none names a folder called "none". */
 #define FF_SPLITS_NO_VAL "none"
 
 typedef struct ff_splits_options {
-    const char *data; /* a split's folder, or a folder of splits with `train` */
+    /* A split's folder, or a folder of splits with `train`; several with commas between are used as
+     * one set (folders.h), and `val` is next to the first. */
+    const char *data;
     /* A split's folder, or one with `val`, `valid` or `test`; NULL = next to `train`;
      * FF_SPLITS_NO_VAL. */
     const char *val;
@@ -31,6 +34,8 @@ typedef struct ff_splits_options {
     const char *sample_weights; /* ff_weights_rule.given of the samples that are trained on */
     bool no_replacement;        /* ff_weights_rule.distinct and samples */
     uint64_t samples_per_epoch;
+    const char *shares;         /* as in ff_shares_make; NULL = none */
+    bool shares_of_batch;
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
     const ff_augment_spec *augment; /* of training; its rrc also sets the side of the square */
@@ -48,6 +53,7 @@ typedef struct ff_splits {
     bool val_found;                            /* found, not named on the command line */
     ff_selection train_selected, val_selected; /* of both; zeroed = all samples */
     ff_weights weights;                        /* of training samples; zeroed = all alike */
+    ff_shares shares;                          /* of the sets of `train`; zeroed = none */
     const char *label;                         /* the field's name; valid as long as `train` */
     uint32_t classes; /* of the label: the number of its names, or the largest label plus one */
     uint64_t train_without_label, val_without_label; /* samples without a loss */
@@ -65,13 +71,16 @@ typedef struct ff_splits {
  * Release with ff_splits_close. */
 FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
                                      ff_error *error);
-/* A selection and weights as loaders take them: NULL = all samples, all alike; and the number of
- * samples of a set with a selection. */
+/* A selection, weights and shares as loaders take them: NULL = all samples, all alike, none; and
+ * the number of samples of a set with a selection. */
 static inline const ff_selection *ff_splits_selection(const ff_selection *selected) {
     return selected->count ? selected : NULL;
 }
 static inline const ff_weights *ff_splits_weights(const ff_splits *splits) {
     return splits->weights.count ? &splits->weights : NULL;
+}
+static inline const ff_shares *ff_splits_shares(const ff_splits *splits) {
+    return splits->shares.count ? &splits->shares : NULL;
 }
 static inline uint64_t ff_splits_count(const ff_dataset *set, const ff_selection *selected) {
     return selected->count ? selected->count : ff_dataset_count(set);

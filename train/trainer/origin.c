@@ -37,7 +37,8 @@ void ff_origin_of(ff_origin *origin, const ff_trainer *trainer) {
     id_text(trainer->splits.val, origin->val);
     const ff_splits *splits = &trainer->splits;
     const ff_loader_options *input = &trainer->train_input;
-    const bool plain = !input->weights && input->repeats <= 1 && !input->samples_per_epoch;
+    const bool plain =
+        !input->weights && !input->shares && input->repeats <= 1 && !input->samples_per_epoch;
     if (splits->train_selected.count || !plain)
         snprintf(origin->selected, sizeof origin->selected, "trains on %s%s%s, evaluates on %s",
                  ff_selection_say(&splits->train_selected).text, plain ? "" : ", ",
@@ -106,8 +107,8 @@ static ff_status check_selected(const ff_checkpoint *checkpoint, const ff_traine
     if (!strcmp(was ? was : "", now.selected)) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
-        "--subset, --fold, --sample-weights, --no-replacement, --samples-per-epoch, --repeats: cannot change "
-        "when a run resumes; %s: the run %s, not %s",
+        "--subset, --fold, --sample-weights, --no-replacement, --shares, --samples-per-epoch, "
+        "--repeats: cannot change when a run resumes; %s: the run %s, not %s",
         ff_checkpoint_path(checkpoint), was && *was ? was : all,
         *now.selected ? now.selected : all);
 }

@@ -228,9 +228,11 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     ff_splits *splits = &trainer->splits;
     ff_loader_options train = ff_loader_defaults();
     train.words =
-        (ff_loader_words){"--augment", "--sample-weights", "--repeats", "--samples-per-epoch"};
+        (ff_loader_words){"--augment", "--sample-weights", "--shares", "--repeats",
+                          "--samples-per-epoch"};
     train.selection = ff_splits_selection(&splits->train_selected);
     train.weights = ff_splits_weights(splits);
+    train.shares = ff_splits_shares(splits);
     train.samples_per_epoch = (uint64_t)options->samples_per_epoch;
     train.repeats = (uint32_t)options->repeats;
     train.drawn_batch = (uint64_t)trainer->batch;

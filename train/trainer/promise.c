@@ -16,8 +16,8 @@ void ff_promise_measure(ff_promise *promise, ff_dataset *dataset, const ff_loade
     *promise = (ff_promise){.order = options->order,
                             .samples = options->selection ? options->selection->count
                                                           : ff_dataset_count(dataset)};
-    ff_loader_options plain = *options; /* weights and repeats have no other order */
-    plain.weights = NULL, plain.repeats = 0, plain.samples_per_epoch = 0;
+    ff_loader_options plain = *options; /* draws have no other order */
+    plain.weights = NULL, plain.shares = NULL, plain.repeats = 0, plain.samples_per_epoch = 0;
     if (options->samples_per_epoch) promise->samples = options->samples_per_epoch;
     if (ff_rates_of_disk(dataset, &plain, MEASURE_NS, promise->rate, NULL) != FF_OK)
         memset(promise->rate, 0, sizeof promise->rate);

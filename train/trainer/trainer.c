@@ -258,6 +258,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
                                 .sample_weights = options->sample_weights,
                                 .no_replacement = options->no_replacement,
                                 .samples_per_epoch = (uint64_t)options->samples_per_epoch,
+                                .shares = options->shares,
+                                .shares_of_batch = options->shares_of != 0,
                                 .verify = options->verify,
                                 .began_data = options->began_data,
                                 .began_val = options->began_val,

@@ -42,9 +42,10 @@ typedef struct ff_trainer_sweep {
  * NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
-    const char *subset, *fold, *sample_weights; /* as in ff_splits_options */
-    bool no_replacement;                        /* the same */
-    int64_t samples_per_epoch, repeats;         /* as in ff_loader_options */
+    const char *subset, *fold, *sample_weights, *shares; /* as in ff_splits_options */
+    bool no_replacement;                                 /* the same */
+    int shares_of;                                       /* 1: of each batch */
+    int64_t samples_per_epoch, repeats;                  /* as in ff_loader_options */
     ff_verify verify;
     const char *began_data, *began_val; /* as in ff_splits_options */
 

@@ -8,21 +8,39 @@ static void end_dataset(void *object) {
     ffload_dataset_close(&set);
 }
 
-/* Dataset(path, options): path as os.fsencode takes it, options a dict of texts. */
+enum { SETS_MOST = 64 };
+
+/* The paths in a tuple, as bytes in `path`, whose references are the caller's; their number, or -1
+ * with an exception. */
+static Py_ssize_t paths_of(PyObject *tuple, PyObject *path[SETS_MOST]) {
+    const Py_ssize_t count = PyTuple_Size(tuple);
+    if (count > SETS_MOST) {
+        ff_python_usage("more than 64 sets");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyUnicode_FSConverter(PyTuple_GetItem(tuple, i), &path[i])) return -1;
+    return count;
+}
+
+/* Dataset(paths, options): a tuple of paths as os.fsencode takes them, and a dict of texts. */
 static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *words) {
-    static char *names[] = {"path", "options", NULL};
-    PyObject *path = NULL, *dict;
+    static char *names[] = {"paths", "options", NULL};
+    PyObject *tuple, *path[SETS_MOST] = {NULL}, *dict;
+    const char *text[SETS_MOST];
     ffload_dataset *set;
     ffload_error error;
-    if (!PyArg_ParseTupleAndKeywords(args, words, "O&O!:Dataset", names, PyUnicode_FSConverter,
-                                     &path, &PyDict_Type, &dict))
+    if (!PyArg_ParseTupleAndKeywords(args, words, "O!O!:Dataset", names, &PyTuple_Type, &tuple,
+                                     &PyDict_Type, &dict))
         return NULL;
     ffload_options *options = ff_python_options(dict);
     PyObject *self = NULL;
-    if (!options) goto done;
+    const Py_ssize_t count = options ? paths_of(tuple, path) : -1;
+    if (count < 0) goto done;
+    for (Py_ssize_t i = 0; i < count; i++) text[i] = PyBytes_AsString(path[i]);
     int status;
     Py_BEGIN_ALLOW_THREADS;
-    status = ffload_dataset_open(&set, PyBytes_AsString(path), options, &error);
+    status = ffload_dataset_open_several(&set, text, (size_t)count, options, &error);
     Py_END_ALLOW_THREADS;
     if (status) {
         ff_python_raise(&error);
@@ -31,7 +49,7 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *words
     self = ff_python_own(type, set, end_dataset);
 done:
     ffload_options_destroy(&options);
-    Py_XDECREF(path);
+    for (int i = 0; i < SETS_MOST; i++) Py_XDECREF(path[i]);
     return self;
 }
 

@@ -52,7 +52,7 @@ class Parts:
     """Which library tensors a batch consists of, and how they are arranged."""
 
     def __init__(self, known: List[str], label: Any, pad: bool, indices: bool, keys: Optional[Keys],
-                 views: Optional[Arranged] = None) -> None:
+                 views: Optional[Arranged] = None, sources: bool = False) -> None:
         fields = [name[len("labels/"):] for name in known if name.startswith("labels/")]
         several = label is not None and len(fields) > 1
         labels = ["labels/" + field for field in fields] if several else ["labels"] if "labels" in known else []
@@ -60,7 +60,7 @@ class Parts:
         names = [*(views.names if views is not None else ["images"]), *labels]
         if mixed:
             names += [name.replace("labels", "labels_b", 1) for name in labels] + ["mix"]
-        names += ["weight"] * pad + ["samples"] * (indices or keys is not None)
+        names += ["weight"] * pad + ["sources"] * sources + ["samples"] * (indices or keys is not None)
         self.names = tuple(os.fsencode(name) for name in names)
         self._fields, self._count, self._mixed = fields if several else None, len(labels), mixed
         self._labelled = [label] if isinstance(label, str) else list(label or [])

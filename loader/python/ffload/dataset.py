@@ -12,9 +12,7 @@ from . import _ffload, habits
 from .arrays import as_list, converter, kind_of
 from .errors import BadData, UsageError
 from .samplers import Place
-from .words import As, Verify
-
-Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+from .words import As, Path, Verify
 
 
 def unescape(text: str) -> str:
@@ -52,7 +50,9 @@ class Keys(Sequence[str]):
 class Dataset:
     """A packed split: a folder with index.ffx, mapped, never parsed, so ten million samples open as fast as ten.
 
-    path    the folder
+    path    the folder; or a list of folders that become one set: the samples of the first, then those of the second, and so
+            on, of equal dtype, shape, normalization and label fields. Its classes are those of the first set, then the further
+            ones of the next, by name
     verify  "first" (default): a sample's checksum is compared the first time that it is read; "always": each time; "off"
     label   a label field, or several: "fine", "fine,coarse", ["fine", "coarse"]; by default the first. [i] returns a single
             field's value, for several fields a dict by name
@@ -68,13 +68,15 @@ class Dataset:
     """
 
     @habits.answering("Dataset", habits.DATASET)
-    def __init__(self, path: Path, *, label: Union[str, Sequence[str], None] = None, fields: bool = False,
+    def __init__(self, path: Union[Path, Sequence[Path]], *, label: Union[str, Sequence[str], None] = None, fields: bool = False,
                  verify: Verify = "first", as_: Optional[As] = None) -> None:
         if as_ is not None:
             kind_of(as_)
         if fields and label is not None:
             raise UsageError("label=%r and fields=True contradict each other" % (label,))
-        self.path = os.fsdecode(path)
+        #: The folders, and their text in messages.
+        self.paths = [os.fsdecode(one) for one in (path if isinstance(path, (list, tuple)) else [path])]
+        self.path = " + ".join(self.paths)
         self._settings: Dict[str, Any] = {"verify": verify, "label": label, "fields": fields, "as_": as_}
         self._description: Optional[Dict[str, Any]] = None
         self._fields: Optional[Dict[str, Dict[str, Any]]] = None
@@ -94,7 +96,7 @@ class Dataset:
         return names
 
     def _open(self) -> _ffload.Dataset:
-        handle = _ffload.Dataset(self.path, {"verify": str(self._settings["verify"])})
+        handle = _ffload.Dataset(tuple(self.paths), {"verify": str(self._settings["verify"])})
         if self._description is not None:  # a forked child's
             self._check(json.loads(handle.describe())["ids"], self.ids)
         self._handle: Optional[_ffload.Dataset] = handle
@@ -109,6 +111,10 @@ class Dataset:
                 self.path, found["content"], wanted["content"]))
 
     @property
+    def _given(self) -> Union[str, List[str]]:
+        return self.paths if len(self.paths) > 1 else self.path
+
+    @property
     def _own(self) -> _ffload.Dataset:
         """The library's dataset; a forked process opens its own."""
         handle = self._handle  # another thread may set it to None
@@ -117,7 +123,7 @@ class Dataset:
         return handle if self._process == os.getpid() else self._open()
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {"path": self.path, "settings": self._settings, "ids": self.ids}
+        return {"path": self._given, "settings": self._settings, "ids": self.ids}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(state["path"], **state["settings"])  # type: ignore[misc]
@@ -137,13 +143,13 @@ class Dataset:
 
     def __repr__(self) -> str:
         if self._handle is None:
-            return "ffload.Dataset(%r), closed" % self.path
-        return "ffload.Dataset(%r): %d samples, %s %s" % (self.path, len(self), self.dtype, self.shape)
+            return "ffload.Dataset(%r), closed" % self._given
+        return "ffload.Dataset(%r): %d samples, %s %s" % (self._given, len(self), self.dtype, self.shape)
 
     def _repr_html_(self) -> str:
         """In a notebook: what the set is, and a contact sheet of some samples of every class."""
         from .sheet import html
-        return html(repr(self), self.path)
+        return "".join(html(path if at else repr(self), path) for at, path in enumerate(self.paths))
 
     # ---- samples ------------------------------------------------------------------------------
 
@@ -297,6 +303,12 @@ class Dataset:
     def layout(self) -> str:
         """chw or hwc: the order of a sample's axes."""
         return str(self.describe()["layout"])
+
+    @property
+    def sizes(self) -> List[int]:
+        """The number of samples of each of its folders."""
+        sets = self.describe().get("sets")
+        return [int(one["samples"]) for one in sets] if sets else [len(self)]
 
     @property
     def ids(self) -> Dict[str, str]:

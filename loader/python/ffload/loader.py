@@ -4,18 +4,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union
 
 from . import _ffload, habits, programs, ranks
 from .arrays import converter, dtype_name, kind_of
 from .batches import Batch, BatchInfo, Parts, check_last
-from .dataset import Dataset, Path, unescape
+from .dataset import Dataset, unescape
 from .errors import UsageError
 from .samplers import AsDataLoader, Place
-from .selecting import Selecting, numbers_of, weights_of
+from .selecting import Selecting, numbers_of, shares_option, weights_of
 from .views import Arranged, augment_text, size_text
-from .words import As, Augment, Indices, LastBatch, Layout, Order, Placement, Size, Targets, Verify, Views, Weights
+from .words import (As, Augment, Indices, LastBatch, Layout, Order, Path, Placement, Shares, SharesOf, Size, Targets, Verify, Views,
+                    Weights)
 
 if TYPE_CHECKING:
     from .memory import Memory, Static
@@ -35,10 +36,13 @@ class Loader(AsDataLoader, Selecting):
              [N, width] float32; with several fields {name: labels}; None if the set has no labels
     labels_b, share   the loss of a mixed row is share * loss(labels) + (1 - share) * loss(labels_b); [N], [N] float32
     weight   [N] float32: 1; 0 for rows that only pad, whose class is -1
+    sources  [N] int64, with return_sources=True, before the indices: the set of each row, by its place in the list or dict of
+             sets; -1 for rows that only pad
     indices  [N] int64: the samples' numbers in the set; -1 for rows that only pad
     keys     a list of the samples' keys, usually paths; None for rows that only pad
 
-    path         a packed split, or a Dataset
+    path         a packed split, or a Dataset; a list of splits, as Dataset takes it; or their shares by their paths:
+                 {"real": 0.8, "synthetic": 0.2}
     batch_size   samples of a batch, over all ranks, as fftrain's --batch
     augment      "crop=4,flip", "rrc=224,flip,mixup=0.2": as fftrain's --augment, or a list of such words
     size         (H, W) of the images; by default as augmented, or as stored
@@ -71,11 +75,17 @@ class Loader(AsDataLoader, Selecting):
                  " group-by=REGEX" (keys in which it matches the same text stay together) may follow
     fold         "2/5": the second of five equal parts, "not 2/5": the others; the same words may follow. A sample must match
                  all of indices, where, split and fold; no match is a UsageError
-    weights      how often samples come: each sample of an epoch is drawn with a probability in proportion to its weight. "balanced" (1 / the number of samples of its class of the first label), a label field of one number
+    weights      how often samples come: each sample of an epoch is drawn with a probability in proportion to its weight.
+                 "balanced" (1 / the number of samples of its class of the first label), a label field of one number
                  per sample, a text file with a number per line, or an array with a weight for each sample of the selection (or
                  of the set)
     replacement  whether an epoch may have a sample several times. False: each sample comes at most once; the probability that
                  an epoch has it is in proportion to its weight, up to 1
+    shares       with several sets: how much each contributes, a number for each set in their order, or by their paths, in
+                 millionths and of any sum. The samples of a set come equally often, up to one time; a set that is smaller than
+                 its share comes again, in another order. `loader.shares = ...` changes them between epochs;
+                 "0.8,0.2;10:0.5,0.5" has other shares from epoch 10 on
+    shares_of    "epoch" (default): the epoch has the shares, "batch": each batch has them, both up to one sample
     samples_per_epoch  the length of an epoch; by default the number of samples
     repeats      how often each drawn sample comes in a batch, each time augmented differently (repeated augmentation); the
                  length of an epoch stays
@@ -86,7 +96,7 @@ class Loader(AsDataLoader, Selecting):
     cuts         each batch comes in this number of equal parts, one after another
     as_          the arrays of a batch: "torch", "numpy", "jax", "cupy", or "dlpack" for ffload.Tensor; by default torch
                  if it is installed, else numpy if it is installed, else dlpack
-    return_indices, return_keys   whether batches end with the samples' numbers, and with their keys
+    return_indices, return_keys, return_sources   whether batches end with the samples' numbers, their keys, and their sets
     targets      "classes": labels as above; "soft": targets [N, classes] float32 instead, whose rows are the shares
                  of the classes, mixed as mixup and cutmix mixed the images: the loss need not change
     transform    a function of a batch, whose result replaces the batch; called where the batch is used, on its device
@@ -105,7 +115,8 @@ class Loader(AsDataLoader, Selecting):
     """
 
     @habits.answering("Loader", habits.LOADER)
-    def __init__(self, path: Union[Path, Dataset], batch_size: int = 256, *, augment: Augment = None,
+    def __init__(self, path: Union[Path, Dataset, Sequence[Path], "Mapping[Path, float]"], batch_size: int = 256, *,
+                 augment: Augment = None,
                  size: Optional[Size] = None, device: Any = "cpu", dtype: Any = "f32", layout: Optional[Layout] = None,
                  order: Optional[Order] = None, shuffle: Optional[bool] = None, block: Optional[int] = None,
                  group: Optional[int] = None, seed: int = 0, epochs: int = 1, last_batch: Optional[LastBatch] = None,
@@ -117,8 +128,14 @@ class Loader(AsDataLoader, Selecting):
                  transform: Optional[Callable[[Any], Any]] = None, indices: Optional[Indices] = None,
                  where: Optional[str] = None, split: Optional[str] = None, fold: Optional[str] = None,
                  weights: Optional[Weights] = None, samples_per_epoch: Optional[int] = None, repeats: int = 1,
-                 per_class: Optional[int] = None, replacement: bool = True, views: Optional[Views] = None) -> None:
+                 per_class: Optional[int] = None, replacement: bool = True, views: Optional[Views] = None,
+                 shares: Optional[Shares] = None, shares_of: Optional[SharesOf] = None, return_sources: bool = False) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        if isinstance(path, Mapping):
+            if shares is not None:
+                raise UsageError("shares=%r contradicts the shares in %r" % (shares, path))
+            shares, path = list(path.values()), list(path)
+            self._arguments["shares"] = shares
         order = habits.settled("shuffle", shuffle, "order", order, lambda on: "random" if on else "sequential",
                                lambda given: bool(shuffle) == (given != "sequential"))
         last_batch = habits.settled("drop_last", drop_last, "last_batch", last_batch, lambda on: "drop" if on else "keep",
@@ -136,7 +153,7 @@ class Loader(AsDataLoader, Selecting):
                    "last_batch": last_batch or "keep", "placement": placement, "reserve": reserve, "label": label, "workers": workers,
                    "prefetch": prefetch, "cuts": cuts, "verify": verify, "memory": memory, "label_dtype": "i64",
                    "where": where, "split": split, "fold": fold, "samples_per_epoch": samples_per_epoch, "repeats": repeats,
-                   "per_class": per_class, "replacement": None if replacement else "no"}
+                   "per_class": per_class, "replacement": None if replacement else "no", "shares_of": shares_of}
         self._epochs = habits.whole("epochs", epochs)
         self.dataset = path if isinstance(path, Dataset) else Dataset(path, verify=verify)
         if habits.text_of(device).startswith("cuda"):
@@ -149,8 +166,11 @@ class Loader(AsDataLoader, Selecting):
         self._source_ranks = (0, 1)  # in a copy: the original loader's
         self._samples = numbers_of(self.dataset, indices)
         words, self._weights = weights_of(weights)
-        self._options.update(words)
+        self._options.update(words, **shares_option(self.dataset, shares))
         self._label, self._indices, self._keys = label, return_indices, self.dataset.keys if return_keys else None
+        self._sources = return_sources
+        if return_sources and len(self.dataset.paths) == 1:
+            raise UsageError("return_sources=True: %s is a single set" % self.dataset.path)
         if targets not in ("classes", "soft"):
             raise UsageError("targets=%r: wanted \"classes\" or \"soft\"" % (targets,))
         if transform is not None and not callable(transform):
@@ -186,7 +206,7 @@ class Loader(AsDataLoader, Selecting):
         self._about: Dict[str, Any] = about
         self._on_gpu = about["device"] != "cpu"
         self._parts = Parts([unescape(tensor["name"]) for tensor in self._about["tensors"]], self._label, last == "pad",
-                            self._indices, self._keys, self._views)
+                            self._indices, self._keys, self._views, self._sources)
         if self._soft:
             self._parts.soften(kind_of(self._as), self.dataset.fields)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 import array
 import operator
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from .errors import UsageError
-from .words import Indices, Weights
+from .words import Indices, Shares, Weights
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -41,6 +42,21 @@ def weights_of(weights: Optional[Weights]) -> Samples:
         raise UsageError("weights: %s; wanted \"balanced\", a label field, a file, or a number for each sample" % error) from None
 
 
+def shares_option(dataset: Dataset, shares: Optional[Shares]) -> Dict[str, str]:
+    """The option for the library."""
+    if shares is None or isinstance(shares, str):
+        return {} if shares is None else {"shares": shares}
+    if isinstance(shares, Mapping):
+        named = {os.fsdecode(path): share for path, share in shares.items()}
+        if sorted(named) != sorted(dataset.paths):
+            raise UsageError("shares of %s; wanted one for each of %s" % (", ".join(sorted(named)) or "no set", ", ".join(dataset.paths)))
+        shares = [named[path] for path in dataset.paths]
+    try:
+        return {"shares": ",".join("%r" % float(share) for share in shares)}
+    except (TypeError, ValueError) as error:
+        raise UsageError("shares: %s; wanted a number for each set" % error) from None
+
+
 class Selecting:
     """The samples of a loader, which may change between epochs."""
 
@@ -48,6 +64,7 @@ class Selecting:
     _arguments: Dict[str, Any]
     _own: Any
     _samples: Samples
+    _options: Dict[str, str]
     _epoch: int
     _stands: bool
     _turn: int
@@ -64,15 +81,29 @@ class Selecting:
 
     @indices.setter
     def indices(self, indices: Optional[Indices]) -> None:
-        before = self._samples, self._own
-        self._samples = numbers_of(self.dataset, indices)
+        self._change("indices", indices, numbers_of(self.dataset, indices), self._options)
+
+    @property
+    def shares(self) -> Optional[Shares]:
+        """The argument `shares`. Setting it between epochs changes the shares from the next epoch on, as with `indices`."""
+        given: Optional[Shares] = self._arguments["shares"]
+        return given
+
+    @shares.setter
+    def shares(self, shares: Optional[Shares]) -> None:
+        others = {name: value for name, value in self._options.items() if name != "shares"}
+        self._change("shares", shares, self._samples, dict(others, **shares_option(self.dataset, shares)))
+
+    def _change(self, name: str, value: Any, samples: Samples, options: Dict[str, str]) -> None:
+        before = self._samples, self._options, self._own
+        self._samples, self._options = samples, options
         try:
             self._open()
         except Exception:  # a file of numbers may be missing
-            self._samples, self._own = before
+            self._samples, self._options, self._own = before
             raise
-        before[1].close()
-        self._arguments["indices"] = indices
+        before[2].close()
+        self._arguments[name] = value
         self._turn += 1
         self._own.seek(self._epoch, 0)
         self._stands = True

@@ -175,14 +175,34 @@ static void shorten(ff_sequence *sequence, uint64_t count) {
     sequence->first_batches = (count - sequence->first_position - 1) / sequence->batch + 1;
 }
 
-/* Weights, some of them 0, or classes of 1 to 3 samples; repeats. */
+/* Two sets whose shares change with epoch 1; table: [samples + 20]. */
+static void draw_shares(ff_sampling *sampling, uint64_t *table, uint32_t samples, dice *d) {
+    const uint64_t first = samples / 2, unit = roll(d, 2) ? 1 : sampling->batch;
+    sampling->count = 2;
+    sampling->stages = 2;
+    sampling->unit = unit;
+    sampling->units = (1000 - 1) / unit + 1;
+    table[0] = 0, table[1] = first, table[2] = samples;
+    for (uint64_t stage = 0; stage < 2; stage++) {
+        uint64_t *at = table + 3 + 7 * stage;
+        const uint64_t share = roll(d, 101);
+        const uint64_t upto[] = {0, first ? share : 0, 100};
+        at[0] = stage;
+        for (int k = 0; k < 3; k++) {
+            at[1 + k] = unit * upto[k] / 100;
+            at[4 + k] = sampling->units - sampling->units * (unit * upto[k] % 100) / 100;
+        }
+    }
+}
+
+/* Weights, some of them 0, or classes of 1 to 3 samples, or shares; repeats. */
 static ff_sampling draw_sampling(run *r, dice *d) {
     ff_sampling sampling = {.seed = roll(d, 1000),
                             .batch = r->next[1].sequence.batch,
                             .repeats = roll(d, 4),
                             .per_class = 1 + roll(d, 4),
-                            .kind = (ff_sampling_kind)roll(d, 4)};
-    r->sampling = poisoned(FF_I64, r->samples + 1);
+                            .kind = (ff_sampling_kind)roll(d, 5)};
+    r->sampling = poisoned(FF_I64, r->samples + 20);
     uint64_t *table = r->sampling->host;
     if (sampling.kind == FF_SAMPLING_CLASSES) {
         for (table[0] = 0; table[sampling.count] < r->samples; sampling.count++) {
@@ -190,6 +210,8 @@ static ff_sampling draw_sampling(run *r, dice *d) {
             table[sampling.count + 1] = table[sampling.count] + 1 + roll(d, left < 3 ? left : 3);
         }
         if (sampling.count * sampling.per_class < sampling.batch) sampling.kind = FF_SAMPLING_ORDER;
+    } else if (sampling.kind == FF_SAMPLING_SHARES) {
+        draw_shares(&sampling, table, r->samples, d);
     } else {
         sampling.count = r->samples;
         for (uint32_t i = 0; i < r->samples; i++)

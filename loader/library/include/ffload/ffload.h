@@ -152,9 +152,16 @@ FFLOAD_API const char *ffload_version(void);
  *   replacement yes (default): an epoch may have a sample several times | no: each sample at most
  *               once; the probability that an epoch has it is in proportion to its weight, up to 1,
  *               and needs samples_per_epoch positive weights
+ *   shares      of a dataset of several sets (ffload_dataset_open_several): how much each set
+ *               contributes, a number for each set with commas between, of any sum, in millionths:
+ *               "0.8,0.2" or "4,1". The samples of a set come equally often, up to one time; a set
+ *               that is smaller than its share comes again, in another order. Other shares from an
+ *               epoch on may follow: "0.8,0.2;10:0.5,0.5"
+ *   shares_of   epoch (default): the epoch has these shares, up to one sample, and a batch those
+ *               that chance gives it | batch: each batch has them, up to one sample
  *   samples_per_epoch
  *               samples of an epoch. Default: the number of samples, or of selected samples, which
- *               is also the maximum without weights and per_class
+ *               is also the maximum without weights, per_class and shares
  *   repeats     how often each drawn sample comes in a batch, for repeated augmentation; an epoch
  *               stays as long, and so has fewer different samples. Default: 1
  *   per_class   samples of each class in a batch, which has batch_size / per_class classes of the
@@ -241,6 +248,14 @@ typedef struct ffload_dataset ffload_dataset;
  * FFLOAD_BAD_DATA if `path` is not such a folder, naming the splits in it, if any. */
 FFLOAD_API int ffload_dataset_open(ffload_dataset **dataset, const char *path,
                                    const ffload_options *options, ffload_error *error);
+/* Opens `count` folders as one set, at most 64: the samples of the first, then those of the second,
+ * and so on; all functions take it. Its classes are those of the first set, then the further ones
+ * of the next, by name, and labels are numbers of these classes. Batches have the tensor sources:
+ * the set of each row. FFLOAD_USAGE if two sets differ in dtype, layout, shape, normalization,
+ * label fields, compression or alignment. */
+FFLOAD_API int ffload_dataset_open_several(ffload_dataset **dataset, const char *const *paths,
+                                           size_t count, const ffload_options *options,
+                                           ffload_error *error);
 FFLOAD_API void ffload_dataset_close(ffload_dataset **dataset);
 
 FFLOAD_API uint64_t ffload_dataset_count(const ffload_dataset *dataset);
@@ -249,7 +264,8 @@ FFLOAD_API uint64_t ffload_dataset_count(const ffload_dataset *dataset);
  * a pass over the index: split, samples, items, dtype, layout, shape, variable_size, channels,
  * height, width, compression, normalize (state, mean, std, and both as bits), transforms, fields
  * (name, kind, dtype, width, in_index, classes), provenance (key, value), required, optional, ids
- * (content, transform, source). Names that may be any bytes are percent-escaped. */
+ * (content, transform, source), and of several sets `sets` (path, samples, content). Names that may
+ * be any bytes are percent-escaped. */
 FFLOAD_API int ffload_dataset_describe(ffload_dataset *dataset, const char **json,
                                        ffload_error *error);
 
@@ -391,6 +407,7 @@ FFLOAD_API const ffload_batch_info *ffload_batch_info_of(const ffload_batch *bat
  *   labels/NAME    the field NAME, one of the option label
  *   weight         [n] f32: 1; 0 for rows that only pad
  *   samples        [n] i64: the samples' numbers in the set; -1 for rows that only pad
+ *   sources        [n] i64, of a dataset of several sets: the numbers of the samples' sets, from 0
  * and with mixup or cutmix, where row i is mixed with row i ^ 1:
  *   mix            [n] f32: the share of the row's own sample and label; 1 if it is not mixed
  *   labels_b       as labels: the other sample's, whose share is 1 - mix
