@@ -171,7 +171,7 @@ def shared(sizes, shares, draws, unit, seed, epoch):
 
 
 for seed, shares, words in ((0, (3, 1, 2), {}), (2 ** 40 + 3, (.8, .15, .05), dict(shares_of="batch")), (5, (0, 1, 5), {}), (5, (1, 1, 1), dict(shares_of="batch", repeats=3)),
-                            (6, (.25, .5, .25), dict(samples_per_epoch=300)), (7, (2, 0, 1), dict(shares_of="batch", samples_per_epoch=40)), (8, (1, 9, 1), dict(repeats=2))):
+                            (6, (.25, .5, .25), dict(samples_per_epoch=300)), (7, (2, 0, 1), dict(shares_of="batch", samples_per_epoch=40)), (8, (1, 9, 1), dict(repeats=2)), (9, (2, 9, 1), dict(repeats=2, samples_per_epoch=108))):
     loader = Loader(16, shares=shares, seed=seed, **words)
     length, each = words.get("samples_per_epoch", BEGIN[-1]), -(-16 // words.get("repeats", 1))
     draws = length // 16 * each + min(length % 16, each)
