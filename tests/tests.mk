@@ -71,7 +71,7 @@ $(BUILD)/tests/test_cuda_nccl $(BUILD)/tests/test_cuda_ranks $(BUILD)/tests/test
 CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/test_device_cuda)
 $(CUDA_UNIT_PROGRAMS): private WITH = $(LIBS_CMOCKA) $(LDLIBS_LOADER)
 $(CUDA_UNIT_PROGRAMS): $(BUILD)/libff_loader.a $(BUILD)/libff_format.a \
-    $(call objects,tests/cuda/test_device_cuda.c tests/cuda/fake_cudart.c tests/cuda/fake_state.c loader/cuda/device_cuda.c)
+    $(call objects,tests/cuda/test_device_cuda.c $(wildcard tests/cuda/fake_*.c) loader/cuda/device_cuda.c)
 	$(LINK)
 
 include tests/gpu/gpu.mk

@@ -153,22 +153,16 @@ static ff_status cuda_make_current(ff_device *device, ff_error *error) {
     return FF_OK;
 }
 
-/* -1: unknown. */
-static int current(void) {
-    int ordinal = -1;
+static int cuda_current(ff_device *device) {
+    int ordinal = -1; /* unknown */
+    (void)device;
     ignore(cudaGetDevice(&ordinal));
     return ordinal;
 }
 
-static int cuda_current(ff_device *device) {
-    (void)device;
-    return current();
-}
-
 /* A context of that device is made if it has none: since CUDA 12 cudaSetDevice makes one. */
 static void cuda_restore(ff_device *device, int ordinal) {
-    (void)device;
-    if (ordinal >= 0 && ordinal != current()) ignore(cudaSetDevice(ordinal));
+    if (ordinal >= 0 && ordinal != cuda_current(device)) ignore(cudaSetDevice(ordinal));
 }
 
 static ff_status cuda_event_create(ff_device *device, ff_event **event, bool timed,
@@ -403,7 +397,7 @@ ff_status ff_device_cuda_create(ff_device **out, int ordinal, ff_error *error) {
                        "cuda:%d is of sm_%d%d, for which libff_cuda.so has no code: it was built "
                        "for %s (make CUDA_ARCHS=%d%d builds it for this one)",
                        ordinal, major, minor, FF_CUDA_BUILT, major, minor);
-    const int before = current();
+    const int before = cuda_current(NULL);
     ff_status status = open_device(ordinal, error);
     cuda_restore(NULL, before);
     FF_TRY(status);

@@ -131,7 +131,7 @@ printf '%s\n' '#!/bin/sh' '[ "$1 $2 $3 $4" = "--tool memcheck --error-exitcode 9
 printf '%s\n' '#!/bin/sh' 'echo GPU 0; echo GPU 1' >"$scratch/tools/nvidia-smi"
 chmod +x "$scratch/tools/compute-sanitizer" "$scratch/tools/nvidia-smi"
 cp "$build/sim/libnccl.so.2" "$bundle/bin/"
-unhurried probe 0.4 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
+unhurried probe 0.5 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
 code=$?
 [ $code = 0 ] && has '^memcheck test_cuda_pool: no errors' && has '^smallnet: 3 steps recorded, called and streamed have the same bits' && has '^smallnet in f32: 3 losses within' &&
     has '^two ranks on one card: a loss of' && has '^two replicas on one card: a loss of' &&
@@ -216,7 +216,7 @@ result $? "is ended, and leaves no process: $((SECONDS - began)) s"
 
 # ---- ours failing makes the phase fail; a deadline holds ----
 broken test_cuda_pool 'echo "not ok 1 - a test"; exit 1'
-out=out3 half probe 0.4 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=9
+out=out3 half probe 0.5 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=9
 [ $? = 1 ] && has '^FAILED: memcheck test_cuda_loss: exit code 9' && has '^FAILED: test_cuda_pool: exit code 1' && has 'not ok 1 - a test' && has '^tests on the card: 3 of 4'
 result $? "a test that fails makes probe fail, and the others run"
 whole test_cuda_pool
