@@ -152,8 +152,10 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
         const target t = target_of(loss, n);
         if (counts(loss, n, &t)) {
             bool correct;
-            losses[n] = (loss->form.kind == FF_LOSS_CROSS_ENTROPY ? cross_entropy : binary)(
-                loss, &weights, n, &t, scale, &correct);
+            if (loss->form.kind == FF_LOSS_CROSS_ENTROPY)
+                losses[n] = cross_entropy(loss, &weights, n, &t, scale, &correct);
+            else
+                losses[n] = binary(loss, &weights, n, &t, scale, &correct);
             correct_count += correct;
         } else {
             losses[n] = 0;
