@@ -143,7 +143,7 @@ static void take(in_use *one) {
 }
 
 static void move(in_use *one) {
-    static const uint64_t size[KINDS] = {16, 32, 8, 7};
+    static const uint64_t size[KINDS] = {16, 32, 8, 8, 7};
     const char *text;
     ffload_loader *other = loaders[roll(&calls, LOADERS)].loader;
     if (roll(&calls, 2)) {
