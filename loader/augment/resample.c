@@ -245,7 +245,8 @@ FF_CLONES static void round_row(uint8_t *restrict to, const float *restrict from
 }
 
 /* Stores r->row in row `y` of an f32 output in one pass; false for layouts that need two. */
-static bool write_scaled(const ff_resampler *r, uint32_t y, float *out) {
+static bool write_scaled(const ff_resampler *r, uint32_t y, void *to) {
+    float *out = to;
     const ff_augment_host *host = r->host;
     const uint32_t channels = host->channels;
     const size_t width = host->out_width;
@@ -272,7 +273,7 @@ static void write_row(ff_resampler *r, uint32_t y, uint8_t *out) {
         return;
     }
     if (!ff_dtype_is_float(host->from)) {
-        if (host->to == FF_F32 && write_scaled(r, y, (float *)out)) return;
+        if (host->to == FF_F32 && write_scaled(r, y, out)) return;
         for (uint32_t c = 0; c < channels; c++) {
             float *row = r->row + c * r->padded;
             scale_row(row, row, r->multiply[c], r->add[c], width);

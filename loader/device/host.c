@@ -299,8 +299,8 @@ static ff_status host_call(ff_device *device, ff_stream *stream, void (*function
         .event_record = host_event_record, .event_record_external = host_event_record,             \
         .event_synchronize = host_event_synchronize, .event_done = host_event_done,                \
         .stream_wait = host_stream_wait, .copy = host_copy, .fill = host_fill, .call = host_call,  \
-        .elapsed = host_elapsed, .make_current = host_make_current,                                \
-        .current = host_current, .restore = host_restore,                                          \
+        .elapsed = host_elapsed, .make_current = host_make_current, .current = host_current,       \
+        .restore = host_restore,                                                                   \
     }
 static const ff_device_table caller_table = HOST_TABLE(true);
 static const ff_device_table threads_table = HOST_TABLE(false);

@@ -155,8 +155,8 @@ static ff_status check_sampling(const ff_loader_options *options, uint64_t place
         return ff_fail(error, FF_USAGE,
                        "%s: there are %" PRIu64 " samples, not %" PRIu64
                        "; with %s or %s a sample may come several times",
-                       words->samples_per_epoch, places, options->samples_per_epoch,
-                       words->weights, words->shares);
+                       words->samples_per_epoch, places, options->samples_per_epoch, words->weights,
+                       words->shares);
     return options->per_class ? check_classes(options, error) : FF_OK;
 }
 

@@ -98,8 +98,7 @@ FF_HD uint64_t ff_sampling_table_count(const ff_sampling *sampling) {
 
 /* Whether a sample may come several times in an epoch. */
 FF_HD int ff_sampling_again(const ff_sampling *sampling) {
-    const int once =
-        sampling->kind == FF_SAMPLING_ORDER || sampling->kind == FF_SAMPLING_DISTINCT;
+    const int once = sampling->kind == FF_SAMPLING_ORDER || sampling->kind == FF_SAMPLING_DISTINCT;
     return !once || sampling->repeats > 1 || sampling->listed;
 }
 

@@ -2,8 +2,8 @@
  * destroyed, default streams, and which device is the calling thread's. */
 #include "tests/unit/check.h"
 
-#include "tests/cuda/sim/device.h"
 #include "loader/library/pool.h"
+#include "tests/cuda/sim/device.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ typedef struct ff_splits_options {
     const char *sample_weights; /* ff_weights_rule.given of the samples that are trained on */
     bool no_replacement;        /* ff_weights_rule.distinct and samples */
     uint64_t samples_per_epoch;
-    const char *shares;         /* as in ff_shares_make; NULL = none */
+    const char *shares; /* as in ff_shares_make; NULL = none */
     bool shares_of_batch;
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */

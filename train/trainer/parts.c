@@ -227,9 +227,8 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
     ff_loader_options train = ff_loader_defaults();
-    train.words =
-        (ff_loader_words){"--augment", "--sample-weights", "--shares", "--repeats",
-                          "--samples-per-epoch"};
+    train.words = (ff_loader_words){"--augment", "--sample-weights", "--shares", "--repeats",
+                                    "--samples-per-epoch"};
     train.selection = ff_splits_selection(&splits->train_selected);
     train.weights = ff_splits_weights(splits);
     train.shares = ff_splits_shares(splits);

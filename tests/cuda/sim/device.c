@@ -544,9 +544,9 @@ static ff_status sim_recording_launch(ff_device *device, ff_recording *recording
         .release_pinned = sim_release, .stream_create = sim_stream_create,                         \
         .stream_destroy = sim_stream_destroy, .stream_synchronize = sim_stream_synchronize,        \
         .native_stream = sim_native_stream, .make_current = sim_make_current,                      \
-        .current = sim_current, .restore = sim_restore,                                            \
-        .event_create = sim_event_create, .event_destroy = sim_event_destroy,                      \
-        .event_record = sim_event_record, .event_record_external = sim_event_record_external,      \
+        .current = sim_current, .restore = sim_restore, .event_create = sim_event_create,          \
+        .event_destroy = sim_event_destroy, .event_record = sim_event_record,                      \
+        .event_record_external = sim_event_record_external,                                        \
         .event_synchronize = sim_event_synchronize, .event_done = sim_event_done,                  \
         .stream_wait = sim_stream_wait, .copy = sim_copy, .fill = sim_fill, .call = sim_call,      \
         .elapsed = sim_elapsed, .capture_begin = sim_capture_begin,                                \
