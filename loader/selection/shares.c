@@ -53,8 +53,8 @@ static ff_status read_stage(ff_shares *shares, const char **at, ff_error *error)
         count++;
     }
     if (count != shares->count)
-        return ff_fail(error, FF_USAGE, "there are %" PRIu32 ", but %" PRIu32 " sets", count,
-                       shares->count);
+        return ff_fail(error, FF_USAGE, "there are %" PRIu32 ", but %" PRIu32 " set%s", count,
+                       shares->count, shares->count == 1 ? "" : "s");
     sum_up(stage, share, count);
     if (stage->upto[count]) return FF_OK;
     return ff_fail(error, FF_USAGE, "their sum is 0; wanted a positive number");

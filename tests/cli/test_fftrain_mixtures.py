@@ -105,7 +105,7 @@ refused("nor with other data in one set", 65, ["other data"], "--resume", "whole
 refused("nor with the sets in another order", 65, ["class 0 is 'b'"], "--resume", "whole", "--data", SYNTHETIC + "," + REAL, "--epochs", 3)
 
 # ---- what is refused ----
-refused("shares of one set", 2, ["--shares 1,2", "there are 2, but 1 sets"], *RUN, "--data", REAL, "--shares", "1,2")
+refused("shares of one set", 2, ["--shares 1,2", "there are 2, but 1 set"], *RUN, "--data", REAL, "--shares", "1,2")
 refused("shares that are all 0", 2, ["--shares 0,0", "their sum is 0"], *RUN, "--shares", "0,0")
 refused("--shares-of alone", 2, ["--shares-of", "--shares"], *RUN, "--shares-of", "batch")
 refused("shares in block order", 2, ["shares: needs order random"], *RUN, *SHARES, "--order", "block")

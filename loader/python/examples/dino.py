@@ -50,8 +50,10 @@ def main():
     torch.manual_seed(0)
 
     colours = "flip,jitter=0.4:0.4:0.2:0.1,grayscale=0.2"
-    views = {"first": (1, f"rrc={args.size}:0.4-1,{colours}"), "second": (1, f"rrc={args.size}:0.4-1,{colours},solarize=128:0.2"),
-             "small": (args.crops, f"rrc={args.small}:0.05-0.4,{colours}")}
+    blur = f"blur={args.size // 10 | 1}:0.1-2"
+    views = {"first": (1, f"rrc={args.size}:0.4-1,{colours},{blur}"),
+             "second": (1, f"rrc={args.size}:0.4-1,{colours},{blur}:0.1,solarize=128:0.2"),
+             "small": (args.crops, f"rrc={args.small}:0.05-0.4,{colours},blur={args.small // 10 | 1}:0.1-2:0.5")}
     train = ffload.Loader(args.data + "/train", args.batch, views=views, drop_last=True, device=args.device)
     known = ffload.Loader(args.data + "/train", args.batch, shuffle=False, device=args.device)
     val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, device=args.device)

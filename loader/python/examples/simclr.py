@@ -48,7 +48,7 @@ def main():
     args = parser.parse_args()
     torch.manual_seed(0)
 
-    augment = f"rrc={args.size},flip,jitter=0.8:0.8:0.8:0.2,grayscale=0.2"
+    augment = f"rrc={args.size},flip,jitter=0.8:0.8:0.8:0.2,grayscale=0.2,blur={args.size // 10 | 1}:0.1-2:0.5"
     train = ffload.Loader(args.data + "/train", args.batch, views=2, augment=augment, drop_last=True, device=args.device)
     known = ffload.Loader(args.data + "/train", args.batch, shuffle=False, device=args.device)
     val = ffload.Loader(args.data + "/val", args.batch, shuffle=False, device=args.device)
