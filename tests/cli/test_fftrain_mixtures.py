@@ -83,6 +83,12 @@ shutil.copytree(REAL, "a,b/train")
 done = fftrain(*RUN[4:], "--data", "a,b", "--val", "none", "--dry-run")
 tap.ok(done.returncode == 0, "a folder whose name has a comma", done.stderr)
 
+shutil.copytree(REAL, "parts/train")
+shutil.copytree(VAL, "parts/val")
+done = fftrain(*RUN[4:], "--data", "parts," + SYNTHETIC, "--out", "found")
+line = (events("found", "start") or [{}])[0]
+tap.ok((line.get("samples"), line.get("val_samples")) == (75, 12), "evaluated on the set next to the first one", done.stderr or line)
+
 # ---- ranks, and a run that goes on ----
 for name, more in (("alone", ["--accumulate", 2]), ("pair", ["--dp", "cpu,cpu"])):
     fftrain(*RUN, *SHARES, "--batch", 20, "--reproducible", *more, "--out", name)
@@ -100,6 +106,8 @@ os.chdir(place)
 tap.ok(done.returncode == 0, "from another folder, too", done.stderr)
 for name, *more in (("other shares", "--shares", "0.5,0.5"), ("the other kind", "--shares-of", "batch")):
     refused("a run does not go on with %s" % name, 2, ["--shares", "cannot change"], "--resume", "whole", *more, "--epochs", 3)
+fftrain(*RUN, "--shares", "0.6,0.4", "--out", "bare")
+refused("nor one without --samples-per-epoch", 2, ["--shares", "cannot change"], "--resume", "bare", "--shares", "0.5,0.5", "--epochs", 3)
 EXTRA = pack("extra", {"b": 9, "c": 6}, "packed-extra")
 refused("nor with other data in one set", 65, ["other data"], "--resume", "whole", "--data", REAL + "," + EXTRA, "--epochs", 3)
 refused("nor with the sets in another order", 65, ["class 0 is 'b'"], "--resume", "whole", "--data", SYNTHETIC + "," + REAL, "--epochs", 3)

@@ -264,6 +264,9 @@ loader.shares = dict(zip(PATHS[::-1], (1, 1, 1)))
 found += [epoch_of(loader), epoch_of(loader)]
 late.set_epoch(1)
 tap.ok(found == [epoch_of(early), epoch_of(late), epoch_of(late)] and loader.shares == dict(zip(PATHS, (1, 1, 1))), "shares set between epochs")
+other = Loader(12, shares=(1, 1, 1), seed=3)
+other.shares = dict(zip(PATHS[::-1], SHARES[::-1]))
+tap.ok(epoch_of(other) == found[0], "a share belongs to its folder, in any order")
 tap.ok(raises(ffload.UsageError, lambda: setattr(loader, "shares", (1, 1)), "3 sets") and loader.shares == dict(zip(PATHS, (1, 1, 1))) and
        epoch_of(loader) == epoch_of(late), "wrong shares change nothing")
 planned = Loader(12, shares="3,1,2;1:1,1,1;4:0,0,1", seed=3)
