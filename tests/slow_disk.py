@@ -94,8 +94,13 @@ class Disk:
 
 
 def serve(device, disk):
+    woken, wakes = os.pipe() # by a signal, also by one that arrives just before the wait
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
+    print("ready", flush=True)
     while True:
         idle = not select.select([device], [], [], 0)[0]
+        select.select([device, woken], [], [])
         try:
             message = os.read(device, (PAGES + 1) * 4096)
         except OSError as error:
@@ -130,7 +135,6 @@ def mount(source, folder, seek_ms, mb_s, fails=None):
     disk = Disk(source, seek_ms / 1e3, mb_s * 1e6, fails)
     try:
         signal.signal(signal.SIGTERM, end)
-        print("ready", flush=True)
         serve(device, disk)
     except Ended: # files that are still in use fail from now on
         pass
