@@ -10,6 +10,8 @@
 #include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 
+#include <stdatomic.h>
+
 enum { PLACEMENT_SIZES = 2 };
 
 typedef struct placement_case {
@@ -45,11 +47,36 @@ typedef struct placement_copy {
 
 /* If a test has set this, the GPU's device; else the host's, with the case's streams. */
 static const ff_cuda_table *placement_card;
+/* The device's table while a test runs, which refuses allocations between two steps. */
+static const ff_device_table *placement_device_table;
+static ff_device_table placement_table;
+static atomic_bool placement_refuses;
+
+static inline ff_status placement_refused(void **memory, const char *what, ff_error *error) {
+    *memory = NULL;
+    return ff_fail(error, FF_FAILED, "%s is allocated between two steps", what);
+}
+static inline ff_status placement_allocate(ff_device *device, void **memory, uint64_t bytes,
+                                           const char *what, ff_error *error) {
+    if (atomic_load(&placement_refuses)) return placement_refused(memory, what, error);
+    return placement_device_table->allocate(device, memory, bytes, what, error);
+}
+static inline ff_status placement_allocate_pinned(ff_device *device, void **memory, uint64_t bytes,
+                                                  const char *what, ff_error *error) {
+    if (atomic_load(&placement_refuses)) return placement_refused(memory, what, error);
+    return placement_device_table->allocate_pinned(device, memory, bytes, what, error);
+}
+
 static inline void placement_open(const placement_case *c, ff_device **device) {
     if (placement_card)
         assert_ok(placement_card->device_create(device, 0, error));
     else
         assert_ok(ff_device_sim_create(device, c->streams, 200000, c->seed, error));
+    placement_device_table = (*device)->table;
+    placement_table = *placement_device_table;
+    placement_table.allocate = placement_allocate;
+    placement_table.allocate_pinned = placement_allocate_pinned;
+    (*device)->table = &placement_table;
 }
 
 static inline void placement_take(ff_device *device, ff_stream *stream, void **to, const void *from,
@@ -76,21 +103,11 @@ static inline void placement_warm(const placement_case *c, ff_batches *batches, 
     ff_batches_set_size(batches, -1);
 }
 
-static inline ff_status placement_refuse(ff_device *device, void **memory, uint64_t bytes,
-                                         const char *what, ff_error *error) {
-    (void)device, (void)bytes;
-    *memory = NULL;
-    return ff_fail(error, FF_FAILED, "%s is allocated between two steps", what);
-}
-
 /* Allocates nothing: other replicas' collectives may run. */
-static inline void placement_rewind(ff_device *device, ff_batches *batches, ff_stream *stream) {
-    const ff_device_table *table = device->table;
-    ff_device_table refusing = *table;
-    refusing.allocate = refusing.allocate_pinned = placement_refuse;
-    device->table = &refusing;
+static inline void placement_rewind(ff_batches *batches, ff_stream *stream) {
+    atomic_store(&placement_refuses, true);
     assert_ok(ff_batches_rewind(batches, stream, error));
-    device->table = table;
+    atomic_store(&placement_refuses, false);
 }
 
 /* Runs all steps ahead of the device, as a trainer does; the copies are read at the end. */
@@ -132,7 +149,7 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
             placement_warm(c, batches, stream);
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
             assert_ok(ff_batches_enqueue_again(batches, stream, error));
-            placement_rewind(device, batches, stream);
+            placement_rewind(batches, stream);
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         }
         ff_recording **recording = &recordings[placement_size(c, batch->epoch)];
