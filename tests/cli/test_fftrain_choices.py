@@ -4,6 +4,7 @@ weights of other classes, damaged or without a description, resizing and precisi
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -351,8 +352,9 @@ done = fftrain("--resume", "loss-short", "--epochs", 2)
 tap.ok(same("loss-short", "loss-whole"), "a resumed run keeps its loss: the same bits", done.stderr)
 done = fftrain("--data", "set", "--model", "smallnet", "--batch", 8, "--augment", "mixup", "--label-smoothing", 0.1, "--loss", "bce", "--check-gradients")
 tap.ok(done.returncode == 0 and "The gradients of 14 parameters are the loss's" in done.stdout, "--check-gradients of bce", done.stdout + done.stderr)
-done = fftrain("--data", "set", "--model", "smallnet", "--batch", 8, "--lr", 0, "--epochs", 1, "--loss", "bce", "--overfit", 1)
-tap.ok(done.returncode == 1 and "loss is still" in done.stderr, "--overfit looks at all classes together", done.stdout + done.stderr)
+mean, total = (fftrain("--data", "set", "--model", "smallnet", "--batch", 8, "--lr", 0, "--epochs", 1, "--loss", name, "--overfit", 1) for name in ("bce", "bce-sum"))
+shown = [re.findall(r"^pass +1 +loss +(\S+)", done.stdout, re.M) for done in (mean, total)]
+tap.ok(mean.returncode == 1 and "loss is still" in mean.stderr and shown[0] == shown[1] != [], "--overfit looks at the sum over all classes", (mean.stderr, shown))
 for device in ("cpu", "cuda"):
     fftrain(*MIXED, "--precision", "f32", "--device", device, "--out", "loss-" + device, program=SIMULATED)
 cpu, gpu = (epochs("loss-" + device)[0]["train_loss"] for device in ("cpu", "cuda"))
