@@ -74,6 +74,12 @@ tap.ok(sorted(epoch_of(Loader(shares=None, where="label == 'eel'"))) == [i for i
 tap.ok(sorted(epoch_of(Loader(shares=None, split="val:0.3"))) == sorted(BEGIN[k] + i for k in range(3) for i in epoch_of(
     ffload.Loader(PATHS[k], as_="numpy", return_indices=True, return_sources=False, split="val:0.3", transform=lambda batch: (*batch[:2], None, batch[2])))),
     "a split is the sets' splits")
+splits = [os.path.join(os.path.dirname(make_set("splits", "--count", 6, "--splits", "train,val")), name) for name in ("val", "train")]
+with open(os.path.join(PLACE, "keys"), "w") as out:
+    out.write("train/%s\n" % ffload.Dataset(splits).keys[4])
+for words, chosen in ((dict(where="split == 'train'"), range(3, 9)), (dict(where="split == 'val'"), range(3)), (dict(indices=os.path.join(PLACE, "keys")), [4])):
+    found = [int(i) for batch in ffload.Loader(splits, 4, as_="numpy", return_indices=True, **words) for i in batch[2]]
+    tap.ok(sorted(found) == list(chosen), "a sample's split is its own set's: %s" % "".join(words), found)
 tap.ok((numpy.concatenate([batch[2] for batch in Loader(10, shares=None, last_batch="pad", order="sequential", samples_per_epoch=93,
         transform=lambda batch: (*batch[:2], batch[3]))])[-9:] == [2, 2, -1, -1, -1, -1, -1, -1, -1][:9]).all(), "rows that pad have no set")
 
