@@ -83,6 +83,14 @@ for words, chosen in ((dict(where="split == 'train'"), range(3, 9)), (dict(where
 tap.ok((numpy.concatenate([batch[2] for batch in Loader(10, shares=None, last_batch="pad", order="sequential", samples_per_epoch=93,
         transform=lambda batch: (*batch[:2], batch[3]))])[-9:] == [2, 2, -1, -1, -1, -1, -1, -1, -1][:9]).all(), "rows that pad have no set")
 
+equal = [pack("equal%d" % k, LABELS[1], CLASSES[1], 200 + 9 * k) for k in range(2)]
+for shares in (None, (1, 1)):
+    state = Loader(4, equal, shares).state_dict()
+    tap.ok(all(raises(ffload.UsageError, lambda: Loader(4, paths, shares).load_state_dict(state), "other sets") for paths in (equal[::-1], [equal[0], PATHS[1]])),
+           "a state of other sets, or of these in another order, is refused: shares %r" % (shares,))
+single = ffload.Loader(PATHS[1], 9, samples_per_epoch=9).state_dict()
+tap.ok("sets" not in single and raises(ffload.UsageError, lambda: ffload.Loader(equal, 9, samples_per_epoch=9).load_state_dict(single), "a single set"), "and one of a single set")
+
 # ---- compressed sets, sets of many sizes, labels of other kinds ----
 squeezed = [pack("squeezed%d" % k, LABELS[k], CLASSES[k], sum(SIZES[:k]), shard_size=8192, compress="zstd:%d" % (k + 1)) for k in range(2)]
 for words in (dict(), dict(order="block", block=8, group=2, memory=1), dict(shares=(1, 1), samples_per_epoch=60), dict(workers=0, memory=1)):
