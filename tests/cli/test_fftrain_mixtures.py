@@ -82,6 +82,14 @@ os.mkdir("a,b")
 shutil.copytree(REAL, "a,b/train")
 done = fftrain(*RUN[4:], "--data", "a,b", "--val", "none", "--dry-run")
 tap.ok(done.returncode == 0, "a folder whose name has a comma", done.stderr)
+os.mkdir("sets, more")
+for name in (REAL, SYNTHETIC):
+    shutil.copytree(name, "sets, more/" + os.path.basename(name))
+os.chdir("sets, more")
+fftrain(*RUN[4:], "--data", ",".join(map(os.path.basename, (REAL, SYNTHETIC))), "--val", "none", "--epochs", 1, "--out", "../comma")
+os.chdir(place)
+done = fftrain("--resume", "comma", "--epochs", 2)
+tap.ok(done.returncode == 0 and len(drawn("comma", 4)) == 25, "folders in one whose name has a comma: the run goes on, and its steps are made again", done.stderr)
 
 # ---- ranks, and a run that goes on ----
 for name, more in (("alone", ["--accumulate", 2]), ("pair", ["--dp", "cpu,cpu"])):
