@@ -107,6 +107,14 @@ fields = [make_set("fields%d" % k, "--count", 12 + k, "--height", 8, "--width", 
 both, each = ffload.Dataset(fields, fields=True, as_="numpy"), [ffload.Dataset(path, fields=True, as_="numpy") for path in fields]
 tap.ok(all((both[i][1]["soft"] == each[i > 11][i - 12 * (i > 11)][1]["soft"]).all() for i in range(25)), "labels of other kinds are the single sets'")
 
+broken = os.path.join(pack("broken", LABELS[1], CLASSES[1], 200), "shard-000000.ffs")
+with open(broken, "r+b") as file:
+    place = file.read().index(bytes([203]) * 192)
+    file.seek(place)
+    file.write(b"\0")
+tap.ok(raises(ffload.BadData, lambda: ffload.Dataset([PATHS[0], os.path.dirname(broken)])[73], "%s: offset %d: sample 3 has checksum" % (broken, place)),
+       "a broken sample: the file, the place in it, and the number in its own set")
+
 # ---- what does not fit ----
 small = pack("small", [0] * 4, ["cat"], side=6)
 numbers = os.path.join(PLACE, "numbers")
