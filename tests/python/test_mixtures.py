@@ -130,7 +130,7 @@ tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset([]), "0 sets"), "no set"
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset([PATHS[0], PLACE]), PLACE), "a folder that is not a set")
 for shares, *words in (((1, 2), "there are 2, but 3 sets"), ((0, 0, 0), "their sum is 0"), ((1, -1, 1), "number from 0"), ("1,2,x", "'x' does not begin"),
                        ("1,2,3 4", "' 4' is neither"), ("1,2,3;1,2,3", "EPOCH:"), ("1,2,3;5:1,2,3;5:1,1,1", "later epoch"), ({PATHS[0]: 1}, "wanted one for each of", PATHS[1]),
-                       (3, "shares: "), (["a"], "shares: "), ((1e7, 1, 1), "number from 0 to 1000000")):
+                       (3, "shares: "), (["a"], "shares: "), ((1e7, 1, 1), "number from 0 to 1000000"), ((1, 4e-7, 0), "'4e-07,0.0' begins with a share that rounds to 0")):
     tap.ok(raises(ffload.UsageError, lambda: Loader(shares=shares), *words), "shares=%r are refused" % (shares,))
 for words, *named in ((dict(order="block"), "shares: needs order random"), (dict(order="sequential"), "shares: needs order random"), (dict(weights="balanced"), "combined with weights"),
                       (dict(per_class=4), "combined with per_class"), (dict(augment="flip=alternate"), "alternate"), (dict(where="label == 'ape'"), "none of its samples is selected", PATHS[0]),
