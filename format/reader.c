@@ -106,11 +106,13 @@ static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard 
         FF_TRY(ff_mapped_checksum(&shard->mapped, entry->offset, entry->bytes, &found, error));
     else
         found = ff_checksum(slot, entry->bytes);
-    if (found != entry->checksum)
+    if (found != entry->checksum) {
+        (void)ff_united_with(dataset, &number);
         return ff_fail(error, FF_BAD_DATA,
                        "%s: offset %" PRIu64 ": sample %" PRIu64 " has checksum %016" PRIx64
                        ", wanted %016" PRIx64,
                        shard->path, entry->offset, number, found, entry->checksum);
+    }
     atomic_fetch_or_explicit(mark, bit, memory_order_relaxed);
     return FF_OK;
 }

@@ -205,15 +205,9 @@ static void make_ids(ff_dataset *dataset) {
     ff_id_of(dataset->metadata_id, ids[3], bytes);
 }
 
-static ff_status open_all(ff_dataset *dataset, const char *const *paths, size_t count,
-                          ff_error *error) {
-    FF_TRY(ff_files_create(&dataset->files, error));
-    FF_TRY(ff_alloc(&dataset->united, count + 1, sizeof *dataset->united, "sets", error));
-    for (size_t i = 0; i < count; i++) {
-        FF_TRY(ff_dataset_open(&dataset->united[i].set, paths[i], dataset->verify, error));
-        dataset->united_count++;
-        FF_TRY(add_set(dataset, i, error));
-    }
+static ff_status unite(ff_dataset *dataset, ff_error *error) {
+    const size_t count = dataset->united_count;
+    for (size_t i = 0; i < count; i++) FF_TRY(add_set(dataset, i, error));
     FF_TRY(ff_copy_string(&dataset->index_path, dataset->path, error));
     dataset->row_bytes = ff_metadata_label_row_bytes(&dataset->metadata);
     dataset->header.sample_count = dataset->united[count].first_sample;
@@ -222,6 +216,16 @@ static ff_status open_all(ff_dataset *dataset, const char *const *paths, size_t 
     FF_TRY(copy_rows(dataset, error));
     return ff_alloc(&dataset->sample_ok, dataset->header.sample_count / 8 + 1, 1,
                     "verification marks", error);
+}
+
+static ff_status open_all(ff_dataset *dataset, const char *const *paths, size_t count,
+                          ff_error *error) {
+    FF_TRY(ff_files_create(&dataset->files, error));
+    FF_TRY(ff_alloc(&dataset->united, count + 1, sizeof *dataset->united, "sets", error));
+    for (; dataset->united_count < count; dataset->united_count++)
+        FF_TRY(ff_dataset_open(&dataset->united[dataset->united_count].set,
+                               paths[dataset->united_count], dataset->verify, error));
+    return unite(dataset, error);
 }
 
 ff_status ff_dataset_open_several(ff_dataset **out, const char *const *paths, size_t count,
@@ -241,13 +245,34 @@ ff_status ff_dataset_open_several(ff_dataset **out, const char *const *paths, si
     return status;
 }
 
+static void free_class_numbers(ff_united *united) {
+    for (size_t k = 0; united->class_numbers && k < united->set->metadata.field_count; k++)
+        free(united->class_numbers[k]);
+    free(united->class_numbers);
+    united->class_numbers = NULL;
+}
+
+ff_status ff_united_again(ff_dataset *dataset, ff_error *error) {
+    for (size_t i = 0; i < dataset->united_count; i++) free_class_numbers(&dataset->united[i]);
+    ff_metadata_free(&dataset->metadata);
+    free(dataset->path);
+    free(dataset->index_path);
+    free(dataset->row);
+    free(dataset->shard);
+    free(dataset->shard_ready);
+    free(dataset->sample_ok);
+    dataset->path = dataset->index_path = NULL;
+    dataset->row = NULL, dataset->shard = NULL;
+    dataset->shard_ready = dataset->sample_ok = NULL;
+    dataset->bytes = 0;
+    dataset->header.sample_count = dataset->header.shard_count = 0;
+    return unite(dataset, error);
+}
+
 void ff_united_free(ff_dataset *dataset) {
     for (size_t i = 0; i < dataset->united_count; i++) {
-        ff_united *united = &dataset->united[i];
-        for (size_t k = 0; united->class_numbers && k < united->set->metadata.field_count; k++)
-            free(united->class_numbers[k]);
-        free(united->class_numbers);
-        ff_dataset_close(&united->set);
+        free_class_numbers(&dataset->united[i]);
+        ff_dataset_close(&dataset->united[i].set);
     }
     free(dataset->united);
 }

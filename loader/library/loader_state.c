@@ -103,19 +103,35 @@ static void list_facts(const ffload_loader *loader, fact facts[FACTS]) {
     memcpy(facts, all, sizeof all);
 }
 
+/* *json = NULL without memory. */
+static void set_member(json_t **json, const char *name, json_t *value) {
+    if (*json && json_object_set_new(*json, name, value) == 0) return;
+    json_decref(*json);
+    *json = NULL;
+}
+
+/* The content id of several sets, as JSON and in hexadecimal; "" for a single set. */
+static const char sets_name[] = "sets";
+
+static void id_of_sets(const ffload_loader *loader, char text[33]) {
+    const ff_dataset *dataset = loader->dataset->inner;
+    *text = 0;
+    if (ff_dataset_set_count(dataset) > 1) ff_hex(text, ff_dataset_id(dataset)->content, 16);
+}
+
 static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
     fact facts[FACTS];
+    char sets[33];
     list_facts(loader, facts);
     json_t *json = json_pack("{s:I, s:I, s:s, s:s, s:s}", "epoch", (json_int_t)loader->next.epoch,
                              "position", (json_int_t)loader->next.position, "order",
                              ff_order_name(loader->settings.loader.order), "selection",
                              ff_selection_say(loader->settings.loader.selection).text, "sampling",
                              ff_loader_say_sampling(&loader->settings.loader).text);
-    for (int i = 0; json && i < FACTS; i++)
-        if (json_object_set_new(json, facts[i].name, json_integer((json_int_t)facts[i].value))) {
-            json_decref(json);
-            json = NULL;
-        }
+    for (int i = 0; i < FACTS; i++)
+        set_member(&json, facts[i].name, json_integer((json_int_t)facts[i].value));
+    id_of_sets(loader, sets);
+    if (*sets) set_member(&json, sets_name, json_string(sets));
     return ff_library_keep_text(&loader->state, json, out, error);
 }
 
@@ -139,6 +155,18 @@ static ff_status read_number(const json_t *json, const char *name, uint64_t most
     return FF_OK;
 }
 
+static ff_status compare_sets(const ffload_loader *loader, const json_t *json, ff_error *error) {
+    const char *sets = json_string_value(json_object_get(json, sets_name));
+    char own[33];
+    id_of_sets(loader, own);
+    if (!strcmp(sets ? sets : "", own)) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "the state belongs to %s%s, but this loader has %s%s: other sets, or the same "
+                   "ones in another order",
+                   sets ? "sets with the content id " : "a single set", sets ? sets : "",
+                   *own ? "sets with the content id " : "a single set", own);
+}
+
 /* Refuses a state that belongs to other batches. */
 static ff_status compare_facts(const ffload_loader *loader, const json_t *json, ff_error *error) {
     fact facts[FACTS];
@@ -148,6 +176,7 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     if (!order || strcmp(order, own) != 0)
         return ff_fail(error, FF_USAGE, "the state has order %s, but this loader has %s",
                        order ? order : "unknown", own);
+    FF_TRY(compare_sets(loader, json, error));
     const ff_selection_text selected = ff_selection_say(loader->settings.loader.selection);
     const char *selection = json_string_value(json_object_get(json, "selection"));
     /* Versions without selections did not write it. */

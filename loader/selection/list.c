@@ -45,16 +45,19 @@ static ff_status read_numbers(list *to, const char *path, bool *all, ff_error *e
     return status;
 }
 
+const char *ff_list_split(const ff_dataset *dataset, uint64_t number) {
+    return ff_dataset_metadata(ff_dataset_set(dataset, ff_dataset_set_of(dataset, number)))->split;
+}
+
 /* Those whose keys the file has; *first = the first of them. */
 static ff_status read_keys(list *to, ff_dataset *dataset, ff_keys *keys, ff_error *error) {
-    const char *split = ff_dataset_metadata(dataset)->split;
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         char key[FF_KEY_LIMIT_BYTES];
         size_t bytes;
         bool named;
         ff_dataset_scan(dataset, i, FF_SCAN_ENTRIES);
         FF_TRY(ff_dataset_key(dataset, i, key, &bytes, error));
-        FF_TRY(ff_keys_look(keys, split, key, bytes, &named, error));
+        FF_TRY(ff_keys_look(keys, ff_list_split(dataset, i), key, bytes, &named, error));
         if (named) FF_TRY(add(to, (int64_t)i, error));
     }
     return FF_OK;

@@ -9,4 +9,8 @@
 FF_MUST_USE ff_status ff_list_read(int64_t **index, size_t *count, ff_dataset *dataset,
                                    const char *list, ff_error *error);
 
+/* The name of the split that has sample `number`; sets that are opened as one may be different
+ * splits. */
+const char *ff_list_split(const ff_dataset *dataset, uint64_t number);
+
 #endif

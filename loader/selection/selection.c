@@ -68,8 +68,8 @@ static ff_status look_at(filter *own, uint64_t number, bool *keep, ff_error *err
     FF_TRY(ff_part_look(&own->fold, number, key, bytes, &of_fold, error));
     *keep = of_split && of_fold;
     if (!*keep || !own->where) return FF_OK;
-    return ff_meant_look(&own->meant, number, ff_dataset_metadata(own->dataset)->split, key, bytes,
-                         keep, error);
+    return ff_meant_look(&own->meant, number, ff_list_split(own->dataset, number), key, bytes, keep,
+                         error);
 }
 
 /* index: NULL = all of the set. */

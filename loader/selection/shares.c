@@ -49,7 +49,13 @@ static ff_status read_stage(ff_shares *shares, const char **at, ff_error *error)
             return ff_fail(error, FF_USAGE, "'%s' does not begin with a number from 0 to %d", *at,
                            SHARE_MOST);
         more = *end == ',';
-        if (count < shares->count) share[count] = (uint64_t)(value * PARTS + 0.5);
+        const uint64_t parts = (uint64_t)(value * PARTS + 0.5);
+        if (value > 0 && !parts)
+            return ff_fail(error, FF_USAGE,
+                           "'%s' begins with a share that rounds to 0 millionths; wanted 0, or "
+                           "larger shares",
+                           *at);
+        if (count < shares->count) share[count] = parts;
         count++;
     }
     if (count != shares->count)

@@ -122,6 +122,29 @@ subprocess.run([os.path.join(tap.BUILD, "ffpack"), "copy", "named", "-o", "copie
 done = fftrain("--resume", "two/checkpoints/step-3", "--data", "copied")
 tap.ok(done.returncode == 65 and "the run has other data" in done.stderr, "a run does not continue on a copy that has other samples", done.stderr)
 
+# ---- several sets as one: each is used as it was
+for name, classes in (("l1", "pr"), ("l2", "pr"), ("l3", "pr"), ("r1", "qr"), ("r2", "qr"), ("r3", "sr")):
+    photos(name, classes)
+NORMAL = ["--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25"]
+ffpack("l1", "-o", "left", *NORMAL)
+ffpack("r1", "-o", "right", *NORMAL)
+ffpack("append", "left", "l2")
+TOGETHER = {"both": ["--val", "none", "--shares", "1,1", "--hash-every", 1], "folded": ["--fold", "1/4 stratified"]}
+for run, more in TOGETHER.items():
+    done = fftrain("--data", "left,right", *COMMON[2:], *more, "--out", run)
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(run, run + "-other", symlinks=True)
+    resumed(run + "-other/checkpoints/step-6")
+for grown in (("right", "r2"), ("left", "l3"), ("right", "r3", "--new-classes")):
+    ffpack("append", *grown)
+for run in TOGETHER:
+    done = fftrain("--resume", run + "/checkpoints/step-6")
+    tap.ok(done.returncode == 0 and done.stderr.count("right was appended to: the run continues with the 120 of its 240 samples") == 1 + (run == "folded") and
+           weights(run) == weights(run + "-other"), "%s: two sets that grew, one of them before the run and after it, end in the same bits" % run, done.stderr)
+done = fftrain("replay", "both", "--step", 2)
+tap.ok(done.returncode == 0 and "the same as in the run" in done.stdout, "and replay uses them", done.stdout[:300] + done.stderr)
+refused("with the sets in another order it does not go on", 65, ["other data"], "--resume", "both", "--data", "right,left", "--epochs", 5)
+
 # ---- replay from the first step, where no checkpoint is before it
 done = fftrain(*COMMON, "--out", "replayed", "--data", "before", "--hash-every", 1)
 shutil.copytree("replayed", "young", symlinks=True)  # as if it was killed before its first checkpoint

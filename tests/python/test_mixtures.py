@@ -74,8 +74,22 @@ tap.ok(sorted(epoch_of(Loader(shares=None, where="label == 'eel'"))) == [i for i
 tap.ok(sorted(epoch_of(Loader(shares=None, split="val:0.3"))) == sorted(BEGIN[k] + i for k in range(3) for i in epoch_of(
     ffload.Loader(PATHS[k], as_="numpy", return_indices=True, return_sources=False, split="val:0.3", transform=lambda batch: (*batch[:2], None, batch[2])))),
     "a split is the sets' splits")
+splits = [os.path.join(os.path.dirname(make_set("splits", "--count", 6, "--splits", "train,val")), name) for name in ("val", "train")]
+with open(os.path.join(PLACE, "keys"), "w") as out:
+    out.write("train/%s\n" % ffload.Dataset(splits).keys[4])
+for words, chosen in ((dict(where="split == 'train'"), range(3, 9)), (dict(where="split == 'val'"), range(3)), (dict(indices=os.path.join(PLACE, "keys")), [4])):
+    found = [int(i) for batch in ffload.Loader(splits, 4, as_="numpy", return_indices=True, **words) for i in batch[2]]
+    tap.ok(sorted(found) == list(chosen), "a sample's split is its own set's: %s" % "".join(words), found)
 tap.ok((numpy.concatenate([batch[2] for batch in Loader(10, shares=None, last_batch="pad", order="sequential", samples_per_epoch=93,
         transform=lambda batch: (*batch[:2], batch[3]))])[-9:] == [2, 2, -1, -1, -1, -1, -1, -1, -1][:9]).all(), "rows that pad have no set")
+
+equal = [pack("equal%d" % k, LABELS[1], CLASSES[1], 200 + 9 * k) for k in range(2)]
+for shares in (None, (1, 1)):
+    state = Loader(4, equal, shares).state_dict()
+    tap.ok(all(raises(ffload.UsageError, lambda: Loader(4, paths, shares).load_state_dict(state), "other sets") for paths in (equal[::-1], [equal[0], PATHS[1]])),
+           "a state of other sets, or of these in another order, is refused: shares %r" % (shares,))
+single = ffload.Loader(PATHS[1], 9, samples_per_epoch=9).state_dict()
+tap.ok("sets" not in single and raises(ffload.UsageError, lambda: ffload.Loader(equal, 9, samples_per_epoch=9).load_state_dict(single), "a single set"), "and one of a single set")
 
 # ---- compressed sets, sets of many sizes, labels of other kinds ----
 squeezed = [pack("squeezed%d" % k, LABELS[k], CLASSES[k], sum(SIZES[:k]), shard_size=8192, compress="zstd:%d" % (k + 1)) for k in range(2)]
@@ -93,6 +107,14 @@ fields = [make_set("fields%d" % k, "--count", 12 + k, "--height", 8, "--width", 
 both, each = ffload.Dataset(fields, fields=True, as_="numpy"), [ffload.Dataset(path, fields=True, as_="numpy") for path in fields]
 tap.ok(all((both[i][1]["soft"] == each[i > 11][i - 12 * (i > 11)][1]["soft"]).all() for i in range(25)), "labels of other kinds are the single sets'")
 
+broken = os.path.join(pack("broken", LABELS[1], CLASSES[1], 200), "shard-000000.ffs")
+with open(broken, "r+b") as file:
+    place = file.read().index(bytes([203]) * 192)
+    file.seek(place)
+    file.write(b"\0")
+tap.ok(raises(ffload.BadData, lambda: ffload.Dataset([PATHS[0], os.path.dirname(broken)])[73], "%s: offset %d: sample 3 has checksum" % (broken, place)),
+       "a broken sample: the file, the place in it, and the number in its own set")
+
 # ---- what does not fit ----
 small = pack("small", [0] * 4, ["cat"], side=6)
 numbers = os.path.join(PLACE, "numbers")
@@ -108,7 +130,7 @@ tap.ok(raises(ffload.UsageError, lambda: ffload.Dataset([]), "0 sets"), "no set"
 tap.ok(raises(ffload.BadData, lambda: ffload.Dataset([PATHS[0], PLACE]), PLACE), "a folder that is not a set")
 for shares, *words in (((1, 2), "there are 2, but 3 sets"), ((0, 0, 0), "their sum is 0"), ((1, -1, 1), "number from 0"), ("1,2,x", "'x' does not begin"),
                        ("1,2,3 4", "' 4' is neither"), ("1,2,3;1,2,3", "EPOCH:"), ("1,2,3;5:1,2,3;5:1,1,1", "later epoch"), ({PATHS[0]: 1}, "wanted one for each of", PATHS[1]),
-                       (3, "shares: "), (["a"], "shares: "), ((1e7, 1, 1), "number from 0 to 1000000")):
+                       (3, "shares: "), (["a"], "shares: "), ((1e7, 1, 1), "number from 0 to 1000000"), ((1, 4e-7, 0), "'4e-07,0.0' begins with a share that rounds to 0")):
     tap.ok(raises(ffload.UsageError, lambda: Loader(shares=shares), *words), "shares=%r are refused" % (shares,))
 for words, *named in ((dict(order="block"), "shares: needs order random"), (dict(order="sequential"), "shares: needs order random"), (dict(weights="balanced"), "combined with weights"),
                       (dict(per_class=4), "combined with per_class"), (dict(augment="flip=alternate"), "alternate"), (dict(where="label == 'ape'"), "none of its samples is selected", PATHS[0]),

@@ -4,13 +4,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* The comma after the first folder of a list, NULL = none: the names of folders may have commas,
+ * too, as in absolute paths that a recipe keeps. */
+static char *comma_after(char *list) {
+    struct stat info;
+    for (char *comma = strchr(list, ','); comma; comma = strchr(comma + 1, ',')) {
+        *comma = 0;
+        const bool exists = stat(list, &info) == 0;
+        *comma = ',';
+        if (exists) return comma;
+    }
+    return stat(list, &info) == 0 ? NULL : strchr(list, ',');
+}
+
 ff_status ff_folders_read(ff_folders *folders, const char *data, ff_error *error) {
     struct stat info;
     const bool whole = stat(data, &info) == 0;
     *folders = (ff_folders){0};
     FF_TRY(ff_copy_string(&folders->text, data, error));
     for (char *rest = folders->text; rest; folders->count++) {
-        char *comma = whole ? NULL : strchr(rest, ',');
+        char *comma = whole ? NULL : comma_after(rest);
         if (comma) *comma = 0;
         if (folders->count == FF_SETS_LIMIT || (!*rest && !whole && strchr(data, ','))) {
             const bool many = folders->count == FF_SETS_LIMIT;

@@ -11,7 +11,7 @@ typedef struct ff_folders {
     size_t count;
 } ff_folders;
 
-/* Cuts `data` at its commas, unless there is a folder with all of it as its name. FF_USAGE: more
+/* Cuts `data` at its commas, except at those in the name of a folder that exists. FF_USAGE: more
  * than FF_SETS_LIMIT, or an empty one. Release with ff_folders_free; zeroed on failure. */
 FF_MUST_USE ff_status ff_folders_read(ff_folders *folders, const char *data, ff_error *error);
 void ff_folders_free(ff_folders *folders);

@@ -373,8 +373,8 @@ FFLOAD_API int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_
 FFLOAD_API int ffload_loader_state(ffload_loader *loader, const char **json, ffload_error *error);
 
 /* Continues at the position of `json`. FFLOAD_USAGE if the text belongs to other batches: another
- * seed, order, batch size or number of samples. Rank, world, cuts, augmentation and threads may
- * differ. */
+ * seed, order, batch size or number of samples, or other sets among several. Rank, world, cuts,
+ * augmentation and threads may differ. */
 FFLOAD_API int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error);
 
 typedef struct ffload_stats {
