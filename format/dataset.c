@@ -201,15 +201,9 @@ ff_status ff_dataset_open(ff_dataset **out, const char *path, ff_verify verify, 
     return status;
 }
 
-void ff_dataset_close(ff_dataset **out) {
-    ff_dataset *dataset = *out;
-    if (!dataset) return;
+void ff_dataset_forget(ff_dataset *dataset) {
     for (uint32_t i = 0; dataset->shard && i < dataset->header.shard_count; i++)
         ff_shard_close(&dataset->shard[i]);
-    if (dataset->index.map) munmap((void *)(uintptr_t)dataset->index.map, dataset->bytes);
-    ff_files_destroy(&dataset->files);
-    pthread_mutex_destroy(&dataset->mutex);
-    ff_united_free(dataset);
     ff_metadata_free(&dataset->metadata);
     free(dataset->path);
     free(dataset->index_path);
@@ -218,6 +212,19 @@ void ff_dataset_close(ff_dataset **out) {
     free(dataset->shard_ready);
     free(dataset->block_ok);
     free(dataset->sample_ok);
+    dataset->path = dataset->index_path = NULL;
+    dataset->row = NULL, dataset->shard = NULL;
+    dataset->shard_ready = dataset->block_ok = dataset->sample_ok = NULL;
+}
+
+void ff_dataset_close(ff_dataset **out) {
+    ff_dataset *dataset = *out;
+    if (!dataset) return;
+    ff_dataset_forget(dataset);
+    if (dataset->index.map) munmap((void *)(uintptr_t)dataset->index.map, dataset->bytes);
+    ff_files_destroy(&dataset->files);
+    pthread_mutex_destroy(&dataset->mutex);
+    ff_united_free(dataset);
     free(dataset);
     *out = NULL;
 }

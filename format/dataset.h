@@ -76,6 +76,9 @@ static inline int64_t ff_united_class(const ff_dataset *dataset, size_t at, size
     const int32_t *numbers = dataset->united[at].class_numbers[field];
     return numbers && class_number >= 0 ? numbers[class_number] : class_number;
 }
+/* Frees what was read of the index, and closes the shards: the mapping, the files and united sets
+ * stay. */
+void ff_dataset_forget(ff_dataset *dataset);
 /* Unites the sets again, after one of them became an older one. No shard is open. */
 FF_MUST_USE ff_status ff_united_again(ff_dataset *dataset, ff_error *error);
 void ff_united_free(ff_dataset *dataset);

@@ -254,16 +254,7 @@ static void free_class_numbers(ff_united *united) {
 
 ff_status ff_united_again(ff_dataset *dataset, ff_error *error) {
     for (size_t i = 0; i < dataset->united_count; i++) free_class_numbers(&dataset->united[i]);
-    ff_metadata_free(&dataset->metadata);
-    free(dataset->path);
-    free(dataset->index_path);
-    free(dataset->row);
-    free(dataset->shard);
-    free(dataset->shard_ready);
-    free(dataset->sample_ok);
-    dataset->path = dataset->index_path = NULL;
-    dataset->row = NULL, dataset->shard = NULL;
-    dataset->shard_ready = dataset->sample_ok = NULL;
+    ff_dataset_forget(dataset);
     dataset->bytes = 0;
     dataset->header.sample_count = dataset->header.shard_count = 0;
     return unite(dataset, error);

@@ -62,7 +62,7 @@ static bool holds_u8(const ff_finish *finish, const ff_metadata *metadata) {
     return scaled;
 }
 
-/* A reflection needs as many pixels. */
+/* A reflection of size / 2 pixels needs more than size / 2 pixels. */
 static ff_status check_blur(const ff_change_spec *change, const ff_augment_host *host,
                             ff_error *error) {
     const uint32_t size = (uint32_t)change->value[FF_CHANCE_BLUR];

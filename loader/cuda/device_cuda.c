@@ -160,7 +160,7 @@ static int cuda_current(ff_device *device) {
     return ordinal;
 }
 
-/* A context of that device is made if it has none: since CUDA 12 cudaSetDevice makes one. */
+/* Since CUDA 12 cudaSetDevice also creates the device's context, if the device has none. */
 static void cuda_restore(ff_device *device, int ordinal) {
     if (ordinal >= 0 && ordinal != cuda_current(device)) ignore(cudaSetDevice(ordinal));
 }

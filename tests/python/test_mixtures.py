@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from package import PLACE, finish, make_set, raises  # noqa: E402
+from philox import philox  # noqa: E402
 import tap  # noqa: E402
 import numpy  # noqa: E402
 import ffload  # noqa: E402
@@ -142,16 +143,6 @@ tap.ok(raises(ffload.UsageError, lambda: ffload.Loader({PATHS[0]: 1}, shares=[1]
 
 # ---- the very samples, by the formulas of order.h and sampling.h ----
 M32 = 2 ** 32 - 1
-
-
-def philox(counter, key):
-    """Four words (Salmon et al. 2011)."""
-    c, k = list(counter), list(key)
-    for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [b >> 32 ^ c[1] ^ k[0], b & M32, a >> 32 ^ c[3] ^ k[1], a & M32]
-        k = [k[0] + 0x9E3779B9 & M32, k[1] + 0xBB67AE85 & M32]
-    return c
 
 
 def mix(x):

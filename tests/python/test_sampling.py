@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from package import PLACE, finish, make_set, raises  # noqa: E402
+from philox import philox  # noqa: E402
 import tap  # noqa: E402
 import numpy  # noqa: E402
 import ffload  # noqa: E402
@@ -82,16 +83,6 @@ wanted = [20000 / 3 / sizes[int(LABELS[i])] if i in few else 0 for i in range(CO
 tap.ok(fits(numpy.bincount(found.ravel(), minlength=COUNT), wanted), "balanced: classes come alike, and their samples")
 
 # ---- the very samples, by loader/sequence/sampling.h's formulas ----
-def philox(counter, key):
-    """Four words (Salmon et al. 2011)."""
-    c, k, mask = list(counter), list(key), 2 ** 32 - 1
-    for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [b >> 32 ^ c[1] ^ k[0], b & mask, a >> 32 ^ c[3] ^ k[1], a & mask]
-        k = [k[0] + 0x9E3779B9 & mask, k[1] + 0xBB67AE85 & mask]
-    return c
-
-
 def weighted(weights, seed, epoch, draw):
     shares = [int(weight / sum(weights) * 2 ** 62) for weight in weights]
     word = philox((draw & 0xffffffff, draw >> 32, epoch, 7 << 16), (seed & 0xffffffff, seed >> 32))

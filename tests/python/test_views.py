@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from package import finish, make_set, raises  # noqa: E402
+from philox import philox  # noqa: E402
 import tap  # noqa: E402
 import numpy  # noqa: E402
 import ffload  # noqa: E402
@@ -38,16 +39,6 @@ def same(found, wanted):
 
 
 # ---- by the formula ----
-def philox(counter, key):
-    """Four words (Salmon et al. 2011)."""
-    c, k, mask = list(counter), list(key), 2 ** 32 - 1
-    for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [b >> 32 ^ c[1] ^ k[0], b & mask, a >> 32 ^ c[3] ^ k[1], a & mask]
-        k = [k[0] + 0x9E3779B9 & mask, k[1] + 0xBB67AE85 & mask]
-    return c
-
-
 def drawn(index, view, epoch, seed, domain=2, block=0):
     index += view * 2 ** 56
     return philox((index & 0xffffffff, index >> 32, epoch, domain << 16 | block), (seed & 0xffffffff, seed >> 32))

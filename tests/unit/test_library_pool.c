@@ -48,7 +48,7 @@ static ff_status synchronize(ff_device *device, ff_event *event, ff_error *error
     note("synchronize", STREAM(*(uintptr_t *)event));
     return FF_OK;
 }
-/* Of which stream's work it waits for is noted. */
+/* Notes the stream for whose work it waits. */
 static ff_status await(ff_device *device, ff_stream *stream, ff_event *event, ff_error *error) {
     (void)stream, (void)error;
     current = device->ordinal;

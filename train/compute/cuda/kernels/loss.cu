@@ -160,7 +160,7 @@ static __device__ __forceinline__ float scale_of(const ff_loss &loss, const loss
     return divisor > 0 ? scale / (float)divisor : 0.0f;
 }
 
-/* Of one row, which counts, by a warp. */
+/* A warp computes one row that counts. */
 template <typename G>
 static __device__ __forceinline__ void cross_entropy(const ff_loss &loss, const loss_scratch &to,
                                                      int n, const target &t, const float *row,
