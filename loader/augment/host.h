@@ -89,6 +89,13 @@ ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 /* Zeroes the cutout of an output, if any; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
 
+/* Prefetches part of the next sample into the L2 cache. A prefetch into L1 takes one of the few
+ * buffers with which this sample's loads and stores wait for memory: on an AMD EPYC samples of
+ * 3x32x32 took 1.1 (AVX-512, f16 to f32) to 1.4 times as long (AVX2, f16 to f16). */
+static inline void ff_augment_ask(const uint8_t *ahead, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(ahead + at, 0, 2);
+}
+
 /* The columns (or rows) [begin, end) of the output whose source is inside `width` (`height`).
  * `source` is the source of `begin`; the next ones follow it upwards, or downwards where columns
  * are flipped. Without such a column begin = end = the output's size. */

@@ -117,10 +117,6 @@ INLINE __m256i black_of(how h, const ff_augment_host *host, uint32_t channel) {
     return _mm256_set1_epi16((int16_t)black);
 }
 
-INLINE void ask(const uint8_t *ahead, size_t row_bytes) {
-    for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(ahead + at);
-}
-
 /* `n` rows, few enough to stay in the L1 cache: chunk by chunk, so that a chunk's constants stay in
  * registers. */
 INLINE void some_rows(how h, bool flip, bool free, const row_plan *plan, row r, size_t row_bytes,
@@ -167,7 +163,8 @@ INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augme
             row last = row_at(&plan, source, channels * plane, at + (n - 1) * row_bytes);
             /* Each tile prefetches a tile of the next sample, the last one the rest. */
             size_t asked = (y - rows.begin) * row_bytes;
-            ask(ahead + channel * plane + asked, y + n == rows.end ? plane - asked : n * row_bytes);
+            ff_augment_ask(ahead + channel * plane + asked,
+                           y + n == rows.end ? plane - asked : n * row_bytes);
             uint8_t *to = out + y * out_bytes;
             if (first.free && last.free)
                 some_rows(h, flip, true, &plan, first, row_bytes, n, to, out_bytes, black);
@@ -212,7 +209,7 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
     for (uint32_t y = 0; y < out_height; y++, out += out_bytes) {
         uint32_t at = (uint32_t)(first + (int32_t)y);
         for (uint32_t k = 0; k < 3 && y < height; k++)
-            ask(ahead + k * plane + y * row_bytes, row_bytes);
+            ff_augment_ask(ahead + k * plane + y * row_bytes, row_bytes);
         for (uint32_t i = 0; i < count; i++) {
             __m256i v[3] = {black[0], black[1], black[2]};
             for (uint32_t k = 0; k < 3 && at < height; k++) {

@@ -148,12 +148,6 @@ INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 
 /* ---- planes to planes (or one channel) ------------------------------------------------------ */
 
-/* Prefetches a row of the next sample. Spread over the work on this one: all rows at once would
- * delay other cache misses. */
-INLINE void ask(const uint8_t *ahead, size_t row_bytes) {
-    for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(ahead + at);
-}
-
 INLINE uint8_t *black_rows(how h, bool whole, uint8_t *out, uint32_t rows, uint32_t out_width,
                            __m512i black) {
     const int64_t lanes = h == MOVE_32 ? 16 : 32, to_bytes = h == MOVE_16 ? 2 : 4;
@@ -180,14 +174,16 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
     const uint8_t *plane = (const uint8_t *)source + rows.source * row_bytes;
     const uint32_t asked = host->out_height < height ? host->out_height : height;
     for (uint32_t channel = 0; channel < channels; channel++, plane += height * row_bytes) {
+        /* Each row prefetches one of the next sample: all at once would delay other cache misses.
+         */
         const uint8_t *next = ahead + channel * height * row_bytes;
         for (uint32_t y = rows.end - rows.begin; y < asked; y++)
-            ask(next + y * row_bytes, row_bytes);
+            ff_augment_ask(next + y * row_bytes, row_bytes);
         __m512i black = black_of(h, host, channel);
         out = black_rows(h, whole, out, rows.begin, out_width, black);
         const uint8_t *row = plane;
         for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes, next += row_bytes) {
-            ask(next, row_bytes);
+            ff_augment_ask(next, row_bytes);
             for (uint32_t i = 0; i < count; i++)
                 store(h, out + i * (size_t)lanes * to_bytes,
                       h == MOVE_32 ? load_32(&plan, i, row, black) : load_16(&plan, i, row, black),
@@ -272,7 +268,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     for (uint32_t y = 0; y < out_height; y++, out += (size_t)out_width * 3 * to_bytes) {
         bool inside = y >= rows.begin && y < rows.end;
         for (uint32_t k = 0; k < 3 && y < height; k++)
-            ask(ahead + k * plane_bytes + y * row_bytes, row_bytes);
+            ff_augment_ask(ahead + k * plane_bytes + y * row_bytes, row_bytes);
         for (uint32_t i = 0; i < count; i++) {
             __m512i v[3] = {black[0], black[1], black[2]};
             for (uint32_t k = 0; k < 3 && inside; k++)

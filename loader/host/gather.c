@@ -20,8 +20,10 @@
 /* What makes the rows of a view. Views of one group have the same resampler and images. */
 typedef struct row_maker {
     const ff_loader_settings *settings; /* the group's */
-    ff_resampler *resampler;            /* NULL if samples keep their size */
-    uint8_t *images;                    /* two images of u8, if samples are changed; else NULL */
+    const ff_augment_host *host;
+    ff_resampler *resampler; /* NULL if samples keep their size */
+    bool alters;             /* rows are altered after they are made (ff_finish_alters) */
+    uint8_t *images;         /* two images of u8, if samples are changed; else NULL */
     uint8_t *apart;  /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
     uint64_t offset; /* of the view's rows in a slot */
 } row_maker;
@@ -41,6 +43,8 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
     const ff_finish *finish = &settings->finish;
     row_maker *maker = &gatherer->maker[v];
     maker->settings = settings;
+    maker->host = finish->used ? ff_finish_maker(finish) : &settings->host;
+    maker->alters = ff_finish_alters(finish);
     maker->offset = gatherer->settings->view[v].offset;
     if (finish->apart)
         FF_TRY(ff_alloc_aligned(&maker->apart, gatherer->chunk_rows, finish->row_bytes, 0, "rows",
@@ -53,8 +57,7 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
     if (finish->changes)
         FF_TRY(ff_alloc_aligned(&maker->images, 2, finish->values, 0, "images", error));
     if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
-    return ff_resampler_create(&maker->resampler,
-                               finish->used ? ff_finish_maker(finish) : &settings->host,
+    return ff_resampler_create(&maker->resampler, maker->host,
                                finish->used ? &finish->metadata : settings->metadata, error);
 }
 
@@ -185,11 +188,9 @@ static void make_view(const chunk *c, uint32_t v, uint32_t i, const void *tensor
     const row_maker *maker = &c->gatherer->maker[v];
     const ff_loader_settings *settings = maker->settings;
     const ff_finish *finish = &settings->finish;
-    const ff_augment_host *host = finish->used ? ff_finish_maker(finish) : &settings->host;
     const ff_augment_params *own = settings->raw ? NULL : params_of(c, v, i), *params = own;
-    const bool alters = ff_finish_alters(finish);
     ff_augment_params uncut;
-    if (alters) uncut = ff_finish_params(own), params = &uncut;
+    if (maker->alters) uncut = ff_finish_params(own), params = &uncut;
     uint8_t *out = finish->direct ? maker->images : made_row(c, v, i);
     if (settings->raw)
         /* Non-temporal stores were measured with samples in random order (two Xeon cores, GB/s
@@ -200,8 +201,8 @@ static void make_view(const chunk *c, uint32_t v, uint32_t i, const void *tensor
     else if (maker->resampler)
         ff_resample(maker->resampler, params, tensor, height, width, out);
     else
-        host->apply(host, params, tensor, height, width, out, ahead);
-    if (alters)
+        maker->host->apply(maker->host, params, tensor, height, width, out, ahead);
+    if (maker->alters)
         ff_finish_alter(finish, own, settings->seed, c->batch->epoch, draw_index(c, v, i),
                         made_row(c, v, i), maker->images);
 }
