@@ -88,17 +88,40 @@ void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
                        number * dataset->row_bytes);
 }
 
+/* Whether the sample is verified by its first read, and was not yet. */
+static bool awaits_first_check(const ff_dataset *dataset, uint64_t number) {
+    return dataset->verify == FF_VERIFY_FIRST &&
+           !(atomic_load_explicit(&dataset->sample_ok[number / 8], memory_order_relaxed) >>
+                 number % 8 &
+             1);
+}
+
+/* For larger samples the hardware prefetcher is good enough. */
+#define PREFETCH_BYTES (16u << 10)
+
+void ff_reader_prefetch(ff_reader *reader, uint64_t number) {
+    ff_dataset *dataset = reader->dataset;
+    const ff_shard *shard;
+    ff_entry entry;
+    ff_error ignored;
+    if (reader->direct || reader->frames || number >= dataset->header.sample_count) return;
+    if (dataset->verify != FF_VERIFY_ALWAYS && !awaits_first_check(dataset, number)) return;
+    if (ff_dataset_entry(dataset, number, &entry, &ignored) != FF_OK ||
+        ff_dataset_open_shard(dataset, entry.shard, &shard, &ignored) != FF_OK)
+        return;
+    const uintptr_t slot = (uintptr_t)shard->mapped.map + entry.offset;
+    for (uint64_t at = 0; at < entry.bytes && at < PREFETCH_BYTES; at += 64)
+        __builtin_prefetch((const void *)(slot + at), 0, 2);
+}
+
 /* ---- samples -------------------------------------------------------------------------------- */
 
 static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,
                              const ff_entry *entry, const uint8_t *slot, bool mapped,
                              ff_error *error) {
     ff_dataset *dataset = reader->dataset;
-    unsigned char bit = (unsigned char)(1u << number % 8);
-    atomic_uchar *mark = &dataset->sample_ok[number / 8];
     if (dataset->verify == FF_VERIFY_OFF) return FF_OK;
-    if (dataset->verify == FF_VERIFY_FIRST &&
-        (atomic_load_explicit(mark, memory_order_relaxed) & bit) &&
+    if (dataset->verify == FF_VERIFY_FIRST && !awaits_first_check(dataset, number) &&
         !ff_files_were_written(dataset->files))
         return FF_OK;
     uint64_t found;
@@ -113,7 +136,8 @@ static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard 
                        ", wanted %016" PRIx64,
                        shard->path, entry->offset, number, found, entry->checksum);
     }
-    atomic_fetch_or_explicit(mark, bit, memory_order_relaxed);
+    atomic_fetch_or_explicit(&dataset->sample_ok[number / 8], (unsigned char)(1u << number % 8),
+                             memory_order_relaxed);
     return FF_OK;
 }
 

@@ -138,6 +138,11 @@ FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *data
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
+/* Prefetches the first bytes of mapped sample `number` into the L2 cache if its next read verifies
+ * them. A checksum waits for memory, and in random order the hardware prefetcher does not know
+ * where the next sample begins. Reports no failure: the sample's read meets the same failure. */
+void ff_reader_prefetch(ff_reader *reader, uint64_t number);
+
 /* For callers that read shards themselves, ahead of a reader (loader/host/ahead/): the bytes of a
  * shard that hold a sample. */
 typedef struct ff_extent {

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows handled together: first their index lines are prefetched, then their samples are located,
- * then read under one guard, each read prefetching the next sample. Random reads are bound by
+/* Rows handled together: first their index lines are prefetched, then their samples are located
+ * (and those that are verified prefetched), then read under one guard, each read prefetching the
+ * next sample. Random reads are bound by
  * memory latency, and the hardware prefetcher knows neither where the next sample begins nor the
  * next page. Few enough that samples verified on first touch are still in the cache. */
 #define CHUNK_ROWS  64
@@ -351,6 +352,7 @@ static ff_status fill_chunk(chunk *c, uint64_t serial, uint32_t *failed_row, ff_
         *failed_row = c->first + c->found;
         if (gatherer->ahead.ahead)
             status = ff_ahead_row(&gatherer->ahead, serial + *failed_row, error);
+        if (c->found + 1 < c->count) ff_reader_prefetch(gatherer->reader, c->number[c->found + 1]);
         if (status == FF_OK) status = find_sample(c, c->found, error);
         if (status == FF_OK) c->found++;
     }
