@@ -24,6 +24,26 @@ static ff_status make_table(ff_augment_host *host, const ff_metadata *metadata, 
     return FF_OK;
 }
 
+/* Sets host->scale if it makes the floats that the table is made from. */
+static ff_status make_scale(ff_augment_host *host, const ff_metadata *metadata, ff_error *error) {
+    const bool known = metadata->statistics_count != 0;
+    bool same = true;
+    FF_TRY(ff_alloc(&host->scale, host->channels, sizeof *host->scale, "a row", error));
+    for (uint32_t channel = 0; channel < host->channels; channel++) {
+        ff_augment_scale *scale = &host->scale[channel];
+        scale->mean = known ? metadata->mean[channel] : 0;
+        scale->std = known ? metadata->std[channel] : 1;
+        scale->inverse = 1 / scale->std;
+        for (unsigned value = 0; value < 256; value++)
+            same &= ff_float_bits(ff_augment_scaled(scale, (uint8_t)value)) ==
+                    ff_float_bits(normalized(metadata, channel, value));
+    }
+    if (same) return FF_OK;
+    free(host->scale);
+    host->scale = NULL;
+    return FF_OK;
+}
+
 void ff_augment_range(const ff_metadata *metadata, double *low, double *high) {
     static const char line[] = "to_tensor range=";
     *low = 0, *high = metadata->dtype == FF_U8 ? 255 : 1;
@@ -101,7 +121,10 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
             ff_dtype_name(to));
     ff_status status;
     FF_TRY_DONE(ff_alloc(&host->black, host->channels, sizeof *host->black, "a row", error));
-    if (host->from == FF_U8 && !as_stored) FF_TRY_DONE(make_table(host, metadata, error));
+    if (host->from == FF_U8 && !as_stored) {
+        FF_TRY_DONE(make_table(host, metadata, error));
+        FF_TRY_DONE(make_scale(host, metadata, error));
+    }
     if (host->from == FF_U16 && !as_stored) FF_TRY_DONE(make_words(host, metadata, error));
     make_black(host, metadata);
     /* The portable version fills the entry; faster ones for this CPU override it. */
@@ -121,6 +144,7 @@ done:
 void ff_augment_host_free(ff_augment_host *host) {
     free(host->black);
     free(host->table);
+    free(host->scale);
     free(host->words);
     *host = (ff_augment_host){0};
 }

@@ -1,12 +1,13 @@
-/* The AVX-512 version, for planes of 16-bit or 32-bit elements and padding with black.
+/* The AVX-512 version, for planes of u8, 16-bit or 32-bit elements and padding with black.
  *
  * A vector of output columns is one load, one permutation that shifts or mirrors it and keeps the
  * padding in the other lanes, and one store. Where source and output rows are exactly one vector
  * (32 pixels of 16 bits), whole aligned rows are loaded, so that no cache line is read twice; else
  * loads begin where the crop does, with lanes outside the row masked off. Masked lanes are not
  * read, so a load may begin before a row or end after it. Three planes become interleaved pixels by
- * two permutations per vector; f16 and bf16 become f32 last. The rest (reflected padding, very wide
- * outputs, other channel counts, rarer types) is left to the rows version. */
+ * two permutations per vector; u8 are widened to 16 bits at once, and become f32 or f16 last, as
+ * f16 and bf16 become f32. The rest (reflected padding, very wide outputs, other channel counts,
+ * rarer types) is left to the rows version. */
 #include "loader/augment/host.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -87,6 +88,15 @@ INLINE const void *element_at(const void *row, ptrdiff_t offset, size_t bytes) {
     return (const void *)((uintptr_t)row + (uintptr_t)offset * bytes);
 }
 
+/* 32 pixels of u8, as 16 bits. */
+INLINE __m512i load_8(const row_plan *plan, uint32_t i, const void *row, __m512i black) {
+    const chunk *at = &plan->chunk[i];
+    const void *from = element_at(row, at->offset, 1);
+    const __m256i v =
+        at->load == UINT32_MAX ? _mm256_loadu_si256(from) : _mm256_maskz_loadu_epi8(at->load, from);
+    return _mm512_mask_permutexvar_epi16(black, at->inside, plan->order, _mm512_cvtepu8_epi16(v));
+}
+
 INLINE __m512i load_16(const row_plan *plan, uint32_t i, const void *row, __m512i black) {
     const chunk *at = &plan->chunk[i];
     const void *from = element_at(row, at->offset, 2);
@@ -105,7 +115,49 @@ INLINE __m512i load_32(const row_plan *plan, uint32_t i, const void *row, __m512
 
 /* ---- storing -------------------------------------------------------------------------------- */
 
-typedef enum how { MOVE_16, MOVE_32, F16_F32, BF16_F32 } how;
+typedef enum how { MOVE_16, MOVE_32, F16_F32, BF16_F32, U8_F32, U8_F16 } how;
+
+INLINE size_t from_bytes_of(how h) {
+    return h == MOVE_32 ? 4 : h == U8_F32 || h == U8_F16 ? 1 : 2;
+}
+
+INLINE size_t to_bytes_of(how h) {
+    return h == MOVE_16 || h == U8_F16 ? 2 : 4;
+}
+
+INLINE __m512i load(how h, const row_plan *plan, uint32_t i, const void *row, __m512i black) {
+    if (from_bytes_of(h) == 1) return load_8(plan, i, row, black);
+    return h == MOVE_32 ? load_32(plan, i, row, black) : load_16(plan, i, row, black);
+}
+
+/* What normalizes 16 elements of u8 (ff_augment_scale), by lane. */
+typedef struct scale {
+    __m512 mean, std, inverse;
+} scale;
+
+/* The lanes' channels: `first`, first + step, ..., modulo 3 if step is not 0. */
+INLINE scale scale_of(how h, const ff_augment_host *host, uint32_t first, uint32_t step) {
+    float mean[16], std[16], inverse[16];
+    if (from_bytes_of(h) != 1) return (scale){0};
+    for (uint32_t lane = 0; lane < 16; lane++) {
+        const ff_augment_scale *own = &host->scale[step ? (first + lane * step) % 3 : first];
+        mean[lane] = own->mean, std[lane] = own->std, inverse[lane] = own->inverse;
+    }
+    return (scale){_mm512_loadu_ps(mean), _mm512_loadu_ps(std), _mm512_loadu_ps(inverse)};
+}
+
+/* a / b, where inverse = 1 / b. */
+INLINE __m512 divide(__m512 a, __m512 b, __m512 inverse) {
+    const __m512 q = _mm512_mul_ps(a, inverse);
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, b, a), inverse, q);
+}
+
+/* Sixteen u8 in 16 bits each, normalized by the operations of ff_augment_scaled. */
+INLINE __m512 normalize(__m256i v, const scale *s) {
+    const __m512 x = _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(v));
+    const __m512 q = divide(x, _mm512_set1_ps(255.0f), _mm512_set1_ps(1.0f / 255.0f));
+    return divide(_mm512_sub_ps(q, s->mean), s->std, s->inverse);
+}
 
 /* Stores up to `left` 32-bit elements; masked stores are slow, so they are used only where
  * needed. */
@@ -116,15 +168,32 @@ INLINE void store_32(uint8_t *to, __m512i v, int64_t left) {
         _mm512_mask_storeu_epi32(to, (__mmask16)range_mask(0, left, 16), v);
 }
 
-/* Stores a vector of source elements, converted, `left` of them at most. */
-INLINE void store(how h, uint8_t *to, __m512i v, int64_t left) {
+INLINE void store_all_16(uint8_t *to, __m512i v, int64_t left) {
+    if (left >= 32)
+        _mm512_storeu_si512(to, v);
+    else if (left > 0)
+        _mm512_mask_storeu_epi16(to, range_mask(0, left, 32), v);
+}
+
+/* Stores a vector of source elements, converted, `left` of them at most. first, second: of u8, for
+ * the lower and the upper half. */
+INLINE void store(how h, uint8_t *to, __m512i v, int64_t left, const scale *first,
+                  const scale *second) {
     if (h == MOVE_32) {
         store_32(to, v, left);
     } else if (h == MOVE_16) {
-        if (left >= 32)
-            _mm512_storeu_si512(to, v);
-        else if (left > 0)
-            _mm512_mask_storeu_epi16(to, range_mask(0, left, 32), v);
+        store_all_16(to, v, left);
+    } else if (from_bytes_of(h) == 1) {
+        const __m512 low = normalize(_mm512_castsi512_si256(v), first);
+        const __m512 high = normalize(_mm512_extracti64x4_epi64(v, 1), second);
+        if (h == U8_F32) {
+            store_32(to, _mm512_castps_si512(low), left);
+            store_32(to + 64, _mm512_castps_si512(high), left - 16);
+            return;
+        }
+        const __m256i below = _mm512_cvtps_ph(low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        const __m256i above = _mm512_cvtps_ph(high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        store_all_16(to, _mm512_inserti64x4(_mm512_castsi256_si512(below), above, 1), left);
     } else {
         __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
         if (h == F16_F32) {
@@ -140,6 +209,7 @@ INLINE void store(how h, uint8_t *to, __m512i v, int64_t left) {
 /* Padding in the source's type: the output's was converted from it, so this is exact. */
 INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
     uint32_t black = host->black[channel];
+    if (from_bytes_of(h) == 1) return _mm512_setzero_si512();
     if (h == MOVE_32) return _mm512_set1_epi32((int32_t)black);
     if (h == F16_F32) black = ff_f16_from_f32(ff_bits_float(black));
     if (h == BF16_F32) black >>= 16;
@@ -149,11 +219,11 @@ INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 /* ---- planes to planes (or one channel) ------------------------------------------------------ */
 
 INLINE uint8_t *black_rows(how h, bool whole, uint8_t *out, uint32_t rows, uint32_t out_width,
-                           __m512i black) {
-    const int64_t lanes = h == MOVE_32 ? 16 : 32, to_bytes = h == MOVE_16 ? 2 : 4;
+                           __m512i black, const scale *s) {
+    const int64_t lanes = h == MOVE_32 ? 16 : 32, to_bytes = (int64_t)to_bytes_of(h);
     int64_t elements = (int64_t)rows * (whole ? 32 : out_width);
     for (int64_t i = 0; i < elements; i += lanes)
-        store(h, out + i * to_bytes, black, whole ? lanes : elements - i);
+        store(h, out + i * to_bytes, black, whole ? lanes : elements - i, s, s);
     return out + elements * to_bytes;
 }
 
@@ -161,7 +231,7 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
                    const void *source, uint32_t height, uint32_t width, uint8_t *out,
                    const uint8_t *ahead) {
     const int lanes = h == MOVE_32 ? 16 : 32;
-    const size_t from_bytes = h == MOVE_32 ? 4 : 2, to_bytes = h == MOVE_16 ? 2 : 4;
+    const size_t from_bytes = from_bytes_of(h), to_bytes = to_bytes_of(h);
     row_plan plan;
     if (whole)
         plan_whole(&plan, host, params);
@@ -179,18 +249,18 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
         const uint8_t *next = ahead + channel * height * row_bytes;
         for (uint32_t y = rows.end - rows.begin; y < asked; y++)
             ff_augment_ask(next + y * row_bytes, row_bytes);
-        __m512i black = black_of(h, host, channel);
-        out = black_rows(h, whole, out, rows.begin, out_width, black);
+        const __m512i black = black_of(h, host, channel);
+        const scale s = scale_of(h, host, channel, 0);
+        out = black_rows(h, whole, out, rows.begin, out_width, black, &s);
         const uint8_t *row = plane;
         for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes, next += row_bytes) {
             ff_augment_ask(next, row_bytes);
             for (uint32_t i = 0; i < count; i++)
-                store(h, out + i * (size_t)lanes * to_bytes,
-                      h == MOVE_32 ? load_32(&plan, i, row, black) : load_16(&plan, i, row, black),
-                      whole ? lanes : (int64_t)out_width - (int64_t)i * lanes);
+                store(h, out + i * (size_t)lanes * to_bytes, load(h, &plan, i, row, black),
+                      whole ? lanes : (int64_t)out_width - (int64_t)i * lanes, &s, &s);
             out += out_width * to_bytes;
         }
-        out = black_rows(h, whole, out, below, out_width, black);
+        out = black_rows(h, whole, out, below, out_width, black, &s);
     }
 }
 
@@ -225,9 +295,9 @@ static const uint32_t interleave_32_mask[3] = {0x4924u, 0x2492u, 0x9249u};
 
 /* One chunk of three rows, as pixels. */
 INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i ab[3],
-                         const __m512i c[3], int64_t left) {
+                         const __m512i c[3], const scale s[3], int64_t left) {
     const int lanes = h == MOVE_32 ? 16 : 32;
-    const size_t to_bytes = h == MOVE_16 ? 2 : 4;
+    const size_t to_bytes = to_bytes_of(h);
     for (int k = 0; k < 3; k++, to += (size_t)lanes * to_bytes, left -= lanes) {
         __m512i w;
         if (h == MOVE_32) {
@@ -237,7 +307,8 @@ INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i a
             w = _mm512_permutex2var_epi16(v[0], ab[k], v[1]);
             w = _mm512_mask_permutexvar_epi16(w, interleave_16_mask[k], c[k], v[2]);
         }
-        store(h, to, w, left);
+        /* Lane 0 of half `i` of vector k shows channel (32 k + 16 i) % 3. */
+        store(h, to, w, left, &s[2 * k % 3], &s[(2 * k + 1) % 3]);
     }
 }
 
@@ -245,7 +316,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
                        const ff_augment_params *params, const void *source, uint32_t height,
                        uint32_t width, uint8_t *out, const uint8_t *ahead) {
     const int lanes = h == MOVE_32 ? 16 : 32;
-    const size_t from_bytes = h == MOVE_32 ? 4 : 2, to_bytes = h == MOVE_16 ? 2 : 4;
+    const size_t from_bytes = from_bytes_of(h), to_bytes = to_bytes_of(h);
     row_plan plan;
     if (whole)
         plan_whole(&plan, host, params);
@@ -258,7 +329,9 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     const size_t plane_bytes = height * row_bytes;
     const uint8_t *row = (const uint8_t *)source + rows.source * row_bytes;
     __m512i black[3], ab[3], c[3];
+    scale s[3];
     for (uint32_t k = 0; k < 3; k++) {
+        s[k] = scale_of(h, host, k, 1);
         black[k] = black_of(h, host, k);
         ab[k] = _mm512_loadu_si512(h == MOVE_32 ? (const void *)interleave_32_ab[k]
                                                 : (const void *)interleave_16_ab[k]);
@@ -272,9 +345,8 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
         for (uint32_t i = 0; i < count; i++) {
             __m512i v[3] = {black[0], black[1], black[2]};
             for (uint32_t k = 0; k < 3 && inside; k++)
-                v[k] = h == MOVE_32 ? load_32(&plan, i, row + k * plane_bytes, black[k])
-                                    : load_16(&plan, i, row + k * plane_bytes, black[k]);
-            store_pixels(h, out + i * (size_t)lanes * 3 * to_bytes, v, ab, c,
+                v[k] = load(h, &plan, i, row + k * plane_bytes, black[k]);
+            store_pixels(h, out + i * (size_t)lanes * 3 * to_bytes, v, ab, c, s,
                          whole ? 96 : ((int64_t)out_width - (int64_t)i * lanes) * 3);
         }
         if (inside) row += row_bytes;
@@ -302,6 +374,10 @@ DEFINE(planes_move_16, planes, MOVE_16)
 DEFINE(planes_move_32, planes, MOVE_32)
 DEFINE(planes_f16_f32, planes, F16_F32)
 DEFINE(planes_bf16_f32, planes, BF16_F32)
+DEFINE(planes_u8_f32, planes, U8_F32)
+DEFINE(planes_u8_f16, planes, U8_F16)
+DEFINE(interleave_u8_f32, interleave, U8_F32)
+DEFINE(interleave_u8_f16, interleave, U8_F16)
 DEFINE(interleave_move_16, interleave, MOVE_16)
 DEFINE(interleave_move_32, interleave, MOVE_32)
 DEFINE(interleave_f16_f32, interleave, F16_F32)
@@ -311,7 +387,7 @@ ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
     if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
         !__builtin_cpu_supports("avx512f"))
         return NULL;
-    uint32_t lanes = host->from_bytes == 2 ? 32 : 16;
+    uint32_t lanes = host->from_bytes == 4 ? 16 : 32;
     bool one = host->channels == 1;
     bool to_planes = one || (host->from_layout == FF_CHW && host->to_layout == FF_CHW);
     bool to_pixels =
@@ -327,6 +403,8 @@ ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
         return to_planes ? planes_f16_f32 : interleave_f16_f32;
     if (host->from == FF_BF16 && host->to == FF_F32)
         return to_planes ? planes_bf16_f32 : interleave_bf16_f32;
+    if (host->scale && host->to == FF_F32) return to_planes ? planes_u8_f32 : interleave_u8_f32;
+    if (host->scale && host->to == FF_F16) return to_planes ? planes_u8_f16 : interleave_u8_f16;
     return NULL;
 }
 

@@ -51,89 +51,113 @@ static double median(double *values, int count) {
     return values[count / 2];
 }
 
-static ff_loader_options crop_flip(int threads, ff_dtype dtype, ff_layout layout) {
+typedef struct way {
+    const char *name;
+    ff_dtype dtype;
+    ff_layout layout;
+} way;
+
+#define WAYS_MOST 3
+
+static ff_loader_options crop_flip(int threads, const way *w) {
     ff_loader_options options = ff_loader_defaults();
     options.batch = BATCH;
     options.threads = threads;
-    options.dtype = dtype;
-    options.layout = layout;
+    options.dtype = w->dtype;
+    options.layout = w->layout;
     MUST(ff_augment_parse(&options.augment, "crop=4,flip", error));
     return options;
 }
 
-int main(int count, char **argument) {
-    int threads = count > 1 ? atoi(argument[1]) : 1;
-    set_spec set = plain_set(count > 2 ? (uint64_t)atoll(argument[2]) : 50000);
-    int rounds = count > 3 ? atoi(argument[3]) : 9;
-    if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
-    int gather_threads = threads < 1 ? 1 : threads;
-    MUST(set_make(&set, error));
-    ff_dataset *dataset;
+/* One epoch of a new loader, so that no thread of another variant fills slots meanwhile; filling
+ * the first slots is part of the time. */
+static double loader_epoch(ff_dataset *dataset, uint64_t batches, int threads, const way *w,
+                           int round) {
+    ff_loader_options options = crop_flip(threads, w);
+    ff_loader *loader;
+    options.epoch = (uint32_t)round;
+    MUST(ff_loader_create(&loader, dataset, &options, error));
+    epoch(loader, 8); /* memory of the slots touched */
+    const double rate = epoch(loader, batches);
+    ff_loader_destroy(&loader);
+    return rate;
+}
+
+/* The samples in the order of a random gather. */
+static void gather_samples(gather *job, ff_dataset *dataset) {
     ff_reader *reader;
-    MUST(ff_dataset_open(&dataset, set.folder, FF_VERIFY_FIRST, error));
-    MUST(ff_reader_open(&reader, dataset, error));
-
-    static const struct {
-        const char *name;
-        ff_dtype dtype;
-        ff_layout layout;
-    } way[] = {{"f16 to f16 chw", FF_F16, FF_CHW},
-               {"f16 to f32 nhwc", FF_F32, FF_HWC},
-               {"f16 to f32 chw", FF_F32, FF_CHW}};
-    enum { WAYS = sizeof way / sizeof way[0] };
-    static double rate[1 + WAYS][ROUNDS_MOST];
-    uint64_t batches = set.items / BATCH;
-
-    /* The first epoch maps, verifies and touches everything. */
-    ff_loader_options options = crop_flip(threads, FF_F16, FF_CHW);
-    ff_loader *loader[WAYS];
-    MUST(ff_loader_create(&loader[0], dataset, &options, error));
-    double first = epoch(loader[0], batches);
-
-    gather_with_threads job = {.threads = gather_threads};
-    job.job.count = set.items;
-    job.job.bytes = 3 * 32 * 32 * 2;
-    job.job.sample = malloc(set.items * sizeof *job.job.sample);
     ff_order order;
-    ff_order_spec spec = {.count = set.items, .seed = 5, .kind = FF_ORDER_RANDOM};
+    const ff_order_spec spec = {.count = job->count, .seed = 5, .kind = FF_ORDER_RANDOM};
+    MUST(ff_reader_open(&reader, dataset, error));
+    job->sample = malloc(job->count * sizeof *job->sample);
     ff_order_init(&order, &spec, 0);
-    for (uint64_t i = 0; i < set.items; i++) {
+    for (uint64_t i = 0; i < job->count; i++) {
         ff_view view;
         MUST(ff_reader_sample(reader, ff_order_at(&order, i), &view, error));
-        job.job.sample[i] = view.tensor;
+        job->sample[i] = view.tensor;
     }
-    MUST(ff_alloc_aligned(&job.job.out, (uint64_t)gather_threads * 4 * BATCH, job.job.bytes, 64,
+    ff_reader_close(&reader);
+}
+
+/* The plain gather and these ways of loading a set by turns. Prints a line for each. */
+static void measure(set_spec set, int threads, int rounds, const way *ways, size_t count) {
+    static double rate[1 + WAYS_MOST][ROUNDS_MOST];
+    gather_with_threads job = {.threads = threads < 1 ? 1 : threads};
+    ff_dataset *dataset;
+    ff_loader *loader;
+    MUST(set_make(&set, error));
+    MUST(ff_dataset_open(&dataset, set.folder, FF_VERIFY_FIRST, error));
+    /* The first epoch maps, verifies and touches everything. */
+    const ff_loader_options options = crop_flip(threads, &ways[0]);
+    MUST(ff_loader_create(&loader, dataset, &options, error));
+    const double first = epoch(loader, set.items / BATCH);
+    ff_loader_destroy(&loader);
+
+    job.job.count = set.items;
+    job.job.bytes = 3 * 32 * 32 * ff_dtype_bytes(set.dtype);
+    gather_samples(&job.job, dataset);
+    MUST(ff_alloc_aligned(&job.job.out, (uint64_t)job.threads * 4 * BATCH, job.job.bytes, 64,
                           "batches", error));
-    memset(job.job.out, 1, (size_t)gather_threads * 4 * BATCH * job.job.bytes);
-    ff_loader_destroy(&loader[0]);
+    memset(job.job.out, 1, (size_t)job.threads * 4 * BATCH * job.job.bytes);
     for (int round = 0; round < rounds; round++) {
         rate[0][round] = plain(&job);
-        for (int w = 0; w < WAYS; w++) {
-            /* Created again, so that no thread of another variant fills slots meanwhile; filling
-             * the first slots is part of the time. */
-            options = crop_flip(threads, way[w].dtype, way[w].layout);
-            options.epoch = (uint32_t)round;
-            MUST(ff_loader_create(&loader[w], dataset, &options, error));
-            epoch(loader[w], 8); /* memory of the slots touched */
-            rate[1 + w][round] = epoch(loader[w], batches);
-            ff_loader_destroy(&loader[w]);
-        }
+        for (size_t w = 0; w < count; w++)
+            rate[1 + w][round] = loader_epoch(dataset, set.items / BATCH, threads, &ways[w], round);
     }
-    double base = median(rate[0], rounds);
-    printf(
-        "loader: %llu samples of 3x32x32 f16, random order, crop=4,flip, batch %u, %d thread%s\n",
-        (unsigned long long)set.items, BATCH, threads, threads == 1 ? "" : "s");
-    printf("  %-34s %10.0f samples/s\n", "plain random memcpy gather", base);
-    printf("  %-34s %10.0f samples/s  ratio %.2f\n", "first epoch, verifying, f16 chw", first,
-           first / base);
-    for (int w = 0; w < WAYS; w++) {
-        double middle = median(rate[1 + w], rounds);
-        printf("  %-34s %10.0f samples/s  ratio %.2f\n", way[w].name, middle, middle / base);
+    const double base = median(rate[0], rounds);
+    printf("loader: %llu samples of 3x32x32 %s, random order, crop=4,flip, batch %u, %d thread%s\n",
+           (unsigned long long)set.items, ff_dtype_name(set.dtype), BATCH, threads,
+           threads == 1 ? "" : "s");
+    printf("  %-34s %10.0f samples/s\n",
+           set.dtype == FF_U8 ? "plain random memcpy gather, u8" : "plain random memcpy gather",
+           base);
+    printf("  %-34s %10.0f samples/s  ratio %.2f\n",
+           set.dtype == FF_U8 ? "first epoch, verifying, u8 to f32"
+                              : "first epoch, verifying, f16 chw",
+           first, first / base);
+    for (size_t w = 0; w < count; w++) {
+        const double middle = median(rate[1 + w], rounds);
+        printf("  %-34s %10.0f samples/s  ratio %.2f\n", ways[w].name, middle, middle / base);
     }
     free(job.job.sample);
     free(job.job.out);
-    ff_reader_close(&reader);
     ff_dataset_close(&dataset);
     set_remove(&set);
+}
+
+int main(int count, char **argument) {
+    const int threads = count > 1 ? atoi(argument[1]) : 1;
+    int rounds = count > 3 ? atoi(argument[3]) : 9;
+    if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
+    set_spec set = plain_set(count > 2 ? (uint64_t)atoll(argument[2]) : 50000);
+    static const way f16[] = {{"f16 to f16 chw", FF_F16, FF_CHW},
+                              {"f16 to f32 nhwc", FF_F32, FF_HWC},
+                              {"f16 to f32 chw", FF_F32, FF_CHW}};
+    static const way u8[] = {{"u8 to f32 chw", FF_F32, FF_CHW},
+                             {"u8 to f32 nhwc", FF_F32, FF_HWC},
+                             {"u8 to f16 chw", FF_F16, FF_CHW}};
+    measure(set, threads, rounds, f16, sizeof f16 / sizeof *f16);
+    set.dtype = FF_U8;
+    measure(set, threads, rounds, u8, sizeof u8 / sizeof *u8);
     return 0;
 }

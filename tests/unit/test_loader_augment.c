@@ -77,7 +77,7 @@ static void fast_equals_plain(void **state) {
     for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
         for (ff_dtype to = FF_U8; to <= FF_F32; to++) {
             if (!makes(from, to)) continue;
-            unsigned trials = from == FF_F16 || from == FF_BF16 ? 400 : 120;
+            unsigned trials = from == FF_U8 || from == FF_F16 || from == FF_BF16 ? 400 : 120;
             for (unsigned trial = 0; trial < trials; trial++) {
                 static const uint32_t sides[] = {3, 20, 40, 90};
                 augment_case c;
@@ -148,6 +148,34 @@ static void plain_equals_steps(void **state) {
     }
 }
 
+/* Vectors normalize u8 without the table if every value has the table's bits; else with it. */
+static void scales(void **state) {
+    (void)state;
+    static const struct {
+        float mean, std;
+        bool scaled;
+    } wanted[] = {{0.485f, 0.229f, true},
+                  {0.5f, 0.5f, true},
+                  {0, 1 / 255.0f, true},
+                  {0.25f, 0x1.fffffep-3f, true},
+                  {0, 1e-41f, false}}; /* 1 / std overflows */
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        for (int to = FF_F16; to <= FF_F32; to++) {
+            augment_case c;
+            make_case(&c, FF_U8, (ff_dtype)to, FF_CHW, (ff_layout)(i & 1), 3, 40);
+            ff_augment_host_free(&c.host);
+            for (int k = 0; k < 3; k++) c.mean[k] = wanted[i].mean, c.std[k] = wanted[i].std;
+            c.metadata.statistics_count = 3;
+            c.metadata.mean = c.mean, c.metadata.std = c.std;
+            assert_ok(ff_augment_host_init(&c.host, &c.metadata, &c.spec, (ff_dtype)to,
+                                           (ff_layout)(i & 1), c.out_height, c.out_width, error));
+            assert_int_equal(c.host.scale != NULL, wanted[i].scaled);
+            compare(&c, c.host.apply, "apply");
+            augment_case_free(&c);
+        }
+    }
+}
+
 /* u8 through the table = ToTensor and Normalize in f32, rounded once. */
 static void table_values(void **state) {
     (void)state;
@@ -194,6 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_equals_steps),
         cmocka_unit_test(fast_equals_plain),
+        cmocka_unit_test(scales),
         cmocka_unit_test(table_values),
         cmocka_unit_test(refusals),
     };
