@@ -83,6 +83,7 @@ typedef struct row_job {
     ff_augment_span span;
     ptrdiff_t from_step, to_step; /* elements between pixels */
     bool flip;
+    bool pixels; /* channel 0 stands for all: whole pixels are converted, by the same function */
     int32_t x;
     uint32_t width;
 } row_job;
@@ -97,7 +98,10 @@ static void row(const row_job *job, uint32_t channel, const uint8_t *from, uint8
                             ? (const uint8_t *)host->table + (size_t)channel * 256 * host->to_bytes
                         : host->words ? (const void *)&host->words[channel]
                                       : NULL;
-    if (span.end > span.begin)
+    if (span.end > span.begin && job->pixels && channel == 0)
+        job->convert(to + span.begin * to_bytes, 1, from + span.source * from_bytes, 1,
+                     (size_t)(span.end - span.begin) * host->channels, table);
+    if (span.end > span.begin && !job->pixels)
         job->convert(to + span.begin * to_bytes, job->to_step, from + span.source * from_bytes,
                      job->flip ? -job->from_step : job->from_step, span.end - span.begin, table);
     if (host->pad_mode == FF_PAD_BLACK) {
@@ -121,6 +125,7 @@ void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *param
                      const void *ahead) {
     (void)ahead;
     bool from_planar = host->from_layout == FF_CHW, to_planar = host->to_layout == FF_CHW;
+    const bool flip = params->flags & FF_AUGMENT_FLIP;
     uint32_t channels = host->channels;
     row_job job = {
         .host = host,
@@ -128,7 +133,8 @@ void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *param
         .span = ff_augment_columns(host, params, width),
         .from_step = from_planar ? 1 : (ptrdiff_t)channels,
         .to_step = to_planar ? 1 : (ptrdiff_t)channels,
-        .flip = params->flags & FF_AUGMENT_FLIP,
+        .flip = flip,
+        .pixels = !from_planar && !to_planar && !flip && !host->table && !host->words,
         .x = params->x,
         .width = width,
     };
