@@ -1,5 +1,6 @@
 #include "format/split_rule.h"
 
+#include "format/base/real.h"
 #include "format/checksum.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ static ff_status take_share(ff_split_rule *rule, const char *word, size_t bytes,
                             ff_error *error) {
     const char *equals = memchr(word, '=', bytes);
     char *end = NULL;
-    const double share = equals ? strtod(equals + 1, &end) : 0;
+    const double share = equals ? ff_real_read(equals + 1, &end) : 0;
     if (!equals || end == equals + 1 || end != word + bytes || !(share > 0) || !isfinite(share) ||
         !strchr("0123456789.", equals[1]))
         return wrong(word, bytes,

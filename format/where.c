@@ -1,4 +1,5 @@
 #include "format/where.h"
+#include "format/base/real.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static ff_status take_number(parser *p, ff_where_value *value) {
         return wanted(p, "a number, or text in quotes like 'cat'");
     memcpy(digits, p->at, length);
     digits[length] = 0;
-    value->number = strtod(digits, &end);
+    value->number = ff_real_read(digits, &end);
     if (*end || name_length(p->at + length) || end == digits)
         return wanted(p, "a number, or text in quotes like 'cat'");
     p->at += length;

@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
+#include "format/base/real.h"
 
 #include <errno.h>
 #include <math.h>
@@ -91,7 +92,7 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
         return FF_OK;
     }
     if (option->kind == FF_OPTION_REAL) {
-        value = strtod(text, &end);
+        value = ff_real_read(text, &end);
     } else {
         whole = strtoll(text, &end, 10);
         if (option->kind == FF_OPTION_BYTES && end != text && *end) {

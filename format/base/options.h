@@ -91,8 +91,6 @@ bool ff_option_same(const ff_option *option, const void *other);
 /* Copies a value of the option's kind into its target. */
 void ff_option_copy(const ff_option *option, const void *from);
 
-/* The shortest text that parses back to the same double. */
-void ff_real_text(double value, char text[32]);
 /* Appends a line `name = value` for each option whose target differs from the default. All targets
  * are in one struct at `base`; `defaults` is a copy of that struct with the defaults. */
 struct ff_buffer;

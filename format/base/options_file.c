@@ -1,6 +1,7 @@
 /* Options in files: one `name = value` per line. */
 #include "format/base/memory.h"
 #include "format/base/options.h"
+#include "format/base/real.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,13 +48,6 @@ ff_status ff_options_read(const ff_command *command, char *text, const char *whe
 
 /* ---- writing ---- */
 
-void ff_real_text(double value, char text[32]) {
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) return;
-    }
-}
-
 static ff_status write_value(const ff_option *option, const void *at, ff_buffer *text,
                              ff_error *error) {
     char number[32];
@@ -73,7 +67,7 @@ static ff_status write_value(const ff_option *option, const void *at, ff_buffer 
         return ff_buffer_printf(text, error, "%s = %lld\n", option->name,
                                 (long long)*(const int64_t *)at);
     case FF_OPTION_REAL:
-        ff_real_text(*(const double *)at, number);
+        ff_real_write(*(const double *)at, 6, number);
         return ff_buffer_printf(text, error, "%s = %s\n", option->name, number);
     case FF_OPTION_CHOICE:
         for (index = *(const int *)at; index > 0; index--) word = strchr(word, '|') + 1;

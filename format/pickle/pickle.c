@@ -2,6 +2,7 @@
 #include "format/pickle/pickle.h"
 
 #include "format/base/read.h"
+#include "format/base/real.h"
 #include "format/pickle/machine.h"
 
 #include <errno.h>
@@ -87,7 +88,7 @@ static ff_status push_float(ff_pickle *pickle, bool line, ff_error *error) {
     if (line) {
         char text[256], *end;
         FF_TRY(ff_pickle_line(pickle, text, error));
-        real = strtod(text, &end);
+        real = ff_real_read(text, &end);
         if (end == text || *end) return ff_pickle_fail(pickle, error, "'%s' is not a number", text);
     } else {
         uint64_t bits;

@@ -1,4 +1,5 @@
 #include "loader/augment/host.h"
+#include "format/base/real.h"
 
 #include <stdlib.h>
 
@@ -52,8 +53,8 @@ void ff_augment_range(const ff_metadata *metadata, double *low, double *high) {
         const char *at = metadata->transform[i];
         char *end;
         if (strncmp(at, line, sizeof line - 1) != 0) continue;
-        double first = strtod(at + sizeof line - 1, &end);
-        double second = *end == ',' ? strtod(end + 1, &end) : first;
+        double first = ff_real_read(at + sizeof line - 1, &end);
+        double second = *end == ',' ? ff_real_read(end + 1, &end) : first;
         if (second > first) *low = first, *high = second;
     }
 }

@@ -1,4 +1,5 @@
 #include "loader/augment/text.h"
+#include "format/base/real.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ bool ff_text_count(const char *text, uint32_t most, uint32_t *count) {
 bool ff_text_number(const char **text, double least, double most, double *number) {
     char *end;
     if (**text != '.' && (**text < '0' || **text > '9')) return false;
-    *number = strtod(*text, &end);
+    *number = ff_real_read(*text, &end);
     *text = end;
     return *number >= least && *number <= most;
 }
@@ -39,11 +40,8 @@ void ff_text_add(ff_text text, const char *format, ...) {
 }
 
 void ff_text_add_number(ff_text text, char mark, double value) {
-    char number[32];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(number, sizeof number, "%.*g", digits, value);
-        if (strtod(number, NULL) == value) break;
-    }
+    char number[FF_REAL_BYTES];
+    ff_real_write(value, 1, number);
     /* 100, not 1e+02 */
     if (strchr(number, 'e') && value >= 1 && value < 1e9 && value == (double)(long)value)
         snprintf(number, sizeof number, "%ld", (long)value);

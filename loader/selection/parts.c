@@ -1,6 +1,7 @@
 #include "loader/selection/parts.h"
 
 #include "format/base/bytes.h"
+#include "format/base/real.h"
 #include "loader/selection/selection.h"
 
 #include <stdio.h>
@@ -67,17 +68,19 @@ static ff_status read_split(ff_part *part, const char *split, ff_error *error) {
                                  "like val of train=0.8,val=0.1,test=0.1; then seed=N, stratified "
                                  "or group-by=REGEX with a space before each";
     const size_t name = strcspn(split, ": ");
-    char shares[2 * FF_SPLIT_NAME_LIMIT_BYTES + 64], *end;
+    char shares[2 * FF_SPLIT_NAME_LIMIT_BYTES + 64], first[FF_REAL_BYTES], last[FF_REAL_BYTES],
+        *end;
     if (!strncmp(split + name, " of ", strlen(" of ")))
         return read_named(part, split, name, wanted, error);
     const char *number = split[name] ? split + name + 1 : split + name;
-    const double share = strtod(number, &end);
+    const double share = ff_real_read(number, &end);
     if (split[name] != ':' || end == number || !(share > 0 && share < 1) ||
         name > FF_SPLIT_NAME_LIMIT_BYTES || !ff_is_split_name(split, name))
         return wrong(split, wanted, error);
     part->part = !(name == strlen("train") && !strncmp(split, "train", name));
-    snprintf(shares, sizeof shares, "first=%.17g,last=%.17g", part->part ? 1 - share : share,
-             part->part ? share : 1 - share);
+    ff_real_write(part->part ? 1 - share : share, 17, first);
+    ff_real_write(part->part ? share : 1 - share, 17, last);
+    snprintf(shares, sizeof shares, "first=%s,last=%s", first, last);
     return read_rule(part, shares, end, split, wanted, error);
 }
 
@@ -85,7 +88,7 @@ static ff_status read_fold(ff_part *part, const char *fold, ff_error *error) {
     static const char wanted[] =
         "K/N like 2/5, N from 2 to 16, or not K/N; then seed=N, stratified "
         "or group-by=REGEX with a space before each";
-    char shares[FF_SPLIT_SHARES_LIMIT * 32], *end;
+    char shares[FF_SPLIT_SHARES_LIMIT * 32], share[FF_REAL_BYTES], *end;
     part->others = !strncmp(fold, "not ", strlen("not "));
     const char *number = fold + (part->others ? strlen("not ") : 0);
     const unsigned long at = strtoul(number, &end, 10);
@@ -94,9 +97,10 @@ static ff_status read_fold(ff_part *part, const char *fold, ff_error *error) {
     if (*number < '0' || *number > '9' || *of < '0' || *of > '9' || at < 1 || at > count ||
         count < 2 || count > FF_SPLIT_SHARES_LIMIT)
         return wrong(fold, wanted, error);
+    ff_real_write(1 / (double)count, 17, share);
     for (unsigned long i = 0, used = 0; i < count; i++)
-        used += (unsigned long)snprintf(shares + used, sizeof shares - used, "%s%lu=%.17g",
-                                        i ? "," : "", i + 1, 1 / (double)count);
+        used += (unsigned long)snprintf(shares + used, sizeof shares - used, "%s%lu=%s",
+                                        i ? "," : "", i + 1, share);
     part->part = at - 1;
     return read_rule(part, shares, end, fold, wanted, error);
 }

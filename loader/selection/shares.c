@@ -1,5 +1,6 @@
 #include "loader/selection/shares.h"
 
+#include "format/base/real.h"
 #include "format/checksum.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ static ff_status read_stage(ff_shares *shares, const char **at, ff_error *error)
         *at = end + 1;
     }
     for (bool more = true; more; *at = end + more) {
-        const double value = strtod(*at, &end);
+        const double value = ff_real_read(*at, &end);
         if (end == *at || !(value >= 0 && value <= SHARE_MOST))
             return ff_fail(error, FF_USAGE, "'%s' does not begin with a number from 0 to %d", *at,
                            SHARE_MOST);

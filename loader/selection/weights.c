@@ -1,5 +1,6 @@
 #include "loader/selection/weights.h"
 
+#include "format/base/real.h"
 #include "format/base/text.h"
 #include "format/checksum.h"
 
@@ -158,7 +159,7 @@ static ff_status read_lines(double **given, uint64_t *count, char *text, ff_erro
         const char *word = ff_text_trim(line, &bytes);
         if (!bytes) continue;
         FF_TRY(ff_reserve(given, &capacity, *count + 1, sizeof **given, "weights", error));
-        (*given)[(*count)++] = strtod(word, &end);
+        (*given)[(*count)++] = ff_real_read(word, &end);
         if (end != word + bytes)
             return ff_fail(error, FF_USAGE, "line %" PRIu64 ": '%s' is not a number", at, word);
     }

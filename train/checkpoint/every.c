@@ -1,4 +1,5 @@
 #include "train/checkpoint/every.h"
+#include "format/base/real.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error) {
     *every = (ff_every){.unit = FF_EVERY_CHOSEN};
     if (!text) return FF_OK;
     char *word;
-    double amount = strtod(text, &word);
+    double amount = ff_real_read(text, &word);
     if (word == text) amount = 1;
     word += strspn(word, " ");
     const bool minutes = is_unit(word, "minute");

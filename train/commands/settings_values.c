@@ -1,4 +1,5 @@
 /* Converts the options' values to the trainer's, and back. */
+#include "format/base/real.h"
 #include "train/commands/settings_table.h"
 
 #include <string.h>
@@ -72,8 +73,8 @@ static ff_status check_groups(const char *groups, const char *was, const char *n
 /* ", lr 0.4" */
 static void add_dropped(ff_settings *settings, const char *name, double value) {
     const size_t used = strlen(settings->dropped);
-    char number[32] = "";
-    if (value >= 0) ff_real_text(value, number);
+    char number[FF_REAL_BYTES] = "";
+    if (value >= 0) ff_real_write(value, 6, number);
     snprintf(settings->dropped + used, sizeof settings->dropped - used, "%s%s%s%s",
              used ? ", " : "", name, *number ? " " : "", number);
 }
@@ -109,7 +110,7 @@ ff_status ff_settings_say_dropped(const ff_settings *settings, const ff_trainer 
     for (int i = 0; ff_hyper_name(i); i++) {
         char number[32];
         if (*ff_hyper_at(&optimizer->defaults, i) == FF_UNREAD) continue;
-        ff_real_text(*ff_hyper_at(&main->hyper, i), number);
+        ff_real_write(*ff_hyper_at(&main->hyper, i), 6, number);
         FF_TRY(ff_buffer_printf(text, error, "%s%s %s", separator, ff_hyper_name(i), number));
         separator = ", ";
     }

@@ -2,6 +2,7 @@
 
 #include "format/base/nearest.h"
 #include "format/base/options.h"
+#include "format/base/real.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ ff_status ff_loss_parse(ff_loss_form *form, const char *text, ff_error *error) {
     *form = (ff_loss_form){(ff_loss_kind)kind, -1};
     if (!text[length]) return FF_OK;
     char *end;
-    form->threshold = strtod(text + length + 1, &end);
+    form->threshold = ff_real_read(text + length + 1, &end);
     if (kind == FF_LOSS_CROSS_ENTROPY)
         return ff_fail(error, FF_USAGE, "--loss: '%s': only bce and bce-sum have a threshold",
                        text);
@@ -36,9 +37,9 @@ ff_status ff_loss_parse(ff_loss_form *form, const char *text, ff_error *error) {
 }
 
 const char *ff_loss_text(const ff_loss_form *form, char text[FF_LOSS_TEXT_BYTES]) {
-    char number[32] = "";
+    char number[FF_REAL_BYTES] = "";
     const bool cut = form->kind != FF_LOSS_CROSS_ENTROPY && form->threshold >= 0;
-    if (cut) ff_real_text(form->threshold, number);
+    if (cut) ff_real_write(form->threshold, 6, number);
     snprintf(text, FF_LOSS_TEXT_BYTES, "%s%s%s", names[form->kind], cut ? "=" : "", number);
     return text;
 }

@@ -1,6 +1,7 @@
 #include "train/recipes/schedule.h"
 
 #include "format/base/nearest.h"
+#include "format/base/real.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ static ff_status refuse(const char *text, ff_error *error) {
 static bool read_arguments(ff_schedule *s, const struct row *row, const char *text) {
     char *end;
     for (s->number_count = 0; s->number_count < row->numbers; text = end + 1) {
-        const double number = strtod(text, &end);
+        const double number = ff_real_read(text, &end);
         if (end == text || !(number >= row->least && number <= row->most)) return false;
         if (s->number_count && number <= s->numbers[s->number_count - 1]) return false;
         s->numbers[s->number_count++] = number;
@@ -115,7 +116,7 @@ static bool read_arguments(ff_schedule *s, const struct row *row, const char *te
     if (!s->number_count) return false;
     if (*end == ':' && row->factor > 0) {
         text = end + 1;
-        s->factor = strtod(text, &end);
+        s->factor = ff_real_read(text, &end);
         if (end == text || !(s->factor > 0 && s->factor <= 1)) return false;
     }
     return *end == '\0';

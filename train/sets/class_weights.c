@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
 #include "format/base/read.h"
+#include "format/base/real.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -80,7 +81,7 @@ static ff_status read_line(float *weights, const ff_splits *splits, char *line, 
     uint32_t class;
     char *comma = strrchr(line, ','), *end = line;
     double weight = 0;
-    if (comma) weight = strtod(comma + 1, &end);
+    if (comma) weight = ff_real_read(comma + 1, &end);
     if (!comma || end == comma + 1 || end[strspn(end, " \t\r")] || !(weight >= 0 && weight <= 1e9))
         return ff_fail(error, FF_USAGE,
                        "'%s' is not CLASS,WEIGHT with a weight from 0 on, as in dog,2.5", line);

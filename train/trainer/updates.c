@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
 #include "format/base/options.h"
+#include "format/base/real.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -151,7 +152,7 @@ static ff_status read_numbers(ff_trainer_update *group, char *text, bool *decays
                            "--groups: '%s' of %s is unknown; there are optimizer, lr, momentum, "
                            "weight-decay, beta1, beta2, eps and trust",
                            part, group->names);
-        const double number = value ? strtod(value, &end) : -1;
+        const double number = value ? ff_real_read(value, &end) : -1;
         if (end == value || *end || !(number >= 0 && number <= 1e6))
             return ff_fail(error, FF_USAGE, "--groups: the %s of %s is not a number from 0 on",
                            part, group->names);
@@ -186,13 +187,13 @@ static ff_status scale_rates(const char *text, int factor, ff_buffer *out, ff_er
     if (factor == 1) return ff_buffer_printf(out, error, "%s", text);
     for (const char *at = text; *at;) {
         const bool rate = at > text && strchr(":,", at[-1]) && !strncmp(at, "lr=", 3);
-        char *end = NULL, number[32];
-        const double value = rate ? strtod(at + 3, &end) : 0;
+        char *end = NULL, number[FF_REAL_BYTES];
+        const double value = rate ? ff_real_read(at + 3, &end) : 0;
         if (!rate || end == at + 3) {
             FF_TRY(ff_buffer_add(out, at++, 1, error));
             continue;
         }
-        ff_real_text(value * factor, number);
+        ff_real_write(value * factor, 6, number);
         FF_TRY(ff_buffer_printf(out, error, "lr=%s", number));
         at = end;
     }

@@ -1,6 +1,7 @@
 #include "tools/ffpack/image/transform.h"
 
 #include "format/base/memory.h"
+#include "format/base/real.h"
 #include "tools/ffpack/image/transform_apply.h"
 
 #include <assert.h>
@@ -128,13 +129,10 @@ static ff_status add_bits(ff_buffer *line, const char *name, const float *values
 
 /* Writes a whole number as it is, others in the fewest digits that restore the value. */
 static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
-    char text[40];
+    char text[FF_REAL_BYTES];
     if (fabs(value) < 1e15 && trunc(value) == value)
         return ff_buffer_printf(line, error, "%.0f", value);
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
+    ff_real_write(value, 1, text);
     return ff_buffer_printf(line, error, "%s", text);
 }
 

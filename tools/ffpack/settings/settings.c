@@ -1,5 +1,6 @@
 #include "tools/ffpack/settings/settings.h"
 
+#include "format/base/real.h"
 #include "format/base/thread.h"
 #include "format/output.h"
 #include "tools/ffpack/settings/like.h"
@@ -29,7 +30,7 @@ static ff_status parse_list(float **values, uint32_t *count, const char *option,
     for (const char *at = text;;) {
         char *end;
         errno = 0;
-        double value = strtod(at, &end);
+        double value = ff_real_read(at, &end);
         if (end == at || (*end && *end != ',') || !isfinite((float)value))
             return ff_fail(error, FF_USAGE,
                            "--%s: '%s' is not a list of numbers, wanted one a channel, like "
@@ -124,8 +125,8 @@ static ff_status parse_range(ff_settings *settings, const char *text, ff_error *
     settings->ranged = text != NULL;
     if (!text) return FF_OK;
     char *comma, *end = NULL;
-    settings->low = strtod(text, &comma);
-    if (comma != text && *comma == ',') settings->high = strtod(comma + 1, &end);
+    settings->low = ff_real_read(text, &comma);
+    if (comma != text && *comma == ',') settings->high = ff_real_read(comma + 1, &end);
     double width = settings->high - settings->low;
     if (end && end != comma + 1 && !*end && isfinite(width) && width > 0) return FF_OK;
     return ff_fail(
@@ -138,7 +139,7 @@ ff_status ff_max_skip_parse(ff_max_skip *max, const char *text, ff_error *error)
     *max = (ff_max_skip){.text = text ? text : "1%", .given = text != NULL, .percent = 1};
     if (!text) return FF_OK;
     char *end;
-    const double value = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+    const double value = *text >= '0' && *text <= '9' ? ff_real_read(text, &end) : -1;
     const bool percent = value >= 0 && !strcmp(end, "%") && value <= 100;
     const bool count = value >= 0 && !*end && value == floor(value) && value < 9e15;
     if (!percent && !count)

@@ -1,5 +1,6 @@
 #include "tools/ffpack/source/list/cell.h"
 
+#include "format/base/real.h"
 #include "format/base/text.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static bool parse_number(const char *text, size_t *bytes, float *value) {
         if (!digits(text, &at)) return false;
     }
     *bytes = at;
-    *value = (float)strtod(text, NULL);
+    *value = (float)ff_real_read(text, NULL);
     return isfinite(*value);
 }
 
