@@ -1,5 +1,5 @@
-/* An open dataset, shared by dataset.c (index) and reader.c (samples). Private to format/; the
- * public header is format/reader.h. */
+/* An open dataset, shared by dataset.c (index), dataset_shards.c and reader.c (samples). Private to
+ * format/; the public header is format/reader.h. */
 #ifndef FF_FORMAT_DATASET_H
 #define FF_FORMAT_DATASET_H
 
