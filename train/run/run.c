@@ -6,9 +6,9 @@
 #include "train/compute/compute.h"
 #include "train/debug/bad_loss.h"
 #include "train/debug/hashes.h"
-#include "train/evaluate/evaluate.h"
 #include "train/net/average.h"
 #include "train/net/whitening.h"
+#include "train/run/epoch_evaluation.h"
 #include "train/run/ranks.h"
 #include "train/run/saves.h"
 #include "train/trainer/run_step.h"
@@ -205,12 +205,6 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
     return FF_OK;
 }
 
-/* Whether the epoch, counted from 1, is followed by an evaluation. */
-static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
-    const uint32_t every = trainer->val_every;
-    return epoch == trainer->epochs || (every && epoch % every == 0);
-}
-
 /* Adds the epoch's sums to the run's totals, and resets them. */
 static void end_epoch(running *run) {
     const ff_epoch_sums *sums = &run->state.epoch;
@@ -240,59 +234,6 @@ static ff_epoch line_of(const running *run, uint32_t epoch) {
                       .gpu = run->gpu};
 }
 
-/* Evaluates the average of the parameters, if there is one. */
-static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error) {
-    ff_trainer *trainer = run->trainer;
-    ff_store *store = ff_model_store(trainer->model);
-    ff_evaluation evaluation;
-    if (!store->average) return FF_OK;
-    ff_average_swap(store);
-    const ff_status status = ff_evaluate(trainer->val_plan, trainer->val_feed, NULL,
-                                         trainer->options->job, &evaluation, error);
-    ff_average_swap(store);
-    FF_TRY(status);
-    run->state.totals.val_ns += evaluation.ns;
-    run->state.totals.last_val_ns += evaluation.ns;
-    line->averaged = true;
-    line->ema_loss = evaluation.loss;
-    line->ema_accuracy = evaluation.accuracy;
-    return FF_OK;
-}
-
-static double score_of(const running *run, const ff_evaluated *evaluation) {
-    return ff_evaluation_score(evaluation, run->options->best_by, (uint32_t)run->trainer->views);
-}
-
-/* best: no earlier evaluation was as good, by --best-by. */
-static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
-    ff_run_totals *totals = &run->state.totals;
-    ff_evaluation evaluation;
-    ff_trainer *trainer = run->trainer;
-    FF_TRY(ff_ranks_share_buffers(trainer, error));
-    FF_TRY(ff_evaluate(trainer->val_plan, trainer->val_feed, trainer->tally, trainer->options->job,
-                       &evaluation, error));
-    totals->val_ns += evaluation.ns;
-    totals->last_val_ns = evaluation.ns;
-    totals->val_step = totals->steps;
-    totals->val = (ff_evaluated){.epoch = line->epoch,
-                                 .views = (uint32_t)trainer->views,
-                                 .loss = evaluation.loss,
-                                 .accuracy = evaluation.accuracy};
-    line->evaluated = true;
-    line->val_loss = evaluation.loss;
-    line->val_accuracy = evaluation.accuracy;
-    line->val_top5 = ff_tally_top(trainer->tally);
-    FF_TRY(evaluate_average(run, line, error));
-    const double score = score_of(run, &totals->val), earlier = score_of(run, &totals->best);
-    if (isnan(score))
-        ff_report_note(run->report,
-                       "the loss of the evaluation is not finite: it cannot be the best");
-    *best = !isnan(score) && !(score <= earlier);
-    totals->waited = *best ? 0 : totals->waited + 1;
-    if (*best) totals->best = totals->val;
-    return FF_OK;
-}
-
 /* Whether the run stops early now: all ranks stop if rank 0 does, because only rank 0 knows the
  * earlier checkpoints. */
 static ff_status decide_early(running *run, bool *stops, ff_error *error) {
@@ -311,8 +252,9 @@ static ff_status complete_epoch(running *run, uint32_t epoch, bool *last, ff_err
     const ff_trainer *trainer = run->trainer;
     bool best = false;
     ff_epoch line = line_of(run, epoch);
-    if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
-        const ff_status status = evaluate(run, &line, &best, error);
+    if (ff_evaluates_after(trainer, epoch + 1)) {
+        const ff_status status = ff_evaluate_epoch(run->trainer, &run->state, run->options->best_by,
+                                                   run->report, &line, &best, error);
         if (status == FF_INTERRUPTED) run->stop.signal = error->signal_number;
         FF_TRY(status);
     }
