@@ -84,6 +84,8 @@ struct ff_augment_host {
     /* u16 to float: [channels]; else NULL. */
     ff_augment_words *words;
     bool scaled; /* `words` change the values */
+    /* The output is larger than the caches: its rows pass them by, where that is faster. */
+    bool streams;
 };
 
 /* Prepares `apply` for samples of `metadata`. FF_USAGE where its dtype cannot be converted to `to`,

@@ -133,29 +133,41 @@ INLINE __m256 normalize(__m128i v, const scale *s) {
     return divide(_mm256_sub_ps(q, s->mean), s->std, s->inverse);
 }
 
-/* Eight elements, converted. s: of u8. */
-INLINE void store_8(how h, uint8_t *to, __m128i v, const scale *s) {
-    if (h == U8_F32)
-        _mm256_storeu_ps((float *)(void *)to, normalize(v, s));
-    else if (h == U8_F16)
-        _mm_storeu_si128(
-            (__m128i *)(void *)to,
-            _mm256_cvtps_ph(normalize(v, s), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    else if (h == MOVE_16)
-        _mm_storeu_si128((__m128i *)(void *)to, v);
-    else if (h == F16_F32)
-        _mm256_storeu_ps((float *)(void *)to, _mm256_cvtph_ps(v));
-    else
-        _mm256_storeu_si256((__m256i *)(void *)to, _mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+/* Whether stores pass the caches by: all of them must be aligned. */
+INLINE bool streams_to(const ff_augment_host *host, const uint8_t *out) {
+    return host->streams && ((uintptr_t)out & 31) == 0 && host->out_width % LANES == 0;
 }
 
-INLINE void store_16(how h, uint8_t *to, __m256i v, const scale *s) {
-    if (h == MOVE_16) {
+INLINE void put(uint8_t *to, __m256i v, bool streams) {
+    if (streams)
+        _mm256_stream_si256((__m256i *)(void *)to, v);
+    else
         _mm256_storeu_si256((__m256i *)(void *)to, v);
+}
+
+/* Eight elements, converted. s: of u8. */
+INLINE void store_8(how h, uint8_t *to, __m128i v, const scale *s, bool streams) {
+    if (h == U8_F16)
+        v = _mm256_cvtps_ph(normalize(v, s), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    if (to_bytes_of(h) == 2 && streams)
+        _mm_stream_si128((__m128i *)(void *)to, v);
+    else if (to_bytes_of(h) == 2)
+        _mm_storeu_si128((__m128i *)(void *)to, v);
+    else if (h == U8_F32)
+        put(to, _mm256_castps_si256(normalize(v, s)), streams);
+    else if (h == F16_F32)
+        put(to, _mm256_castps_si256(_mm256_cvtph_ps(v)), streams);
+    else
+        put(to, _mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16), streams);
+}
+
+INLINE void store_16(how h, uint8_t *to, __m256i v, const scale *s, bool streams) {
+    if (h == MOVE_16) {
+        put(to, v, streams);
         return;
     }
-    store_8(h, to, _mm256_castsi256_si128(v), s);
-    store_8(h, to + 8 * to_bytes_of(h), _mm256_extracti128_si256(v, 1), s);
+    store_8(h, to, _mm256_castsi256_si128(v), s, streams);
+    store_8(h, to + 8 * to_bytes_of(h), _mm256_extracti128_si256(v, 1), s, streams);
 }
 
 /* Padding in the source's type: the output's was converted from it, so this is exact. */
@@ -170,7 +182,8 @@ INLINE __m256i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 /* `n` rows, few enough to stay in the L1 cache: chunk by chunk, so that a chunk's constants stay in
  * registers. */
 INLINE void some_rows(how h, bool flip, bool free, const row_plan *plan, row r, size_t row_bytes,
-                      uint32_t n, uint8_t *out, size_t out_bytes, __m256i black, const scale *s) {
+                      uint32_t n, uint8_t *out, size_t out_bytes, __m256i black, const scale *s,
+                      bool streams) {
     const size_t to_bytes = to_bytes_of(h);
     for (uint32_t i = 0; i < plan->count; i++) {
         const __m256i inside = load_any(plan->inside[i]);
@@ -178,7 +191,7 @@ INLINE void some_rows(how h, bool flip, bool free, const row_plan *plan, row r, 
         uint8_t *to = out + plan->column[i] * to_bytes;
         row at = r;
         for (uint32_t y = 0; y < n; y++, to += out_bytes) {
-            store_16(h, to, load(h, flip, free, &at, offset, inside, black), s);
+            store_16(h, to, load(h, flip, free, &at, offset, inside, black), s, streams);
             at.pixels += row_bytes;
             at.before += (ptrdiff_t)row_bytes, at.after -= (ptrdiff_t)row_bytes;
         }
@@ -186,11 +199,12 @@ INLINE void some_rows(how h, bool flip, bool free, const row_plan *plan, row r, 
 }
 
 INLINE void black_rows(how h, uint8_t *out, size_t out_width, uint32_t n, __m256i black,
-                       const scale *s) {
+                       const scale *s, bool streams) {
     const size_t to_bytes = to_bytes_of(h), elements = n * out_width;
     /* A row is at least a vector long, so the last store may overlap the one before. */
     for (size_t i = 0; i < elements; i += LANES)
-        store_16(h, out + (i + LANES > elements ? elements - LANES : i) * to_bytes, black, s);
+        store_16(h, out + (i + LANES > elements ? elements - LANES : i) * to_bytes, black, s,
+                 streams);
 }
 
 INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augment_params *params,
@@ -201,14 +215,15 @@ INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augme
     const uint32_t channels = host->channels, out_height = host->out_height;
     const size_t out_bytes = host->out_width * to_bytes, plane = height * row_bytes;
     const ff_augment_span rows = ff_augment_lines(host, params, height);
+    const bool streams = streams_to(host, out);
     row_plan plan;
     plan_chunks(&plan, host, params, width);
     for (uint32_t channel = 0; channel < channels; channel++, out += out_height * out_bytes) {
         const __m256i black = black_of(h, host, channel);
         const scale s = scale_of(h, host, channel, 0);
-        black_rows(h, out, host->out_width, rows.begin, black, &s);
-        black_rows(h, out + rows.end * out_bytes, host->out_width, out_height - rows.end, black,
-                   &s);
+        black_rows(h, out, host->out_width, rows.begin, black, &s, streams);
+        black_rows(h, out + rows.end * out_bytes, host->out_width, out_height - rows.end, black, &s,
+                   streams);
         for (uint32_t y = rows.begin; y < rows.end; y += TILE) {
             uint32_t n = rows.end - y < TILE ? rows.end - y : TILE;
             size_t at = channel * plane + (rows.source + y - rows.begin) * row_bytes;
@@ -220,9 +235,11 @@ INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augme
                            y + n == rows.end ? plane - asked : n * row_bytes);
             uint8_t *to = out + y * out_bytes;
             if (first.free && last.free)
-                some_rows(h, flip, true, &plan, first, row_bytes, n, to, out_bytes, black, &s);
+                some_rows(h, flip, true, &plan, first, row_bytes, n, to, out_bytes, black, &s,
+                          streams);
             else
-                some_rows(h, flip, false, &plan, first, row_bytes, n, to, out_bytes, black, &s);
+                some_rows(h, flip, false, &plan, first, row_bytes, n, to, out_bytes, black, &s,
+                          streams);
         }
     }
 }
@@ -249,6 +266,7 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
     const uint32_t out_height = host->out_height;
     const size_t plane = height * row_bytes, out_bytes = host->out_width * 3 * to_bytes;
     const int32_t first = params->y;
+    const bool streams = streams_to(host, out);
     row_plan plan;
     plan_chunks(&plan, host, params, width);
     const uint32_t count = plan.count;
@@ -278,8 +296,8 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
                 __m256i w = _mm256_or_si256(_mm256_shuffle_epi8(v[0], shuffle[k][0]),
                                             _mm256_shuffle_epi8(v[1], shuffle[k][1]));
                 w = _mm256_or_si256(w, _mm256_shuffle_epi8(v[2], shuffle[k][2]));
-                store_8(h, to, _mm256_castsi256_si128(w), &s[k]);
-                store_8(h, to + 24 * to_bytes, _mm256_extracti128_si256(w, 1), &s[k]);
+                store_8(h, to, _mm256_castsi256_si128(w), &s[k], streams);
+                store_8(h, to + 24 * to_bytes, _mm256_extracti128_si256(w, 1), &s[k], streams);
             }
         }
     }
@@ -298,6 +316,7 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
             body(h, true, host, params, source, height, width, out, ahead);                        \
         else                                                                                       \
             body(h, false, host, params, source, height, width, out, ahead);                       \
+        if (host->streams) _mm_sfence();                                                           \
         if (params->cut_height) ff_augment_cut(host, params, out);                                 \
     }
 DEFINE(planes_move_16, planes, MOVE_16)

@@ -161,15 +161,24 @@ INLINE __m512 normalize(__m256i v, const scale *s) {
 
 /* Stores up to `left` 32-bit elements; masked stores are slow, so they are used only where
  * needed. */
-INLINE void store_32(uint8_t *to, __m512i v, int64_t left) {
-    if (left >= 16)
+INLINE void store_32(uint8_t *to, __m512i v, int64_t left, bool streams) {
+    if (left >= 16 && streams)
+        _mm512_stream_si512((void *)to, v);
+    else if (left >= 16)
         _mm512_storeu_si512(to, v);
     else if (left > 0)
         _mm512_mask_storeu_epi32(to, (__mmask16)range_mask(0, left, 16), v);
 }
 
-INLINE void store_all_16(uint8_t *to, __m512i v, int64_t left) {
-    if (left >= 32)
+/* Whether stores pass the caches by: all rows of the output must be aligned. */
+INLINE bool streams_to(const ff_augment_host *host, const uint8_t *out, size_t row_bytes) {
+    return host->streams && ((uintptr_t)out & 63) == 0 && row_bytes % 64 == 0;
+}
+
+INLINE void store_all_16(uint8_t *to, __m512i v, int64_t left, bool streams) {
+    if (left >= 32 && streams)
+        _mm512_stream_si512((void *)to, v);
+    else if (left >= 32)
         _mm512_storeu_si512(to, v);
     else if (left > 0)
         _mm512_mask_storeu_epi16(to, range_mask(0, left, 32), v);
@@ -178,30 +187,32 @@ INLINE void store_all_16(uint8_t *to, __m512i v, int64_t left) {
 /* Stores a vector of source elements, converted, `left` of them at most. first, second: of u8, for
  * the lower and the upper half. */
 INLINE void store(how h, uint8_t *to, __m512i v, int64_t left, const scale *first,
-                  const scale *second) {
+                  const scale *second, bool streams) {
     if (h == MOVE_32) {
-        store_32(to, v, left);
+        store_32(to, v, left, streams);
     } else if (h == MOVE_16) {
-        store_all_16(to, v, left);
+        store_all_16(to, v, left, streams);
     } else if (from_bytes_of(h) == 1) {
         const __m512 low = normalize(_mm512_castsi512_si256(v), first);
         const __m512 high = normalize(_mm512_extracti64x4_epi64(v, 1), second);
         if (h == U8_F32) {
-            store_32(to, _mm512_castps_si512(low), left);
-            store_32(to + 64, _mm512_castps_si512(high), left - 16);
+            store_32(to, _mm512_castps_si512(low), left, streams);
+            store_32(to + 64, _mm512_castps_si512(high), left - 16, streams);
             return;
         }
         const __m256i below = _mm512_cvtps_ph(low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         const __m256i above = _mm512_cvtps_ph(high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        store_all_16(to, _mm512_inserti64x4(_mm512_castsi256_si512(below), above, 1), left);
+        store_all_16(to, _mm512_inserti64x4(_mm512_castsi256_si512(below), above, 1), left,
+                     streams);
     } else {
         __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
         if (h == F16_F32) {
-            store_32(to, _mm512_castps_si512(_mm512_cvtph_ps(low)), left);
-            store_32(to + 64, _mm512_castps_si512(_mm512_cvtph_ps(high)), left - 16);
+            store_32(to, _mm512_castps_si512(_mm512_cvtph_ps(low)), left, streams);
+            store_32(to + 64, _mm512_castps_si512(_mm512_cvtph_ps(high)), left - 16, streams);
         } else {
-            store_32(to, _mm512_slli_epi32(_mm512_cvtepu16_epi32(low), 16), left);
-            store_32(to + 64, _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16), left - 16);
+            store_32(to, _mm512_slli_epi32(_mm512_cvtepu16_epi32(low), 16), left, streams);
+            store_32(to + 64, _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16), left - 16,
+                     streams);
         }
     }
 }
@@ -219,11 +230,11 @@ INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 /* ---- planes to planes (or one channel) ------------------------------------------------------ */
 
 INLINE uint8_t *black_rows(how h, bool whole, uint8_t *out, uint32_t rows, uint32_t out_width,
-                           __m512i black, const scale *s) {
+                           __m512i black, const scale *s, bool streams) {
     const int64_t lanes = h == MOVE_32 ? 16 : 32, to_bytes = (int64_t)to_bytes_of(h);
     int64_t elements = (int64_t)rows * (whole ? 32 : out_width);
     for (int64_t i = 0; i < elements; i += lanes)
-        store(h, out + i * to_bytes, black, whole ? lanes : elements - i, s, s);
+        store(h, out + i * to_bytes, black, whole ? lanes : elements - i, s, s, streams);
     return out + elements * to_bytes;
 }
 
@@ -242,6 +253,7 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
     const uint32_t out_width = whole ? 32 : host->out_width, count = whole ? 1 : plan.count;
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
     const uint8_t *plane = (const uint8_t *)source + rows.source * row_bytes;
+    const bool streams = streams_to(host, out, (size_t)out_width * to_bytes);
     const uint32_t asked = host->out_height < height ? host->out_height : height;
     for (uint32_t channel = 0; channel < channels; channel++, plane += height * row_bytes) {
         /* Each row prefetches one of the next sample: all at once would delay other cache misses.
@@ -251,16 +263,16 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
             ff_augment_ask(next + y * row_bytes, row_bytes);
         const __m512i black = black_of(h, host, channel);
         const scale s = scale_of(h, host, channel, 0);
-        out = black_rows(h, whole, out, rows.begin, out_width, black, &s);
+        out = black_rows(h, whole, out, rows.begin, out_width, black, &s, streams);
         const uint8_t *row = plane;
         for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes, next += row_bytes) {
             ff_augment_ask(next, row_bytes);
             for (uint32_t i = 0; i < count; i++)
                 store(h, out + i * (size_t)lanes * to_bytes, load(h, &plan, i, row, black),
-                      whole ? lanes : (int64_t)out_width - (int64_t)i * lanes, &s, &s);
+                      whole ? lanes : (int64_t)out_width - (int64_t)i * lanes, &s, &s, streams);
             out += out_width * to_bytes;
         }
-        out = black_rows(h, whole, out, below, out_width, black, &s);
+        out = black_rows(h, whole, out, below, out_width, black, &s, streams);
     }
 }
 
@@ -295,7 +307,7 @@ static const uint32_t interleave_32_mask[3] = {0x4924u, 0x2492u, 0x9249u};
 
 /* One chunk of three rows, as pixels. */
 INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i ab[3],
-                         const __m512i c[3], const scale s[3], int64_t left) {
+                         const __m512i c[3], const scale s[3], int64_t left, bool streams) {
     const int lanes = h == MOVE_32 ? 16 : 32;
     const size_t to_bytes = to_bytes_of(h);
     for (int k = 0; k < 3; k++, to += (size_t)lanes * to_bytes, left -= lanes) {
@@ -308,7 +320,7 @@ INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i a
             w = _mm512_mask_permutexvar_epi16(w, interleave_16_mask[k], c[k], v[2]);
         }
         /* Lane 0 of half `i` of vector k shows channel (32 k + 16 i) % 3. */
-        store(h, to, w, left, &s[2 * k % 3], &s[(2 * k + 1) % 3]);
+        store(h, to, w, left, &s[2 * k % 3], &s[(2 * k + 1) % 3], streams);
     }
 }
 
@@ -328,6 +340,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
     const size_t plane_bytes = height * row_bytes;
     const uint8_t *row = (const uint8_t *)source + rows.source * row_bytes;
+    const bool streams = streams_to(host, out, (size_t)out_width * 3 * to_bytes);
     __m512i black[3], ab[3], c[3];
     scale s[3];
     for (uint32_t k = 0; k < 3; k++) {
@@ -347,7 +360,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
             for (uint32_t k = 0; k < 3 && inside; k++)
                 v[k] = load(h, &plan, i, row + k * plane_bytes, black[k]);
             store_pixels(h, out + i * (size_t)lanes * 3 * to_bytes, v, ab, c, s,
-                         whole ? 96 : ((int64_t)out_width - (int64_t)i * lanes) * 3);
+                         whole ? 96 : ((int64_t)out_width - (int64_t)i * lanes) * 3, streams);
         }
         if (inside) row += row_bytes;
     }
@@ -368,6 +381,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
             body(h, true, host, params, source, height, width, out, ahead);                        \
         else                                                                                       \
             body(h, false, host, params, source, height, width, out, ahead);                       \
+        if (host->streams) _mm_sfence();                                                           \
         if (params->cut_height) ff_augment_cut(host, params, out);                                 \
     }
 DEFINE(planes_move_16, planes, MOVE_16)

@@ -50,10 +50,10 @@ static inline void augment_case_free(augment_case *c) {
     free(c->source);
 }
 
-/* An output between guards: written from AUGMENT_GUARD on. */
+/* An output between guards: written from AUGMENT_GUARD on, at a whole cache line. */
 enum { AUGMENT_GUARD = 128 };
 static inline uint8_t *augment_case_output(const augment_case *c) {
-    uint8_t *out = malloc(c->out_bytes + 2 * AUGMENT_GUARD);
+    uint8_t *out = aligned_alloc(64, ff_align_u64(c->out_bytes + 2 * AUGMENT_GUARD, 64));
     assert_non_null(out);
     memset(out, 0xa5, c->out_bytes + 2 * AUGMENT_GUARD);
     return out;

@@ -25,7 +25,7 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to, ff_layout fro
                       ff_layout to_layout, uint32_t channels, uint32_t side_limit) {
     memset(c, 0, sizeof *c);
     c->height = 1 + roll(&luck, side_limit), c->width = 1 + roll(&luck, side_limit);
-    if (roll(&luck, 5) == 0) c->width = 32;
+    if (roll(&luck, 5) < 2) c->width = 16 * (1 + roll(&luck, 4)); /* rows are whole vectors */
     c->spec.crop = roll(&luck, 4) != 0;
     c->spec.flip = (ff_flip_mode)roll(&luck, 3);
     c->spec.vflip = roll(&luck, 3) ? 0 : 0.5;
@@ -41,6 +41,7 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to, ff_layout fro
     if (roll(&luck, 2) && c->spec.crop) c->out_height = c->height, c->out_width = c->width;
     /* All bit patterns, so infinities, quiet NaNs and subnormals among them. */
     augment_case_init(c, &luck, from, from_layout, channels, to, to_layout);
+    c->host.streams = roll(&luck, 2);
     make_quiet(c->source, from, c->source_bytes / ff_dtype_bytes(from));
 }
 
