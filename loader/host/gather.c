@@ -2,6 +2,7 @@
 
 #include "format/base/guard.h"
 #include "loader/augment/resample.h"
+#include "loader/host/past_caches.h"
 #include "loader/host/rows.h"
 
 #include <inttypes.h>
@@ -184,6 +185,14 @@ static uint64_t draw_index(const chunk *c, uint32_t v, uint32_t i) {
                              c->batch->position + c->first + i, v);
 }
 
+static void copy_raw(const ff_loader_settings *settings, uint8_t *to, const void *from,
+                     size_t bytes) {
+    if (settings->host.streams && bytes >= FF_PAST_CACHES_BYTES)
+        ff_copy_past_caches(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
 static void make_view(const chunk *c, uint32_t v, uint32_t i, const void *tensor, uint32_t height,
                       uint32_t width, const void *ahead) {
     const row_maker *maker = &c->gatherer->maker[v];
@@ -194,11 +203,8 @@ static void make_view(const chunk *c, uint32_t v, uint32_t i, const void *tensor
     if (maker->alters) uncut = ff_finish_params(own), params = &uncut;
     uint8_t *out = finish->direct ? maker->images : made_row(c, v, i);
     if (settings->raw)
-        /* Non-temporal stores were measured with samples in random order (two Xeon cores, GB/s
-         * against memcpy's): 3 KiB 6.4 against 9.0, 12 KiB 7.5 against 9.5, 64 KiB 15 against 15,
-         * 300 KiB 20.7 against 18.1 with 32-byte stores, no gain with 16. memcpy chooses its stores
-         * itself, and well enough. */
-        memcpy(out, tensor, ff_metadata_tensor_bytes(settings->metadata, height, width));
+        copy_raw(settings, out, tensor,
+                 ff_metadata_tensor_bytes(settings->metadata, height, width));
     else if (maker->resampler)
         ff_resample(maker->resampler, params, tensor, height, width, out);
     else

@@ -1,5 +1,6 @@
 /* Augmentation on the host: the plain version against an image padded, cropped and flipped by hand,
  * and every fast version against the plain one, bit for bit, on random odd shapes. */
+#include "loader/host/past_caches.h"
 #include "tests/unit/augment_case.h"
 
 #include <stdio.h>
@@ -149,6 +150,22 @@ static void plain_equals_steps(void **state) {
     }
 }
 
+static void copies_past_caches(void **state) {
+    (void)state;
+    enum { MOST = 700, GUARD = 64 };
+    uint8_t from[MOST + GUARD], to[MOST + 2 * GUARD], wanted[MOST + 2 * GUARD];
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)roll(&luck, 256);
+    for (unsigned trial = 0; trial < 4000; trial++) {
+        const size_t at = roll(&luck, GUARD), source = roll(&luck, GUARD);
+        const size_t bytes = roll(&luck, trial & 1 ? MOST : 70);
+        memset(to, 0xa5, sizeof to);
+        memset(wanted, 0xa5, sizeof wanted);
+        memcpy(wanted + at, from + source, bytes);
+        ff_copy_past_caches(to + at, from + source, bytes);
+        assert_memory_equal(to, wanted, sizeof to);
+    }
+}
+
 /* Vectors normalize u8 without the table if every value has the table's bits; else with it. */
 static void scales(void **state) {
     (void)state;
@@ -224,6 +241,7 @@ int main(void) {
         cmocka_unit_test(plain_equals_steps),
         cmocka_unit_test(fast_equals_plain),
         cmocka_unit_test(scales),
+        cmocka_unit_test(copies_past_caches),
         cmocka_unit_test(table_values),
         cmocka_unit_test(refusals),
     };
