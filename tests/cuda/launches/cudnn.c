@@ -1,12 +1,14 @@
 /* The functions of cuDNN that train/compute/cuda/cudnn calls. What needs a handle is replaced: a
- * handle's attribute becomes the description of the GPU, and a plan is not executed but checked and
- * computed by loops. The rest is the real library's, recorded. */
+ * handle's attribute becomes the description of the GPU, and the execution of a plan is checked and
+ * computed by loops. The rest is the real library's. */
 #include "loader/cuda/libraries.h"
+#include "tests/cuda/launches/graph.h"
 #include "tests/cuda/launches/launches.h"
-#include "tests/cuda/launches/records.h"
 
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,103 +100,141 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 
 /* ---- descriptors ---- */
 
+/* What was set in a plan, or in a pack of a run's pointers. */
+typedef struct noted {
+    struct noted *next;
+    cudnnBackendDescriptor_t descriptor;
+    cudnnHandle_t handle;  /* a plan's */
+    ff_graph_shape *graph; /* read from the plan's text at its first execution */
+    int64_t ids[FF_GRAPH_TENSORS], id_count, pointer_count;
+    void *pointers[FF_GRAPH_TENSORS], *workspace;
+} noted;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static noted *all;
+
+static noted *find_noted(cudnnBackendDescriptor_t descriptor) {
+    pthread_mutex_lock(&mutex);
+    noted *one = all;
+    while (one && one->descriptor != descriptor) one = one->next;
+    pthread_mutex_unlock(&mutex);
+    return one;
+}
+
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t *descriptor) {
     const cudnnStatus_t status = real.create(type, descriptor);
-    if (status == CUDNN_STATUS_SUCCESS) ff_record_add(*descriptor, type);
+    if (status != CUDNN_STATUS_SUCCESS || (type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
+                                           type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR))
+        return status;
+    noted *one = calloc(1, sizeof *one);
+    if (!one) abort();
+    one->descriptor = *descriptor;
+    pthread_mutex_lock(&mutex);
+    one->next = all;
+    all = one;
+    pthread_mutex_unlock(&mutex);
     return status;
 }
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-    ff_record_remove(descriptor);
+    noted *found = NULL;
+    pthread_mutex_lock(&mutex);
+    for (noted **link = &all; *link && !found; link = found ? link : &(*link)->next) {
+        if ((*link)->descriptor != descriptor) continue;
+        found = *link;
+        *link = found->next;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (found) free(found->graph);
+    free(found);
     return real.destroy(descriptor);
 }
 
+static void note(noted *one, cudnnBackendAttributeName_t name, int64_t count, const void *values) {
+    const size_t most = count < FF_GRAPH_TENSORS ? (size_t)count : FF_GRAPH_TENSORS;
+    switch (name) {
+    case CUDNN_ATTR_EXECUTION_PLAN_HANDLE: memcpy(&one->handle, values, sizeof one->handle); break;
+    case CUDNN_ATTR_VARIANT_PACK_WORKSPACE:
+        memcpy(&one->workspace, values, sizeof one->workspace);
+        break;
+    case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
+        memcpy(one->ids, values, most * sizeof *one->ids);
+        one->id_count = count;
+        break;
+    case CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS:
+        memcpy(one->pointers, values, most * sizeof *one->pointers);
+        one->pointer_count = count;
+        break;
+    default: break;
+    }
+}
+
+/* The device's description in place of a handle. Heuristics take the description next to the graph;
+ * without it they would ask CUDA for the current device. */
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void *values) {
-    ff_record *record = ff_record_find(descriptor);
-    if (record) ff_record_set(record, name, type, count, values);
-    if (type != CUDNN_TYPE_HANDLE) return real.set(descriptor, name, type, count, values);
+    noted *one = find_noted(descriptor);
+    if (one) note(one, name, count, values);
     if (name == CUDNN_ATTR_DEVICEPROP_HANDLE)
         return real.set(descriptor, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                         (int64_t)strlen(real.json), real.json);
     if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
         return real.set(descriptor, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &real.gpu);
-    return CUDNN_STATUS_SUCCESS; /* a graph's: it needs none */
+    if (name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE) return CUDNN_STATUS_SUCCESS; /* needs none */
+    if (name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+        (void)real.set(descriptor, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                       1, &real.gpu);
+    return real.set(descriptor, name, type, count, values);
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t room,
                                        int64_t *count, void *values) {
-    const cudnnStatus_t status = real.get(descriptor, name, type, room, count, values);
-    const ff_record *from = ff_record_find(descriptor);
-    if (status != CUDNN_STATUS_SUCCESS || name != CUDNN_ATTR_ENGINEHEUR_RESULTS) return status;
-    for (int64_t i = 0; i < *count && i < room; i++) {
-        ff_record *config = ff_record_find(((cudnnBackendDescriptor_t *)values)[i]);
-        if (config) config->graph = from->graph;
-    }
-    return status;
-}
-
-/* A plan outlives its graph's descriptors. */
-static void keep_graph(ff_record *plan) {
-    const ff_record *config =
-        ff_record_read_descriptor(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    if (!config || !config->graph) return; /* read as text: of an unknown graph */
-    plan->graph = malloc(sizeof *plan->graph);
-    if (!plan->graph) abort();
-    *plan->graph = *config->graph;
-    plan->owns_graph = true;
+    return real.get(descriptor, name, type, room, count, values);
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-    ff_record *record = ff_record_find(descriptor);
-    if (record->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-        const ff_record *graph =
-            ff_record_read_descriptor(record, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-        record->graph = graph->graph;
-        if (ff_record_get(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
-            real.set(descriptor, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                     &real.gpu);
-    }
-    const cudnnStatus_t status = real.finalize(descriptor);
-    record->finished = status == CUDNN_STATUS_SUCCESS;
-    if (record->finished && record->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-        record->graph = ff_record_shape(record);
-        record->owns_graph = true;
-    }
-    if (record->finished && record->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-        keep_graph(record);
-    return status;
+    return real.finalize(descriptor);
 }
 
 /* ---- execution ---- */
 
+static ff_graph_shape *read_graph(cudnnBackendDescriptor_t plan) {
+    int64_t length = 0;
+    if (real.get(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &length,
+                 NULL))
+        return NULL;
+    char *text = calloc((size_t)length + 1, 1);
+    ff_graph_shape *graph = NULL;
+    if (text && !real.get(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                          length, &length, text))
+        graph = ff_graph_read(text);
+    free(text);
+    return graph;
+}
+
 /* Finds the place of each tensor that is not virtual, and checks it. */
-static void place_tensors(ff_graph_shape *graph, const ff_record *pack, const void *stream) {
-    const ff_record_value *ids = ff_record_get(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
-    const ff_record_value *pointers = ff_record_get(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+static void place_tensors(ff_graph_shape *graph, const noted *pack, const void *stream) {
     int64_t needed = 0;
     for (int i = 0; i < graph->tensor_count; i++) {
         ff_graph_tensor *t = &graph->tensors[i];
-        needed += !t->is_virtual;
-        for (int64_t k = 0; k < ids->count && !t->is_virtual; k++)
-            if (((const int64_t *)(const void *)ids->data)[k] == t->id)
-                memcpy(&t->at, pointers->data + (size_t)k * sizeof t->at, sizeof t->at);
-        if (!t->is_virtual)
-            ff_launches_memory(stream, "a tensor", t->at, ff_graph_bytes(t),
-                               (uint64_t)t->alignment);
+        if (t->is_virtual) continue;
+        needed++;
+        for (int64_t k = 0; k < pack->id_count && k < FF_GRAPH_TENSORS; k++)
+            if (pack->ids[k] == t->id) t->at = pack->pointers[k];
+        ff_launches_memory(stream, "a tensor", t->at, ff_graph_bytes(t), (uint64_t)t->alignment);
     }
-    if (needed != ids->count || needed != pointers->count)
+    if (needed != pack->id_count || needed != pack->pointer_count)
         ff_launches_break("a pack has %lld pointers, and the graph %lld tensors in memory",
-                          (long long)ids->count, (long long)needed);
+                          (long long)pack->pointer_count, (long long)needed);
 }
 
-/* No tensor and no workspace overlaps one that is written. */
+/* No tensor and no workspace overlaps a tensor that is written. */
 static void check_overlaps(const ff_graph_shape *graph, const char *workspace, uint64_t bytes) {
     for (int i = 0; i < graph->tensor_count; i++) {
         const ff_graph_tensor *t = &graph->tensors[i];
@@ -217,29 +257,29 @@ static void nothing(void *context) {
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-    ff_record *p = ff_record_find(plan), *v = ff_record_find(pack);
-    cudnnHandle_t planned = NULL;
+    noted *p = find_noted(plan), *v = find_noted(pack);
     int64_t count, bytes = 0;
-    char *workspace = NULL;
-    if (!p || !v || !p->finished || !v->finished) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
-    if (!p->graph) return CUDNN_STATUS_NOT_SUPPORTED;
-    ff_record_read(p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &planned, sizeof planned);
-    if (planned != handle) ff_launches_break("a plan is executed with another handle than its own");
+    if (!p || !v ||
+        real.get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                 &bytes))
+        return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    const bool loaded = p->graph;
+    if (!loaded) p->graph = read_graph(plan);
     ff_graph_shape *graph = malloc(sizeof *graph);
-    if (!graph) return CUDNN_STATUS_ALLOC_FAILED;
+    if (!p->graph || !graph) return CUDNN_STATUS_NOT_SUPPORTED;
     *graph = *p->graph;
+    if (p->handle != handle)
+        ff_launches_break("a plan is executed with another handle than its own");
     place_tensors(graph, v, handle->user.stream);
-    real.get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
-    ff_record_read(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &workspace, sizeof workspace);
     if (bytes)
-        ff_launches_memory(handle->user.stream, "a workspace", workspace, (uint64_t)bytes,
+        ff_launches_memory(handle->user.stream, "a workspace", v->workspace, (uint64_t)bytes,
                            ALIGNMENT);
-    check_overlaps(graph, workspace, (uint64_t)bytes);
-    const bool loaded = p->executed;
-    p->executed = true;
+    check_overlaps(graph, v->workspace, (uint64_t)bytes);
     __atomic_fetch_add(&ff_launched.convolutions, 1, __ATOMIC_RELAXED);
-    return ff_launches_enqueue(&handle->user, "a convolution", loaded,
-                               ff_launched.records ? nothing : ff_graph_compute, graph)
+    void (*const run)(void *) = ff_launched.skips     ? nothing
+                                : ff_launched.records ? ff_graph_clear
+                                                      : ff_graph_compute;
+    return ff_launches_enqueue(&handle->user, "a convolution", loaded, run, graph)
                ? CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER
                : CUDNN_STATUS_SUCCESS;
 }

@@ -2,8 +2,9 @@
  * linked as they ship. cuDNN's graph API is the real one, planning for a described GPU; only what
  * needs a handle is replaced: handles, streams, and the execution of a plan (cudnn.c). cuBLAS is
  * replaced as a whole (cublas.c). An execution checks the rules of both libraries, and then
- * enqueues, in the simulated device's stream, plain loops over what was set in cuDNN's descriptors
- * (graph.h) or in cuBLAS's arguments: so an attribute that is wrong gives a wrong result.
+ * enqueues, in the simulated device's stream, plain loops over the graph that cuDNN's text of the
+ * plan has (graph.h), or over cuBLAS's arguments: so an attribute that is wrong gives a wrong
+ * result.
  *
  * A broken rule is counted, and the first is kept as a sentence. Thread rule: any threads. */
 #ifndef FF_TESTS_LAUNCHES_H
@@ -16,7 +17,8 @@ typedef struct ff_launches {
     int captured;               /* of both, those in a capture */
     int broken;                 /* rules */
     char first[256];            /* the first broken rule */
-    bool records;               /* the caller's: loops are enqueued that do nothing */
+    bool records;               /* set by the caller: results are zeros */
+    bool skips;                 /* the same: nothing is written */
 } ff_launches;
 extern ff_launches ff_launched;
 

@@ -1,8 +1,8 @@
 /* The simulated CUDA module with the module's own cuDNN and cuBLAS code up to the launches. Two
  * more variables: FF_LAUNCHES_GPU is the file that describes the GPU for cuDNN (an H100 without
- * it); with FF_LAUNCHES=records launches are recorded and compute nothing, and each convolution is
- * executed when it is planned, once and once in a capture. At exit it prints what was executed and
- * which rules were broken. */
+ * it); with FF_LAUNCHES=record all results are zeros. FF_LAUNCHES=plan goes with --dry-run
+ * --device-json: each planned convolution is executed once, and once in a capture, and writes
+ * nothing. At exit the program prints what was executed and which rules were broken. */
 #include "loader/cuda/module.h"
 
 static ff_status sim_module_open(ff_cuda_module **module, int ordinal, ff_error *error);
@@ -84,12 +84,15 @@ done:
     return status;
 }
 
-static ff_device *planned_on; /* of the library opened last */
+static ff_device *recorder;
 
+/* Recorded launches need a device, also where only a description is planned for. */
 static ff_status open_library(ff_library **opened, const ff_library_options *options,
                               ff_error *error) {
-    planned_on = options->device;
-    FF_TRY(ff_library_cudnn.open(opened, options, error));
+    ff_library_options own = *options;
+    if (ff_launched.skips && !recorder) FF_TRY(device_create(&recorder, 0, error));
+    if (recorder) own.device = recorder;
+    FF_TRY(ff_library_cudnn.open(opened, &own, error));
     (*opened)->table = &library;
     return FF_OK;
 }
@@ -97,8 +100,8 @@ static ff_status open_library(ff_library **opened, const ff_library_options *opt
 static ff_status plan_and_execute(ff_library *l, const ff_library_conv_spec *spec,
                                   ff_library_conv **conv, ff_error *error) {
     FF_TRY(ff_library_cudnn.conv_create(l, spec, conv, error));
-    if (!ff_launched.records || !planned_on || !*conv) return FF_OK;
-    turn t = {.device = planned_on, .library = l, .conv = *conv};
+    if (!recorder || !*conv) return FF_OK;
+    turn t = {.device = recorder, .library = l, .conv = *conv};
     return execute_twice(&t, error);
 }
 
@@ -122,7 +125,8 @@ static void prepare_launches(void) {
     if (file) fclose(file);
     available = length ? ff_launches_open(description, &why)
                        : ff_fail(&why, FF_FAILED, "no file describes the GPU");
-    ff_launched.records = mode && !strcmp(mode, "records");
+    ff_launched.records = mode && !strcmp(mode, "record");
+    ff_launched.skips = mode && !strcmp(mode, "plan");
     library = ff_library_cudnn;
     library.open = open_library;
     library.conv_create = plan_and_execute;
