@@ -6,7 +6,8 @@
  * plan has (graph.h), or over cuBLAS's arguments: so an attribute that is wrong gives a wrong
  * result.
  *
- * A broken rule is counted, and the first is kept as a sentence. Thread rule: any threads. */
+ * A broken rule is counted, and the first is kept as a sentence; after it every execution fails.
+ * Thread rule: any threads. */
 #ifndef FF_TESTS_LAUNCHES_H
 #define FF_TESTS_LAUNCHES_H
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { INVALID_VALUE = 1 }; /* cudaErrorInvalidValue */
+
 ff_launches ff_launched;
 
 /* An allocation, or a stream (bytes = 0). */
@@ -152,6 +154,10 @@ int ff_launches_enqueue(const ff_launches_user *user, const char *what, bool loa
         ff_launches_break("%s: the current device is not the handle's", what);
     if (device) captured = sim->capturing(device, user->stream);
     if (!loaded && captured) ff_launches_break("%s: its first execution is captured", what);
+    if (ff_launched.broken) { /* the loops would read or write what is not there */
+        free(context);
+        return INVALID_VALUE;
+    }
     pthread_mutex_lock(&mutex);
     ff_launched.captured += captured;
     pthread_mutex_unlock(&mutex);
