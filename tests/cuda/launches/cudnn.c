@@ -43,8 +43,9 @@ ff_status ff_launches_open(const char *json, ff_error *error) {
     ff_buffer notes = {0};
     ff_status status = ff_cuda_libraries_open("build", FF_CUDA_VERSION, &notes, error);
     ff_buffer_free(&notes);
-    void *library = status == FF_OK ? dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (status != FF_OK || !library) return status != FF_OK ? status : FF_FAILED;
+    FF_TRY(status);
+    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL); /* it is open already */
+    if (!library) return ff_fail(error, FF_FAILED, "cuDNN does not open: %s", dlerror());
     FF_TRY(find(library, "cudnnGetVersion", &real.version, error));
     FF_TRY(find(library, "cudnnGetErrorString", &real.error_string, error));
     FF_TRY(find(library, "cudnnGetLastErrorString", &real.last_error, error));
