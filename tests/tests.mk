@@ -74,9 +74,20 @@ $(CUDA_UNIT_PROGRAMS): $(BUILD)/libff_loader.a $(BUILD)/libff_format.a \
     $(call objects,tests/cuda/test_device_cuda.c $(wildcard tests/cuda/fake_*.c) loader/cuda/device_cuda.c)
 	$(LINK)
 
+# cuDNN's and cuBLAS's part of the module up to their launches, on the simulated GPU.
+LAUNCH_SOURCES  := $(sort $(wildcard tests/cuda/launches/*.c))
+LAUNCH_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/fftrain_launches $(BUILD)/tests/gpu_library_launches)
+$(LAUNCH_PROGRAMS): private LINKER = $(CXX) -Wl,--wrap=ff_device_sim_create
+$(LAUNCH_PROGRAMS): private WITH = $(LDLIBS_TRAIN)
+$(BUILD)/tests/fftrain_launches: $(BUILD)/obj/tests/programs/fftrain_sim.o
+$(BUILD)/tests/gpu_library_launches: $(BUILD)/obj/tests/programs/gpu_library.o
+$(LAUNCH_PROGRAMS): $(call objects,$(LAUNCH_SOURCES) $(wildcard train/compute/cuda/cudnn/*.c)) \
+    $(BUILD)/libff_cudasim.a $(TEST_LAYERS) | $(BUILD)/tests/libnccl.so.2
+	$(LINK)
+
 include tests/gpu/gpu.mk
 
 # What the scripts of tests/ run, and with it the tests that are programs.
-script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) \
-    $(SIM_LIBRARY)
+script-programs: programs $(HELPER_PROGRAMS) $(LAUNCH_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) \
+    $(SIM_OTHERS) $(SIM_LIBRARY)
 test-programs: script-programs $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(CUDA_UNIT_PROGRAMS)

@@ -20,7 +20,7 @@ OBJECTS_python := $(PYTHON_OBJECTS)
 OBJECTS_mpi    := $(call objects,$(MPI_SOURCES))
 OBJECTS_tests  := $(call objects,$(UNIT_SOURCES) $(wildcard tests/cuda/unit/*.c))
 OBJECTS_cuda   := $(call objects,$(CUDA_SOURCES) loader/cuda/module.c loader/cuda/libraries.c \
-    tests/cuda/unit/test_nccl_library.c $(wildcard tests/cuda/*.c))
+    tests/cuda/unit/test_nccl_library.c $(wildcard tests/cuda/*.c tests/cuda/launches/*.c))
 OBJECTS_headers := $(call objects,loader/cuda/module.c train/compute/cuda/exports.c train/comm/collective/mpi.c \
     train/comm/collective/mpi_module.c)
 KINDS := train dnnl python mpi tests cuda headers
@@ -36,8 +36,8 @@ FLAGS_nvcc := $(NVCC) $(NVCC_FLAGS) $(NVCC_EXACT)
 FLAGS_gpu  := -Itests/gpu/tiny -DFF_TESTS_ON_CARD
 FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) $(SONAMES)
 LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) \
-    $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) \
-    $(SIM_OTHERS)
+    $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(LAUNCH_PROGRAMS) \
+    $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
 $(LINKED): $(BUILD)/flags/link
 # The archives' members: without this list a removed source would stay in its archive.
 FLAGS_archives := $(FORMAT_OBJECTS) $(LOADER_OBJECTS) $(TRAIN_OBJECTS) $(FFPACK_OBJECTS) $(FFINSPECT_OBJECTS) \
