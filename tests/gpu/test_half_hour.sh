@@ -107,7 +107,7 @@ unhurried() { # PHASE SCALE [NAME=VALUE...] [-- OPTIONS...]
     half "$@"
     code=$?
     grep -q 'was stopped after' "$scratch/said" || return $code
-    rm -rf "${out:-out}" "${work:-work}"
+    rm -rf "${out:-out}" "${work:-work}" "$bundle/arguments"
     half "$1" "$(awk -v scale="$2" 'BEGIN { print 5 * scale }')" "${@:3}"
 }
 has() { grep -qE -- "$1" "$scratch/said" || { echo "# missing: $1"; return 1; }; }
