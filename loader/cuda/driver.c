@@ -44,8 +44,11 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
     char why[512];
     void *handle = open_driver(why, sizeof why);
     if (!handle)
-        return ff_fail(error, FF_FAILED,
-                       "no NVIDIA driver is installed here: libcuda.so.1 does not open (%s)", why);
+        return ff_fail(
+            error, FF_FAILED,
+            "no NVIDIA driver is installed here: libcuda.so.1 does not open (%s); install "
+            "NVIDIA's driver %d or newer from the system's packages",
+            why, oldest_driver(cuda));
     int (*driver_version)(int *), (*init)(unsigned), (*count_devices)(int *);
     int (*error_string)(int, const char **);
     *(void **)&driver_version = dlsym(handle, "cuDriverGetVersion");
@@ -55,7 +58,7 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
     if (!driver_version || !init || !count_devices || !error_string)
         return ff_fail(error, FF_FAILED,
                        "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit or other functions "
-                       "of the driver");
+                       "of the driver; install NVIDIA's driver again");
     char path[1024], version[64];
     describe(*(void **)&init, path, sizeof path, version, sizeof version);
 
@@ -81,7 +84,9 @@ ff_status ff_cuda_driver_check(int cuda, int ordinal, ff_error *error) {
     if (code == 0) code = count_devices(&count);
     if (code == NO_DEVICE || (code == 0 && count == 0)) {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-        return ff_fail(error, FF_FAILED, "the NVIDIA driver%s%s finds no CUDA device%s%s%s",
+        return ff_fail(error, FF_FAILED,
+                       "the NVIDIA driver%s%s finds no CUDA device%s%s%s; "
+                       "see nvidia-smi",
                        *version ? " " : "", version,
                        visible ? "; CUDA_VISIBLE_DEVICES lets it see \"" : "",
                        visible ? visible : "", visible ? "\"" : "");

@@ -215,44 +215,69 @@ static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
                             name, *why ? ": " : "", why);
 }
 
-/* Opens a library as open_one does; the error names the places searched, or why it did not open. */
+/* Opens a library as open_one does; the error names the places searched, or why it did not open.
+ * install: what has the library. */
 static ff_status open_named(void **handle, const places *where, size_t *place, const char *name,
-                            const char *file, ff_error *error) {
+                            const char *file, const char *install, ff_error *error) {
     char why[512], searched[1536];
     *handle = open_one(where, place, file, why, sizeof why);
     if (*handle) return FF_OK;
-    if (*why) return ff_fail(error, FF_FAILED, "%s cannot be opened: %s", name, why);
+    if (*why)
+        return ff_fail(error, FF_FAILED, "%s cannot be opened: %s; install %s again", name, why,
+                       install);
     places_print(where, searched, sizeof searched);
     return ff_fail(error, FF_FAILED,
-                   "%s (%s) was not found in: %s; FFPACK_CUDA_PATH may name its folder", name, file,
-                   searched);
+                   "%s (%s) was not found; install %s, or name its folder in FFPACK_CUDA_PATH "
+                   "(searched: %s)",
+                   name, file, install, searched);
+}
+
+/* A row's library. A file of the other CUDA, as PyTorch's wheels may have, is named. */
+static ff_status open_row(void **handle, const places *where, size_t *place, const char *name,
+                          const char *file, const char *other, const char *wheel, int major,
+                          ff_error *error) {
+    char install[256], why[512];
+    size_t there = *place;
+    void *found;
+    snprintf(install, sizeof install, "%s%d or the wheel %s",
+             strcmp(name, "cuDNN") == 0 ? "cudnn9-cuda-" : "cuda-toolkit-", major, wheel);
+    const ff_status status = open_named(handle, where, place, name, file, install, error);
+    if (status == FF_OK || strcmp(file, other) == 0) return status;
+    found = open_one(where, &there, other, why, sizeof why);
+    if (!found) return status;
+    return ff_fail_within(error, status,
+                          "%s is of another CUDA than this build, which is of CUDA %d",
+                          path_of(found), major);
 }
 
 ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes, ff_error *error) {
     static const struct {
-        const char *name, *file12, *file13;
+        const char *name, *file[2], *wheel[2]; /* of CUDA 12, 13 */
     } rows[] = {
-#define ROW(name, file12, file13) {name, file12, file13},
+#define ROW(name, file12, wheel12, file13, wheel13) {name, {file12, file13}, {wheel12, wheel13}},
         FF_CUDA_LIBRARIES(ROW)
 #undef ROW
     };
+    const int new = cuda >= 13000;
     places where = {0};
     size_t place = 0;
     void *handle;
     ff_status status = places_find(&where, program, error);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == FF_OK; i++) {
-        const char *file = cuda < 13000 ? rows[i].file12 : rows[i].file13;
-        status = open_named(&handle, &where, &place, rows[i].name, file, error);
-        if (status == FF_OK && strcmp(rows[i].name, "cuDNN") == 0)
+        const char *name = rows[i].name;
+        status = open_row(&handle, &where, &place, name, rows[i].file[new], rows[i].file[!new],
+                          rows[i].wheel[new], cuda / 1000, error);
+        if (status == FF_OK && strcmp(name, "cuDNN") == 0)
             status = check_cudnn(handle, cuda, error);
-        if (status == FF_OK && strcmp(rows[i].name, "NVRTC") == 0)
+        if (status == FF_OK && strcmp(name, "NVRTC") == 0)
             status = open_builtins(handle, notes, error);
     }
     places_free(&where);
     return status;
 }
 
-ff_status ff_cuda_library_open(void **handle, const char *name, const char *file, ff_error *error) {
+ff_status ff_cuda_library_open(void **handle, const char *name, const char *file,
+                               const char *install, ff_error *error) {
     places where = {0};
     size_t place = 0;
     char *program = NULL;
@@ -260,7 +285,7 @@ ff_status ff_cuda_library_open(void **handle, const char *name, const char *file
     *handle = NULL;
     FF_TRY_DONE(ff_path_of_program(&program, error));
     FF_TRY_DONE(places_find(&where, program, error));
-    FF_TRY_DONE(open_named(handle, &where, &place, name, file, error));
+    FF_TRY_DONE(open_named(handle, &where, &place, name, file, install, error));
 done:
     places_free(&where);
     free(program);

@@ -21,27 +21,30 @@
 
 #include "format/base/memory.h"
 
-/* ROW(name, file under CUDA 12, file under CUDA 13), in the order in which they are opened: NVRTC
- * before cuDNN, which opens it by name for engines compiled at runtime; cuBLASLt before cuBLAS,
- * which needs it. NVML comes with the driver (nvml.h); NCCL is opened where it is used. */
+/* ROW(name, file and wheel under CUDA 12, file and wheel under CUDA 13), in the order in which they
+ * are opened: NVRTC before cuDNN, which opens it by name for engines compiled at runtime; cuBLASLt
+ * before cuBLAS, which needs it. NVML comes with the driver (nvml.h); NCCL is opened where it is
+ * used. */
 #define FF_CUDA_LIBRARIES(ROW)                                                                     \
-    ROW("NVRTC", "libnvrtc.so.12", "libnvrtc.so.13")                                               \
-    ROW("cuBLASLt", "libcublasLt.so.12", "libcublasLt.so.13")                                      \
-    ROW("cuBLAS", "libcublas.so.12", "libcublas.so.13")                                            \
-    ROW("cuDNN", "libcudnn.so.9", "libcudnn.so.9")
+    ROW("NVRTC", "libnvrtc.so.12", "nvidia-cuda-nvrtc-cu12", "libnvrtc.so.13",                     \
+        "nvidia-cuda-nvrtc")                                                                       \
+    ROW("cuBLASLt", "libcublasLt.so.12", "nvidia-cublas-cu12", "libcublasLt.so.13",                \
+        "nvidia-cublas")                                                                           \
+    ROW("cuBLAS", "libcublas.so.12", "nvidia-cublas-cu12", "libcublas.so.13", "nvidia-cublas")     \
+    ROW("cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu12", "libcudnn.so.9", "nvidia-cudnn-cu13")
 
 /* The oldest accepted cuDNN, as cudnnGetVersion counts: 9.8. */
 enum { FF_CUDNN_LEAST = 90800 };
 
 /* `program`: the program's folder; `cuda`: 13000. `notes` gets a line if NVRTC's builtins are
- * missing. FF_FAILED names the first library that is missing and the places searched, or why one
- * could not be opened, or that cuDNN is for another CUDA or too old. */
+ * missing. FF_FAILED names the first library that is missing, what to install and the places
+ * searched, or why one could not be opened, or that cuDNN is for another CUDA or too old. */
 FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes,
                                              ff_error *error);
 
-/* Opens one more library, `file`, called `name` in messages, for the runs that need it. Same places
- * and errors; the library stays open. */
+/* Opens one more library, `file`, called `name` in messages, for the runs that need it. `install`:
+ * the packages that have it. Same places and errors; the library stays open. */
 FF_MUST_USE ff_status ff_cuda_library_open(void **handle, const char *name, const char *file,
-                                           ff_error *error);
+                                           const char *install, ff_error *error);
 
 #endif

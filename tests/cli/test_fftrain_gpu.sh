@@ -208,6 +208,20 @@ check "engines that are timed, and norms that are folded, need no more than was 
 memory 100 "${wide[@]}" -n
 judged=$?
 check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; not even the smallest batch fits; use a smaller model or smaller samples$' stderr"
+cat >stages.py <<'PYTHON'
+# stages.py LOG TOTAL: the free memory after each stage; the placement is chosen from what the step leaves
+import json, re, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+start, end = lines[0]["device_free_bytes"], lines[-1]["device_free_bytes"]
+stages = ["opened", "model", "communicator", "step", "batches", "warm_up"]
+assert list(start) == ["total"] + stages[:-1] and list(end) == ["total"] + stages, (start, end)
+assert all(start[key] == end[key] for key in start) and end["total"] == end["opened"] == int(sys.argv[2]) << 10, end
+assert end["opened"] > end["model"] == end["communicator"] > end["step"] > end["batches"] == end["warm_up"], end
+free = re.search(r"the device's free ([0-9.]+) MiB", lines[0]["placement"])[1]
+assert free == "%.1f" % (end["step"] / 2**20) != "%.1f" % (end["model"] / 2**20), (free, end)
+PYTHON
+memory 300000 "${wide[@]}" --groups 'conv*:optimizer=muon' --tune 0 --quiet --log-json stages.json
+check "the log has the free memory after each stage; sets are placed into what the step leaves" "$python" stages.py stages.json 300000
 echo '{"deviceName": "Small", "deviceVer": 900, "totalGlobalMem": 2600000, "multiProcessorCount": 4}' >card.json
 refuses "a described GPU with too little memory" 1 "and Small has 2.5 MiB; --batch " "$sim" "${wide[@]}" --placement stream -n --device-json card.json
 batch=$(sed -n 's/.*; --batch \([0-9]*\) would fit.*/\1/p' stderr)

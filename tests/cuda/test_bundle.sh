@@ -30,6 +30,12 @@ elif ! grep -q '^VERSION_ID="12"' /etc/os-release; then skip "glibc 2.34 suffice
 else
     printf '%s\n' "$needed" GLIBC_2.34 | sort -V | tail -1 | grep -vx GLIBC_2.34 | empty "glibc 2.34 suffices"
 fi
+# GCC 11's, as RHEL 9 has it.
+needed_cxx=$(objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBCXX_[0-9.]*' | sort -Vu | tail -1)
+if ! grep -q '^VERSION_ID="12"' /etc/os-release; then skip "libstdc++ of GCC 11 suffices" "programs built here need ${needed#GLIBC_}; bundles are made on Debian 12"
+else
+    printf '%s\n' "$needed_cxx" GLIBCXX_3.4.29 | sort -V | tail -1 | grep -vx GLIBCXX_3.4.29 | empty "libstdc++ of GCC 11 suffices"
+fi
 for file in "$folder"/lib/*; do
     name=${file##*/}
     # libjbig is this project's (tools/build/no_jbig.c).

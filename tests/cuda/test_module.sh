@@ -94,7 +94,7 @@ opens "no module" 1 "libff_cuda.so is neither in $scratch/deep/empty nor in its 
 if /sbin/ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' || ls /usr/lib/wsl/lib/libcuda.so.1 /usr/local/nvidia/lib64/libcuda.so.1 /usr/lib64-nvidia/libcuda.so.1 >/dev/null 2>&1; then
     skip "no driver" "this machine has one"
 else
-    opens "no driver" 1 "no NVIDIA driver is installed here: libcuda.so.1 does not open (libcuda.so.1: cannot open" "" prog $cuda 0
+    opens "no driver" 1 "no NVIDIA driver is installed here: libcuda.so.1 does not open (libcuda.so.1: cannot open;; install NVIDIA's driver $oldest or newer" "" prog $cuda 0
 fi
 driver old 470.82.01 11040 0 1
 opens "a driver that is too old" 1 "the NVIDIA driver is too old: found 470.82.01, for CUDA 11.4, and CUDA $major.0, with which this was built, needs driver $oldest or newer" LD_LIBRARY_PATH=old prog $cuda 0
@@ -121,14 +121,14 @@ opens "a libcuda.so.1 that is none" 1 "libcuda.so.1 is not an NVIDIA driver: it 
 opens "an ordinal past the last" 2 "cuda:2: there are 2 CUDA devices here, counted from 0" LD_LIBRARY_PATH=good prog $cuda 2
 
 where="$scratch/prog/../lib, $scratch/prog/../../nvidia/{*,}/lib, the system's libraries, /usr/local/cuda*/{lib64,lib}"
-opens "no libraries" 1 "NVRTC (libnvrtc.so.$major) was not found in: some/where, $scratch/prog, $where;FFPACK_CUDA_PATH may name its folder" \
+opens "no libraries" 1 "NVRTC (libnvrtc.so.$major) was not found; install cuda-toolkit-$major or the wheel nvidia-cuda-nvrtc;, or name its folder in FFPACK_CUDA_PATH (searched: some/where, $scratch/prog, $where" \
     "LD_LIBRARY_PATH=good FFPACK_CUDA_PATH=some/where" "$scratch/prog" $cuda 0
 mkdir part; cp libs/libnvrtc* libs/libcublas* part
 if /sbin/ldconfig -p 2>/dev/null | grep -q 'libcudnn\.so\.9' || ls /usr/local/cuda*/lib*/libcudnn.so.9 >/dev/null 2>&1; then
     opens "cuDNN of another CUDA" 1 "is cuDNN for CUDA;and this build is of CUDA $major: install that cuDNN, or name its folder in FFPACK_CUDA_PATH" \
         FFPACK_CUDA_PATH=part prog $cuda -1
 else
-    opens "no cuDNN" 1 "cuDNN (libcudnn.so.9) was not found" FFPACK_CUDA_PATH=part prog $cuda -1
+    opens "no cuDNN" 1 "cuDNN (libcudnn.so.9) was not found; install cudnn9-cuda-$major or the wheel nvidia-cudnn-cu$major, or name" FFPACK_CUDA_PATH=part prog $cuda -1
 fi
 cp -r part wrong; cudnn wrong/libcudnn.so.9 91900 11080
 opens "cuDNN of CUDA 11" 1 "wrong/libcudnn.so.9 is cuDNN for CUDA 11, and this build is of CUDA $major" FFPACK_CUDA_PATH=wrong prog $cuda -1
@@ -136,7 +136,12 @@ cp -r part aged; cudnn aged/libcudnn.so.9 90702 $cuda
 opens "cuDNN that is too old" 1 "aged/libcudnn.so.9 is cuDNN 9.7.2, and 9.8 or newer is needed: install cudnn9-cuda-$major, or the wheel nvidia-cudnn-cu$major, of such a version, or name its folder in FFPACK_CUDA_PATH" \
     FFPACK_CUDA_PATH=aged prog $cuda -1
 mkdir cut; echo "no library" >cut/libnvrtc.so.$major
-opens "a library that is broken" 1 "NVRTC cannot be opened: cut/libnvrtc.so.$major" FFPACK_CUDA_PATH=cut prog $cuda -1
+opens "a library that is broken" 1 "NVRTC cannot be opened: cut/libnvrtc.so.$major;; install cuda-toolkit-$major or the wheel nvidia-cuda-nvrtc" FFPACK_CUDA_PATH=cut prog $cuda -1
+# As with the wheels of a PyTorch of another CUDA.
+other=$((25 - major))
+mkdir mixed; cp libs/libnvrtc.so.$major mixed/libnvrtc.so.$other
+opens "libraries of another CUDA alone" 1 "mixed/libnvrtc.so.$other is of another CUDA than this build, which is of CUDA $major: NVRTC (libnvrtc.so.$major) was not found; install cuda-toolkit-$major" \
+    FFPACK_CUDA_PATH=mixed prog $cuda -1
 
 # ---- the module
 opens "all is there" 0 "$order; LD_LIBRARY_PATH is good opened: a module for tests" "LD_LIBRARY_PATH=good FFPACK_CUDA_PATH=libs" prog $cuda 1

@@ -1,5 +1,5 @@
 #!/bin/bash
-# half_hour rehearsed without a GPU: all four phases from a bundle in an empty folder and
+# half_hour rehearsed without a GPU: all five phases from a bundle in an empty folder and
 # environment, over the simulated GPU and PyTorch on the CPU; also that a peer's failure does not
 # hide our results, that our own failure makes the phase fail, and that deadlines hold. TAP.
 set -u
@@ -107,7 +107,7 @@ unhurried() { # PHASE SCALE [NAME=VALUE...] [-- OPTIONS...]
     half "$@"
     code=$?
     grep -q 'was stopped after' "$scratch/said" || return $code
-    rm -rf "${out:-out}" "${work:-work}"
+    rm -rf "${out:-out}" "${work:-work}" "$bundle/arguments"
     half "$1" "$(awk -v scale="$2" 'BEGIN { print 5 * scale }')" "${@:3}"
 }
 has() { grep -qE -- "$1" "$scratch/said" || { echo "# missing: $1"; return 1; }; }
@@ -124,13 +124,29 @@ broken() { # PROGRAM TEXT
 }
 whole() { mv "$bundle/bin/good.$1" "$bundle/bin/$1"; }
 
-# ---- the four phases ----
+# ---- the five phases ----
+cp "$build"/sim/{test_cuda_nccl,libnccl.so.2} "$bundle/bin/"
+unhurried first 1
+code=$?
+[ $code = 0 ] && has '^smallnet in f32: 1 loss within .* of the CPU.s$' && has '^smallnet in f16: 1 loss within' && has '^NCCL: one rank$' &&
+    grep -qE '^verdict: all opens; from the CPU.s losses at most [0-9.e+-]+ in f32, [0-9.e+-]+ in f16$' <(tail -1 "$scratch/said") &&
+    lines 'any("NCCL: one rank" == line.get("row") for line in lines) and lines[-2]["row"].startswith("verdict: all opens") and lines[-1]["ends"] == 0'
+result $? "first, whose last line is the verdict; each row is in the results"
+rm "$bundle/bin/test_cuda_nccl"
+work=work-first out=out-first half first 1 FAKE_NO_CARD=1
+[ $? = 3 ] && has '^verdict: not known: there was no card, or no time$'
+result $? "first without a card"
+broken serve_steps 'case "$*" in *"--device cpu"*) "${0%/*}/good.serve_steps" "$@" | sed -u "s/\[2\./[9./; s/\[1\./[9./" ;; *) exec "${0%/*}/good.serve_steps" "$@" ;; esac'
+work=work-first out=out-first half first 1
+[ $? = 1 ] && has '^verdict: FAILED: smallnet in f32: a loss is .* from the CPU.s, 1e-05 allowed \(2 in all\)$'
+result $? "first with other losses"
+whole serve_steps
+
 mkdir "$scratch/tools"
 printf '%s\n' '#!/bin/sh' '[ "$1 $2 $3 $4" = "--tool memcheck --error-exitcode 9" ] || exit 3' 'case "$5" in *_loss) exit $FAKE_MEMCHECK ;; esac; shift 4; exec "$@"' >"$scratch/tools/compute-sanitizer"
 # Two cards, with the stand-in for NCCL between them.
 printf '%s\n' '#!/bin/sh' 'echo GPU 0; echo GPU 1' >"$scratch/tools/nvidia-smi"
 chmod +x "$scratch/tools/compute-sanitizer" "$scratch/tools/nvidia-smi"
-cp "$build/sim/libnccl.so.2" "$bundle/bin/"
 unhurried probe 0.5 PATH="$scratch/tools:/usr/bin:/bin" FAKE_MEMCHECK=0
 code=$?
 [ $code = 0 ] && has '^memcheck test_cuda_pool: no errors' && has '^smallnet: 3 steps recorded, called and streamed have the same bits' && has '^smallnet in f32: 3 losses within' &&
@@ -255,6 +271,10 @@ out=out7 half steps 0.03
 code=$?
 [ $code != 0 ] && [ $((SECONDS - began)) -le $((14 + 12)) ] && ! pgrep -f "$hang" >/dev/null
 result $? "a phase ends in time if something hangs: $((SECONDS - began)) of 14 s"
+began=$SECONDS
+out=out10 half steps 1 -- --minutes 0.1
+[ $? != 0 ] && [ $((SECONDS - began)) -le 18 ]
+result $? "a call of fewer minutes ends in these: $((SECONDS - began)) of 6 s"
 ( sleep 3; kill "$(pgrep -nf "bin/half_hour steps.*out8")" ) &
 out=out8 half steps 0.3
 [ $? = 1 ] && has 'stopped from outside' && has '^==== steps' && ! pgrep -f "$hang" >/dev/null
@@ -263,6 +283,64 @@ whole serve_steps
 env -i PATH=/usr/bin:/bin "$python" "$bundle/bin/half_hour" other >"$scratch/said" 2>&1
 [ $? = 2 ]
 result $? "a wrong phase"
+
+# ---- PyTorch's current device, with stand-ins for PyTorch and ffload ----
+mkdir "$scratch/stand-ins"
+cp "$bundle/bin/current_device.py" "$scratch/stand-ins/"
+cat >"$scratch/stand-ins/torch.py" <<'P'
+import os
+class cuda:
+    here, count = 0, int(os.environ["FAKE_CARDS"])
+    is_available = staticmethod(lambda: cuda.count > 0)
+    device_count = staticmethod(lambda: cuda.count)
+    current_device = staticmethod(lambda: cuda.here)
+    set_device = staticmethod(lambda number: setattr(cuda, "here", number))
+P
+cat >"$scratch/stand-ins/ffload.py" <<'P'
+import os, torch
+class Batch:
+    def __init__(self, device):
+        self.device = device
+    def __del__(self):
+        told("release", self.device)
+class Loader:
+    def __init__(self, path, batch, device, augment):
+        assert (path, batch, augment) == ("set", 32, "crop=4,flip")
+        self.device = int(device.split(":")[1])
+    def __iter__(self):
+        for i in range(4):
+            yield Batch(self.device)
+    def state_dict(self):
+        told("state_dict", self.device)
+    def close(self):
+        told("close", self.device)
+def told(call, device):
+    if os.environ["FAKE_CALL"] == call:
+        torch.cuda.set_device(device)
+P
+device() { # CARDS CALL
+    env -i PATH=/usr/bin:/bin PYTHONPATH="$scratch/stand-ins" FAKE_CARDS="$1" FAKE_CALL="$2" "$python" -B "$scratch/stand-ins/current_device.py" set >"$scratch/said" 2>&1
+}
+device 2 none && has '^\{"calls": 36, "devices": 2, "changed": \[\]\}$'
+result $? "no call changes the current device"
+for call in release state_dict close; do
+    device 2 $call
+    [ $? = 1 ] && has " on cuda:1 left 1 current, it was 0"
+    result $? "$call does, and is noticed"
+done
+device 0 none
+[ $? = 77 ] && has 'PyTorch sees no GPU'
+result $? "PyTorch without a GPU: skipped"
+name="the calls are those of the real package, here on the CPU"
+if [ -n "$peers" ] && [ -e "$build/python/ffload/_ffload.abi3.so" ]; then
+    "$bundle/bin/make_set" calls --dtype u8 --count 128 --height 8 --width 8 --statistics >"$scratch/said" &&
+        env -i PATH=/usr/bin:/bin PYTHONPATH="$build/python:$bundle/bin" "$python" -B -c "
+import current_device, ffload
+assert len(list(current_device.calls(ffload, 'calls', 'cpu'))) == 18" >"$scratch/said" 2>&1
+    result $? "$name"
+else
+    skip "$name" "PyTorch is not here"
+fi
 
 # ---- run: the tests alone ----
 mkdir "$scratch/results"

@@ -122,15 +122,23 @@ archive.extractall(unpacked)
 binaries = [os.path.join(unpacked, one) for one, data in files.items() if data[:4] == b"\x7fELF"]
 POLICY = {"GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "12.0.0"}
 promised = name.split("manylinux_")[1].split("_x86")[0].replace("_", ".")
-beyond, newest = [], (0,)
+beyond, newest, newest_cxx = [], (0,), (0,)
 for path in binaries:
     for symbol, family, found in re.findall(r"\*UND\*.*?\(((\w+)_([0-9.]+))\)", run("objdump", "-T", path).stdout):
         if family == "GLIBC":
             newest = max(newest, version(found))
+        if family == "GLIBCXX":
+            newest_cxx = max(newest_cxx, version(found))
         limit = promised if family == "GLIBC" else POLICY.get(family) if promised == "2.34" else None
         if limit and version(found) > version(limit):
             beyond.append("%s: %s" % (os.path.relpath(path, unpacked), symbol))
 tap.ok(len(binaries) > 12 and not beyond and newest > (2, 30), "it needs no newer symbols than its tag promises", beyond)
+systems = re.findall(r"^\| (\S.*) \| (2\.\d+) \| (3\.4\.\d+) \| (.*) \|$", open(os.path.join(tap.ROOT, "train/GPU.md"), encoding="utf-8").read(), re.MULTILINE)
+wrong = [one for one in systems if (version(one[1]) >= newest and version(one[2]) >= newest_cxx) == one[3].startswith("pip refuses")]
+if promised == "2.34":
+    tap.ok(len(systems) == 6 and not wrong, "it runs on the systems that GPU.md names, by the versions of its symbols", [newest, newest_cxx, *wrong])
+else:
+    tap.skip("it runs on the systems that GPU.md names, by the versions of its symbols", "made here it needs %s: it is made on Debian 12, with its source packages" % promised)
 if os.path.exists(os.path.join(tap.ROOT, "build/libarchive/libarchive.so.13")) and re.search('^VERSION_ID="12"', open("/etc/os-release").read(), re.M):
     tap.ok(promised == "2.34", "glibc 2.34 suffices", said)
 else:

@@ -102,6 +102,17 @@ static json_t *joined(json_t *object, json_t *more) {
     return object;
 }
 
+/* On a GPU, adds its free memory after each stage so far. */
+static json_t *with_memory(json_t *object, const ff_device_memory *memory) {
+    if (!object || !memory->total_bytes) return object;
+    json_t *read = json_pack("{s:I}", "total", (json_int_t)memory->total_bytes);
+    for (int i = 0; read && i < memory->stages; i++)
+        json_object_set_new(read, ff_memory_stage_name((ff_memory_stage)i),
+                            json_integer((json_int_t)memory->free_bytes[i]));
+    json_object_set_new(object, "device_free_bytes", read);
+    return object;
+}
+
 /* What a run is, without its options. */
 static json_t *facts_object(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
@@ -116,7 +127,7 @@ static json_t *facts_object(const ff_trainer *trainer) {
         (json_int_t)ff_trainer_total_steps(trainer), "summed_loss", (int)trainer->summed_loss,
         "whitening", whitening_object(trainer), "reading", ff_loader_say_reading(&feed.loader).text,
         "disk", ff_promise_json(&trainer->promise));
-    return joined(object, ff_summary_ranks(trainer));
+    return with_memory(joined(object, ff_summary_ranks(trainer)), &trainer->memory);
 }
 
 /* The order of the first keys of a start line, as every version has written them. */
@@ -354,6 +365,7 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
     if (report->closing && (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED))
         ff_closing_print(report->closing, report->table != NULL, trainer, result, status);
     json_t *end = with_reduction(end_object(result, status, message), &result->reduced);
+    end = with_memory(end, &trainer->memory);
     FF_TRY(write_log(report, with_gpu(end, &result->last), error));
     if (report->record && ff_record_page(report->record, &failure) != FF_OK)
         ff_report_note(report, failure.message);

@@ -30,11 +30,14 @@
  *    "message", "steps", ...}; message: why the run did not reach its end
  *   {"event": "note", "text"}: something that the run does differently than requested or expected
  *
- * Values that NVML does not report are left out; "end" has the values of the last epoch.
- * timed_seconds of "end" is the time of whitening, training and the last evaluation, after the
- * warm-up: the time of a run that evaluates once. cold_seconds adds warm_up_seconds (warm_up.h). In
- * a job on CPUs, reduce_seconds is the time spent reducing gradients; reduce_wait_seconds is the
- * part of it that updates waited for. Accuracies are in [0, 1]. One thread at a time. */
+ * On a GPU "start" and "end" have "device_free_bytes": the device's "total", and what was free
+ * after each stage (train/trainer/device_memory.h): "opened", "model", "communicator", "step",
+ * "batches", and, in "end", "warm_up". Values that NVML does not report are left out; "end" has the
+ * values of the last epoch. timed_seconds of "end" is the time of whitening, training and the last
+ * evaluation, after the warm-up: the time of a run that evaluates once. cold_seconds adds
+ * warm_up_seconds (warm_up.h). In a job on CPUs, reduce_seconds is the time spent reducing
+ * gradients; reduce_wait_seconds is the part of it that updates waited for. Accuracies are in [0,
+ * 1]. One thread at a time. */
 #ifndef FF_TRAIN_REPORT_H
 #define FF_TRAIN_REPORT_H
 

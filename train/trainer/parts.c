@@ -272,6 +272,11 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
 
 /* ---- the step ---- */
 
+/* The step is made before the feed, and ff_trainer_rewind makes another one. */
+static ff_status make_batch(void *trainer, ff_stream *stream, ff_error *error) {
+    return ff_feed_make(((const ff_trainer *)trainer)->train_feed, stream, error);
+}
+
 ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options, bool learns,
                                ff_step **step, ff_error *error) {
     const uint64_t steps = learns ? ff_trainer_total_steps(trainer) : 1;
@@ -304,8 +309,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .record = !options->no_graph,
         /* On the CPU a step is done when ff_step_run returns. */
         .send_steps = unified ? 1 : 0,
-        .make_batch = learns && !options->overfit ? ff_feed_make : NULL,
-        .context = trainer->train_feed,
+        .make_batch = learns && !options->overfit ? make_batch : NULL,
+        .context = trainer,
     };
     ff_status status = ff_step_create(step, trainer->model, &how, error);
     free(rates);
@@ -325,19 +330,30 @@ static int choose_workers(int64_t given, int threads, bool device) {
 
 /* ---- all of it ---- */
 
+static ff_status read_memory(ff_trainer *trainer, ff_memory_stage stage, ff_error *error) {
+    ff_device *device = trainer->device ? trainer->device->device : NULL;
+    return ff_device_memory_read(&trainer->memory, stage, device, error);
+}
+
+/* The batches come last: whether a set fits next to the rest is then a matter of what is free. */
 static ff_status build(ff_trainer *trainer, ff_error *error) {
     const ff_trainer_options *options = trainer->options;
+    FF_TRY(read_memory(trainer, FF_MEMORY_OPENED, error));
     FF_TRY(build_model(trainer, options, error));
     FF_TRY(load_weights(trainer, options, error));
-    trainer->workers = choose_workers(options->workers, ff_model_threads(trainer->model),
-                                      !ff_model_compute(trainer->model)->device->table->unified);
-    FF_TRY(build_feeds(trainer, options, error));
+    FF_TRY(read_memory(trainer, FF_MEMORY_MODEL, error));
     ff_device *device = ff_model_compute(trainer->model)->device;
+    trainer->workers =
+        choose_workers(options->workers, ff_model_threads(trainer->model), !device->table->unified);
     const ff_job_gpu gpu = ff_machine_gpu(trainer->machine);
     if (!ff_device_is_absent(device))
         FF_TRY(ff_job_connect(options->job, device, gpu.create ? &gpu : NULL, syncs_norms(options),
                               error));
-    return ff_trainer_make_step(trainer, options, true, &trainer->step, error);
+    FF_TRY(read_memory(trainer, FF_MEMORY_COMMUNICATOR, error));
+    FF_TRY(ff_trainer_make_step(trainer, options, true, &trainer->step, error));
+    FF_TRY(read_memory(trainer, FF_MEMORY_STEP, error));
+    FF_TRY(build_feeds(trainer, options, error));
+    return read_memory(trainer, FF_MEMORY_BATCHES, error);
 }
 
 void ff_trainer_drop_parts(ff_trainer *trainer) {

@@ -29,6 +29,7 @@
 #include "train/sets/splits.h"
 #include "train/step/feed.h"
 #include "train/step/step.h"
+#include "train/trainer/device_memory.h"
 #include "train/trainer/needs.h"
 #include "train/trainer/promise.h"
 
@@ -171,6 +172,7 @@ typedef struct ff_trainer {
     ff_device *counted;
     ff_planned_device *stand_in;
     ff_needs needs;
+    ff_device_memory memory;
     ff_promise promise; /* with measures_disk; else nothing */
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input;        /* of train_feed */

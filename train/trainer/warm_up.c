@@ -98,6 +98,8 @@ ff_status ff_warm_up(ff_trainer *trainer, ff_error *error) {
     FF_TRY_DONE(take(&kept, store, error));
     FF_TRY_DONE(run(trainer, error));
     FF_TRY_DONE(put_back(&kept, store, error));
+    FF_TRY_DONE(
+        ff_device_memory_read(&trainer->memory, FF_MEMORY_WARM_UP, store->compute->device, error));
 done:
     drop(&kept);
     return status;

@@ -70,8 +70,8 @@ static void test_library(void **state) {
 static void test_missing(void **state) {
     (void)state;
     void *handle;
-    assert_fails(ff_cuda_library_open(&handle, "NCCL", "libnccl.so.99", error), FF_FAILED,
-                 "NCCL (libnccl.so.99) was not found in: ");
+    assert_fails(ff_cuda_library_open(&handle, "NCCL", "libnccl.so.99", "NCCL", error), FF_FAILED,
+                 "NCCL (libnccl.so.99) was not found; install ");
     assert_null(handle);
     assert_string_equal(ff_nccl_version_text(21405).text, "2.14.5");
     assert_string_equal(ff_nccl_version_text(2804).text, "2.8.4");

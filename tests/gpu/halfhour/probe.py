@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import servers
 from halfhour import data
@@ -92,22 +93,27 @@ def same_bits(s, sizes):
             s.row(f"{name}: {sizes['same_steps']} steps recorded, called and streamed have the same bits")
 
 
+def compare(s, name, precision, cpu, card):
+    """The largest distance of the card's losses from the CPU's, relative to them."""
+    most, steps = CPU_APART[precision], len(cpu["losses"])
+    apart = max(abs(a - b) / abs(a) for a, b in zip(cpu["losses"], card["losses"]))
+    s.log({"against_cpu": name, "precision": precision, "apart": apart, "cpu": cpu["losses"], "card": card["losses"]})
+    if apart <= most:  # not so for NaN
+        s.row(f"{name} in {precision}: {steps} loss{'es' if steps > 1 else ''} within {apart:.1e} of the CPU's")
+    else:
+        s.fail(f"{name} in {precision}: a loss is {apart:.1e} from the CPU's, {most:.0e} allowed")
+    return apart
+
+
 def cpu_losses(s, sizes):
     for name, arguments, steps in sizes["cpu_nets"]:
         cpu = check(s, f"{name} on the CPU", [*arguments, "--device", "cpu", "--placement", "auto", "--precision", "f32"], steps)
         if cpu is None:
             continue
-        for precision, most in CPU_APART.items():
-            fixed = ["--precision", precision]
-            card = check(s, f"{name} in {precision}", [*arguments, *fixed], steps)
-            if card is None:
-                continue
-            apart = max(abs(a - b) / abs(a) for a, b in zip(cpu["losses"], card["losses"]))
-            s.log({"against_cpu": name, "precision": precision, "apart": apart, "cpu": cpu["losses"], "card": card["losses"]})
-            if apart <= most:  # not so for NaN
-                s.row(f"{name} in {precision}: {steps} losses within {apart:.1e} of the CPU's")
-            else:
-                s.fail(f"{name} in {precision}: a loss is {apart:.1e} from the CPU's, {most:.0e} allowed")
+        for precision in CPU_APART:
+            card = check(s, f"{name} in {precision}", [*arguments, "--precision", precision], steps)
+            if card is not None:
+                compare(s, name, precision, cpu, card)
 
 
 def loss(s, name, arguments):
@@ -178,6 +184,24 @@ def many_steps(s, sizes):
             s.row(f"many steps, {name}: they end, in {result.seconds:.0f} s")
 
 
+def current_device(s, sizes):
+    """PyTorch's current device before and after each call of ffload's loader; needs ffload's wheel."""
+    if cards(s) < 2:
+        s.skip("the current device: there is one card")
+        return
+    folder = data.made(s, "ranks", sizes["ranks_count"], sizes["ranks_side"], 10)
+    if not folder:
+        return
+    result = s.run("the current device", [sys.executable, os.path.join(s.options.bench, "current_device.py"), folder], 60, good_codes=(0, 77))
+    lines = result.json_lines()
+    s.log({"current_device": lines})
+    if result.code == 77:
+        s.measured -= 1
+        s.skip(f"the current device: {lines[-1]['skipped'] if lines else result.last_line()}")
+    elif result.good and lines:
+        s.row(f"the current device stays over {lines[-1]['calls']} calls of a loader on {lines[-1]['devices']}")
+
+
 def tests(s, sizes):
     found = sorted(glob.glob(os.path.join(s.programs, "test_cuda_*")))
     if not found:
@@ -221,6 +245,7 @@ def run(s, sizes):
     cpu_losses(s, sizes)
     ranks(s, sizes)
     tests(s, sizes)
+    current_device(s, sizes)
     sanitizer(s)
     rest = s.run("gpu-check, all", [s.program("gpu-check"), "--seconds", "15", "copies", "memory", "launches", "graphs"], 60)
     for line in rest.json_lines():

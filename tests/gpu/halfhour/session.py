@@ -17,7 +17,7 @@ import time
 
 import servers
 
-SECONDS = {"probe": 240, "tune": 480, "cifar": 300, "steps": 480}
+SECONDS = {"first": 60, "probe": 240, "tune": 480, "cifar": 300, "steps": 480}
 LOG_BYTES = 12 << 20    # of a phase's log
 GROUP_BYTES = 1 << 20   # of one process in it
 PLAN_BYTES = 15 << 20   # of plans.tar.gz
@@ -53,8 +53,8 @@ class Session:
     def __init__(self, phase, options):
         self.phase, self.options = phase, options
         self.began = time.monotonic()
-        self.limit = SECONDS[phase] * options.scale - CLOSING * min(options.scale * 4, 1)
-        self.failures, self.measured, self.table = [], 0, []
+        self.limit = min(SECONDS[phase] * options.scale, options.minutes * 60) - CLOSING * min(options.scale * 4, 1)
+        self.failures, self.measured, self.table, self.verdict = [], 0, [], None
         self.out, self.work, self.programs = (os.path.abspath(path) for path in (options.out, options.work, options.programs))
         for folder in (self.out, self.work):
             os.makedirs(folder, exist_ok=True)
@@ -83,8 +83,9 @@ class Session:
         print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
 
     def row(self, text):
-        """A row of the table that is printed last."""
+        """A row of the table that is printed last; it is in the results at once."""
         self.table.append(text[:300])
+        self.log({"row": text[:300]})
 
     def fail(self, what):
         self.failures.append(what)
@@ -211,6 +212,8 @@ class Session:
         code = 1 if self.failures else 0 if self.measured else 3
         if code == 3:
             self.row("nothing was measured")
+        if self.verdict:
+            self.row(f"verdict: {self.verdict}")
         self.log({"ends": code, "measured": self.measured, "failures": self.failures})
         text = "\n".join(self.table)
         print(f"\n==== {self.phase}: {time.monotonic() - self.began:.0f} s, {self.measured} of ours ran, {len(self.failures)} failed")

@@ -1,6 +1,10 @@
 """How much each phase does: on a GPU (FULL), and in a rehearsal without one (TINY)."""
 
 FULL = {
+    # first: small enough for a CPU's plain loops in seconds
+    "first_nets": [("cifar-speed", ["--recipe", "cifar-speed", "--batch", "8", "--samples", "80"]),
+                   ("resnet18", ["--net", "resnet18", "--batch", "8", "--samples", "80", "--side", "16"]),
+                   ("resnet50", ["--net", "resnet50", "--batch", "8", "--samples", "80", "--side", "16"])],
     # probe
     "library": ["--net", "smallnet", "--batch", "64", "--samples", "640", "--warm-up", "3"],
     "same_bits": [("cifar-speed", ["--recipe", "cifar-speed", "--batch", "500", "--samples", "4000"]), ("resnet18", ["--net", "resnet18", "--batch", "128", "--samples", "2048"])],
@@ -25,12 +29,13 @@ FULL = {
     "recipe": "cifar-speed", "first": 10, "rounds": 50, "speed": [], "patience": 120,
     # steps
     "recipes": [["--recipe", "cifar-speed", "--batch", "2000"]], "recipe_steps": 25, "serve": [],
-    "steps": [], "usual": ["--net", "vgg16_bn", "--workers", "14", "--epochs", "2", "--limit", "150"], "usual_seconds": 60, "usual_least": 30,
+    "steps": [], "usual": ["--net", "vgg16_bn", "--workers", "14", "--epochs", "2", "--limit", "150"], "usual_seconds": 60, "usual_least": 30, "ops_seconds": 60,
 }
 
 TINY = {  # smallnet in place of cifar-speed: simulated Muon takes minutes
     "library": ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8", "--warm-up", "1"],
     "same_bits": [("smallnet", ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8"])],
+    "first_nets": [("smallnet", ["--net", "smallnet", "--batch", "8", "--samples", "64", "--side", "16"])],
     "same_steps": 3, "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "8", "--samples", "64", "--side", "16"], 3)],
     "ranks": ["--model", "smallnet", "--batch", "8", "--sync-bn"], "ranks_count": 16, "ranks_side": 8, "many": ["--model", "smallnet", "--batch", "8"], "many_epochs": "2",
     "tests": 99, "trials": 1,
@@ -43,5 +48,5 @@ TINY = {  # smallnet in place of cifar-speed: simulated Muon takes minutes
     "recipes": [["--recipe", "smallnet", "--batch", "4"]], "recipe_steps": 1, "serve": ["--samples", "8", "--warm-up", "1"],
     "steps": ["--case", "resnet18:2:8", "--variant", "f32:autocast:default", "--variant", "f32:pure:default", "--rounds", "2", "--steps", "1",
               "--peer-warm-up", "1", "--peer-device", "cpu", "--least", "1"],
-    "usual": ["--net", "vgg16_bn", "--workers", "0", "--epochs", "1", "--limit", "1", "--batch", "4", "--device", "cpu"], "usual_seconds": 60, "usual_least": 1,
+    "usual": ["--net", "vgg16_bn", "--workers", "0", "--epochs", "1", "--limit", "1", "--batch", "4", "--device", "cpu"], "usual_seconds": 60, "usual_least": 1, "ops_seconds": 60,
 }

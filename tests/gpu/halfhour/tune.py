@@ -83,6 +83,7 @@ def run(s, sizes):
         if number == 0 and s.program("bench_gather"):
             gather(s, sizes)
         operations(s, sizes, [sizes["ops"][number]])
+        s.keep_plans()  # also for a caller that ends this program
 
 
 def gather(s, sizes):
