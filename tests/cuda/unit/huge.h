@@ -47,14 +47,32 @@ static struct {
     huge arrays[HUGE_ARRAYS];
     int count;
     uint64_t whole;                     /* of grids of at most this number of blocks, all run */
+    bool ends;                          /* only the first blocks and the last run */
     uint64_t chosen[FF_CUDASIM_CHOSEN]; /* by the launch before */
     unsigned chosen_count;
+    const char *running; /* kernel */
     struct {
         const char *file, *kernel;
     } launched[256]; /* different ones */
     int launched_count;
     uint32_t bits[FF_DTYPE_COUNT][256]; /* of value & 255 */
 } huges;
+
+/* ---- parts ---- */
+
+/* Without `make test` and `make test-long`, which have a part each, both are true. */
+static inline bool huge_short(void) {
+    const char *length = getenv("TEST_LENGTH");
+    return !length || strcmp(length, "long") != 0;
+}
+static inline bool huge_long(void) {
+    const char *length = getenv("TEST_LENGTH");
+    return !length || strcmp(length, "test") != 0;
+}
+/* Runs the tests; in the long part the first ones, which have cases of it. */
+#define huge_run(tests, with_long, setup)                                                          \
+    _cmocka_run_group_tests(                                                                       \
+        "tests", tests, huge_short() ? sizeof(tests) / sizeof *(tests) : (with_long), setup, NULL)
 
 /* ---- values ---- */
 
@@ -112,8 +130,7 @@ static inline void huge_fault(int number, siginfo_t *information, void *context)
     }
     char text[256];
     const int length = snprintf(
-        text, sizeof text, "%s: a kernel is at byte %lld of %llu of %s\n",
-        huges.launched[huges.launched_count - 1].kernel,
+        text, sizeof text, "%s: a kernel is at byte %lld of %llu of %s\n", huges.running,
         nearest ? (long long)(at - nearest->memory) : (long long)(intptr_t)at,
         nearest ? (unsigned long long)nearest->bytes : 0, nearest ? nearest->name : "no array");
     if (write(2, text, (size_t)length) < 0) _exit(98);
@@ -168,6 +185,7 @@ static inline int huge_release(void **state) {
     }
     huges.count = 0;
     huges.whole = 16;
+    huges.ends = false;
     return 0;
 }
 
@@ -183,7 +201,10 @@ static inline unsigned huge_add(uint64_t *blocks, unsigned taken, uint64_t count
 
 static inline void huge_note(const char *file, const char *kernel) {
     int known = 0;
-    while (known < huges.launched_count && huges.launched[known].kernel != kernel) known++;
+    huges.running = kernel;
+    while (known < huges.launched_count && (huges.launched[known].kernel != kernel ||
+                                            strcmp(huges.launched[known].file, file) != 0))
+        known++;
     huges.launched[known].file = file;
     huges.launched[known].kernel = kernel;
     if (known == huges.launched_count) huges.launched_count++;
@@ -217,7 +238,7 @@ static inline unsigned huge_choose(const char *file, const char *kernel, const u
     for (uint64_t block = 0; count <= huges.whole && block < count; block++)
         taken = huge_add(blocks, taken, count, block);
     for (int i = 0; i < 6; i++) taken = huge_add(blocks, taken, count, ends[i]);
-    for (int k = 0; k < huges.count && count > huges.whole; k++) {
+    for (int k = 0; k < huges.count && count > huges.whole && !huges.ends; k++) {
         const double all = (double)huges.arrays[k].count;
         const double bytes = all * (double)ff_dtype_bytes(huges.arrays[k].dtype);
         for (int power = 31; power <= 32; power++) {
@@ -250,8 +271,8 @@ static inline int huge_open(void **state) {
     return sigaltstack(&own, NULL);
 }
 
-/* Checks all that was written, up to the array's end, or almost; wanted(i): the value
- * of element i. */
+/* Checks all that was written; of large arrays that is up to the end, or almost; wanted(i): the
+ * value of element i. */
 static inline void huge_check(const huge *a, int (*wanted)(uint64_t i)) {
     const uint64_t each = HUGE_PAGE / ff_dtype_bytes(a->dtype);
     const uint32_t poison = ff_dtype_bytes(a->dtype) == 4   ? UINT32_MAX
@@ -275,10 +296,23 @@ static inline void huge_check(const huge *a, int (*wanted)(uint64_t i)) {
             written++;
             if (i > last) last = i;
         }
-    if (written == 0 || last < a->count - a->count / 50)
+    if (written == 0 || (a->bytes >> 31 && last < a->count - a->count / 50))
         fail_msg("%s: %llu elements of %llu are written, the last is %llu", a->name,
                  (unsigned long long)written, (unsigned long long)a->count,
                  (unsigned long long)last);
+}
+
+/* Calls each(i, value) for the elements of all pages that kernels touched of a 16-bit array or one
+ * of f32. */
+static inline void huge_each(const huge *a, void (*each)(uint64_t i, float value)) {
+    const size_t bytes = ff_dtype_bytes(a->dtype);
+    for (uint64_t k = 0; k < a->touched_count; k++)
+        for (size_t at = 0; at < HUGE_PAGE; at += bytes) {
+            unsigned char *from = a->first + a->touched[k] * HUGE_PAGE + at;
+            float value;
+            ff_convert(&value, FF_F32, from, a->dtype, 1);
+            if (from >= a->memory) each((uint64_t)(from - a->memory) / bytes, value);
+        }
 }
 
 #endif

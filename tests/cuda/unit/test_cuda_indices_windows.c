@@ -1,5 +1,6 @@
 /* Kernels that read neighbours, pools, depthwise convolutions and views, over tensors of more than
  * 2^32 elements, or 2^32 bytes (huge.h). */
+#include "tests/cuda/unit/huge_kernels.h"
 #include "tests/cuda/unit/huge_tensors.h"
 
 static struct {
@@ -111,7 +112,7 @@ static void average_of(ff_tensor shape, ff_dtype dtype, bool adaptive) {
 static void test_pools(void **state) {
     const ff_tensor shapes[] = {wide, tall};
     for (int s = 0; s < 2; s++)
-        for (int k = 0; k < dtype_count(); k++) {
+        for (int k = dtype_first(); k < dtype_end(); k++) {
             max_of(shapes[s], dtypes[k]);
             huge_release(state);
             max_backward_of(shapes[s], dtypes[k]);
@@ -233,7 +234,7 @@ static void test_depthwise(void **state) {
     const ff_tensor shapes[] = {wide, tall};
     for (int s = 0; s < 2; s++)
         for (int stride = 1; stride <= 2; stride++) {
-            for (int k = 0; k < dtype_count(); k++) {
+            for (int k = dtype_first(); k < dtype_end(); k++) {
                 depthwise_of(shapes[s], dtypes[k], stride);
                 huge_release(state);
             }
@@ -257,11 +258,23 @@ static int viewed(uint64_t i) {
     return array(0, (uint64_t)element(t, from));
 }
 
+static void test_weighed(void **state) {
+    const uint64_t count = (UINT64_C(1) << 32) + (UINT64_C(1) << 31) + 12347;
+    for (int k = dtype_first(); k < dtype_end(); k++) {
+        const ff_cuda_queue queue = queue_of(dtypes[k]);
+        void *x = huge_in("x", dtypes[k], count);
+        huge *to = huge_out("sums", FF_F32, count);
+        assert_launched(ff_cuda_weigh(&queue, dtypes[k], count, 1, true, x, (float *)to->memory));
+        huge_check(to, first);
+        huge_release(state);
+    }
+}
+
 /* Words of 16, 8, 4 and 2 bytes; of each the most that fit. */
 static void test_views(void **state) {
     static const int channels[] = {8, 1, 3, 4, 5, 2};
     for (int c = 0; c < 6; c++)
-        for (int k = 0; k < dtype_count(); k++) {
+        for (int k = dtype_first(); k < dtype_end(); k++) {
             const ff_cuda_queue queue = queue_of(dtypes[k]);
             const int bytes = channels[c] * (int)ff_dtype_bytes(dtypes[k]);
             const int word = bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 2;
@@ -278,12 +291,19 @@ static void test_views(void **state) {
         }
 }
 
+static void test_all_kernels(void **state) {
+    (void)state;
+    huge_check_kernels(HUGE_WINDOWS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_pools, huge_release),
-        cmocka_unit_test(test_pool_limits),
         cmocka_unit_test_teardown(test_depthwise, huge_release),
         cmocka_unit_test_teardown(test_views, huge_release),
+        cmocka_unit_test_teardown(test_weighed, huge_release),
+        cmocka_unit_test(test_pool_limits),
+        cmocka_unit_test(test_all_kernels),
     };
-    return cmocka_run_group_tests(tests, huge_open, NULL);
+    return huge_run(tests, 4, huge_open);
 }
