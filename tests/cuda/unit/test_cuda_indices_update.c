@@ -207,6 +207,7 @@ static void test_muon(void **state) {
     void *gradient = huge_in("gradient", FF_F16, ROWS * COLUMNS);
     huge *momentum = huge_reserve("momentum", HUGE_BOTH, FF_F32, ROWS * COLUMNS, huge_one);
     huge *x = huge_reserve("x", HUGE_BOTH, FF_BF16, ROWS * COLUMNS, huge_one);
+    huge *next = huge_reserve("the next x", HUGE_BOTH, FF_BF16, ROWS * COLUMNS, huge_one);
     huge *working = huge_out("working", FF_F16, ROWS * COLUMNS);
     ff_cuda_muon muon = {.rows = ROWS,
                          .columns = COLUMNS,
@@ -223,12 +224,15 @@ static void test_muon(void **state) {
                          .control = control,
                          .dtype = FF_BF16,
                          .x = x->memory,
+                         .next = next->memory,
                          .norms = norms};
     assert_launched(ff_cuda_muon_begin(&queue, &muon, huge_zeros(ff_cuda_muon_scratch(1 << 21))));
     huge_check(momentum, second);
     assert_true(norms[0] > 0 && norms[1] > 0);
     scale_of_x = 1 / norms[0], of_x = x;
     huge_each(x, check_x);
+    of_x = next;
+    huge_each(next, check_x);
     /* W * sqrt(rows) / |W| - rate * X with the old norm, then X all 1 again. */
     norms[1] = sqrt((double)ROWS);
     huge *ones = huge_reserve("ones", HUGE_INPUT, FF_BF16, ROWS * COLUMNS, huge_one);
@@ -237,6 +241,24 @@ static void test_muon(void **state) {
     huge_check(working, less_one);
     huge_check(master, less_one);
     (void)state;
+}
+
+/* The square of the smaller side, and X. */
+static void test_muon_copy(void **state) {
+    (void)state;
+    const ff_cuda_queue queue = {NULL, 1 << 22, FF_F16};
+    void *a = huge_in("a", FF_BF16, (uint64_t)ROWS * ROWS);
+    void *x = huge_in("x", FF_BF16, ROWS * COLUMNS);
+    huge *b = huge_out("b", FF_BF16, (uint64_t)ROWS * ROWS);
+    huge *y = huge_out("y", FF_BF16, ROWS * COLUMNS);
+    const ff_cuda_muon muon = {.rows = ROWS,
+                               .columns = COLUMNS,
+                               .segment = {.count = ROWS * COLUMNS, .state = {rates}},
+                               .rate_steps = 1,
+                               .dtype = FF_BF16};
+    assert_launched(ff_cuda_muon_copy(&queue, &muon, a, b->memory, x, y->memory));
+    huge_check(b, first);
+    huge_check(y, second);
 }
 
 /* ---- one thread, and limits ---- */
@@ -295,6 +317,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_loss, huge_release),
         cmocka_unit_test_teardown(test_average, huge_release),
         cmocka_unit_test_teardown(test_muon, huge_release),
+        cmocka_unit_test_teardown(test_muon_copy, huge_release),
         cmocka_unit_test(test_outcomes),
         cmocka_unit_test(test_grids),
         cmocka_unit_test(test_all_kernels),
