@@ -59,7 +59,7 @@ static inline int ff_cuda_launch(void (*kernel)(Parameters...), dim3 grid, dim3 
 #include <cuda_sim.h>
 
 #define FF_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                  \
-    ff_sim_launch(kernel, grid, block, shared_bytes, stream, __VA_ARGS__)
+    ff_sim_launch({__FILE__, #kernel}, kernel, grid, block, shared_bytes, stream, __VA_ARGS__)
 #define FF_DYNAMIC_SHARED(type, name) type *name = (type *)ff_sim_dynamic_shared()
 
 #endif

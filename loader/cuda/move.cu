@@ -237,9 +237,10 @@ static bool make_shape(const ff_cuda_move *job, ff_move_kind kind, ff_move_shape
         return false;
     if (!shape_input(job, shape) || !shape_output(job, shape, vector, pixel)) return false;
     if (kind == FF_MOVE_TABLE) shape->table_bytes = job->channels * 256 * ff_stored_bytes(job->to);
-    shape->bytes = shape->stage_bytes + shape->table_bytes +
-                   4 * (shape->places + shape->lines + job->channels);
-    return shape->bytes <= SHARED_MOST && (uint64_t)job->rows * shape->bands <= 0x7fffffffu;
+    const uint64_t bytes = (uint64_t)shape->stage_bytes + shape->table_bytes +
+                           4 * ((uint64_t)shape->places + shape->lines + job->channels);
+    shape->bytes = (uint32_t)bytes;
+    return bytes <= SHARED_MOST && (uint64_t)job->rows * shape->bands <= 0x7fffffffu;
 }
 
 template <ff_move_kind KIND, typename T, int PIXEL, int VEC>

@@ -21,12 +21,11 @@ static void count_bank(ff_compute *compute, const ff_update_segment *s) {
     const double working = s->working ? (double)compute->element_bytes : 0;
     const double gradient = (double)ff_dtype_bytes(s->gradient_dtype);
     ff_cost_arrays(compute, count * (gradient + 3 * F32_BYTES) + x, 6 * count, 1);
-    ff_cost_arrays(compute, 2 * x, count, 1);
+    ff_cost_arrays(compute, 3 * x, count, 1);
     for (int step = 0; step < FF_MUON_STEPS; step++) {
         ff_cost_product(compute, precision, x + square, 2 * least * count);
-        ff_cost_arrays(compute, 2 * square, 0, 1);
+        ff_cost_arrays(compute, 2 * square + (step ? 2 * x : 0), 0, 1);
         ff_cost_product(compute, precision, 3 * square, 2 * least * least * least);
-        ff_cost_arrays(compute, 2 * x, 0, 1);
         ff_cost_product(compute, precision, 3 * x + square, 2 * least * count);
     }
     ff_cost_arrays(compute, x + count * ((s->average ? 4 : 2) * F32_BYTES + working), 3 * count, 1);
@@ -78,7 +77,7 @@ ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
         if (!count) continue;
         snprintf(what, sizeof what, "%s", ff_optimizer_at(rule)->title);
         if (rule == FF_RULE_MUON)
-            snprintf(what, sizeof what, "Muon, %d bank%s of 18 nodes", count,
+            snprintf(what, sizeof what, "Muon, %d bank%s of 15 nodes", count,
                      count == 1 ? "" : "s");
         FF_TRY(update_row(c, FF_MARK_UPDATE, rule, what, error));
         if (rule != FF_RULE_MUON) count_pass(compute, spec, (ff_rule)rule);

@@ -17,6 +17,7 @@ enum { INVALID_CONFIGURATION = 9 }; /* cudaError_t */
 thread_local ff_sim_thread *ff_sim_self;
 ff_sim_block ff_sim_current;
 ff_cudasim_enqueue_function ff_cudasim_enqueue;
+ff_cudasim_choose_function ff_cudasim_choose;
 
 /* What ThreadSanitizer is told of barriers: all before a happens_before with an address is before
  * all after a later happens_after with it. Nothing else orders the threads of a block for it, not
@@ -279,6 +280,7 @@ int ff_sim_barrier_count(bool value) {
 /* ---- launches ------------------------------------------------------------------------------- */
 
 struct launch {
+    ff_sim_name name;
     dim3 grid, block;
     size_t shared_bytes;
     void (*body)(const void *context);
@@ -307,13 +309,38 @@ static void prepare_threads(const launch *one, void *shared) {
     ff_sim_current = (ff_sim_block){dim3(), shape, one->grid, shared};
 }
 
-static void run_block(const launch *one, dim3 place) {
-    ff_sim_current.place = place;
+static uint64_t blocks_of(const dim3 &grid) {
+    return (uint64_t)grid.x * grid.y * grid.z;
+}
+
+static void run_block(const launch *one, uint64_t number) {
+    const dim3 &grid = one->grid;
+    ff_sim_current.place = dim3((unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
+                                (unsigned)(number / grid.x / grid.y));
     memset(ff_sim_current.dynamic_shared, 0xa5, one->shared_bytes);
     for (unsigned i = 0; i < block.threads; i++) threads.self[i].exchanges = 0;
     memset(threads.state, READY, block.threads);
     prepare_block();
     run_threads();
+}
+
+/* In no particular order: from a random one on, in random steps that reach them all. */
+static void run_all(const launch *one) {
+    uint64_t count = blocks_of(one->grid), step = 1;
+    uint64_t at = random_below((uint32_t)count);
+    for (int i = 0; i < 3; i++) {
+        uint64_t candidate = 1 + random_below((uint32_t)count), a = count, b = candidate;
+        while (b) std::swap(a %= b, b);
+        if (a == 1) step = candidate;
+    }
+    for (uint64_t i = 0; i < count; i++, at = (at + step) % count) run_block(one, at);
+}
+
+static void run_chosen(const launch *one) {
+    uint64_t chosen[FF_CUDASIM_CHOSEN];
+    const unsigned grid[] = {one->grid.x, one->grid.y, one->grid.z};
+    const unsigned taken = ff_cudasim_choose(one->name.file, one->name.kernel, grid, chosen);
+    for (unsigned i = 0; i < taken; i++) run_block(one, chosen[i]);
 }
 
 static void run(void *context) {
@@ -327,18 +354,10 @@ static void run(void *context) {
     prepare_threads(one, shared);
     block.body = one->body;
     block.context = one->context;
-    /* Blocks in no particular order: from a random one on, in random steps that reach them all. */
-    uint64_t count = (uint64_t)one->grid.x * one->grid.y * one->grid.z, step = 1;
-    uint64_t at = random_below((uint32_t)count);
-    for (int i = 0; i < 3; i++) {
-        uint64_t candidate = 1 + random_below((uint32_t)count), a = count, b = candidate;
-        while (b) std::swap(a %= b, b);
-        if (a == 1) step = candidate;
-    }
-    for (uint64_t i = 0; i < count; i++, at = (at + step) % count)
-        run_block(one,
-                  dim3((unsigned)(at % one->grid.x), (unsigned)(at / one->grid.x % one->grid.y),
-                       (unsigned)(at / one->grid.x / one->grid.y)));
+    if (ff_cudasim_choose)
+        run_chosen(one);
+    else
+        run_all(one);
     ff_sim_self = outside;
     free(shared);
     launched++;
@@ -352,16 +371,16 @@ static void release(void *context) {
 
 static bool valid(dim3 grid, dim3 shape, size_t shared_bytes) {
     uint64_t count = (uint64_t)shape.x * shape.y * shape.z;
-    uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    uint64_t blocks = blocks_of(grid), most = ff_cudasim_choose ? UINT64_MAX : 1u << 31;
     return count > 0 && count <= THREADS_MOST && shape.z <= 64 && blocks > 0 &&
-           grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535 && blocks < 1u << 31 &&
+           grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535 && blocks < most &&
            shared_bytes <= SHARED_MOST;
 }
 
-int ff_sim_enqueue(dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
+int ff_sim_enqueue(ff_sim_name name, dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
                    void (*body)(const void *context), void *context,
                    void (*release_context)(void *context)) {
-    launch *one = new launch{grid, shape, shared_bytes, body, context, release_context};
+    launch *one = new launch{name, grid, shape, shared_bytes, body, context, release_context};
     int status = INVALID_CONFIGURATION;
     if (!valid(grid, shape, shared_bytes)) {
         release(one);
@@ -375,6 +394,6 @@ int ff_sim_enqueue(dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
     return status;
 }
 
-extern "C" uint64_t ff_cudasim_launches(void) {
+uint64_t ff_cudasim_launches(void) {
     return launched;
 }

@@ -1,11 +1,12 @@
 /* A stand-in for CUDA's execution model, for tests: the text of a .cu file, compiled as C++, runs
  * on the CPU. It is slow, but compilers and sanitizers see everything. A launch runs its blocks one
- * after another. The launches of a process also run one after another, because a static __shared__
- * array is one object of the process. The threads of a block are fibers, which run one at a time,
- * in a new random order between any two barriers, each until it has to wait. AddressSanitizer
- * checks every bound, also of shared memory. UndefinedBehaviorSanitizer finds every 16-byte access
- * that is not aligned. ThreadSanitizer, which sees the fibers as threads ordered only by barriers,
- * finds every race between them: a missing barrier. Environment: FF_SIM_SEED=n seeds the orders.
+ * after another, or only chosen blocks (ff_cudasim_choose). The launches of a process also run one
+ * after another, because a static __shared__ array is one object of the process. The threads of a
+ * block are fibers, which run one at a time, in a new random order between any two barriers, each
+ * until it has to wait. AddressSanitizer checks every bound, also of shared memory.
+ * UndefinedBehaviorSanitizer finds every 16-byte access that is not aligned. ThreadSanitizer, which
+ * sees the fibers as threads ordered only by barriers, finds every race between them: a missing
+ * barrier. Environment: FF_SIM_SEED=n seeds the orders.
  *
  * A barrier that some threads of the block (for a warp barrier or shuffle: of its mask) never reach
  * ends the process with a message. Not detected: races between blocks, inline PTX. Compile with
@@ -308,9 +309,14 @@ static inline unsigned __float2uint_rn(float a) {
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
+/* FF_LAUNCH's place and first argument. */
+struct ff_sim_name {
+    const char *file, *kernel;
+};
+
 /* Checks the shape as CUDA does (error 9), and enqueues the work or runs it immediately. Takes over
  * `context`. */
-int ff_sim_enqueue(dim3 grid, dim3 block, size_t shared_bytes, void *stream,
+int ff_sim_enqueue(ff_sim_name name, dim3 grid, dim3 block, size_t shared_bytes, void *stream,
                    void (*body)(const void *context), void *context,
                    void (*release)(void *context));
 
@@ -328,11 +334,12 @@ template <typename... Parameters> struct ff_sim_call {
 };
 
 template <typename... Parameters, typename... Arguments>
-static inline int ff_sim_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                                size_t shared_bytes, void *stream, Arguments... arguments) {
+static inline int ff_sim_launch(ff_sim_name name, void (*kernel)(Parameters...), dim3 grid,
+                                dim3 block, size_t shared_bytes, void *stream,
+                                Arguments... arguments) {
     typedef ff_sim_call<Parameters...> call;
     return ff_sim_enqueue(
-        grid, block, shared_bytes, stream, call::run,
+        name, grid, block, shared_bytes, stream, call::run,
         new call{kernel, std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)},
         call::release);
 }

@@ -17,6 +17,14 @@ typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *
                                            void *context, void (*release)(void *context));
 extern ff_cudasim_enqueue_function ff_cudasim_enqueue;
 
+/* If set, a launch runs only some of its blocks, and a grid may have any number of blocks that CUDA
+ * accepts: the function writes numbers of blocks, x + grid[0] * (y + grid[1] * z), and returns how
+ * many, at most FF_CUDASIM_CHOSEN. file, kernel: where FF_LAUNCH is, and its first argument. */
+enum { FF_CUDASIM_CHOSEN = 1024 };
+typedef unsigned (*ff_cudasim_choose_function)(const char *file, const char *kernel,
+                                               const unsigned grid[3], uint64_t *blocks);
+extern ff_cudasim_choose_function ff_cudasim_choose;
+
 /* The number of kernels run so far. */
 uint64_t ff_cudasim_launches(void);
 

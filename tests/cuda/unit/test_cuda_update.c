@@ -323,7 +323,8 @@ static void muon_trial(dice *d, bool skipped) {
     array *ema = roll(d, 2) ? filled(d, FF_F32, count, 1, 1, 0, 1) : NULL;
     array *old_momentum = copied(momentum), *old_master = masters ? copied(master) : NULL;
     array *old_working = copied(working), *old_ema = ema ? copied(ema) : NULL;
-    array *x = poisoned(dtype, count), *norms = bytes(2 * sizeof(double));
+    array *x = poisoned(dtype, count), *next = poisoned(dtype, count);
+    array *norms = bytes(2 * sizeof(double));
     array *scratch = bytes(ff_cuda_muon_scratch(queue.multiprocessors));
     const ff_control control = {.step = 1, .loss_scale = 64, .non_finite = skipped};
     const float rates[2] = {1, 0.24f};
@@ -345,13 +346,16 @@ static void muon_trial(dice *d, bool skipped) {
                                .control = uploaded(&control, sizeof control)->device,
                                .dtype = dtype,
                                .x = x->device,
+                               .next = next->device,
                                .norms = norms->device};
     assert_launched(ff_cuda_muon_begin(&queue, &muon, scratch->device));
     assert_launched(ff_cuda_muon_end(&queue, &muon));
     fetch(momentum);
     fetch(working);
     fetch(x);
+    fetch(next);
     fetch(scratch);
+    assert_same(next, x); /* also both still poisoned */
     fetch(norms);
     if (masters) fetch(master);
     if (ema) fetch(ema);
@@ -400,10 +404,38 @@ static void muon_trial(dice *d, bool skipped) {
     drop_arrays();
 }
 
+/* Matrices of any shape, the squares also of no whole number of vectors; with and without X. */
+static void muon_copy_trial(dice *d, int trial) {
+    const int rows = between(d, 1, 40);
+    const size_t columns = 8 * (size_t)between(d, 1, 6), count = (size_t)rows * columns;
+    const size_t least = (size_t)rows < columns ? (size_t)rows : columns;
+    const ff_dtype dtype = roll(d, 2) ? FF_BF16 : FF_F32;
+    const ff_cuda_queue queue = queue_of(between(d, 1, 3));
+    const float rate = 1;
+    array *a = filled(d, dtype, (least * least + 7) / 8, 8, 8, 0, 1),
+          *b = poisoned(dtype, a->count);
+    array *x = filled(d, dtype, count, 1, 1, 0, 1), *y = poisoned(dtype, count);
+    array *kept = copied(y), *momentum = poisoned(FF_F32, count);
+    const ff_cuda_muon muon = {.rows = rows,
+                               .columns = columns,
+                               .segment = {.count = count, .state = {momentum->device}},
+                               .rates = &rate,
+                               .rate_steps = 1,
+                               .dtype = dtype};
+    assert_launched(ff_cuda_muon_copy(&queue, &muon, a->device, b->device, x->device,
+                                      trial % 2 ? y->device : NULL));
+    fetch(b);
+    fetch(y);
+    assert_memory_equal(a->host, b->host, least * least * ff_dtype_bytes(dtype));
+    assert_same(y, trial % 2 ? x : kept);
+    drop_arrays();
+}
+
 static void test_muon(void **state) {
     (void)state;
     dice d = {45, 0};
     for (int trial = 0; trial < trials(12); trial++) muon_trial(&d, trial % 6 == 5);
+    for (int trial = 0; trial < trials(12); trial++) muon_copy_trial(&d, trial);
 }
 
 int main(void) {

@@ -89,6 +89,7 @@ static ff_status open_branches(ff_cuda_muon_banks *banks, ff_cuda_compute *compu
         banks->banks[i].dtype = ff_precision_dtype(banks->precision);
         banks->banks[i].norms = (double *)(void *)b->memory;
         banks->banks[i].x = b->memory + b->x;
+        banks->banks[i].next = b->memory + b->next;
     }
     return FF_OK;
 }
@@ -141,20 +142,13 @@ static void product(ff_cuda_compute *compute, const branch *b, const ff_library_
                          ff_compute_error(&compute->base));
 }
 
-static void copy(ff_cuda_compute *compute, const branch *b, void *to, const void *from,
-                 uint64_t bytes) {
-    ff_device *device = compute->base.device;
-    device->table->copy(device, b->stream, to, from, bytes, ff_compute_error(&compute->base));
-}
-
 /* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; for X taller than
- * wide: A = X' X and Y = a X + X B. */
+ * wide: A = X' X and Y = a X + X B. copied: y is x already. */
 static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision precision,
-                    const ff_cuda_muon *bank, const void *x, void *y) {
+                    const ff_cuda_muon *bank, const void *x, void *y, bool copied) {
     const int rows = bank->rows, columns = (int)bank->columns;
     const bool tall = rows > columns;
     const int least = tall ? columns : rows;
-    const size_t element = ff_dtype_bytes(bank->dtype);
     char *a = where->memory + where->a, *b = where->memory + where->b;
     ff_library_gemm gemm = {
         .m = least,
@@ -170,7 +164,8 @@ static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision 
         .c = a,
     };
     product(compute, where, &gemm);
-    copy(compute, where, b, a, (uint64_t)least * (uint64_t)least * element);
+    ff_cuda_keep(&compute->base, ff_cuda_muon_copy(&where->queue, bank, a, b, x, copied ? NULL : y),
+                 "Muon's copies");
     gemm.k = least;
     gemm.transpose_a = gemm.transpose_b = false;
     gemm.alpha = FF_MUON_C;
@@ -178,7 +173,6 @@ static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision 
     gemm.a = gemm.b = a;
     gemm.c = b;
     product(compute, where, &gemm);
-    copy(compute, where, y, x, bank->segment.count * element);
     gemm.m = rows;
     gemm.n = columns;
     gemm.alpha = 1;
@@ -195,7 +189,7 @@ static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision 
     ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->queue, &bank, b->memory + b->sums),
                  "Muon's beginning");
     for (int step = 0; step < FF_MUON_STEPS; step++) {
-        iterate(compute, b, precision, &bank, x, y);
+        iterate(compute, b, precision, &bank, x, y, step == 0);
         void *kept = x;
         x = y;
         y = kept;

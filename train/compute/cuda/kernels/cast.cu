@@ -34,9 +34,8 @@ extern "C" int ff_cuda_cast(const ff_cuda_queue *queue, size_t count, float scal
         return ff_by_dtype(to_dtype, [&](auto to_example) {
             typedef decltype(from_example) From;
             typedef decltype(to_example) To;
-            return FF_LAUNCH((cast_kernel<From, To>), dim3((unsigned)((count + BLOCK - 1) / BLOCK)),
-                             dim3(THREADS), 0, queue->stream, count, scale, (const From *)from,
-                             (To *)to);
+            return FF_LAUNCH((cast_kernel<From, To>), ff_grid_over(count, BLOCK), dim3(THREADS), 0,
+                             queue->stream, count, scale, (const From *)from, (To *)to);
         });
     });
 }

@@ -47,6 +47,7 @@ static inline bool ff_columns_tiles(const ff_tensor *shape, int lanes, ff_column
     columns->channels = channels;
     columns->vectors = channels / lanes;
     columns->slices = (columns->vectors + FF_COLUMN_ACROSS - 1) / FF_COLUMN_ACROSS;
+    if (columns->slices > 65535) return false; /* of a grid's y */
     columns->across = (columns->vectors + columns->slices - 1) / columns->slices;
     columns->down = FF_COLUMN_THREADS / columns->across;
     return true;

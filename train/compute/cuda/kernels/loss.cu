@@ -300,6 +300,9 @@ static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, 
 
 extern "C" int ff_cuda_loss(const ff_cuda_queue *queue, const ff_loss *loss) {
     const bool labels = loss->label_dtype == FF_I64 || loss->label_dtype == FF_I32;
+    /* Loops pass their ends by up to ONE_BLOCK samples or elements. */
+    if (loss->n > INT32_MAX - ONE_BLOCK || loss->stride > INT32_MAX - ONE_BLOCK)
+        return FF_CUDA_INVALID_VALUE;
     if (loss->n < 1 || loss->classes < 1 || loss->stride < loss->classes || loss->stride % 8 ||
         !labels || loss->ring_size < 1)
         return FF_CUDA_INVALID_VALUE;

@@ -85,6 +85,20 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < 8; i++) value[i] *= scale;
         ff_store_any((uint32_t)muon.dtype, muon.x, k * 8, value);
+        ff_store_any((uint32_t)muon.dtype, muon.next, k * 8, value);
+    }
+}
+
+/* Vectors of 16 bytes, of the first array, then of the second one. */
+static __global__ void __launch_bounds__(THREADS)
+    copy_kernel(const uint4 *from, uint4 *to, uint64_t count, const uint4 *other, uint4 *other_to,
+                uint64_t other_count) {
+    for (uint64_t k = (uint64_t)blockIdx.x * THREADS + threadIdx.x; k < count + other_count;
+         k += (uint64_t)gridDim.x * THREADS) {
+        if (k < count)
+            to[k] = from[k];
+        else
+            other_to[k - count] = other[k - count];
     }
 }
 
@@ -132,6 +146,20 @@ extern "C" int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon
     if (status) return status;
     return FF_LAUNCH(normalise_kernel, dim3(blocks), dim3(THREADS), 0, queue->stream, *muon, eights,
                      (const double *)scratch, (int)blocks);
+}
+
+extern "C" int ff_cuda_muon_copy(const ff_cuda_queue *queue, const ff_cuda_muon *muon,
+                                 const void *a, void *b, const void *x, void *next) {
+    uint64_t eights;
+    if (!sound(muon, &eights)) return FF_CUDA_INVALID_VALUE;
+    const uint64_t rows = (uint64_t)muon->rows, columns = muon->columns;
+    const uint64_t least = rows < columns ? rows : columns;
+    const uint64_t element = muon->dtype == FF_F32 ? 4 : 2;
+    const uint64_t squares = (least * least * element + 15) / 16, elements = eights * element / 2;
+    const uint64_t vectors = squares + (next ? elements : 0);
+    return FF_LAUNCH(copy_kernel, dim3(blocks_of(queue, vectors)), dim3(THREADS), 0, queue->stream,
+                     (const uint4 *)a, (uint4 *)b, squares, (const uint4 *)x, (uint4 *)next,
+                     vectors - squares);
 }
 
 extern "C" int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon) {

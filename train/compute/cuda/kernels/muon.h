@@ -5,11 +5,11 @@
  * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
  *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
  * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by
- *   matrix products with beta;
+ *   matrix products with beta, which ff_cuda_muon_copy prepares: B = A, and the next X = X;
  * - ff_cuda_muon_end: W = W * sqrt(rows) / |W| - rate * X, rate = rates[row][step] * multiplier.
  * Nothing changes if control->non_finite.
  * Bytes per element (16-bit gradient and X, f32 momentum, master and working copy): begin reads 10
- * + 2, writes 6 + 2; end reads 6, writes 6. */
+ * + 2, writes 6 + 4; end reads 6, writes 6. */
 #ifndef FF_TRAIN_CUDA_KERNELS_MUON_H
 #define FF_TRAIN_CUDA_KERNELS_MUON_H
 
@@ -29,13 +29,17 @@ typedef struct ff_cuda_muon {
     const ff_control *control;
     const float *scale; /* as in ff_cuda_update */
     ff_dtype dtype;     /* of X: FF_BF16, or FF_F32 */
-    void *x;            /* [rows][columns] */
+    void *x, *next;     /* [rows][columns]; begin writes X to both */
     double *norms;      /* [2] device: |u|, |W|, between begin and end */
 } ff_cuda_muon;
 
 /* scratch: ff_cuda_muon_scratch() bytes. */
 size_t ff_cuda_muon_scratch(int multiprocessors);
 int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *muon, void *scratch);
+/* next = x if not NULL, and b = a, [least][least] with least the smaller of rows and columns, both
+ * rounded up to 16 bytes. */
+int ff_cuda_muon_copy(const ff_cuda_queue *queue, const ff_cuda_muon *muon, const void *a, void *b,
+                      const void *x, void *next);
 int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon);
 
 #ifdef __cplusplus

@@ -6,10 +6,6 @@
 
 enum { THREADS = 256, AHEAD = 4, BLOCK = THREADS * AHEAD };
 
-static dim3 grid_of(size_t count, int lanes) {
-    return dim3((unsigned)((count + (size_t)lanes * BLOCK - 1) / ((size_t)lanes * BLOCK)));
-}
-
 /* to[i] = map(a[i], b[i]); b is read only if `two`. to may be a or b. */
 template <typename T, bool two, typename Map>
 static __device__ __forceinline__ void map_flat(size_t count, const T *a, const T *b, T *to,
@@ -66,8 +62,8 @@ extern "C" int ff_cuda_activation_forward(const ff_cuda_queue *queue, ff_activat
         typedef decltype(example) T;
         return ff_by_activation(activation, [&](auto chosen) {
             return FF_LAUNCH((activation_kernel<T, decltype(chosen)::value>),
-                             grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, queue->stream,
-                             count, (const T *)x, (T *)y);
+                             ff_grid_over(count, ff_lanes<T>::count * BLOCK), dim3(THREADS), 0,
+                             queue->stream, count, (const T *)x, (T *)y);
         });
     });
 }
@@ -80,8 +76,8 @@ extern "C" int ff_cuda_activation_backward(const ff_cuda_queue *queue, ff_activa
         typedef decltype(example) T;
         return ff_by_activation(activation, [&](auto chosen) {
             return FF_LAUNCH((activation_backward_kernel<T, decltype(chosen)::value>),
-                             grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, queue->stream,
-                             count, (const T *)from, (const T *)dy, (T *)dx);
+                             ff_grid_over(count, ff_lanes<T>::count * BLOCK), dim3(THREADS), 0,
+                             queue->stream, count, (const T *)from, (const T *)dy, (T *)dx);
         });
     });
 }
@@ -91,7 +87,8 @@ extern "C" int ff_cuda_add(const ff_cuda_queue *queue, ff_dtype dtype, size_t co
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
-        return FF_LAUNCH(add_kernel<T>, grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0,
-                         queue->stream, count, (const T *)a, (const T *)b, (T *)to);
+        return FF_LAUNCH(add_kernel<T>, ff_grid_over(count, ff_lanes<T>::count * BLOCK),
+                         dim3(THREADS), 0, queue->stream, count, (const T *)a, (const T *)b,
+                         (T *)to);
     });
 }

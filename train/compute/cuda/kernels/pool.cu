@@ -125,15 +125,16 @@ static int forward(const ff_cuda_queue *queue, const ff_pool *pool, const void *
             return FF_CUDA_INVALID_VALUE;
         ff_moment_parts parts = {NULL, NULL};
         if (statistics) parts = ff_moment_parts_in(scratch, &columns);
-        auto kernel = forward_kernel<T, false, 0, statistics>;
+        auto sized_forward_kernel = forward_kernel<T, false, 0, statistics>;
         if (pool->max) {
             const int size = pool->kernel_h == pool->kernel_w ? pool->kernel_h : 0;
-            kernel = size == 2   ? forward_kernel<T, true, 2, statistics>
-                     : size == 3 ? forward_kernel<T, true, 3, statistics>
-                                 : forward_kernel<T, true, 0, statistics>;
+            sized_forward_kernel = size == 2   ? forward_kernel<T, true, 2, statistics>
+                                   : size == 3 ? forward_kernel<T, true, 3, statistics>
+                                               : forward_kernel<T, true, 0, statistics>;
         }
-        int status = FF_LAUNCH(kernel, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
-                               queue->stream, columns, shape, (const T *)x, (T *)y, index, parts);
+        int status =
+            FF_LAUNCH(sized_forward_kernel, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
+                      queue->stream, columns, shape, (const T *)x, (T *)y, index, parts);
         if (status || !statistics) return status;
         return ff_norm_finish_parts(queue, norm, &columns, parts);
     });

@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 /* x: pool->input, y: pool->output. Max pools: kernel_h * kernel_w <= 256. A global average pool is
- * kernel = (h, w), stride 1, pad 0; an adaptive pool has at most 2^31 / max(h, w) outputs per side.
+ * kernel = (h, w), stride 1, pad 0. Along an axis, input + output size + pad, or for an adaptive
+ * pool their product, is below 2^31.
  *
  * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest value within its
  * window; NULL = not written; max only. Reads x once if windows do not overlap (else from the

@@ -12,14 +12,24 @@ struct ff_pool_shape {
     ff_divider by_in_w, by_in_h, by_out_w, by_out_h, by_stride;
 };
 
+/* Whether positions along an axis fit the 31 bits that kernels compute them with. */
+static inline bool ff_pool_axis_fits(const ff_pool *pool, int in, int out, int kernel) {
+    const int64_t most = pool->adaptive
+                             ? ((int64_t)in + 1) * ((int64_t)out + 1)
+                             : (int64_t)(out - 1) * pool->stride + in + kernel + pool->pad;
+    return most <= INT32_MAX;
+}
+
 static inline bool ff_pool_shape_make(const ff_pool *pool, ff_pool_shape *shape) {
     const ff_tensor *in = &pool->input, *out = &pool->output;
     if (in->n < 1 || in->h < 1 || in->w < 1 || out->h < 1 || out->w < 1) return false;
     if (!pool->adaptive &&
         (pool->kernel_h < 1 || pool->kernel_w < 1 || pool->stride < 1 || pool->pad < 0))
         return false;
-    if (pool->max && pool->kernel_h * pool->kernel_w > 256) return false;
-    if (ff_cuda_rows(in) >> 31) return false;
+    if ((int64_t)pool->kernel_h * pool->kernel_w > (pool->max ? 256 : INT32_MAX)) return false;
+    if (ff_cuda_rows(in) >> 31 || !ff_pool_axis_fits(pool, in->h, out->h, pool->kernel_h) ||
+        !ff_pool_axis_fits(pool, in->w, out->w, pool->kernel_w))
+        return false;
     shape->pool = *pool;
     shape->share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
     shape->by_in_w = ff_divider_make(in->w);

@@ -209,9 +209,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" int ff_cuda_average(const ff_cuda_queue *queue, const ff_control *control, float decay,
                                uint64_t count, const float *value, float *average) {
-    const uint64_t blocks = (count + THREADS - 1) / THREADS;
     if (!count) return FF_CUDA_OK;
-    return FF_LAUNCH(average_kernel, dim3((unsigned)blocks), dim3(THREADS), 0, queue->stream,
+    return FF_LAUNCH(average_kernel, ff_grid_over(count, THREADS), dim3(THREADS), 0, queue->stream,
                      control, decay, count, value, average);
 }
 

@@ -82,6 +82,15 @@ static __device__ __forceinline__ unsigned ff_divide(unsigned value, ff_divider 
     return quotient;
 }
 
+/* ---- grids ---------------------------------------------------------------------------------- */
+
+/* Blocks for `count` > 0 elements, `each` per block; none, which every launch refuses, if that is
+ * more than a grid has. */
+static inline dim3 ff_grid_over(uint64_t count, uint64_t each) {
+    const uint64_t blocks = (count - 1) / each + 1;
+    return dim3(blocks <= INT32_MAX ? (unsigned)blocks : 0);
+}
+
 /* ---- choosing a kernel ---------------------------------------------------------------------- */
 
 template <int number> struct ff_constant { static constexpr int value = number; };

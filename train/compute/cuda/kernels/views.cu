@@ -53,8 +53,8 @@ static int make_view(const ff_cuda_queue *queue, const ff_image_view *view, size
     shape.by_words = ff_divider_make((int)shape.words);
     shape.by_w = ff_divider_make(view->shape.w);
     shape.by_h = ff_divider_make(view->shape.h);
-    return FF_LAUNCH(view_kernel<Word>, dim3((unsigned)((shape.count + BLOCK - 1) / BLOCK)),
-                     dim3(THREADS), 0, queue->stream, shape, (const Word *)x, (Word *)y);
+    return FF_LAUNCH(view_kernel<Word>, ff_grid_over(shape.count, BLOCK), dim3(THREADS), 0,
+                     queue->stream, shape, (const Word *)x, (Word *)y);
 }
 
 extern "C" int ff_cuda_view(const ff_cuda_queue *queue, const ff_image_view *view, const void *x,
@@ -83,7 +83,7 @@ extern "C" int ff_cuda_weigh(const ff_cuda_queue *queue, ff_dtype dtype, size_t 
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
-        return FF_LAUNCH(weigh_kernel<T>, dim3((unsigned)((count + THREADS - 1) / THREADS)),
-                         dim3(THREADS), 0, queue->stream, count, weight, first, (const T *)x, to);
+        return FF_LAUNCH(weigh_kernel<T>, ff_grid_over(count, THREADS), dim3(THREADS), 0,
+                         queue->stream, count, weight, first, (const T *)x, to);
     });
 }
