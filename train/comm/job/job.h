@@ -23,9 +23,6 @@
 
 #include <pthread.h>
 
-/* The most ranks of a job. */
-enum { FF_JOB_RANKS = 4096 };
-
 /* The place of a rank. */
 typedef struct ff_job_place {
     char host[64];
