@@ -67,7 +67,7 @@ static ff_status add_up(ff_job *own, ff_error *error) {
 /* How each rank ended, in memory that the processes share. */
 typedef struct ending {
     ff_status work, whole;
-    char message[200];
+    char why[200], message[200]; /* of the work; of the whole */
 } ending;
 
 static ff_status stop_or_add(void *context, ff_job *own, ff_error *error) {
@@ -79,6 +79,7 @@ static ff_status stop_or_add(void *context, ff_job *own, ff_error *error) {
     if (status == FF_OK)
         status = own->rank ? ff_fail(error, FF_INTERRUPTED, "stopped") : add_up(own, error);
     end->work = status;
+    if (status != FF_OK) snprintf(end->why, sizeof end->why, "%.190s", error->message);
     status = ff_job_conclude(own, status, error);
     ff_job_disconnect(own);
     ff_device_destroy(&device);
@@ -117,6 +118,7 @@ static void one_stops(void **state) {
     assert_int_equal(ends[1].whole, FF_INTERRUPTED);
     assert_string_equal(ends[1].message, "stopped");
     assert_int_equal(ends[0].work, FF_FAILED);
+    assert_string_equal(ends[0].why, "stopped");
     munmap(ends, 2 * sizeof *ends);
 }
 
