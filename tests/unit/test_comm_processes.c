@@ -195,6 +195,28 @@ static void barrier(void **state) {
     }
 }
 
+static void wait_for_third(void *context, int rank) {
+    ff_error own;
+    ff_barrier *of_three = context;
+    (void)rank;
+    assert_int_equal(ff_barrier_wait(of_three, NULL, NULL, &own), FF_FAILED);
+    assert_string_equal(own.message, "the third is gone");
+}
+
+/* A failure ends waits that began before it. */
+static void barrier_fails(void **state) {
+    ff_barrier of_three = {0};
+    ff_threads *threads;
+    (void)state;
+    alarm(60); /* the test fails rather than hangs */
+    ff_barrier_init(&of_three, 3);
+    assert_ok(ff_threads_start(&threads, 2, "rank", wait_for_third, &of_three, error));
+    usleep(50000);
+    ff_barrier_fail(&of_three, "the third is gone");
+    ff_threads_join(&threads);
+    alarm(0);
+}
+
 static void shared_memory(void **state) {
     (void)state;
     static const int counts[] = {1, 2, 3, 4, 5, 8};
@@ -360,10 +382,10 @@ static void killed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),   cmocka_unit_test(barrier),  cmocka_unit_test(shared_memory),
-        cmocka_unit_test(network), cmocka_unit_test(machines), cmocka_unit_test(staged),
-        cmocka_unit_test(delays),  cmocka_unit_test(aborts),   cmocka_unit_test(notices),
-        cmocka_unit_test(killed),
+        cmocka_unit_test(trees),         cmocka_unit_test(barrier), cmocka_unit_test(barrier_fails),
+        cmocka_unit_test(shared_memory), cmocka_unit_test(network), cmocka_unit_test(machines),
+        cmocka_unit_test(staged),        cmocka_unit_test(delays),  cmocka_unit_test(aborts),
+        cmocka_unit_test(notices),       cmocka_unit_test(killed),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
