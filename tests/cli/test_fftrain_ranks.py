@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from runs import ENVIRONMENT, FFTRAIN, apart, epochs, fftrain, make, same  # noqa: E402
+from runs import ENVIRONMENT, FFTRAIN, apart, epochs, fftrain, make, same, starts  # noqa: E402
 
 PLACE = tempfile.mkdtemp()
 os.chdir(PLACE)
@@ -46,6 +46,9 @@ tap.ok(done.returncode == 0 and apart("users-alone", "users") <= 1e-6, "--batch 
 done = fftrain("--data", "one", *RUN, "--lr", 0.001, "--scale-lr", "--dp", "cpu,cpu", "--out", "scaled")
 again = fftrain("--data", "one", *RUN, "--dp", "cpu,cpu", "--out", "dp-2")
 tap.ok(done.returncode == again.returncode == 0 and same("scaled", "dp-2"), "--scale-lr multiplies --lr by the ranks", done.stderr)
+
+done = fftrain("--data", "one", *RUN, "--dp", "cpu", "--out", "dp-1")
+tap.ok(done.returncode == 0 and len(starts("dp-1")[0].get("ranks", [])) == 1, "--dp with one device is a job of one rank", done.stderr)
 
 # ---- gradients sent in 16 bits: each rank's sums are rounded, and their sum is, by at most the half of a last place, u; so, in norm, the
 # update is off by u * (|a| + |b| + |a + b|) of the ranks' gradients a and b, which is below 4 u |a + b| where they are not opposed

@@ -112,8 +112,8 @@ def rows(table, *names):
     return {name: table[name] for name in names}
 
 
-table = {**{"dp-%d" % n: (["--dp", "%dxcpu" % n], (), "threads") for n in (2, 3, 4)},
-         "dp-233": (["--dp", "3xcpu", *UNEVEN], (), "threads"),
+table = {**{"dp-%d" % n: (["--dp", "%dxcpu" % n], (), "processes") for n in (2, 3, 4)},
+         "dp-233": (["--dp", "3xcpu", *UNEVEN], (), "processes"),
          **{"ranks-%d" % n: (["--ranks", n], (), "processes" if n > 1 else None) for n in NUMBERS}}
 bits = [("dp-2", "ranks-2"), ("dp-3", "ranks-3"), ("alone", "ranks-1")]
 more = ["dp-2", "dp-233", "ranks-3", "ranks-8"]
@@ -138,7 +138,7 @@ ON_GPU = ["--precision", "f32", "--tune", 0, "--no-warm-up"], ["--device", "cuda
 ENVIRONMENT = {"LD_LIBRARY_PATH": os.path.join(tap.BUILD, "tests"), "FF_SIM_CARDS": "8", "FF_SIM_DELAY_NS": "300000",
                "FF_NCCL_SIM_DELAY_NS": "300000"}
 table = {**{"dp-%d" % n: (["--dp", ",".join(map(str, range(n)))], (), "nccl") for n in (2, 3, 4)},
-         "dp-233": (["--dp", "0,1,2", *UNEVEN], (), "nccl"), "dp-shared": (["--dp", "2x0"], (), "threads"),
+         "dp-233": (["--dp", "0,1,2", *UNEVEN], (), "nccl"), "dp-shared": (["--dp", "2x0"], (), "processes"),
          **{"ranks-%d" % n: (["--ranks", n], (), "nccl" if n > 1 else None) for n in NUMBERS},
          "shared-2": (["--ranks", 2, "--device", "cuda:0"], (), "processes")}
 Device("gpu", SIMULATED, SMALLNET, 8, 4, 10, *ON_GPU, **ENVIRONMENT).table(

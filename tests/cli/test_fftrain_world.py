@@ -177,8 +177,8 @@ def measure(name, communicator, ranks, *arguments, of="fftrain"):
 
 
 path = measure("processes", ("processes",), 2, "--ranks", "2", "--device", "cpu")
-measure("replicas", ("threads",), 3, "--dp", "cpu,cpu,cpu")
-measure("simulated GPUs", ("threads", "nccl"), 2, "--dp", "0,1", of="tests/fftrain_sim")
+measure("replicas", ("processes",), 3, "--dp", "cpu,cpu,cpu")
+measure("simulated GPUs", ("nccl",), 2, "--dp", "0,1", of="tests/fftrain_sim")
 measure("simulated GPUs, a process each", ("nccl",), 2, "--ranks", "2", of="tests/fftrain_sim")
 world = world_of("--world", "2", "--net", path, *small)
 wanted = sum(measured_seconds(json.load(open(path))["all_reduce"], world, bucket["bytes"]) for bucket in world["buckets"])

@@ -1,4 +1,4 @@
-/* comm_speed threads|processes|network|mpi RANKS BYTES: the time of an all_reduce of f32 values,
+/* comm_speed processes|network|mpi RANKS BYTES: the time of an all_reduce of f32 values,
  * and its bytes a second compared with memcpy's (one thread). Prints a line. With mpi this is one
  * rank, under mpirun -n RANKS. */
 #include "format/base/memory.h"
@@ -6,7 +6,6 @@
 #include "loader/device/host.h"
 #include "train/comm/collective/mpi.h"
 #include "train/comm/collective/processes.h"
-#include "train/comm/collective/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,6 @@ typedef struct board {
 
 typedef struct job {
     board *board;
-    ff_comm *comms[RANKS];
     ff_device *device;
     int rank, size;
     size_t bytes;
@@ -83,22 +81,6 @@ static void measure(ff_comm *comm, ff_device *device, size_t bytes) {
     free(other);
 }
 
-static void thread_body(void *context, int rank) {
-    job *j = context;
-    measure(j->comms[rank], j->device, j->bytes);
-}
-
-static void threads(job *j) {
-    ff_error error;
-    ff_comm_memory memory[RANKS];
-    ff_threads *threads;
-    for (int r = 0; r < j->size; r++) memory[r] = (ff_comm_memory){.device = j->device};
-    must(ff_comm_threads_create(j->comms, j->size, memory, &error), &error);
-    must(ff_threads_start(&threads, j->size, "rank", thread_body, j, &error), &error);
-    ff_threads_join(&threads);
-    for (int r = 0; r < j->size; r++) ff_comm_destroy(&j->comms[r]);
-}
-
 static int processes(job *j, bool network) {
     ff_error error;
     ff_comm *comm;
@@ -143,15 +125,13 @@ int main(int count, char **arguments) {
     ff_error error;
     job j = {.size = count == 4 ? atoi(arguments[2]) : 0};
     if (j.size < 1 || j.size > RANKS) {
-        fprintf(stderr, "usage: comm_speed threads|processes|network|mpi RANKS BYTES\n");
+        fprintf(stderr, "usage: comm_speed processes|network|mpi RANKS BYTES\n");
         return 2;
     }
     j.bytes = strtoull(arguments[3], NULL, 10) / 4 * 4;
     must(ff_device_host_create(&j.device, FF_HOST_STREAMS_CALLER, &error), &error);
     int failed = 0;
-    if (strcmp(arguments[1], "threads") == 0)
-        threads(&j);
-    else if (strcmp(arguments[1], "mpi") == 0)
+    if (strcmp(arguments[1], "mpi") == 0)
         mpi(&j);
     else
         failed = processes(&j, strcmp(arguments[1], "network") == 0);

@@ -1,5 +1,5 @@
 /* The communicator of processes, through shared memory, over TCP and mixed: results, staged memory,
- * delays, abort, a rank that is killed. */
+ * delays, abort, a rank that is killed. The tree of sums, and the barrier, in threads. */
 #include "format/base/thread.h"
 #include "tests/cuda/sim/device.h"
 #include "tests/unit/check.h"
@@ -53,7 +53,8 @@ static ff_status gather(void *context, const void *bytes, size_t length, ff_buff
 typedef struct settings {
     int count;
     ff_host_streams streams;
-    bool staged, network;
+    int staged; /* 1: every rank, 2: odd ones */
+    bool network;
     uint64_t delay_ns;
     int machines; /* ranks are dealt to so many */
     ff_status (*body)(rank_process *p, ff_error *error);
@@ -75,7 +76,7 @@ static void rank_main(const settings *s, board *b, int rank) {
                                             .delay_ns = s->delay_ns};
     ff_status status =
         ff_device_sim_create(&p.device, s->streams, 100000, (uint64_t)rank + 1, &p.error);
-    const ff_comm_memory memory = {p.device, s->staged};
+    const ff_comm_memory memory = {p.device, s->staged == 1 || (s->staged == 2 && rank % 2)};
     if (status == FF_OK) status = ff_comm_processes_create(&p.comm, &p.options, memory, &p.error);
     if (status == FF_OK) status = s->body(&p, &p.error);
     b->ended_ns[rank] = ff_now_ns();
@@ -144,6 +145,78 @@ static void check_job(settings s) {
     free_job(b);
 }
 
+/* Sums of every number of ranks, by the tree alone. */
+static void trees(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static float values[FF_COMM_RANKS_MOST][N], sum[N];
+    const void *parts[FF_COMM_RANKS_MOST];
+    for (int count = 1; count <= FF_COMM_RANKS_MOST; count++) {
+        for (int r = 0; r < count; r++) {
+            parts[r] = values[r];
+            for (size_t i = 0; i < N; i++) values[r][i] = comm_value(r, i, 9);
+        }
+        ff_comm_sum(sum, parts, count, FF_F32, N);
+        for (size_t i = 0; i < N; i++) {
+            float column[FF_COMM_RANKS_MOST];
+            for (int r = 0; r < count; r++) column[r] = values[r][i];
+            float wanted = comm_tree(column, count);
+            assert_memory_equal(&sum[i], &wanted, sizeof wanted);
+        }
+    }
+}
+
+enum { WAITS = 2000 };
+typedef struct meeting {
+    ff_barrier barrier;
+    int count, at[RANKS]; /* not atomic: the barrier orders them */
+    bool late[RANKS];
+} meeting;
+
+static void meet_body(void *context, int rank) {
+    meeting *m = context;
+    for (int i = 0; i < WAITS; i++) {
+        m->at[rank] = i;
+        if (ff_barrier_wait(&m->barrier, NULL, NULL, NULL) != FF_OK) return;
+        for (int r = 0; r < m->count; r++) m->late[rank] |= m->at[r] != i;
+        if (ff_barrier_wait(&m->barrier, NULL, NULL, NULL) != FF_OK) return;
+    }
+}
+
+static void barrier(void **state) {
+    (void)state;
+    for (int count = 1; count <= RANKS; count++) {
+        meeting m = {.count = count};
+        ff_threads *threads;
+        ff_barrier_init(&m.barrier, count);
+        assert_ok(ff_threads_start(&threads, count, "rank", meet_body, &m, error));
+        ff_threads_join(&threads);
+        for (int r = 0; r < count; r++) assert_false(m.late[r]);
+    }
+}
+
+static void wait_for_third(void *context, int rank) {
+    ff_error own;
+    ff_barrier *of_three = context;
+    (void)rank;
+    assert_int_equal(ff_barrier_wait(of_three, NULL, NULL, &own), FF_FAILED);
+    assert_string_equal(own.message, "the third is gone");
+}
+
+/* A failure ends waits that began before it. */
+static void barrier_fails(void **state) {
+    ff_barrier of_three = {0};
+    ff_threads *threads;
+    (void)state;
+    alarm(60); /* the test fails rather than hangs */
+    ff_barrier_init(&of_three, 3);
+    assert_ok(ff_threads_start(&threads, 2, "rank", wait_for_third, &of_three, error));
+    usleep(50000);
+    ff_barrier_fail(&of_three, "the third is gone");
+    ff_threads_join(&threads);
+    alarm(0);
+}
+
 static void shared_memory(void **state) {
     (void)state;
     static const int counts[] = {1, 2, 3, 4, 5, 8};
@@ -169,9 +242,11 @@ static void machines(void **state) {
 
 static void staged(void **state) {
     (void)state;
-    check_job((settings){.count = 2, .staged = true, .streams = FF_HOST_STREAMS_THREADS});
-    check_job((settings){
-        .count = 3, .staged = true, .network = true, .streams = FF_HOST_STREAMS_THREADS});
+    check_job((settings){.count = 2, .staged = 1, .streams = FF_HOST_STREAMS_THREADS});
+    check_job((settings){.count = 3, .staged = 2, .streams = FF_HOST_STREAMS_THREADS});
+    check_job((settings){.count = 8, .staged = 1, .streams = FF_HOST_STREAMS_CALLER});
+    check_job(
+        (settings){.count = 3, .staged = 1, .network = true, .streams = FF_HOST_STREAMS_THREADS});
 }
 
 /* ---- delays ---------------------------------------------------------------------------------- */
@@ -307,6 +382,7 @@ static void killed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees),         cmocka_unit_test(barrier), cmocka_unit_test(barrier_fails),
         cmocka_unit_test(shared_memory), cmocka_unit_test(network), cmocka_unit_test(machines),
         cmocka_unit_test(staged),        cmocka_unit_test(delays),  cmocka_unit_test(aborts),
         cmocka_unit_test(notices),       cmocka_unit_test(killed),

@@ -6,8 +6,9 @@
 #include "format/base/say.h"
 #include "format/base/thread.h"
 #include "loader/device/host.h"
+#include "train/comm/job/devices.h"
+#include "train/comm/job/job.h"
 #include "train/comm/job/launch.h"
-#include "train/comm/job/replicas.h"
 #include "train/commands/command.h"
 #include "train/machine/machine.h"
 #include "train/predict/predict.h"
@@ -28,7 +29,7 @@ static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
         {"ranks", 0, FF_OPTION_INTEGER, "N", &out->ranks, NULL, 2, 64,
          "Start N ranks on this machine; torchrun, mpirun and srun start them on several."},
         {"dp", 0, FF_OPTION_STRING, "LIST", &out->dp, NULL, 0, 0,
-         "Replicas in one process instead, as in training: 0,1 or cpu,cpu."},
+         "Start a rank on each of these devices instead, as in training: 0,1 or cpu,cpu."},
         {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &out->device, NULL, 0, 0,
          "Where the values are; default auto."},
         {"rank-timeout", 0, FF_OPTION_INTEGER, "SECONDS", &out->timeout, NULL, 1, 86400,
@@ -159,9 +160,9 @@ static ff_status report(const given *own, const ff_job *job, const ff_net *net, 
     return own->file ? write_net(net, comm->table->name, own->file, error) : FF_OK;
 }
 
-static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
+static ff_status run_rank(void *context, ff_job *job, ff_error *error) {
     const given *own = context;
-    const ff_machine_options options = {.device = device ? device : own->device,
+    const ff_machine_options options = {.device = own->device,
                                         .local_rank = ff_job_local_rank(job)};
     ff_machine *machine = NULL;
     ff_device *host = NULL;
@@ -186,22 +187,22 @@ done:
 
 ff_status ff_command_measure_net(int argc, char **argv, ff_error *error) {
     given own = {.timeout = 60};
-    ff_replicas replicas;
+    ff_rank_devices devices;
     ff_ranks ranks = {0};
     ff_status status = parse(&own, argc, argv, error);
     if (status != FF_OK || own.done) return status;
     const ff_rank_work work = {run_rank, &own, (uint64_t)own.timeout * 1000000000};
-    FF_TRY_DONE(ff_replicas_parse(&replicas, own.dp, NULL, error));
+    FF_TRY_DONE(ff_rank_devices_parse(&devices, own.dp, NULL, error));
     FF_TRY_DONE(ff_ranks_read(&ranks, error));
-    if (own.ranks && !ff_ranks_are_own(&ranks)) {
+    const int count = devices.count ? devices.count : (int)own.ranks;
+    if (count > 1 && !ff_ranks_are_own(&ranks)) {
         /* The program's own arguments; argv lacks the first. */
-        status = ff_ranks_start((int)own.ranks, argv - 1, work.timeout_ns, error);
+        status = ff_ranks_start(count, argv - 1, work.timeout_ns, error);
         goto done;
     }
     ff_interrupt_install(0);
-    if (replicas.count > 1 && ranks.size == 1)
-        status = ff_replicas_run(&replicas, &work, error);
-    else if (!replicas.count && ranks.size > 1)
+    if (devices.count) own.device = devices.name[ranks.rank % devices.count];
+    if (ranks.size > 1)
         status = ff_rank_run(&ranks, &work, error);
     else
         status = ff_fail(error, FF_USAGE,

@@ -14,7 +14,7 @@ typedef struct ff_settings {
     ff_option_list set;
     int stem, views, order, last_batch, verify, compute, frozen_norms,
         reduce_dtype;            /* indexes of the choices */
-    const char *dp, *dp_balance; /* of replicas.h */
+    const char *dp, *dp_balance; /* of devices.h */
     int64_t ranks;               /* to start on this machine; 0 = none */
     int64_t rank_timeout;        /* seconds */
     const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;

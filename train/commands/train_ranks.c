@@ -3,8 +3,9 @@
 #include "format/base/interrupt.h"
 #include "format/base/read.h"
 #include "format/checksum.h"
+#include "train/comm/job/devices.h"
+#include "train/comm/job/job.h"
 #include "train/comm/job/launch.h"
-#include "train/comm/job/replicas.h"
 #include "train/comm/job/shares.h"
 #include "train/predict/balance.h"
 #include "train/run/run.h"
@@ -16,13 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One version may have several builds, for example an old one left on a machine. Replicas share
- * one. */
+/* One version may have several builds, for example an old one left on a machine. */
 static ff_status agree_build(ff_job *job, ff_error *error) {
     ff_buffer program = {0};
     uint64_t sum;
     ff_status status;
-    if (job->team) return FF_OK;
     FF_TRY_DONE(ff_read_whole(&program, "/proc/self/exe", UINT64_C(1) << 30, error));
     sum = ff_checksum(program.bytes, program.length);
     status = ff_job_agree(job, "another build of fftrain", &sum, sizeof sum, error);
@@ -69,18 +68,20 @@ typedef struct team {
     const ff_settings *settings;
     ff_session *session;
     ff_train_first *first;
+    ff_rank_devices devices; /* of --dp */
+    const char *device;      /* of this rank; NULL = by the options */
 } team;
 
 /* Another rank, on another machine, may lack the files that rank 0 finds. */
 static ff_status not_there(const ff_job *job, ff_status status, ff_error *error) {
     char first[sizeof error->message];
-    if (!job->ranks || !job->rank || status != FF_IO) return status;
+    if (!job->rank || status != FF_IO) return status;
     snprintf(first, sizeof first, "%s", error->message);
     return ff_fail(error, status, "%s; every rank opens it at this path", first);
 }
 
 /* A rank without a folder and reports. */
-static ff_status train_silently(const team *all, ff_job *job, const char *device, ff_error *error) {
+static ff_status train_silently(const team *all, ff_job *job, ff_error *error) {
     static const char *const no_logs[FF_REPORT_LOGS] = {NULL};
     ff_trainer_options options = all->settings->trainer;
     ff_trainer *trainer = NULL;
@@ -92,7 +93,7 @@ static ff_status train_silently(const team *all, ff_job *job, const char *device
     options.tuning = &tuning;
     options.first_step = ff_session_step(all->session);
     options.job = job;
-    if (device) options.device = device;
+    if (all->device) options.device = all->device;
     options.quiet = true;
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
@@ -115,15 +116,16 @@ static bool measures(const ff_settings *settings) {
 }
 
 /* Measures shares[job->size], and writes them. */
-static ff_status choose_shares(const ff_settings *settings, ff_job *job, const char *device,
-                               uint32_t *cuts, ff_buffer *text, ff_error *error) {
+static ff_status choose_shares(const team *all, ff_job *job, uint32_t *cuts, ff_buffer *text,
+                               ff_error *error) {
+    const ff_settings *settings = all->settings;
     ff_trainer_options options = settings->trainer;
     char *why = NULL;
     int64_t *rows;
     ff_status status;
     options.job = job;
     options.quiet = true;
-    if (device) options.device = device;
+    if (all->device) options.device = all->device;
     FF_TRY(ff_alloc(&rows, (uint64_t)job->size, sizeof *rows, "shares", error));
     FF_TRY_DONE(ff_balance_measure(&options, rows, &why, error));
     for (int i = 0; i < job->size; i++) cuts[i + 1] = cuts[i] + (uint32_t)rows[i];
@@ -139,7 +141,7 @@ done:
     return status;
 }
 
-static ff_status run_rank(void *context, ff_job *job, const char *device, ff_error *error) {
+static ff_status run_rank(void *context, ff_job *job, ff_error *error) {
     team all = *(const team *)context;
     ff_settings settings = *all.settings;
     const char *shares = ff_settings_shares(&settings);
@@ -148,75 +150,80 @@ static ff_status run_rank(void *context, ff_job *job, const char *device, ff_err
     ff_status status;
     all.settings = &settings;
     FF_TRY(ff_alloc(&cuts, (uint64_t)job->size + 1, sizeof *cuts, "shares", error));
+    job->divides = all.devices.count;
+    if (job->divides) job->cuts = all.devices.cuts;
     if (measures(&settings) && !(shares && ff_shares_parse(shares, job->size, cuts))) {
         cuts[0] = 0;
-        FF_TRY_DONE(choose_shares(&settings, job, device, cuts, &text, error));
+        FF_TRY_DONE(choose_shares(&all, job, cuts, &text, error));
         settings.dp_balance = text.bytes;
     }
     if (measures(&settings)) job->cuts = cuts;
-    status = job->rank ? train_silently(&all, job, device, error)
-                       : all.first(&settings, all.session, job, device, error);
+    status = job->rank ? train_silently(&all, job, error)
+                       : all.first(&settings, all.session, job, all.device, error);
 done:
     ff_buffer_free(&text);
     free(cuts);
     return status;
 }
 
-/* Trains alone, as replicas, or as a rank of a job. */
-static ff_status train_on(team *all, const ff_ranks *ranks, ff_error *error) {
+/* Reads --dp, which excludes the other ways to name ranks or a device. */
+static ff_status read_devices(team *all, const ff_ranks *ranks, ff_error *error) {
     const ff_settings *settings = all->settings;
-    ff_replicas replicas;
-    const ff_rank_work work = {run_rank, all, (uint64_t)settings->rank_timeout * 1000000000};
-    FF_TRY(ff_replicas_parse(&replicas, settings->dp,
-                             measures(settings) ? NULL : settings->dp_balance, error));
-    if (replicas.count && ranks->size > 1)
+    ff_rank_devices *devices = &all->devices;
+    const char *device = settings->trainer.device;
+    FF_TRY(ff_rank_devices_parse(devices, settings->dp,
+                                 measures(settings) ? NULL : settings->dp_balance, error));
+    if (!devices->count) return FF_OK;
+    if (settings->ranks) return ff_fail(error, FF_USAGE, "--dp and --ranks exclude each other");
+    if (device && strcmp(device, "auto") != 0)
+        return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
+    if (ranks->size > 1 && !(ff_ranks_are_own(ranks) && ranks->size == devices->count))
         return ff_fail(error, FF_USAGE, "--dp: a rank of a job that %s started has one device",
                        ranks->family);
-    if (replicas.count && settings->trainer.device && strcmp(settings->trainer.device, "auto") != 0)
-        return ff_fail(error, FF_USAGE, "--dp and --device exclude each other");
-    if (settings->ranks > 1 && !ff_settings_trains(settings)) {
-        if (replicas.count) return ff_fail(error, FF_USAGE, "--dp and --ranks exclude each other");
-        replicas.count = (int)settings->ranks;
-        for (uint32_t i = 0; i <= (uint32_t)settings->ranks; i++) replicas.cuts[i] = i;
-        *replicas.device[0] = 0;
-    }
-    if ((replicas.count || ranks->size > 1) && !ff_settings_trains(settings)) {
-        if (!settings->dry_run)
-            return ff_fail(error, FF_USAGE,
-                           "several ranks only train; what looks at a net or at "
-                           "its input takes one device");
-        /* Only the first one's plan. */
-        ff_job first = {
-            .size = replicas.count, .local_size = replicas.count, .cuts = replicas.cuts};
-        return ranks->rank ? FF_OK
-                           : all->first(settings, all->session, replicas.count ? &first : NULL,
-                                        *replicas.device[0] ? replicas.device[0] : NULL, error);
-    }
-    if (replicas.count) return ff_replicas_run(&replicas, &work, error);
-    if (ranks->size > 1) return ff_rank_run(ranks, &work, error);
-    return all->first(settings, all->session, NULL, NULL, error);
+    all->device = devices->name[ranks->rank];
+    return FF_OK;
+}
+
+/* Trains alone, or as a rank of a job. A single device of --dp is a job of one rank. */
+static ff_status train_on(team *all, const ff_ranks *ranks, int count, ff_error *error) {
+    const ff_settings *settings = all->settings;
+    const ff_rank_work work = {run_rank, all, (uint64_t)settings->rank_timeout * 1000000000};
+    const bool is_job = all->devices.count || ranks->size > 1;
+    uint32_t equal[FF_RANK_DEVICES + 1];
+    if (is_job && ff_settings_trains(settings)) return ff_rank_run(ranks, &work, error);
+    if ((is_job || count > 1) && !settings->dry_run && !ff_settings_trains(settings))
+        return ff_fail(error, FF_USAGE,
+                       "several ranks only train; what looks at a net or at "
+                       "its input takes one device");
+    if (ranks->rank) return FF_OK; /* only the first one's plan */
+    for (uint32_t i = 0; i <= FF_RANK_DEVICES; i++) equal[i] = i;
+    ff_job first = {
+        .size = count, .local_size = count, .cuts = all->devices.count ? all->devices.cuts : equal};
+    const bool plans = all->devices.count || count > 1;
+    return all->first(settings, all->session, plans ? &first : NULL, all->device, error);
 }
 
 ff_status ff_train_ranks(const ff_settings *settings, ff_session *session, char **argv,
                          ff_train_first *first, ff_error *error) {
-    team all = {settings, session, first};
+    team all = {.settings = settings, .session = session, .first = first};
     ff_ranks ranks = {0};
     ff_status status;
     FF_TRY_DONE(ff_ranks_read(&ranks, error));
-    if (settings->ranks && ff_settings_trains(settings) && !ff_ranks_are_own(&ranks)) {
-        status = ff_ranks_start((int)settings->ranks, argv,
-                                (uint64_t)settings->rank_timeout * 1000000000, error);
+    FF_TRY_DONE(read_devices(&all, &ranks, error));
+    const int count = all.devices.count ? all.devices.count : (int)settings->ranks;
+    const bool starts = (all.devices.count > 1 || settings->ranks) && ff_settings_trains(settings);
+    if (starts && !ff_ranks_are_own(&ranks)) {
+        status = ff_ranks_start(count, argv, (uint64_t)settings->rank_timeout * 1000000000, error);
         goto done;
     }
     ff_interrupt_install(SIGUSR1);
-    status = train_on(&all, &ranks, error);
+    status = train_on(&all, &ranks, count, error);
 done:
     ff_ranks_free(&ranks);
     return status;
 }
 
-static ff_status fail_again(void *context, ff_job *job, const char *device, ff_error *error) {
-    (void)device;
+static ff_status fail_again(void *context, ff_job *job, ff_error *error) {
     *error = *(const ff_error *)context;
     return not_there(job, error->status, error);
 }

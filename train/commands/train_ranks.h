@@ -1,6 +1,4 @@
-/* Training on the ranks of a job: replicas (--dp), and processes that --ranks or a launcher
- * started.
- */
+/* Training on the ranks of a job, which --dp, --ranks or a launcher started. */
 #ifndef FF_TRAIN_COMMANDS_TRAIN_RANKS_H
 #define FF_TRAIN_COMMANDS_TRAIN_RANKS_H
 
@@ -11,8 +9,8 @@
 typedef ff_status ff_train_first(const ff_settings *settings, ff_session *session, ff_job *job,
                                  const char *device, ff_error *error);
 
-/* Calls `first`; another rank trains without `first`; with --ranks, starts the ranks with this
- * process's arguments. */
+/* Calls `first`; another rank trains without `first`; with --dp or --ranks, starts the ranks with
+ * this process's arguments. */
 FF_MUST_USE ff_status ff_train_ranks(const ff_settings *settings, ff_session *session, char **argv,
                                      ff_train_first *first, ff_error *error);
 

@@ -252,12 +252,12 @@ static ff_status advise(const ff_trainer *trainer, char *advice, size_t size, ff
     int length = 0;
     if (ff_shares_choose(speed, most, count, trainer->micro_all, pairs, rows)) {
         length = snprintf(advice, size, "--dp-balance ");
-        for (int i = 0; job->team && i < count && length < (int)size; i++)
+        for (int i = 0; job->divides && i < count && length < (int)size; i++)
             length += snprintf(advice + length, size - (size_t)length, "%s%" PRId64, i ? "," : "",
                                rows[i]);
         if (length < (int)size)
             length += snprintf(advice + length, size - (size_t)length, "%s would fit",
-                               job->team ? "" : "auto");
+                               job->divides ? "" : "auto");
     }
     int64_t parts = trainer->accumulate + 1;
     while (

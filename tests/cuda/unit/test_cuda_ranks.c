@@ -4,6 +4,7 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
+#include "tests/unit/loopback.h"
 #include "train/comm/collective/nccl.h"
 #include "train/comm/job/channel.h"
 #include "train/step/step.h"
@@ -31,7 +32,7 @@ typedef struct rank {
 } rank;
 
 typedef struct job {
-    /* apart: collectives are not in graphs, as among replicas. */
+    /* apart: collectives are not in graphs, as the host's. */
     bool record, apart, sync, adds;
     bool tail;   /* the last rank has no sample in every fourth step, the others have fewer */
     int refuses; /* of rank 1: this capture fails, counted from 1; 0 = none */
@@ -39,6 +40,7 @@ typedef struct job {
     ff_dtype reduce_dtype;
     uint64_t delay_ns;
     rank ranks[RANKS];
+    loopback at;
     ff_channel *channels[RANKS];
     ff_comm *comms[RANKS];
     atomic_int ended; /* ranks whose steps are done */
@@ -72,13 +74,16 @@ static ff_status gather(void *context, const void *bytes, size_t length, ff_buff
 }
 
 static void connect_rank(job *j, int index, ff_device *device) {
+    const ff_channel_options channel = {.timeout_ns = 60ull * SECOND};
+    const ff_ranks ranks = loopback_rank(&j->at, index);
+    assert_ok(ff_channel_open(&j->channels[index], &ranks, &channel, error));
     const ff_nccl_options how = {.rank = index,
                                  .size = RANKS,
-                                 .in_graphs = !j->apart,
                                  .timeout_ns = 60ull * SECOND,
                                  .gather = gather,
                                  .context = j->channels[index]};
     assert_ok(ff_nccl_create(&j->comms[index], device, &how, error));
+    j->comms[index]->in_graphs = !j->apart;
 }
 
 static ff_batch make_batch(ff_compute *compute, int index) {
@@ -232,14 +237,13 @@ static void run_rank(void *context, int index) {
 /* ---- a job ---- */
 
 static void perform(job *j) {
-    const ff_channel_options how = {.timeout_ns = 60ull * SECOND};
     ff_threads *threads;
     machine any;
     open_machine(&any, plain_library, 0, 1);
     whole = any.device->table;
     close_machine(&any);
     setenv("FF_NCCL_SIM_DELAY_NS", j->delay_ns ? "200000" : "0", 1);
-    assert_ok(ff_channel_open_threads(j->channels, RANKS, &how, error));
+    j->at = open_loopback(RANKS);
     assert_ok(ff_threads_start(&threads, RANKS, "rank", run_rank, j, error));
     ff_threads_join(&threads);
     for (int i = 0; i < RANKS; i++) ff_channel_close(&j->channels[i]);

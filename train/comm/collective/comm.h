@@ -2,18 +2,17 @@
  *
  * This header is the table of a communicator. host.c is shared by all communicators of the host and
  * needs one operation, the exchange of messages; sum.c fixes the order of additions. The exchange
- * is implemented in: threads.c for replicas in a process (threads_staged.c on one GPU), shared.c
- * for processes of a machine, network.c over TCP, processes.c for both together, mpi.c under MPI's
- * launchers (only mpi_module.c is linked with MPI). nccl.c is for GPUs. A barrier ends with the
- * first failure of any rank.
+ * is implemented in: shared.c between processes of a machine, network.c over TCP, processes.c for
+ * both together, mpi.c under MPI's launchers (only mpi_module.c is linked with MPI). nccl.c is for
+ * GPUs. A barrier ends with the first failure of any rank.
  *
  * May include format, loader/cuda, loader/device.
  *
  * Communicators: collectives among the ranks of a job, enqueued on streams. A rank is a process
- * with a device, or a replica of --dp, a thread with a device.
+ * with a device.
  *
- * Implementations: threads of one process, processes (shared memory on a machine, TCP between
- * machines), MPI (a module of its own), NCCL (CUDA devices). The host sums in f32 by a fixed binary
+ * Implementations: processes (shared memory on a machine, TCP between machines), MPI (a module of
+ * its own), NCCL (CUDA devices). The host sums in f32 by a fixed binary
  * tree over the ranks: the sum of ranks [a, b) is the sum of the first 2^k ranks plus the sum of
  * the rest, 2^k the largest power of two below b - a. So four ranks are added as (0 + 1) + (2 + 3),
  * five as ((0 + 1) + (2 + 3)) + 4. Every host implementation produces the same bits on every rank.
@@ -21,8 +20,8 @@
  *
  * Every rank makes the same calls with the same arguments (except for addresses) in the same order;
  * a communicator is used with one stream. The calls only enqueue. They may be captured
- * (loader/device/device.h), except for those of threads on one GPU (threads_staged.h). Either all
- * ranks capture a call or none, and all ranks launch the recording together. Buffers must stay
+ * (loader/device/device.h). Either all ranks capture a call or none, and all ranks launch the
+ * recording together. Buffers must stay
  * allocated as long as the recording exists. `in_graphs`: a step's calls are to be captured.
  *
  * Failure: if a rank is lost or aborts, all enqueued and further collectives of all ranks end soon,
@@ -39,7 +38,7 @@
 typedef struct ff_comm ff_comm;
 
 typedef struct ff_comm_table {
-    const char *name; /* "threads", "processes", "mpi", "nccl" */
+    const char *name; /* "processes", "mpi", "nccl" */
 
     /* Replaces values[count] of every rank by their sum. dtype: FF_F32, FF_F16 or FF_BF16 (summed
      * in f32, rounded once, on the host). */

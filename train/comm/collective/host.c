@@ -35,10 +35,6 @@ static ff_status exchange(ff_host_comm *comm, ff_message *messages, ff_error *er
     return comm->transport->exchange(comm, messages, error);
 }
 
-static ff_status settle(ff_host_comm *comm, ff_error *error) {
-    return comm->transport->settle ? comm->transport->settle(comm, error) : FF_OK;
-}
-
 static ff_status reduce_small(ff_host_comm *comm, void *values, size_t count, ff_dtype dtype,
                               ff_error *error) {
     ff_message messages[FF_COMM_RANKS_MOST];
@@ -51,7 +47,6 @@ static ff_status reduce_small(ff_host_comm *comm, void *values, size_t count, ff
     FF_TRY(exchange(comm, messages, error));
     for (int r = 0; r < size; r++) parts[r] = r == comm->base.rank ? values : messages[r].received;
     ff_comm_sum(sum, parts, size, dtype, count);
-    FF_TRY(settle(comm, error));
     memcpy(values, sum, bytes);
     return FF_OK;
 }
@@ -81,15 +76,13 @@ static ff_status reduce_sliced(ff_host_comm *comm, char *values, size_t count, f
                                    .receive = values + begin,
                                    .receive_bytes = ff_comm_slice(bytes, r + 1, size) - begin};
     }
-    FF_TRY(exchange(comm, messages, error));
-    return settle(comm, error);
+    return exchange(comm, messages, error);
 }
 
 static ff_status all_reduce(ff_host_comm *comm, char *values, size_t count, ff_dtype dtype,
                             ff_error *error) {
     const size_t element = ff_dtype_bytes(dtype), most = comm->most_bytes / element;
     if (count * element <= SMALL_BYTES) return reduce_small(comm, values, count, dtype, error);
-    if (comm->transport->reduce) return comm->transport->reduce(comm, values, count, dtype, error);
     for (size_t at = 0; at < count; at += most)
         FF_TRY(reduce_sliced(comm, values + at * element, count - at < most ? count - at : most,
                              dtype, error));
@@ -109,7 +102,6 @@ static ff_status broadcast(ff_host_comm *comm, char *memory, size_t bytes, int r
         if (comm->base.rank != root)
             messages[root] = (ff_message){.receive = memory + at, .receive_bytes = some};
         FF_TRY(exchange(comm, messages, error));
-        FF_TRY(settle(comm, error));
     }
     return FF_OK;
 }
@@ -126,7 +118,6 @@ static ff_status all_gather(ff_host_comm *comm, const char *from, char *to, size
                                        .receive = to + (size_t)r * bytes + at,
                                        .receive_bytes = some};
         FF_TRY(exchange(comm, messages, error));
-        FF_TRY(settle(comm, error));
     }
     return FF_OK;
 }
@@ -148,9 +139,7 @@ static void run_call(void *context) {
             status = all_gather(comm, with->from, with->values, with->count, &error);
             break;
         }
-    if (status == FF_OK) return;
-    ff_host_comm_abort(&comm->base, error.message);
-    if (comm->transport->leave) comm->transport->leave(comm);
+    if (status != FF_OK) ff_host_comm_abort(&comm->base, error.message);
 }
 
 /* ---- enqueuing ------------------------------------------------------------------------------ */

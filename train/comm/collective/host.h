@@ -4,8 +4,7 @@
  *
  * For an all_reduce of more than a few KiB, each rank receives its slice of the values from all
  * others, sums it and sends the sum to them. This is done in pieces, so that memory is bounded.
- * Fewer values are sent to all ranks, and each rank sums them. Threads write the sum of a slice
- * directly into the memory of all ranks. */
+ * Fewer values are sent to all ranks, and each rank sums them. */
 #ifndef FF_TRAIN_COMM_HOST_H
 #define FF_TRAIN_COMM_HOST_H
 
@@ -30,17 +29,9 @@ typedef struct ff_message {
 } ff_message;
 
 typedef struct ff_transport {
-    /* messages[size]: sends and receives all of them except the rank's own. The sent bytes must not
-     * change until `settle`. A message that goes to several ranks has one address. */
+    /* messages[size]: sends and receives all of them except the rank's own; waits until the other
+     * ranks have the sent bytes. A message that goes to several ranks has one address. */
     ff_status (*exchange)(ff_host_comm *comm, ff_message *messages, ff_error *error);
-    /* Optional: an all_reduce for ranks that can write to each other's memory; NULL: by
-     * exchanges. */
-    ff_status (*reduce)(ff_host_comm *comm, char *values, size_t count, ff_dtype dtype,
-                        ff_error *error);
-    /* Optional: waits until the other ranks have the sent bytes; NULL: exchange waits. */
-    ff_status (*settle)(ff_host_comm *comm, ff_error *error);
-    /* Optional: after a failure, returns when no other rank uses this rank's values. */
-    void (*leave)(ff_host_comm *comm);
     /* Optional: after a failure, from any thread: ends waits outside the barrier, and notifies
      * ranks that do not share the barrier. */
     void (*abort)(ff_host_comm *comm);

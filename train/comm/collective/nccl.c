@@ -302,10 +302,8 @@ ff_status ff_nccl_create(ff_comm **out, ff_device *device, const ff_nccl_options
     pthread_condattr_t monotonic;
     *out = NULL;
     FF_TRY(ff_alloc(&comm, 1, sizeof *comm, "an NCCL communicator", error));
-    comm->base = (ff_comm){.table = &nccl_table,
-                           .rank = options->rank,
-                           .size = options->size,
-                           .in_graphs = options->in_graphs};
+    comm->base = (ff_comm){
+        .table = &nccl_table, .rank = options->rank, .size = options->size, .in_graphs = true};
     comm->device = device;
     comm->options = *options;
     pthread_mutex_init(&comm->mutex, NULL);

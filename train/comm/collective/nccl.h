@@ -22,7 +22,6 @@
 
 typedef struct ff_nccl_options {
     int rank, size;
-    bool in_graphs;      /* as in ff_comm */
     uint64_t timeout_ns; /* of each NCCL call, including those that connect the ranks */
 
     /* Sends `length` bytes and receives those of all ranks, in the order of the ranks: parts[size],

@@ -1,7 +1,6 @@
 /* The control channel of a job: a TCP connection from every rank to rank 0, and a thread that sends
  * and watches heartbeats. It carries everything that a step does not wait for: rendezvous,
- * agreement, checksums, and the reason why a rank failed. Replicas that are threads of one process
- * have the same interface without sockets.
+ * agreement, checksums, and the reason why a rank failed.
  *
  * Failure: if a rank reports a failure, ends, or is not heard of for `timeout_ns`, every rank
  * receives its name ("rank 3 (host b, process 4711)") and the reason. Pending and further calls
@@ -18,9 +17,8 @@ typedef struct ff_channel ff_channel;
 
 typedef struct ff_channel_options {
     uint64_t timeout_ns; /* a rank that is silent for longer is lost; also for opening */
-    /* Called once when any rank has failed, to abort communicators: in the channel's thread or in
-     * the thread that finds the failure (replicas: once for all of them). May be NULL; may call
-     * check. */
+    /* Called once when any rank has failed, to abort communicators: in the channel's thread. May be
+     * NULL; may call check. */
     void (*failed)(void *context, const char *why);
     void *context;
 } ff_channel_options;
@@ -29,9 +27,6 @@ typedef struct ff_channel_options {
  * version. */
 FF_MUST_USE ff_status ff_channel_open(ff_channel **channel, const ff_ranks *ranks,
                                       const ff_channel_options *options, ff_error *error);
-/* channels[count]: one for each thread of this process; thread `i` is rank i. */
-FF_MUST_USE ff_status ff_channel_open_threads(ff_channel **channels, int count,
-                                              const ff_channel_options *options, ff_error *error);
 
 /* Sends `length` bytes (at most 16 MiB; ranks may send different numbers), and receives those of
  * all ranks, in the order of the ranks: parts[size], owned by the caller, each freed with

@@ -10,15 +10,15 @@ void ff_peer_name(char *name, size_t size, const ff_hello *hello) {
     snprintf(name, size, "rank %d (host %s, process %d)", hello->rank, hello->host, hello->process);
 }
 
-static bool is_root(const ff_tcp_channel *channel) {
-    return channel->base.rank == 0;
+static bool is_root(const ff_channel *channel) {
+    return channel->rank == 0;
 }
 
-void ff_tcp_fail(ff_tcp_channel *channel, const ff_error *why) {
-    ff_channel_state_set(&channel->state, "%s failed: %s", channel->name, why->message);
+void ff_tcp_fail(ff_channel *channel, const ff_error *why) {
+    ff_channel_set_failure(channel, "%s failed: %s", channel->name, why->message);
 }
 
-void ff_peer_post(ff_tcp_channel *channel, ff_peer *peer, ff_message_kind kind, const void *body,
+void ff_peer_post(ff_channel *channel, ff_peer *peer, ff_message_kind kind, const void *body,
                   size_t length) {
     ff_error error = {0};
     if (peer->fd < 0 || peer->closing) return;
@@ -33,14 +33,14 @@ void ff_peer_close(ff_peer *peer) {
     peer->sent = 0;
 }
 
-static void refuse(ff_tcp_channel *channel, ff_peer *peer, const char *why) {
+static void refuse(ff_channel *channel, ff_peer *peer, const char *why) {
     ff_peer_post(channel, peer, FF_MESSAGE_REFUSED, why, strlen(why));
     peer->closing = true;
     snprintf(channel->refused, sizeof channel->refused, "%s", why);
 }
 
 /* Call when every rank's part has come. */
-static void finish_gather(ff_tcp_channel *channel) {
+static void finish_gather(ff_channel *channel) {
     ff_error error = {0};
     channel->arrived = 0;
     channel->result.length = 0;
@@ -55,23 +55,23 @@ static void finish_gather(ff_tcp_channel *channel) {
         channel->peers[i].offered = false;
     }
     channel->round++;
-    pthread_cond_broadcast(&channel->state.changed);
+    pthread_cond_broadcast(&channel->changed);
 }
 
 /* Rank 0: takes a part of the gather. */
-void ff_tcp_offer(ff_tcp_channel *channel, ff_peer *peer, const void *bytes, size_t length) {
+void ff_tcp_offer(ff_channel *channel, ff_peer *peer, const void *bytes, size_t length) {
     ff_error error = {0};
     if (peer->offered ||
         ff_buffer_add(&channel->offers[peer->rank], bytes, length, &error) != FF_OK) {
         if (peer->offered) ff_fail(&error, FF_FAILED, "it sent two parts of a gather");
-        ff_channel_state_set(&channel->state, "%s failed: %s", peer->name, error.message);
+        ff_channel_set_failure(channel, "%s failed: %s", peer->name, error.message);
         return;
     }
     peer->offered = true;
     if (++channel->arrived == channel->peer_count) finish_gather(channel);
 }
 
-void ff_tcp_welcome(ff_tcp_channel *channel) {
+void ff_tcp_welcome(ff_channel *channel) {
     ff_error error = {0};
     ff_buffer body = {0};
     for (int i = 1; i < channel->peer_count; i++)
@@ -81,11 +81,11 @@ void ff_tcp_welcome(ff_tcp_channel *channel) {
         ff_peer_post(channel, &channel->peers[i], FF_MESSAGE_WELCOME, body.bytes, body.length);
     ff_buffer_free(&body);
     channel->opened = true;
-    pthread_cond_broadcast(&channel->state.changed);
+    pthread_cond_broadcast(&channel->changed);
 }
 
 /* Rank 0: takes the greeting of a stranger, a connection whose rank is not known yet. */
-static void take_hello(ff_tcp_channel *channel, ff_peer *stranger, const ff_hello *hello) {
+static void take_hello(ff_channel *channel, ff_peer *stranger, const ff_hello *hello) {
     char name[sizeof stranger->name], why[FF_CHANNEL_WHY] = "";
     const ff_hello *own = &channel->own;
     ff_peer_name(name, sizeof name, hello);
@@ -109,12 +109,12 @@ static void take_hello(ff_tcp_channel *channel, ff_peer *stranger, const ff_hell
         if (channel->opened) /* the job continues without the stranger */
             snprintf(why + strlen(why), sizeof why - strlen(why), "; the job has begun");
         else
-            ff_channel_state_set(&channel->state, "%s", why);
+            ff_channel_set_failure(channel, "%s", why);
         refuse(channel, stranger, why);
         return;
     }
-    if (channel->state.failed) { /* too late */
-        refuse(channel, stranger, channel->state.why);
+    if (channel->failed) { /* too late */
+        refuse(channel, stranger, channel->why);
         return;
     }
     memcpy(stranger->name, name, sizeof name);
@@ -124,7 +124,7 @@ static void take_hello(ff_tcp_channel *channel, ff_peer *stranger, const ff_hell
     ff_tcp_welcome(channel);
 }
 
-static void take(ff_tcp_channel *channel, ff_peer *peer, const ff_message *message) {
+static void take(ff_channel *channel, ff_peer *peer, const ff_message *message) {
     const int length = (int)message->length;
     ff_hello hello;
     ff_error error = {0};
@@ -137,14 +137,14 @@ static void take(ff_tcp_channel *channel, ff_peer *peer, const ff_message *messa
         return;
     case FF_MESSAGE_REPORT:
         if (!is_root(channel)) break;
-        ff_channel_state_set(&channel->state, "%s failed: %.*s", peer->name, length, message->body);
+        ff_channel_set_failure(channel, "%s failed: %.*s", peer->name, length, message->body);
         return;
     case FF_MESSAGE_WELCOME:
         if (is_root(channel) || channel->opened) break;
         if (ff_hello_parse(message, &hello, &error) != FF_OK) break;
         ff_peer_name(peer->name, sizeof peer->name, &hello);
         channel->opened = true;
-        pthread_cond_broadcast(&channel->state.changed);
+        pthread_cond_broadcast(&channel->changed);
         return;
     case FF_MESSAGE_PARTS:
         if (is_root(channel) || !channel->opened) break;
@@ -153,27 +153,27 @@ static void take(ff_tcp_channel *channel, ff_peer *peer, const ff_message *messa
             ff_tcp_fail(channel, &error);
         channel->arrived = 0;
         channel->round++;
-        pthread_cond_broadcast(&channel->state.changed);
+        pthread_cond_broadcast(&channel->changed);
         return;
     case FF_MESSAGE_REFUSED:
     case FF_MESSAGE_FAILED:
         if (is_root(channel)) break;
-        ff_channel_state_set(&channel->state, "%.*s", length, message->body);
+        ff_channel_set_failure(channel, "%.*s", length, message->body);
         return;
     default: break;
     }
-    ff_channel_state_set(&channel->state, "%s failed: it sent a message out of turn", peer->name);
+    ff_channel_set_failure(channel, "%s failed: it sent a message out of turn", peer->name);
 }
 
-void ff_peer_take(ff_tcp_channel *channel, ff_peer *peer) {
+void ff_peer_take(ff_channel *channel, ff_peer *peer) {
     size_t at = 0, used = 1;
     ff_message message;
     ff_hello hello;
     ff_error error = {0};
     while (peer->fd >= 0 && peer->rank >= 0 && used) {
-        if (ff_message_parse(peer->in.bytes + at, peer->in.length - at, channel->base.size,
-                             &message, &used, &error) != FF_OK) {
-            ff_channel_state_set(&channel->state, "%s failed: %s", peer->name, error.message);
+        if (ff_message_parse(peer->in.bytes + at, peer->in.length - at, channel->size, &message,
+                             &used, &error) != FF_OK) {
+            ff_channel_set_failure(channel, "%s failed: %s", peer->name, error.message);
             used = 0;
         }
         if (used) take(channel, peer, &message);

@@ -4,7 +4,6 @@
 #include "loader/host/options.h"
 #include "train/comm/collective/mpi.h"
 #include "train/comm/collective/processes.h"
-#include "train/comm/collective/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,21 +181,6 @@ static void set_comm(ff_job *job, ff_comm *comm) {
     pthread_mutex_unlock(&job->lock);
 }
 
-/* Rank 0 makes the communicators of all threads, whose devices exist by then. */
-static ff_status connect_threads(ff_job *job, ff_comm_memory own, ff_error *error) {
-    ff_comm_memory memory[FF_COMM_RANKS_MOST];
-    ff_comm *comms[FF_COMM_RANKS_MOST];
-    ff_buffer *parts;
-    FF_TRY(gather(job, &own, sizeof own, &parts, error));
-    for (int i = 0; i < job->size; i++) memcpy(&memory[i], parts[i].bytes, sizeof memory[i]);
-    drop(job, parts);
-    if (job->rank == 0) {
-        FF_TRY(ff_comm_threads_create(comms, job->size, memory, error));
-        for (int i = 0; i < job->size; i++) set_comm(&job->team[i], comms[i]);
-    }
-    return ff_job_agree(job, "another communicator", "", 0, error); /* a barrier */
-}
-
 static ff_status gather_for(void *context, const void *bytes, size_t length, ff_buffer *parts,
                             ff_error *error) {
     ff_job *job = context;
@@ -204,8 +188,8 @@ static ff_status gather_for(void *context, const void *bytes, size_t length, ff_
 }
 
 /* Uses MPI under MPI's launchers, else shared memory and TCP. */
-static ff_status connect_processes(ff_job *job, ff_comm_memory memory, ff_error *error) {
-    const char *family = job->ranks->family;
+static ff_status connect_hosts(ff_job *job, ff_comm_memory memory, ff_error *error) {
+    const char *family = job->size > 1 ? job->ranks->family : "";
     ff_comm *comm;
     if (strcmp(family, "Open MPI") == 0 || strcmp(family, "MPICH") == 0) {
         FF_TRY(ff_comm_mpi_create(&comm, job->rank, job->size, memory, error));
@@ -233,7 +217,6 @@ static ff_status connect_gpus(ff_job *job, ff_device *device, const ff_job_gpu *
                               ff_error *error) {
     const ff_nccl_options how = {.rank = job->rank,
                                  .size = job->size,
-                                 .in_graphs = !job->team,
                                  .timeout_ns = job->timeout_ns,
                                  .gather = gather_for,
                                  .check = check_for,
@@ -251,10 +234,6 @@ static bool have_own_gpus(const ff_job *job) {
     for (int i = 0; i < job->size; i++)
         own &= *job->places[i].bus && ff_job_sharing(job, i, false) == 1;
     return own;
-}
-
-static ff_status connect_hosts(ff_job *job, ff_comm_memory memory, ff_error *error) {
-    return job->team ? connect_threads(job, memory, error) : connect_processes(job, memory, error);
 }
 
 ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu, bool norms,
@@ -298,4 +277,32 @@ void ff_job_abort(ff_job *job, const char *why) {
     if (job->comm) job->comm->table->abort(job->comm, why);
     if (job->norms) job->norms->table->abort(job->norms, why);
     pthread_mutex_unlock(&job->lock);
+}
+
+static void abort_one(void *context, const char *why) {
+    ff_job_abort(context, why);
+}
+
+ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error *error) {
+    ff_job job = {.rank = ranks->rank,
+                  .size = ranks->size,
+                  .local_size = ranks->local_size,
+                  .timeout_ns = work->timeout_ns,
+                  .ranks = ranks,
+                  .lock = PTHREAD_MUTEX_INITIALIZER};
+    const ff_channel_options how = {
+        .timeout_ns = work->timeout_ns, .failed = abort_one, .context = &job};
+    uint32_t *cuts;
+    ff_status status;
+    FF_TRY(ff_alloc(&cuts, (uint64_t)ranks->size + 1, sizeof *cuts, "ranks", error));
+    for (int i = 0; i <= ranks->size; i++) cuts[i] = (uint32_t)i;
+    job.cuts = cuts;
+    FF_TRY_DONE(ff_channel_open(&job.channel, ranks, &how, error));
+    /* Whatever ends one rank early ends all ranks. */
+    status = ff_job_conclude(&job, work->run(work->context, &job, error), error);
+done:
+    ff_channel_close(&job.channel);
+    free(job.places);
+    free(cuts);
+    return status;
 }

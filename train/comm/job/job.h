@@ -2,16 +2,16 @@
  * communicate.
  *
  * ranks.c reads this process's rank from the launcher's variables (node_list.c reads SLURM's
- * lists). launch.c starts the ranks of --ranks, replicas.c the threads of --dp. The channel
- * connects all ranks to rank 0 and carries everything that a step does not wait for: agreement,
- * heartbeats, failures (channel_tcp.c between processes, channel_threads.c within one). shares.c
- * divides a batch among ranks of different speed. This header joins the parts: a rank meets the
- * others, connects the communicator, and concludes.
+ * lists). launch.c starts the ranks of --ranks and of --dp, whose devices devices.c reads. The
+ * channel connects all ranks to rank 0 and carries everything that a step does not wait for:
+ * agreement, heartbeats, failures. shares.c divides a batch among ranks of different speed. This
+ * header joins the parts: a rank meets the others, connects the communicator, and concludes.
  *
  * May include format, loader/device, loader/host, train/comm/collective.
  *
  * A job: the ranks that train one model together, each with a device and a share of every batch;
- * and this rank's connections to the others. A run with one process has no job (NULL).
+ * and this rank's connections to the others. Each rank is a process. A run with one process has no
+ * job (NULL).
  *
  * Thread rule: the rank's thread. */
 #ifndef FF_TRAIN_COMM_JOB_H
@@ -22,9 +22,6 @@
 #include "train/comm/job/channel.h"
 
 #include <pthread.h>
-
-/* The most ranks of a job. */
-enum { FF_JOB_RANKS = 4096 };
 
 /* The place of a rank. */
 typedef struct ff_job_place {
@@ -39,14 +36,14 @@ typedef struct ff_job {
     const uint32_t
         *cuts;           /* [size + 1]: rank r has the parts [cuts[r], cuts[r + 1]) of cuts[size] */
     uint64_t timeout_ns; /* a rank that is silent for longer is lost */
-    const ff_ranks *ranks; /* if ranks are processes; else NULL */
+    const ff_ranks *ranks; /* NULL: a rank that only plans */
     ff_channel *channel;   /* NULL: a rank that only plans */
     ff_job_place *places;  /* [size]: from ff_job_meet, NULL before; freed by the job's maker */
     ff_comm *comm;         /* from ff_job_connect; NULL before */
     ff_comm *norms;        /* used in the compute's stream: NCCL's is `comm`; or NULL */
     ff_device *streams;    /* whose streams `comm` uses; NULL = the compute's device */
     pthread_mutex_t lock;  /* of comm and norms, which any thread may abort */
-    struct ff_job *team;   /* [size]: if ranks are threads of this process; else NULL */
+    bool divides;          /* --dp-balance may list the parts */
     bool concluded;        /* the others know how this rank ends */
 } ff_job;
 
@@ -79,10 +76,9 @@ bool ff_job_together(const ff_job *job, int a, int b, bool host);
 int ff_job_sharing(const ff_job *job, int rank, bool host);
 
 /* Opens the communicator, for a compute on `device`; gpu NULL: on the CPU. Uses NCCL if every rank
- * has a GPU of its own, in graphs if each rank is a process of its own; else the host's
- * communicators, MPI's under its launchers. With `norms` also opens that one; the host's is another
- * one, whose calls need not wait for gradients that are being reduced. Every rank calls it; a
- * second call does nothing. */
+ * has a GPU of its own; else the host's communicators, MPI's under its launchers. With `norms` also
+ * opens that one; the host's is another one, whose calls need not wait for gradients that are being
+ * reduced. Every rank calls it; a second call does nothing. */
 FF_MUST_USE ff_status ff_job_connect(ff_job *job, ff_device *device, const ff_job_gpu *gpu,
                                      bool norms, ff_error *error);
 /* Call after all work of the communicators is done, or aborted, and before the device is destroyed.
@@ -107,5 +103,16 @@ FF_MUST_USE ff_status ff_job_agree_text(ff_job *job, const char *what, const ff_
 FF_MUST_USE ff_status ff_job_choose(ff_job *job, int32_t *weight, ff_buffer *text, ff_error *error);
 /* Replaces `bytes` by rank 0's. */
 FF_MUST_USE ff_status ff_job_broadcast(ff_job *job, void *bytes, size_t length, ff_error *error);
+
+/* The work of a rank; it calls ff_job_conclude before ff_job_disconnect. */
+typedef struct ff_rank_work {
+    ff_status (*run)(void *context, ff_job *job, ff_error *error);
+    void *context;
+    uint64_t timeout_ns; /* a rank that is silent for longer is lost */
+} ff_rank_work;
+
+/* Runs this process as a rank of a job, whose ranks have equal parts of every batch unless the work
+ * sets job->cuts. */
+FF_MUST_USE ff_status ff_rank_run(const ff_ranks *ranks, const ff_rank_work *work, ff_error *error);
 
 #endif

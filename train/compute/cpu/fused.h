@@ -17,6 +17,5 @@ void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, 
                                  const void *x, void *y);
 void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
                                   const void *seen, const void *dy, void *dx);
-void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
 
 #endif

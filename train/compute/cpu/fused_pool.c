@@ -1,4 +1,4 @@
-/* Pooling, activations and addition over blocked activations. Formulas: compute.h. */
+/* Pooling and activations over blocked activations. Formulas: compute.h. */
 #include "train/compute/cpu/cpu.h"
 #include "train/compute/cpu/fused.h"
 #include "train/compute/cpu/gelu.h"
@@ -117,11 +117,6 @@ static void gelu_back_span(size_t count, const float *x, const float *dy, float 
     for (size_t i = 0; i < count; i++) dx[i] = dy[i] * ff_gelu_slope(x[i]);
 }
 
-FF_VECTOR_CLONES
-static void add_span(size_t count, const float *a, const float *b, float *to) {
-    for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
-}
-
 static const struct {
     void (*forward)(size_t count, const float *x, float *y);
     void (*backward)(size_t count, const float *seen, const float *dy, float *dx);
@@ -148,13 +143,4 @@ void ff_fused_activation_backward(ff_compute *compute, ff_activation activation,
     for (size_t at = 0; at < count; at += SPAN)
         activations[activation].backward(count - at < SPAN ? count - at : SPAN, seen + at, dy + at,
                                          dx + at);
-}
-
-void ff_fused_add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,
-                  void *to_memory) {
-    const float *a = a_memory, *b = b_memory;
-    float *to = to_memory;
-#pragma omp parallel for num_threads(compute->threads) schedule(static)
-    for (size_t at = 0; at < count; at += SPAN)
-        add_span(count - at < SPAN ? count - at : SPAN, a + at, b + at, to + at);
 }

@@ -95,7 +95,6 @@ static void fill(ff_compute_ops *table) {
     table->linear_backward = linear_backward;
     table->activation_forward = ff_fused_activation_forward;
     table->activation_backward = ff_fused_activation_backward;
-    table->add = ff_fused_add;
     table->update_create = update_create;
 }
 
