@@ -44,6 +44,8 @@ static void golden_draws(void **state) {
         {"autoaugment", 0x1b2073fbcded5c8a},
         {"autoaugment=cifar10", 0xa807d46053e3b9b3},
         {"autoaugment=svhn:bilinear", 0x5d31f4e418015ca1},
+        {"augmix", 0x3faec5af7da4d7b6},
+        {"augmix=10:8:8:0.3:basic:nearest,affine=9,grayscale=1,solarize=9:1", 0x4a574ac8343debd9},
     };
     int wrong = 0;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -151,10 +153,13 @@ static float *epoch_values(ff_dataset *dataset, const char *words, int threads, 
     return values;
 }
 
-static const char *const WORDS[] = {
-    "trivialaugment", "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
-    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
-    "autoaugment=svhn,equalize,erase=0.5,cutmix", "grayscale=0.5,blur=9:0.1-3:0.7,solarize=100"};
+static const char *const WORDS[] = {"trivialaugment",
+                                    "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
+                                    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
+                                    "autoaugment=svhn,equalize,erase=0.5,cutmix",
+                                    "grayscale=0.5,blur=9:0.1-3:0.7,solarize=100",
+                                    "affine=20,augmix=8,grayscale=0.5",
+                                    "crop=1,flip,augmix=10:5:4:0.5:nearest,mixup"};
 
 /* Packed as u8 or as floats, the same pixels give the same values, with any number of threads. */
 static void same_of_u8_and_floats(void **state) {

@@ -13,10 +13,24 @@ static void set_table(ff_change_image *image) {
         for (int v = 0; v < 256; v++) image->table[c][v] = (uint8_t)v;
 }
 
+static void exchange(ff_change_image *image) {
+    uint8_t *made = image->spare;
+    image->spare = image->pixels == image->begun ? image->third : image->pixels;
+    image->pixels = made;
+}
+
+/* Before a change in place: the image with which chains begin stays. */
+static void keep_begun(ff_change_image *image) {
+    if (image->pixels != image->begun) return;
+    memcpy(image->spare, image->pixels, (size_t)image->channels * image->height * image->width);
+    exchange(image);
+}
+
 /* Applies what is still to be applied. */
 static void settle(ff_change_image *image, bool *pending) {
     const size_t pixels = (size_t)image->height * image->width;
     if (!*pending) return;
+    keep_begun(image);
     for (uint32_t c = 0; c < image->channels; c++) {
         uint8_t *restrict at = image->pixels + c * pixels;
         const uint8_t *restrict table = image->table[c];
@@ -117,12 +131,6 @@ FF_FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restr
                                 at[x + 1] + below[x - 1] + below[x] + below[x + 1];
         to[x] = ff_change_sharpen(own, at[x], around);
     }
-}
-
-static void exchange(ff_change_image *image) {
-    uint8_t *pixels = image->pixels;
-    image->pixels = image->spare;
-    image->spare = pixels;
 }
 
 static void sharpen(const ff_change *change, ff_change_image *image) {
@@ -242,14 +250,13 @@ static void blur(const ff_change *change, ff_change_image *image) {
 
 static void change_pixels(const ff_change *change, ff_change_image *image) {
     const size_t pixels = (size_t)image->height * image->width;
+    const bool colors = change->kind == FF_CHANGE_GRAYSCALE || change->kind == FF_CHANGE_COLOR;
+    if (colors && image->channels != 3) return;
+    if (colors) keep_begun(image);
     uint8_t *r = image->pixels, *g = r + pixels, *b = g + pixels;
     switch (change->kind) {
-    case FF_CHANGE_GRAYSCALE:
-        if (image->channels == 3) grayscale(r, g, b, pixels);
-        break;
-    case FF_CHANGE_COLOR:
-        if (image->channels == 3) color(r, g, b, pixels, change->value);
-        break;
+    case FF_CHANGE_GRAYSCALE: grayscale(r, g, b, pixels); break;
+    case FF_CHANGE_COLOR: color(r, g, b, pixels, change->value); break;
     case FF_CHANGE_SHARPNESS: sharpen(change, image); break;
     case FF_CHANGE_BLUR: blur(change, image); break;
     case FF_CHANGE_NEAREST:
@@ -258,13 +265,65 @@ static void change_pixels(const ff_change *change, ff_change_image *image) {
     }
 }
 
+/* ---- mixtures ------------------------------------------------------------------------------- */
+
+FF_CLONES static void weigh(float *restrict sum, const uint8_t *restrict from, size_t values,
+                            float weight) {
+    for (size_t i = 0; i < values; i++) sum[i] = weight * (float)from[i];
+}
+
+FF_CLONES static void add(float *restrict sum, const uint8_t *restrict from, size_t values,
+                          float weight) {
+    for (size_t i = 0; i < values; i++) sum[i] += weight * (float)from[i];
+}
+
+/* After the table. */
+static void add_shown(float *restrict sum, const uint8_t *restrict from, size_t values,
+                      float weight, const uint8_t table[256]) {
+    float shown[256];
+    for (int v = 0; v < 256; v++) shown[v] = weight * (float)table[v];
+    for (size_t i = 0; i < values; i++) sum[i] += shown[from[i]];
+}
+
+FF_CLONES static void truncate_sum(uint8_t *restrict to, const float *restrict sum, size_t values) {
+    for (size_t i = 0; i < values; i++) to[i] = ff_change_u8(sum[i]);
+}
+
+static void change_sum(const ff_change *change, ff_change_image *image, bool *pending) {
+    const size_t pixels = (size_t)image->height * image->width, values = image->channels * pixels;
+    const float weight = change->value[0];
+    switch (change->kind) {
+    case FF_CHANGE_MIX:
+        settle(image, pending);
+        weigh(image->sum, image->pixels, values, weight);
+        image->begun = image->pixels;
+        return;
+    case FF_CHANGE_CHAIN:
+        if (!*pending) add(image->sum, image->pixels, values, weight);
+        for (uint32_t c = 0; *pending && c < image->channels; c++)
+            add_shown(image->sum + c * pixels, image->pixels + c * pixels, pixels, weight,
+                      image->table[c]);
+        break;
+    default: /* FF_CHANGE_MIXED */ truncate_sum(image->begun, image->sum, values);
+    }
+    /* The next chain begins with the image that the first began with; or the sum follows. */
+    if (image->pixels != image->begun) image->third = image->pixels;
+    image->pixels = image->begun;
+    if (change->kind == FF_CHANGE_MIXED) image->begun = NULL;
+    if (*pending) set_table(image);
+    *pending = false;
+}
+
 void ff_change_apply(const ff_changes *changes, ff_change_image *image) {
     bool pending = false;
+    image->begun = NULL;
     set_table(image);
     for (uint32_t k = 0; k < changes->count; k++) {
         const ff_change *change = &changes->change[k];
         if (change->kind < FF_CHANGE_TABLES) {
             change_table(change, image, &pending);
+        } else if (change->kind >= FF_CHANGE_MIX) {
+            change_sum(change, image, &pending);
         } else {
             settle(image, &pending);
             change_pixels(change, image);
