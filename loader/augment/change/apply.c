@@ -127,8 +127,8 @@ FF_FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restr
     const uint8_t *above = at - width, *below = at + width;
     const float own[2] = {factor[0], factor[1]};
     for (size_t x = 1; x + 1 < width; x++) {
-        const uint32_t around = (uint32_t)above[x - 1] + above[x] + above[x + 1] + at[x - 1] +
-                                at[x + 1] + below[x - 1] + below[x] + below[x + 1];
+        const uint16_t around = (uint16_t)(above[x - 1] + above[x] + above[x + 1] + at[x - 1] +
+                                           at[x + 1] + below[x - 1] + below[x] + below[x + 1]);
         to[x] = ff_change_sharpen(own, at[x], around);
     }
 }
@@ -150,93 +150,11 @@ static void sharpen(const ff_change *change, ff_change_image *image) {
     exchange(image);
 }
 
-/* ---- affine changes ------------------------------------------------------------------------- */
-
-enum { SOME = 256 }; /* pixels of a row at a time */
-
-/* Source pixels of the outputs: their indexes in a plane, 0 if outside, and their weights, or masks
- * of the pixels inside. */
-typedef struct lookup {
-    int32_t index[4][SOME];
-    float weight[4][SOME];
-    uint8_t inside[SOME];
-} lookup;
-
-typedef struct affine_row {
-    float matrix[6];
-    uint32_t height, width, x, y; /* the output's pixels (x, y) and after it */
-} affine_row;
-
-FF_FMA_CLONES static void find_nearest(lookup *to, const affine_row *row, uint32_t count) {
-    const affine_row own = *row;
-    const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
-    const float of_y[2] = {down * m[1], down * m[4]};
-    for (uint32_t i = 0; i < count; i++) {
-        const float along = ff_matrix_base(own.x + i, own.width);
-        const float column = ff_matrix_place(along * m[0], of_y[0], m[2], own.width);
-        const float line = ff_matrix_place(along * m[3], of_y[1], m[5], own.height);
-        const int32_t index = ff_matrix_nearest(column, line, own.height, own.width);
-        to->index[0][i] = index < 0 ? 0 : index;
-        to->inside[i] = index < 0 ? 0 : 255;
-    }
-}
-
-FF_FMA_CLONES static void find_corners(lookup *to, const affine_row *row, uint32_t count) {
-    const affine_row own = *row;
-    const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
-    const float of_y[2] = {down * m[1], down * m[4]};
-    for (uint32_t i = 0; i < count; i++) {
-        const float along = ff_matrix_base(own.x + i, own.width);
-        const float column = ff_matrix_place(along * m[0], of_y[0], m[2], own.width);
-        const float line = ff_matrix_place(along * m[3], of_y[1], m[5], own.height);
-        const ff_matrix_corners at = ff_matrix_around(column, line, own.height, own.width);
-        const int32_t first = at.y * (int32_t)own.width + at.x;
-        for (int k = 0; k < 4; k++) {
-            const int32_t index = first + (k & 1) + (k >> 1) * (int32_t)own.width;
-            to->weight[k][i] = at.weight[k];
-            to->index[k][i] = at.weight[k] != 0.0f ? index : 0;
-        }
-    }
-}
-
-static void look_up(uint8_t *restrict to, const uint8_t *restrict plane, const lookup *from,
-                    uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) to[i] = plane[from->index[0][i]] & from->inside[i];
-}
-
-FF_FMA_CLONES static void interpolate(uint8_t *restrict to, const uint8_t *restrict plane,
-                                      const lookup *restrict from, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        const float weight[4] = {from->weight[0][i], from->weight[1][i], from->weight[2][i],
-                                 from->weight[3][i]};
-        to[i] = ff_matrix_blend(weight, plane[from->index[0][i]], plane[from->index[1][i]],
-                                plane[from->index[2][i]], plane[from->index[3][i]]);
-    }
-}
+/* ---- affine changes, blur ------------------------------------------------------------------- */
 
 static void transform(const ff_change *change, ff_change_image *image) {
-    const bool bilinear = change->kind == FF_CHANGE_BILINEAR;
-    const size_t pixels = (size_t)image->height * image->width;
-    affine_row row = {.height = image->height, .width = image->width};
-    lookup found = {0};
-    memcpy(row.matrix, change->value, sizeof row.matrix);
-    for (row.y = 0; row.y < row.height; row.y++)
-        for (row.x = 0; row.x < row.width; row.x += SOME) {
-            const uint32_t left = row.width - row.x, count = left < SOME ? left : SOME;
-            const size_t at = (size_t)row.y * row.width + row.x;
-            if (bilinear)
-                find_corners(&found, &row, count);
-            else
-                find_nearest(&found, &row, count);
-            for (uint32_t c = 0; c < image->channels; c++) {
-                const uint8_t *plane = image->pixels + c * pixels;
-                uint8_t *to = image->spare + c * pixels + at;
-                if (bilinear)
-                    interpolate(to, plane, &found, count);
-                else
-                    look_up(to, plane, &found, count);
-            }
-        }
+    ff_matrix_apply(change, image->pixels, image->spare, image->channels, image->height,
+                    image->width);
     exchange(image);
 }
 
@@ -246,6 +164,19 @@ static void blur(const ff_change *change, ff_change_image *image) {
         ff_blur_plane(change, image->pixels + c * pixels, image->spare + c * pixels, image->height,
                       image->width);
     exchange(image);
+}
+
+/* Policies often draw a magnitude of 0. */
+static bool changes_nothing(const ff_change *change, const ff_change_image *image) {
+    switch (change->kind) {
+    case FF_CHANGE_BRIGHTNESS:
+    case FF_CHANGE_CONTRAST:
+    case FF_CHANGE_COLOR:
+    case FF_CHANGE_SHARPNESS: return change->value[0] == 1.0f;
+    case FF_CHANGE_NEAREST:
+    case FF_CHANGE_BILINEAR: return ff_matrix_is_identity(change, image->height, image->width);
+    default: return false;
+    }
 }
 
 static void change_pixels(const ff_change *change, ff_change_image *image) {
@@ -320,10 +251,11 @@ void ff_change_apply(const ff_changes *changes, ff_change_image *image) {
     set_table(image);
     for (uint32_t k = 0; k < changes->count; k++) {
         const ff_change *change = &changes->change[k];
-        if (change->kind < FF_CHANGE_TABLES) {
-            change_table(change, image, &pending);
-        } else if (change->kind >= FF_CHANGE_MIX) {
+        if (changes_nothing(change, image)) continue;
+        if (change->kind >= FF_CHANGE_MIX) {
             change_sum(change, image, &pending);
+        } else if (change->kind < FF_CHANGE_TABLES) {
+            change_table(change, image, &pending);
         } else {
             settle(image, &pending);
             change_pixels(change, image);
