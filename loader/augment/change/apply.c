@@ -121,31 +121,31 @@ FF_FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_
     }
 }
 
-/* The inner pixels of row `at`, between two others. */
-FF_FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restrict at,
-                                      size_t width, const float factor[2]) {
+/* Pixels `at`, each between two others of its row and of its column. */
+FF_FMA_CLONES static void sharpen_run(uint8_t *restrict to, const uint8_t *restrict at,
+                                      size_t width, size_t count, const float factor[2]) {
     const uint8_t *above = at - width, *below = at + width;
     const float own[2] = {factor[0], factor[1]};
-    for (size_t x = 1; x + 1 < width; x++) {
-        const uint16_t around = (uint16_t)(above[x - 1] + above[x] + above[x + 1] + at[x - 1] +
-                                           at[x + 1] + below[x - 1] + below[x] + below[x + 1]);
-        to[x] = ff_change_sharpen(own, at[x], around);
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t around = (uint16_t)(above[i - 1] + above[i] + above[i + 1] + at[i - 1] +
+                                           at[i + 1] + below[i - 1] + below[i] + below[i + 1]);
+        to[i] = ff_change_sharpen(own, at[i], around);
     }
 }
 
+/* All inner rows in one run, then the columns of the edges. */
 static void sharpen(const ff_change *change, ff_change_image *image) {
     const size_t width = image->width, height = image->height;
     if (width < 3 || height < 3) return;
     for (uint32_t c = 0; c < image->channels; c++) {
         const uint8_t *from = image->pixels + c * height * width;
         uint8_t *to = image->spare + c * height * width;
+        const size_t first = width + 1, last = (height - 1) * width;
+        sharpen_run(to + first, from + first, width, last - 1 - first, change->value);
         memcpy(to, from, width);
-        for (size_t y = 1; y + 1 < height; y++) {
-            to[y * width] = from[y * width];
-            sharpen_row(to + y * width, from + y * width, width, change->value);
-            to[y * width + width - 1] = from[y * width + width - 1];
-        }
-        memcpy(to + (height - 1) * width, from + (height - 1) * width, width);
+        for (size_t i = width; i < last; i += width)
+            to[i] = from[i], to[i + width - 1] = from[i + width - 1];
+        memcpy(to + last, from + last, width);
     }
     exchange(image);
 }
@@ -198,13 +198,13 @@ static void change_pixels(const ff_change *change, ff_change_image *image) {
 
 /* ---- mixtures ------------------------------------------------------------------------------- */
 
-FF_CLONES static void weigh(float *restrict sum, const uint8_t *restrict from, size_t values,
-                            float weight) {
+FF_FMA_CLONES static void weigh(float *restrict sum, const uint8_t *restrict from, size_t values,
+                                float weight) {
     for (size_t i = 0; i < values; i++) sum[i] = weight * (float)from[i];
 }
 
-FF_CLONES static void add(float *restrict sum, const uint8_t *restrict from, size_t values,
-                          float weight) {
+FF_FMA_CLONES static void add(float *restrict sum, const uint8_t *restrict from, size_t values,
+                              float weight) {
     for (size_t i = 0; i < values; i++) sum[i] += weight * (float)from[i];
 }
 
@@ -216,7 +216,8 @@ static void add_shown(float *restrict sum, const uint8_t *restrict from, size_t 
     for (size_t i = 0; i < values; i++) sum[i] += shown[from[i]];
 }
 
-FF_CLONES static void truncate_sum(uint8_t *restrict to, const float *restrict sum, size_t values) {
+FF_FMA_CLONES static void truncate_sum(uint8_t *restrict to, const float *restrict sum,
+                                       size_t values) {
     for (size_t i = 0; i < values; i++) to[i] = ff_change_u8(sum[i]);
 }
 

@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { SOME = 256 }; /* pixels of a row at a time */
+/* Pixels of a row at a time, in blocks: whole blocks are computed, also of pixels that are not
+ * used. */
+enum { SOME = 256, BLOCK = 32, ROOM = SOME + BLOCK };
 
 typedef struct job {
     const ff_change *change;
@@ -18,10 +20,16 @@ typedef struct job {
     uint32_t channels, height, width;
     uint32_t x, y, count;           /* the output's pixels (x, y) to (x + count, y) */
     uint32_t first, last;           /* those of which all source pixels are inside */
-    float column[SOME], line[SOME]; /* places */
-    int32_t index[SOME];            /* of the nearest source pixel, or of the first of four */
-    float weight[4][SOME];
+    float column[ROOM], line[ROOM]; /* places */
+    int32_t index[ROOM];            /* of the nearest source pixel, or of the first of four */
+    float weight[4][ROOM];
+    uint16_t upper[ROOM], lower[ROOM]; /* source pixels: two neighbours in each of two rows */
 } job;
+
+/* The end of whole blocks. */
+static inline uint32_t end_of(uint32_t first, uint32_t last) {
+    return first + (last - first + BLOCK - 1) / BLOCK * BLOCK;
+}
 
 /* ---- whole pixels --------------------------------------------------------------------------- */
 
@@ -62,9 +70,9 @@ static void move(const job *j, int32_t right, int32_t down) {
 FF_FMA_CLONES static void find_places(job *j) {
     const float *m = j->change->value, down = ff_matrix_base(j->y, j->height);
     const float own[6] = {m[0], down * m[1], m[2], m[3], down * m[4], m[5]};
-    const uint32_t x = j->x, count = j->count, height = j->height, width = j->width;
+    const uint32_t x = j->x, end = end_of(0, j->count), height = j->height, width = j->width;
     float *restrict column = j->column, *restrict line = j->line;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         const float along = ff_matrix_base(x + i, width);
         column[i] = ff_matrix_place(along * own[0], own[1], own[2], width);
         line[i] = ff_matrix_place(along * own[3], own[4], own[5], height);
@@ -125,25 +133,39 @@ static void nearest(job *j) {
 /* As ff_matrix_around. */
 FF_FMA_CLONES static void find_four(job *j) {
     const float *restrict column = j->column, *restrict line = j->line;
-    const int32_t width = (int32_t)j->width;
+    const uint32_t width = j->width;
     float *restrict nw = j->weight[0], *restrict ne = j->weight[1];
     float *restrict sw = j->weight[2], *restrict se = j->weight[3];
     int32_t *restrict index = j->index;
-    const uint32_t first = j->first, last = j->last;
-    for (uint32_t i = first; i < last; i++) {
+    const uint32_t first = j->first, end = end_of(first, j->last);
+    for (uint32_t i = first; i < end; i++) {
         const int32_t x = (int32_t)column[i], y = (int32_t)line[i];
-        const float w = column[i] - (float)x, e = 1.0f - w, n = line[i] - (float)y, s = 1.0f - n;
+        const float w = column[i] - (float)x, e = 1.0f - w;
+        const float n = line[i] - (float)y, s = 1.0f - n;
         nw[i] = e * s, ne[i] = w * s, sw[i] = e * n, se[i] = w * n;
-        index[i] = y * width + x;
+        index[i] = (int32_t)((uint32_t)y * width + (uint32_t)x);
     }
 }
 
-/* Two neighbours in each of two rows. */
-static void load_pairs(uint16_t *restrict upper, uint16_t *restrict lower, const job *j,
-                       const uint8_t *restrict plane) {
+/* Whether the source pixels are neighbours, as those of a shear along rows are. */
+FF_FMA_CLONES static bool in_a_row(const job *j) {
+    const uint32_t first = j->first, last = j->last;
+    const int32_t *restrict index = j->index;
+    int32_t apart = 0;
+    for (uint32_t i = first; i < last; i++) apart |= index[i] - index[first] - (int32_t)(i - first);
+    return apart == 0;
+}
+
+FF_FMA_CLONES static void load_row(uint16_t *restrict pairs, const uint8_t *restrict from,
+                                   uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) pairs[i] = (uint16_t)(from[i] | from[i + 1] << 8);
+}
+
+static void load_pairs(job *j, const uint8_t *restrict plane) {
     const uint32_t first = j->first, last = j->last;
     const size_t width = j->width;
     const int32_t *restrict index = j->index;
+    uint16_t *restrict upper = j->upper, *restrict lower = j->lower;
     for (uint32_t i = first; i < last; i++) {
         const uint8_t *at = plane + index[i], *below = at + width;
         upper[i] = (uint16_t)(at[0] | at[1] << 8);
@@ -151,12 +173,12 @@ static void load_pairs(uint16_t *restrict upper, uint16_t *restrict lower, const
     }
 }
 
-FF_FMA_CLONES static void blend(uint8_t *restrict to, const job *j, const uint16_t *restrict upper,
-                                const uint16_t *restrict lower) {
+FF_FMA_CLONES static void blend(uint8_t *restrict to, const job *j) {
     const float *restrict nw = j->weight[0], *restrict ne = j->weight[1];
     const float *restrict sw = j->weight[2], *restrict se = j->weight[3];
-    const uint32_t first = j->first, last = j->last;
-    for (uint32_t i = first; i < last; i++) {
+    const uint16_t *restrict upper = j->upper, *restrict lower = j->lower;
+    const uint32_t first = j->first, end = end_of(first, j->last);
+    for (uint32_t i = first; i < end; i++) {
         const float weight[4] = {nw[i], ne[i], sw[i], se[i]};
         to[i] = ff_matrix_blend(weight, (float)(upper[i] & 255), (float)(upper[i] >> 8),
                                 (float)(lower[i] & 255), (float)(lower[i] >> 8));
@@ -164,11 +186,21 @@ FF_FMA_CLONES static void blend(uint8_t *restrict to, const job *j, const uint16
 }
 
 static void bilinear(job *j) {
-    uint16_t upper[SOME], lower[SOME];
+    const uint32_t first = j->first, count = j->last - first;
+    uint8_t made[ROOM];
+    if (!count) return;
     find_four(j);
+    const bool row = in_a_row(j);
     for (uint32_t c = 0; c < j->channels; c++) {
-        load_pairs(upper, lower, j, j->from + (size_t)c * j->height * j->width);
-        blend(pixel_of(j, c, 0), j, upper, lower);
+        const uint8_t *plane = j->from + (size_t)c * j->height * j->width;
+        if (row) {
+            load_row(j->upper + first, plane + j->index[first], count);
+            load_row(j->lower + first, plane + j->index[first] + j->width, count);
+        } else {
+            load_pairs(j, plane);
+        }
+        blend(made, j);
+        memcpy(pixel_of(j, c, first), made + first, count);
     }
 }
 
