@@ -206,6 +206,9 @@ static const struct {
      ff_change_parse_rand, ff_change_print_rand, 0},
     {"autoaugment", "autoaugment[=imagenet|cifar10|svhn][:bilinear]", NULL, NULL, NULL,
      ff_change_parse_auto, ff_change_print_auto, 0},
+    {"augmix", "augmix[=SEVERITY[:CHAINS[:DEPTH[:ALPHA]]]][:basic][:nearest]",
+     "3:3:-1:1; basic: without colours", NULL, NULL, ff_change_parse_augmix, ff_change_print_augmix,
+     0},
     {"grayscale", "grayscale[=PROBABILITY]", "0.1", NULL, NULL, NULL, NULL, FF_CHANCE_GRAYSCALE},
     {"blur", "blur=SIZE[:LOW-HIGH[:PROBABILITY]]", "Gaussian; LOW-HIGH: sigma, 0.1-2; 1", NULL,
      NULL, ff_change_parse_blur, ff_change_print_blur, 0},
@@ -283,8 +286,8 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, 
         return refuse(whole, "has a value that is not understood", NULL, error);
     if (policy && spec->change.policy != policy)
         return ff_fail(error, FF_USAGE,
-                       "augmentation '%s' is one policy more; trivialaugment, randaugment and "
-                       "autoaugment exclude each other",
+                       "augmentation '%s' is one policy more; trivialaugment, randaugment, "
+                       "autoaugment and augmix exclude each other",
                        whole);
     if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is there twice", part);
     *given |= 1u << i;

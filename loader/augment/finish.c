@@ -194,6 +194,9 @@ static void change_row(const ff_finish *finish, uint64_t seed, uint32_t epoch, u
     const bool ready = finish->jitters || finish->metadata.statistics_count == 0;
     ff_change_image image = {.pixels = images,
                              .spare = images + finish->values,
+                             .third = ff_change_mixes(&finish->change) ? images + 2 * finish->values
+                                                                       : NULL,
+                             .sum = row,
                              .channels = finish->host.channels,
                              .height = finish->host.out_height,
                              .width = finish->host.out_width};

@@ -59,7 +59,8 @@ ff_augment_params ff_finish_params(const ff_augment_params *params);
 
 /* Applies jitter, changes, then cutout to a row made with these parameters. index: the sample's, by
  * which the parameters were drawn (ff_augment_at). images, with changes:
- * [2][finish->values] u8, of which the first is the row's with `direct`; scratch. */
+ * [ff_change_images()][finish->values] u8, of which the first is the row's with `direct`; scratch.
+ */
 void ff_finish_alter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
                      uint32_t epoch, uint64_t index, void *row, uint8_t *images);
 

@@ -1,6 +1,7 @@
 /* Changes of u8 values of rows of f32, bit for bit as loader/augment/change/apply.c: a block for
- * each row, one change at a time, between two images in global memory. Changes that are tables are
- * joined in shared memory, and applied with the next change that is not a table, or at the end. */
+ * each row, one change at a time, between two images in global memory, or three while chains are
+ * mixed. Changes that are tables are joined in shared memory, and applied with the next change that
+ * is not a table, or at the end. */
 #include "loader/augment/change/blur.h"
 #include "loader/augment/jitter.h"
 #include "loader/cuda/augment.cuh"
@@ -9,7 +10,9 @@ enum { THREADS = 256 };
 
 /* An image between changes. */
 struct change_image {
-    uint8_t *pixels, *spare;
+    uint8_t *pixels, *spare, *third;
+    uint8_t *begun; /* while chains are mixed: the image with which each begins; else NULL */
+    float *sum;     /* of a mixture */
     uint32_t height, width;
     uint8_t (*table)[256]; /* shared: value v of channel c is table[c][v] */
 };
@@ -19,13 +22,21 @@ template <int CHANNELS> static __device__ void reset_table(const change_image &i
     __syncthreads();
 }
 
+static __device__ void exchange(change_image &image) {
+    uint8_t *made = image.spare;
+    image.spare = image.pixels == image.begun ? image.third : image.pixels;
+    image.pixels = made;
+}
+
 /* Applies the table. */
-template <int CHANNELS> static __device__ void settle(const change_image &image) {
+template <int CHANNELS> static __device__ void settle(change_image &image) {
     const size_t pixels = (size_t)image.height * image.width;
+    const uint8_t *from = image.pixels;
     __syncthreads();
+    if (image.pixels == image.begun) exchange(image);
     for (size_t i = threadIdx.x; i < pixels; i += THREADS)
         for (int c = 0; c < CHANNELS; c++)
-            image.pixels[c * pixels + i] = image.table[c][image.pixels[c * pixels + i]];
+            image.pixels[c * pixels + i] = image.table[c][from[c * pixels + i]];
     __syncthreads();
     reset_table<CHANNELS>(image);
 }
@@ -67,7 +78,7 @@ static __device__ void count_table(const ff_change &change, const change_image &
 
 /* Adds a change to the table. */
 template <int CHANNELS>
-static __device__ void change_table(const ff_change &change, const change_image &image) {
+static __device__ void change_table(const ff_change &change, change_image &image) {
     __shared__ uint8_t own[CHANNELS][256];
     const bool counts = change.kind == FF_CHANGE_EQUALIZE || change.kind == FF_CHANGE_AUTOCONTRAST;
     float mean = 0;
@@ -170,6 +181,34 @@ static __device__ void change_pixels(const ff_change &change, const change_image
     __syncthreads();
 }
 
+/* A change of the sum of a mixture. */
+template <int CHANNELS>
+static __device__ void change_sum(const ff_change &change, change_image &image) {
+    const size_t pixels = (size_t)image.height * image.width;
+    const float weight = change.value[0];
+    if (change.kind == FF_CHANGE_MIX) {
+        settle<CHANNELS>(image);
+        image.begun = image.pixels;
+    }
+    __syncthreads();
+    for (size_t i = threadIdx.x; i < pixels; i += THREADS)
+        for (int c = 0; c < CHANNELS; c++) {
+            const size_t at = c * pixels + i;
+            const float part = weight * (float)image.table[c][image.pixels[at]];
+            if (change.kind == FF_CHANGE_MIX)
+                image.sum[at] = part;
+            else if (change.kind == FF_CHANGE_CHAIN)
+                image.sum[at] += part;
+            else
+                image.begun[at] = ff_change_u8(image.sum[at]);
+        }
+    __syncthreads();
+    reset_table<CHANNELS>(image);
+    if (image.pixels != image.begun) image.third = image.pixels;
+    image.pixels = image.begun;
+    if (change.kind == FF_CHANGE_MIXED) image.begun = nullptr;
+}
+
 /* The row's values as u8. */
 template <int CHANNELS>
 static __device__ void round_values(const ff_cuda_augment &job, const float *row,
@@ -195,18 +234,30 @@ static __global__ void __launch_bounds__(THREADS) change_kernel(ff_cuda_augment 
     if (row >= job.move.batch->at.count) return;
     const size_t pixels = (size_t)job.move.out_height * job.move.out_width;
     const size_t values = CHANNELS * pixels;
-    change_image image = {job.images + row * 2 * values, job.images + (row * 2 + 1) * values,
-                          job.move.out_height, job.move.out_width, table};
+    const size_t images = ff_change_images(&job.change);
+    uint8_t *first = job.images + row * images * values;
+    float *to = job.values + row * values;
+    change_image image = {first,
+                          first + values,
+                          first + (images - 1) * values,
+                          nullptr,
+                          to,
+                          job.move.out_height,
+                          job.move.out_width,
+                          table};
     if (threadIdx.x == 0)
         ff_changes_at(&changes, &job.change, job.seed, job.move.batch->at.epoch,
                       ff_draw_index(job, row), image.height, image.width);
     reset_table<CHANNELS>(image);
-    float *to = job.values + row * values;
     round_values<CHANNELS>(job, to, image);
     for (uint32_t k = 0; k < changes.count; k++) {
         const ff_change change = changes.change[k];
         if (change.kind < FF_CHANGE_TABLES) {
             change_table<CHANNELS>(change, image);
+            continue;
+        }
+        if (change.kind >= FF_CHANGE_MIX) {
+            change_sum<CHANNELS>(change, image);
             continue;
         }
         settle<CHANNELS>(image);
@@ -216,9 +267,7 @@ static __global__ void __launch_bounds__(THREADS) change_kernel(ff_cuda_augment 
             blur<CHANNELS>(change, image);
         else
             change_pixels<CHANNELS>(change, image);
-        uint8_t *made = image.spare;
-        image.spare = image.pixels;
-        image.pixels = made;
+        exchange(image);
     }
     for (size_t i = threadIdx.x; i < pixels; i += THREADS)
         for (int c = 0; c < CHANNELS; c++)

@@ -137,7 +137,8 @@ typedef struct ff_cuda_augment {
 
     /* Rows of 1 or 3 channels become u8: value * level, rounded, after jitter; without jitter
      * `normalised` rows are denormalised first. They are changed (ff_changes_at) and become
-     * shown[channel][u8]. images: scratch, [rows][2][channels][out_height][out_width]. */
+     * shown[channel][u8]. images: scratch,
+     * [rows][ff_change_images()][channels][out_height][out_width]. */
     uint32_t changed;
     float level;
     ff_change_spec change;

@@ -16,7 +16,9 @@ static uint64_t value_count(const ff_loader_settings *settings) {
 
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
     if (!ff_batch_augment_needed(settings)) return 0;
-    return value_count(settings) * (sizeof(float) + (settings->finish.changes ? 2 : 0));
+    return value_count(settings) *
+           (sizeof(float) +
+            (settings->finish.changes ? ff_change_images(&settings->augment.change) : 0));
 }
 
 /* Size of the constants: five float arrays of [channels]; [channels][256] for the table of u8, and

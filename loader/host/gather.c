@@ -25,7 +25,7 @@ typedef struct row_maker {
     const ff_augment_host *host;
     ff_resampler *resampler; /* NULL if samples keep their size */
     bool alters;             /* rows are altered after they are made (ff_finish_alters) */
-    uint8_t *images;         /* two images of u8, if samples are changed; else NULL */
+    uint8_t *images;         /* images of u8, if samples are changed; else NULL */
     uint8_t *apart;  /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
     uint64_t offset; /* of the view's rows in a slot */
 } row_maker;
@@ -57,7 +57,8 @@ static ff_status create_maker(ff_gatherer *gatherer, uint32_t v, ff_error *error
         return FF_OK;
     }
     if (finish->changes)
-        FF_TRY(ff_alloc_aligned(&maker->images, 2, finish->values, 0, "images", error));
+        FF_TRY(ff_alloc_aligned(&maker->images, ff_change_images(&finish->change), finish->values,
+                                0, "images", error));
     if (settings->raw || !ff_augment_resamples(&settings->augment)) return FF_OK;
     return ff_resampler_create(&maker->resampler, maker->host,
                                finish->used ? &finish->metadata : settings->metadata, error);

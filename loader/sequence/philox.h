@@ -53,7 +53,7 @@ enum {
     FF_BLOCK_KEYS = 0,
     FF_BLOCK_MORE_KEYS = 1,
 
-    /* FF_DOMAIN_AUGMENT; 40 is the next free one. */
+    /* FF_DOMAIN_AUGMENT; 168 is the next free one. */
     FF_BLOCK_CROP = 0, /* and random flips */
     FF_BLOCK_CUTOUT = 1,
     FF_BLOCK_RESIZED_CROP = 2, /* to 11: one per try */
@@ -66,6 +66,8 @@ enum {
     FF_BLOCK_AFFINE = 29, /* and 30 */
     FF_BLOCK_POLICY = 31,
     FF_BLOCK_POLICY_CHANGE = 32, /* to 39: one per change */
+    FF_BLOCK_AUGMIX = 40,        /* to 103: one per change */
+    FF_BLOCK_AUGMIX_SHARE = 104, /* to 167: one per try */
 
     /* FF_DOMAIN_FLIP. */
     FF_BLOCK_FLIP = 0,

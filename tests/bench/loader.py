@@ -130,6 +130,7 @@ def torchvision_change_rates():
     change = {"none": [], "trivialaugment": [transforms.TrivialAugmentWide()],
               "trivialaugment=bilinear": [transforms.TrivialAugmentWide(interpolation=bilinear)],
               "randaugment=2:9": [transforms.RandAugment()], "autoaugment=imagenet": [transforms.AutoAugment()],
+              "augmix": [transforms.AugMix()],
               "affine=30": [transforms.RandomAffine(30)], "affine=30:bilinear": [transforms.RandomAffine(30, interpolation=bilinear)],
               "grayscale=1": [transforms.RandomGrayscale(1)], "blur=23": [transforms.GaussianBlur(23)],
               "solarize=128:1": [transforms.RandomSolarize(128, 1)],

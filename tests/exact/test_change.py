@@ -18,6 +18,7 @@ try:
     import numpy
     import torch
     import v2
+    from torchvision.transforms import autoaugment
 except ImportError as missing:
     tap.skip("torchvision", missing)
     tap.finish()
@@ -102,6 +103,69 @@ for name in v2.CHANGE:
     compare(name, cases)
 rng = random.Random("several")
 compare("several in a row", [case_of(rng, rng.choices(list(v2.CHANGE), k=rng.randrange(2, 9))) for _ in range(200)])
+
+
+
+class AugMix(v2.AugMix):
+    """torchvision's, with these weights and changes: of chains of at most DEPTH, those that are missing change nothing."""
+    DEPTH = 4
+
+    def __init__(self, own, shares, chains):
+        super().__init__(mixture_width=len(chains), chain_depth=self.DEPTH)
+        self.weights = [torch.stack([own, 1 - own]), torch.tensor(shares)]
+        self.left = [change for chain in chains for change in chain + [None] * (self.DEPTH - len(chain))]
+
+    def _sample_dirichlet(self, params):
+        return self.weights.pop(0).expand(params.shape)
+
+    def change(self, image, *_, **__):
+        change = self.left.pop(0)
+        return image if change is None else v2.CHANGE[change[0]](image[0], change[1])[None]
+
+    _apply_image_or_video_transform = change  # of 0.29
+
+
+def mix(rng, image, chains):
+    """The changes and the wanted image."""
+    own = torch.tensor(rng.choice((rng.random(), 0.0, 1.0, 0.5, rng.random() * 1e-6)))
+    shares = [rng.gammavariate(0.7, 1) for _ in chains]
+    shares = [share / sum(shares) for share in shares]
+    transform = AugMix(own, shares, chains)
+    autoaugment._apply_op = transform.change  # of versions before 0.15
+    changes = [("mix", own.item())]
+    for chain, weight in zip(chains, (torch.tensor(shares) * (1 - own)).tolist()):
+        changes += chain + [("chain", weight)]
+    return changes + [("mixed", 0)], transform(image)
+
+
+def compare_mixtures(title, cases):
+    cases = list(cases)
+    wrong, total = [], 0
+    for (changes, image, wanted), found in zip(cases, run([(changes, image) for changes, image, _ in cases])):
+        off, total = (found != wanted).sum().item(), total + wanted.numel()
+        if off:
+            wrong.append("%s of %s: %d values" % (changes, tuple(image.shape), off))
+    tap.ok(not wrong, "%s: %d of %d mixtures differ, of %d values" % (title, len(wrong), len(cases), total), wrong[:20])
+
+
+def mixture_of(rng, names, sides, channels):
+    chains = [[(name, number(rng, name, sides)) for name in rng.choices(names, k=rng.randrange(AugMix.DEPTH + 1))]
+              for _ in range(rng.randrange(1, 9))]
+    image = image_of(rng, channels, *sides)
+    changes, wanted = mix(rng, image, chains)
+    if rng.randrange(2):  # other changes before and after
+        before, after = rng.choices(names, k=2)
+        before, after = (before, number(rng, before, sides)), (after, number(rng, after, sides))
+        changes, wanted = mix(rng, v2.CHANGE[before[0]](image, before[1]), chains)
+        changes, wanted = [before] + changes + [after], v2.CHANGE[after[0]](wanted, after[1])
+    return changes, image, wanted
+
+
+rng = random.Random("mixtures")
+names = [name for name in v2.CHANGE if name != "blur"]
+compare_mixtures("AugMix", [mixture_of(rng, names, [rng.choice((1, 2, 3, 15, 32, rng.randrange(1, 100))) for _ in range(2)],
+                                       rng.choice((1, 3, 3))) for _ in range(200)])
+compare_mixtures("AugMix of 224x224", [mixture_of(rng, names, (224, 224), 3) for _ in range(6)])
 
 # SimCLR's and DINO's; halves, where the order of the sums decides; black and white.
 rng = random.Random("blur")

@@ -1,5 +1,6 @@
 """What policies draw, against torchvision's: every drawn change has the parameters that torchvision makes of one of its
-operations and magnitudes, and their frequencies are theirs (chi-squared, at a level of one in a million).
+operations and magnitudes, and their frequencies are theirs (chi-squared, at a level of one in a million). The weights of AugMix are
+distributed as torchvision's (Kolmogorov and Smirnov's test of two samples, at the same level).
 Prints TAP. Environment: BUILD."""
 # Needs: tests/exact_change
 import collections
@@ -16,6 +17,8 @@ import tap  # noqa: E402
 PROGRAM = tap.program("exact_change")
 
 try:
+    import numpy
+    import torch
     from torchvision.transforms import autoaugment
     from torchvision.transforms.functional import _get_inverse_affine_matrix as inverse
 except ImportError as missing:
@@ -26,6 +29,7 @@ HEIGHT, WIDTH = 160, 224
 KIND = {"Posterize": 0, "Solarize": 1, "Invert": 2, "Brightness": 3, "Equalize": 4, "AutoContrast": 5, "Contrast": 6, "Color": 7,
         "Sharpness": 9}
 
+MARK = {13: ("mix",), 14: ("chain",), 15: ("mixed",)}  # without their weights
 
 known = {}  # of each kind, the numbers seen first
 
@@ -95,14 +99,17 @@ def auto(policy):
 @functools.lru_cache(None)
 def read(change):
     kind, *numbers = change.split(":")
-    return key(int(kind), [float.fromhex(number) for number in numbers])
+    return MARK[int(kind)] if int(kind) in MARK else key(int(kind), [float.fromhex(number) for number in numbers])
+
+
+def lines_of(words, samples):
+    out = subprocess.run([PROGRAM], input="draw %s 7 3 %d %d %d\n" % (words, samples, HEIGHT, WIDTH), stdout=subprocess.PIPE,
+                         check=True, text=True).stdout
+    return [line.split() for line in out.splitlines()]
 
 
 def drawn(words, samples):
-    out = subprocess.run([PROGRAM], input="draw %s 7 3 %d %d %d\n" % (words, samples, HEIGHT, WIDTH), stdout=subprocess.PIPE,
-                         check=True, text=True).stdout
-    return collections.Counter(
-        tuple(read(change) for change in line.split()) for line in out.splitlines())
+    return collections.Counter(tuple(read(change) for change in line) for line in lines_of(words, samples))
 
 
 def compare(words, wanted, samples):
@@ -134,4 +141,54 @@ for ops, magnitude in ((2, 9), (1, 30), (3, 0)):
     compare("randaugment=%d:%d" % (ops, magnitude), distribution(*[any_of(space, [magnitude], False)] * ops), 100000)
 for policy in autoaugment.AutoAugmentPolicy:
     compare("autoaugment=" + policy.value, auto(policy), 200000)
+
+
+# ---- AugMix
+
+def augmix(severity, chains, depths, all_ops=True, bilinear=True):
+    """As compare's: the chains' changes with marks, without weights; depths: equally likely, the same for all chains."""
+    space = autoaugment.AugMix(all_ops=all_ops)._augmentation_space(10, (HEIGHT, WIDTH))
+    change, total = any_of(space, range(severity), bilinear), collections.Counter()
+    for depth in depths:
+        for keys, p in distribution([(1, MARK[13])], *([change] * depth + [[(1, MARK[14])]]) * chains, [(1, MARK[15])]).items():
+            total[keys] += p / len(depths)
+    return total
+
+
+compare("augmix=3:1", augmix(3, 1, (1, 2, 3)), 200000)
+compare("augmix=10:1:1", augmix(10, 1, (1,)), 100000)
+compare("augmix=2:3:1:basic:nearest", augmix(2, 3, (1,), False, False), 100000)
+compare("augmix=1:1:4:basic", augmix(1, 1, (4,), False), 100000)
+depths = collections.Counter()
+for line in lines_of("augmix", 50000):
+    text = "".join("|" if change.startswith("14:") else "" if change[:3] in ("13:", "15:") else "x" for change in line)
+    depths[text] += 1
+chi = sum((count - 50000 / 27) ** 2 / (50000 / 27) for count in depths.values())
+tap.ok(len(depths) == 27 and chi < 81, "augmix: each of 27 combinations of depths, chi-squared %.0f of 81" % chi)
+
+
+def apart(ours, theirs):
+    """The largest difference between two samples' distributions, as a part of the most that is allowed."""
+    every = numpy.sort(numpy.concatenate([ours, theirs]))
+    difference = numpy.searchsorted(numpy.sort(ours), every, "right") - numpy.searchsorted(numpy.sort(theirs), every, "right")
+    return abs(difference).max() / len(ours) / (2.694 * math.sqrt(2 / len(ours)))
+
+
+def weights(chains, alpha, samples):
+    torch.manual_seed(chains)
+    sample, alpha = autoaugment.AugMix()._sample_dirichlet, float(alpha)
+    m = sample(torch.tensor([alpha, alpha]).expand(samples, -1))
+    theirs = torch.cat([m[:, :1], sample(torch.tensor([alpha] * chains).expand(samples, -1)) * m[:, 1:]], 1).double().numpy()
+    ours = numpy.array([[float.fromhex(change.split(":")[1]) for change in line if change[:2] in ("13", "14")]
+                        for line in lines_of("augmix=1:%d:1:%g" % (chains, alpha), samples)])
+    return ours.round(5), theirs.round(5)  # torch keeps shares from 0 and 1
+
+
+for chains, alpha in ((3, 1), (3, 0.3), (1, 0.5), (5, 2), (8, 0.05), (4, 20)):
+    ours, theirs = weights(chains, alpha, 40000)
+    found = [apart(part(ours), part(theirs)) for part in (
+        lambda w: w[:, 0], lambda w: w[:, 1], lambda w: w[:, -1], lambda w: w[:, 1:].max(1), lambda w: w[:, 1:].min(1),
+        lambda w: (w ** 2).sum(1), lambda w: w[:, 0] - w[:, 1])]
+    tap.ok(max(found) < 1 and abs(ours.sum(1) - 1).max() < 1e-4,
+           "augmix=1:%d:1:%g: weights, %.2f of the most apart" % (chains, alpha, max(found)), ["%s" % found])
 tap.finish()

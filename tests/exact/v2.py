@@ -7,11 +7,11 @@ import torchvision
 from torchvision.transforms import InterpolationMode
 
 try:
-    from torchvision.transforms.v2 import functional
+    from torchvision.transforms.v2 import AugMix, functional
 
     NAME = "torchvision's transforms.v2"
 except ImportError:
-    from torchvision.transforms import functional as v1
+    from torchvision.transforms import AugMix, functional as v1  # noqa: F401
 
     NAME = "torchvision's functional and v2's lines"
 

@@ -10,6 +10,7 @@ int main(int count, char **argument) {
         "trivialaugment=bilinear",
         "randaugment=2:9",
         "autoaugment=imagenet",
+        "augmix",
         "affine=30",
         "affine=30:bilinear",
         "grayscale=1",

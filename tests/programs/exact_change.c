@@ -1,11 +1,10 @@
 /* Changes of u8 for comparison with torchvision. Commands on standard input:
  *   apply COUNT CHANNELS HEIGHT WIDTH
  *       and COUNT lines "NAME NUMBER" (affine: five, as F.affine has them; blur: size and sigma;
- *       names of affine changes may end in _bilinear), then the planes of an image; prints the
- *       changed planes.
- *   draw WORDS SEED EPOCH SAMPLES HEIGHT WIDTH
- *       prints a line for each sample from 0 on: its changes by --augment WORDS, each as
- *       "KIND:NUMBER:NUMBER..." with hexadecimal numbers. */
+ *       names of affine changes may end in _bilinear; mix and chain: the weight), then the planes
+ * of an image; prints the changed planes. draw WORDS SEED EPOCH SAMPLES HEIGHT WIDTH prints a line
+ * for each sample from 0 on: its changes by --augment WORDS, each as "KIND:NUMBER:NUMBER..." with
+ * hexadecimal numbers. */
 #include "loader/augment/augment.h"
 #include "loader/augment/change/apply.h"
 
@@ -38,7 +37,13 @@ static int add_affine(ff_changes *changes, const char *word, double number, uint
 }
 
 static int add(ff_changes *changes, const char *word, double number) {
+    static const char *const sums[] = {"mix", "chain", "mixed"};
     double sigma;
+    for (uint32_t k = 0; k < 3; k++)
+        if (strcmp(word, sums[k]) == 0) {
+            ff_changes_add(changes, (ff_change_kind)(FF_CHANGE_MIX + k), number);
+            return 0;
+        }
     if (strcmp(word, "blur") == 0 && scanf("%lf", &sigma) == 1) {
         ff_changes_add(changes, FF_CHANGE_BLUR, number);
         changes->change[changes->count - 1].value[1] = (float)sigma;
@@ -69,15 +74,19 @@ static int apply(void) {
             return 1;
     }
     const size_t pixels = (size_t)image.height * image.width, values = image.channels * pixels;
-    uint8_t *images = malloc(2 * values);
-    int wrong = getchar() != '\n' || !images || fread(images, 1, values, stdin) != values;
+    uint8_t *images = malloc(3 * values);
+    float *sum = malloc(values * sizeof *sum);
+    int wrong = getchar() != '\n' || !images || !sum || fread(images, 1, values, stdin) != values;
     if (!wrong) {
         image.pixels = images;
         image.spare = images + values;
+        image.third = images + 2 * values;
+        image.sum = sum;
         ff_change_apply(&changes, &image);
         for (size_t i = 0; i < values; i++) putchar(image.table[i / pixels][image.pixels[i]]);
     }
     free(images);
+    free(sum);
     return wrong;
 }
 

@@ -283,6 +283,7 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
         "crop=2,vflip,randaugment=5:25,mixup",
         "rrc=10,vflip,trivialaugment=bilinear,solarize=90,cutout=3",
         "jitter=0.4,grayscale=0.5,autoaugment",
+        "crop=2,flip,augmix=9:2,equalize",
     };
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     static const ff_dtype to[] = {FF_F16, FF_BF16, FF_F32};

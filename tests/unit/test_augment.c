@@ -332,7 +332,16 @@ static void text_both_ways(void **state) {
                                        "randaugment=bilinear",
                                        "autoaugment=imagenet",
                                        "crop=4,autoaugment=cifar10:bilinear",
-                                       "autoaugment=svhn"};
+                                       "autoaugment=svhn",
+                                       "augmix",
+                                       "augmix=1",
+                                       "augmix=basic",
+                                       "augmix=nearest",
+                                       "flip,augmix=basic:nearest,cutmix=1",
+                                       "augmix=10:8",
+                                       "augmix=3:3:2:nearest",
+                                       "augmix=3:3:-1:0.5",
+                                       "augmix=5:1:8:20:basic:nearest"};
     char text[FF_AUGMENT_TEXT_BYTES];
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         ff_augment_spec spec = parse(same[i]);
@@ -358,6 +367,9 @@ static void text_both_ways(void **state) {
     ff_augment_text(&spec, text);
     ff_augment_spec again = parse(text);
     assert_memory_equal(&again, &spec, sizeof spec);
+    spec = parse("augmix=3:3:-1:1");
+    ff_augment_text(&spec, text);
+    assert_string_equal(text, "augmix");
     spec = parse("autoaugment,affine=5:0:1-1:0");
     ff_augment_text(&spec, text);
     assert_string_equal(text, "affine=5,autoaugment=imagenet");
@@ -480,6 +492,24 @@ static void bad_text(void **state) {
                                       "trivialaugment,randaugment",
                                       "autoaugment,trivialaugment",
                                       "autoaugment,autoaugment=svhn",
+                                      "augmix=0",
+                                      "augmix=11",
+                                      "augmix=3:0",
+                                      "augmix=3:9",
+                                      "augmix=3:3:0",
+                                      "augmix=3:3:9",
+                                      "augmix=3:3:-2",
+                                      "augmix=3:3:-1:0",
+                                      "augmix=3:3:-1:101",
+                                      "augmix=3:3:-1:1:1",
+                                      "augmix=3:",
+                                      "augmix=",
+                                      "augmix=:basic",
+                                      "augmix=3basic",
+                                      "augmix=nearest:basic",
+                                      "augmix=bilinear",
+                                      "augmix,randaugment",
+                                      "trivialaugment,augmix",
                                       "resize=256,crop=4"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ff_augment_spec spec;

@@ -1,7 +1,9 @@
 /* Changes of u8 values: golden draws, sets that hold the same pixels in several dtypes, any number
  * of threads, and refusals. Their values: tests/exact/test_change.py. */
 #include "loader/augment/augment.h"
+#include "loader/augment/change/apply.h"
 #include "loader/host/loader.h"
+#include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 
 static ff_augment_spec parse(const char *text) {
@@ -44,6 +46,8 @@ static void golden_draws(void **state) {
         {"autoaugment", 0x1b2073fbcded5c8a},
         {"autoaugment=cifar10", 0xa807d46053e3b9b3},
         {"autoaugment=svhn:bilinear", 0x5d31f4e418015ca1},
+        {"augmix", 0x3faec5af7da4d7b6},
+        {"augmix=10:8:8:0.3:basic:nearest,affine=9,grayscale=1,solarize=9:1", 0x4a574ac8343debd9},
     };
     int wrong = 0;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -115,6 +119,70 @@ static void probabilities(void **state) {
     assert_in_range(both, 8700, 9300); /* of 9000: independent */
 }
 
+/* ---- affine changes on the host ------------------------------------------------------------- */
+
+static uint8_t value_at(const uint8_t *plane, int64_t y, int64_t x, uint32_t height,
+                        uint32_t width) {
+    const bool inside = y >= 0 && x >= 0 && y < height && x < width;
+    return inside ? plane[(size_t)y * width + (size_t)x] : 0;
+}
+
+/* Pixel by pixel. */
+static void plain_affine(const ff_change *change, const uint8_t *plane, uint8_t *to,
+                         uint32_t height, uint32_t width) {
+    const float *m = change->value;
+    for (uint32_t i = 0; i < height * width; i++) {
+        const float x = ff_matrix_base(i % width, width), y = ff_matrix_base(i / width, height);
+        const float column = ff_matrix_place(x * m[0], y * m[1], m[2], width);
+        const float line = ff_matrix_place(x * m[3], y * m[4], m[5], height);
+        const int32_t from = ff_matrix_nearest(column, line, height, width);
+        const ff_matrix_corners at = ff_matrix_around(column, line, height, width);
+        to[i] = from < 0 ? 0 : plane[from];
+        if (change->kind == FF_CHANGE_BILINEAR)
+            to[i] = ff_matrix_blend(at.weight, value_at(plane, at.y, at.x, height, width),
+                                    value_at(plane, at.y, at.x + 1, height, width),
+                                    value_at(plane, at.y + 1, at.x, height, width),
+                                    value_at(plane, at.y + 1, at.x + 1, height, width));
+    }
+}
+
+/* Small images, rows longer than are changed at a time, and sides around that up to which shifts
+ * copy pixels. */
+static void affine_changes(void **state) {
+    (void)state;
+    enum { LONG = 2049 };
+    static const uint32_t sides[][2] = {
+        {1, 1},   {1, 2},   {2, 1},    {3, 5},    {17, 255},     {9, 256},      {30, 257},
+        {5, 513}, {40, 40}, {3, LONG}, {LONG, 3}, {LONG - 1, 2}, {4, LONG - 1}, {224, 31}};
+    static uint8_t image[3][3 * 40 * LONG], wanted[40 * LONG];
+    dice luck = {.seed = 3};
+    for (int trial = 0; trial < 600; trial++) {
+        const uint32_t *side = sides[trial % 14], height = side[0], width = side[1];
+        const int bilinear = (int)roll(&luck, 2), kind = (int)roll(&luck, 4);
+        const double right = (double)roll(&luck, 2 * width + 3) - width - 1;
+        const double down = (double)roll(&luck, 2 * height + 3) - height - 1;
+        const double degrees = kind ? 0 : 0.001 * roll(&luck, 360000) - 180;
+        const size_t pixels = (size_t)height * width;
+        ff_changes changes = {0};
+        if (kind == 1)
+            ff_changes_add_shear(&changes, bilinear, roll(&luck, 9) * 0.1 - 0.4, 0, height, width);
+        else
+            ff_changes_add_affine(&changes, bilinear, degrees, kind == 2 ? 0 : right,
+                                  kind == 2 ? 0 : down, kind ? 1 : 0.1 * (1 + roll(&luck, 30)), 0,
+                                  height, width);
+        for (size_t i = 0; i < 3 * pixels; i++)
+            image[0][i] = roll(&luck, 3) ? (uint8_t)roll(&luck, 256) : 255;
+        ff_change_image changed = {.pixels = image[1], .spare = image[2], .channels = 3};
+        changed.height = height, changed.width = width;
+        memcpy(image[1], image[0], 3 * pixels);
+        ff_change_apply(&changes, &changed);
+        for (int c = 0; c < 3; c++) {
+            plain_affine(&changes.change[0], image[0] + c * pixels, wanted, height, width);
+            assert_memory_equal(changed.pixels + c * pixels, wanted, pixels);
+        }
+    }
+}
+
 /* ---- loaders -------------------------------------------------------------------------------- */
 
 /* A plain set of images of u8 in `dtype`. */
@@ -151,10 +219,13 @@ static float *epoch_values(ff_dataset *dataset, const char *words, int threads, 
     return values;
 }
 
-static const char *const WORDS[] = {
-    "trivialaugment", "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
-    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
-    "autoaugment=svhn,equalize,erase=0.5,cutmix", "grayscale=0.5,blur=9:0.1-3:0.7,solarize=100"};
+static const char *const WORDS[] = {"trivialaugment",
+                                    "crop=3,flip,vflip,randaugment=4:20:bilinear,cutout=5",
+                                    "jitter=0.4:0.4:0.4:0.1,grayscale=0.5,solarize=100,mixup",
+                                    "autoaugment=svhn,equalize,erase=0.5,cutmix",
+                                    "grayscale=0.5,blur=9:0.1-3:0.7,solarize=100",
+                                    "affine=20,augmix=8,grayscale=0.5",
+                                    "crop=1,flip,augmix=10:5:4:0.5:nearest,mixup"};
 
 /* Packed as u8 or as floats, the same pixels give the same values, with any number of threads. */
 static void same_of_u8_and_floats(void **state) {
@@ -219,9 +290,9 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_draws),  cmocka_unit_test(blurs),
-        cmocka_unit_test(probabilities), cmocka_unit_test(same_of_u8_and_floats),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(golden_draws),          cmocka_unit_test(blurs),
+        cmocka_unit_test(probabilities),         cmocka_unit_test(affine_changes),
+        cmocka_unit_test(same_of_u8_and_floats), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,10 +13,24 @@ static void set_table(ff_change_image *image) {
         for (int v = 0; v < 256; v++) image->table[c][v] = (uint8_t)v;
 }
 
+static void exchange(ff_change_image *image) {
+    uint8_t *made = image->spare;
+    image->spare = image->pixels == image->begun ? image->third : image->pixels;
+    image->pixels = made;
+}
+
+/* Before a change in place: the image with which chains begin stays. */
+static void keep_begun(ff_change_image *image) {
+    if (image->pixels != image->begun) return;
+    memcpy(image->spare, image->pixels, (size_t)image->channels * image->height * image->width);
+    exchange(image);
+}
+
 /* Applies what is still to be applied. */
 static void settle(ff_change_image *image, bool *pending) {
     const size_t pixels = (size_t)image->height * image->width;
     if (!*pending) return;
+    keep_begun(image);
     for (uint32_t c = 0; c < image->channels; c++) {
         uint8_t *restrict at = image->pixels + c * pixels;
         const uint8_t *restrict table = image->table[c];
@@ -107,128 +121,40 @@ FF_FMA_CLONES static void color(uint8_t *restrict r, uint8_t *restrict g, uint8_
     }
 }
 
-/* The inner pixels of row `at`, between two others. */
-FF_FMA_CLONES static void sharpen_row(uint8_t *restrict to, const uint8_t *restrict at,
-                                      size_t width, const float factor[2]) {
+/* Pixels `at`, each between two others of its row and of its column. */
+FF_FMA_CLONES static void sharpen_run(uint8_t *restrict to, const uint8_t *restrict at,
+                                      size_t width, size_t count, const float factor[2]) {
     const uint8_t *above = at - width, *below = at + width;
     const float own[2] = {factor[0], factor[1]};
-    for (size_t x = 1; x + 1 < width; x++) {
-        const uint32_t around = (uint32_t)above[x - 1] + above[x] + above[x + 1] + at[x - 1] +
-                                at[x + 1] + below[x - 1] + below[x] + below[x + 1];
-        to[x] = ff_change_sharpen(own, at[x], around);
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t around = (uint16_t)(above[i - 1] + above[i] + above[i + 1] + at[i - 1] +
+                                           at[i + 1] + below[i - 1] + below[i] + below[i + 1]);
+        to[i] = ff_change_sharpen(own, at[i], around);
     }
 }
 
-static void exchange(ff_change_image *image) {
-    uint8_t *pixels = image->pixels;
-    image->pixels = image->spare;
-    image->spare = pixels;
-}
-
+/* All inner rows in one run, then the columns of the edges. */
 static void sharpen(const ff_change *change, ff_change_image *image) {
     const size_t width = image->width, height = image->height;
     if (width < 3 || height < 3) return;
     for (uint32_t c = 0; c < image->channels; c++) {
         const uint8_t *from = image->pixels + c * height * width;
         uint8_t *to = image->spare + c * height * width;
+        const size_t first = width + 1, last = (height - 1) * width;
+        sharpen_run(to + first, from + first, width, last - 1 - first, change->value);
         memcpy(to, from, width);
-        for (size_t y = 1; y + 1 < height; y++) {
-            to[y * width] = from[y * width];
-            sharpen_row(to + y * width, from + y * width, width, change->value);
-            to[y * width + width - 1] = from[y * width + width - 1];
-        }
-        memcpy(to + (height - 1) * width, from + (height - 1) * width, width);
+        for (size_t i = width; i < last; i += width)
+            to[i] = from[i], to[i + width - 1] = from[i + width - 1];
+        memcpy(to + last, from + last, width);
     }
     exchange(image);
 }
 
-/* ---- affine changes ------------------------------------------------------------------------- */
-
-enum { SOME = 256 }; /* pixels of a row at a time */
-
-/* Source pixels of the outputs: their indexes in a plane, 0 if outside, and their weights, or masks
- * of the pixels inside. */
-typedef struct lookup {
-    int32_t index[4][SOME];
-    float weight[4][SOME];
-    uint8_t inside[SOME];
-} lookup;
-
-typedef struct affine_row {
-    float matrix[6];
-    uint32_t height, width, x, y; /* the output's pixels (x, y) and after it */
-} affine_row;
-
-FF_FMA_CLONES static void find_nearest(lookup *to, const affine_row *row, uint32_t count) {
-    const affine_row own = *row;
-    const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
-    const float of_y[2] = {down * m[1], down * m[4]};
-    for (uint32_t i = 0; i < count; i++) {
-        const float along = ff_matrix_base(own.x + i, own.width);
-        const float column = ff_matrix_place(along * m[0], of_y[0], m[2], own.width);
-        const float line = ff_matrix_place(along * m[3], of_y[1], m[5], own.height);
-        const int32_t index = ff_matrix_nearest(column, line, own.height, own.width);
-        to->index[0][i] = index < 0 ? 0 : index;
-        to->inside[i] = index < 0 ? 0 : 255;
-    }
-}
-
-FF_FMA_CLONES static void find_corners(lookup *to, const affine_row *row, uint32_t count) {
-    const affine_row own = *row;
-    const float *m = own.matrix, down = ff_matrix_base(own.y, own.height);
-    const float of_y[2] = {down * m[1], down * m[4]};
-    for (uint32_t i = 0; i < count; i++) {
-        const float along = ff_matrix_base(own.x + i, own.width);
-        const float column = ff_matrix_place(along * m[0], of_y[0], m[2], own.width);
-        const float line = ff_matrix_place(along * m[3], of_y[1], m[5], own.height);
-        const ff_matrix_corners at = ff_matrix_around(column, line, own.height, own.width);
-        const int32_t first = at.y * (int32_t)own.width + at.x;
-        for (int k = 0; k < 4; k++) {
-            const int32_t index = first + (k & 1) + (k >> 1) * (int32_t)own.width;
-            to->weight[k][i] = at.weight[k];
-            to->index[k][i] = at.weight[k] != 0.0f ? index : 0;
-        }
-    }
-}
-
-static void look_up(uint8_t *restrict to, const uint8_t *restrict plane, const lookup *from,
-                    uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) to[i] = plane[from->index[0][i]] & from->inside[i];
-}
-
-FF_FMA_CLONES static void interpolate(uint8_t *restrict to, const uint8_t *restrict plane,
-                                      const lookup *restrict from, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        const float weight[4] = {from->weight[0][i], from->weight[1][i], from->weight[2][i],
-                                 from->weight[3][i]};
-        to[i] = ff_matrix_blend(weight, plane[from->index[0][i]], plane[from->index[1][i]],
-                                plane[from->index[2][i]], plane[from->index[3][i]]);
-    }
-}
+/* ---- affine changes, blur ------------------------------------------------------------------- */
 
 static void transform(const ff_change *change, ff_change_image *image) {
-    const bool bilinear = change->kind == FF_CHANGE_BILINEAR;
-    const size_t pixels = (size_t)image->height * image->width;
-    affine_row row = {.height = image->height, .width = image->width};
-    lookup found = {0};
-    memcpy(row.matrix, change->value, sizeof row.matrix);
-    for (row.y = 0; row.y < row.height; row.y++)
-        for (row.x = 0; row.x < row.width; row.x += SOME) {
-            const uint32_t left = row.width - row.x, count = left < SOME ? left : SOME;
-            const size_t at = (size_t)row.y * row.width + row.x;
-            if (bilinear)
-                find_corners(&found, &row, count);
-            else
-                find_nearest(&found, &row, count);
-            for (uint32_t c = 0; c < image->channels; c++) {
-                const uint8_t *plane = image->pixels + c * pixels;
-                uint8_t *to = image->spare + c * pixels + at;
-                if (bilinear)
-                    interpolate(to, plane, &found, count);
-                else
-                    look_up(to, plane, &found, count);
-            }
-        }
+    ff_matrix_apply(change, image->pixels, image->spare, image->channels, image->height,
+                    image->width);
     exchange(image);
 }
 
@@ -240,16 +166,28 @@ static void blur(const ff_change *change, ff_change_image *image) {
     exchange(image);
 }
 
+/* Policies often draw a magnitude of 0. */
+static bool changes_nothing(const ff_change *change, const ff_change_image *image) {
+    switch (change->kind) {
+    case FF_CHANGE_BRIGHTNESS:
+    case FF_CHANGE_CONTRAST:
+    case FF_CHANGE_COLOR:
+    case FF_CHANGE_SHARPNESS: return change->value[0] == 1.0f;
+    case FF_CHANGE_NEAREST:
+    case FF_CHANGE_BILINEAR: return ff_matrix_is_identity(change, image->height, image->width);
+    default: return false;
+    }
+}
+
 static void change_pixels(const ff_change *change, ff_change_image *image) {
     const size_t pixels = (size_t)image->height * image->width;
+    const bool colors = change->kind == FF_CHANGE_GRAYSCALE || change->kind == FF_CHANGE_COLOR;
+    if (colors && image->channels != 3) return;
+    if (colors) keep_begun(image);
     uint8_t *r = image->pixels, *g = r + pixels, *b = g + pixels;
     switch (change->kind) {
-    case FF_CHANGE_GRAYSCALE:
-        if (image->channels == 3) grayscale(r, g, b, pixels);
-        break;
-    case FF_CHANGE_COLOR:
-        if (image->channels == 3) color(r, g, b, pixels, change->value);
-        break;
+    case FF_CHANGE_GRAYSCALE: grayscale(r, g, b, pixels); break;
+    case FF_CHANGE_COLOR: color(r, g, b, pixels, change->value); break;
     case FF_CHANGE_SHARPNESS: sharpen(change, image); break;
     case FF_CHANGE_BLUR: blur(change, image); break;
     case FF_CHANGE_NEAREST:
@@ -258,12 +196,66 @@ static void change_pixels(const ff_change *change, ff_change_image *image) {
     }
 }
 
+/* ---- mixtures ------------------------------------------------------------------------------- */
+
+FF_FMA_CLONES static void weigh(float *restrict sum, const uint8_t *restrict from, size_t values,
+                                float weight) {
+    for (size_t i = 0; i < values; i++) sum[i] = weight * (float)from[i];
+}
+
+FF_FMA_CLONES static void add(float *restrict sum, const uint8_t *restrict from, size_t values,
+                              float weight) {
+    for (size_t i = 0; i < values; i++) sum[i] += weight * (float)from[i];
+}
+
+/* After the table. */
+static void add_shown(float *restrict sum, const uint8_t *restrict from, size_t values,
+                      float weight, const uint8_t table[256]) {
+    float shown[256];
+    for (int v = 0; v < 256; v++) shown[v] = weight * (float)table[v];
+    for (size_t i = 0; i < values; i++) sum[i] += shown[from[i]];
+}
+
+FF_FMA_CLONES static void truncate_sum(uint8_t *restrict to, const float *restrict sum,
+                                       size_t values) {
+    for (size_t i = 0; i < values; i++) to[i] = ff_change_u8(sum[i]);
+}
+
+static void change_sum(const ff_change *change, ff_change_image *image, bool *pending) {
+    const size_t pixels = (size_t)image->height * image->width, values = image->channels * pixels;
+    const float weight = change->value[0];
+    switch (change->kind) {
+    case FF_CHANGE_MIX:
+        settle(image, pending);
+        weigh(image->sum, image->pixels, values, weight);
+        image->begun = image->pixels;
+        return;
+    case FF_CHANGE_CHAIN:
+        if (!*pending) add(image->sum, image->pixels, values, weight);
+        for (uint32_t c = 0; *pending && c < image->channels; c++)
+            add_shown(image->sum + c * pixels, image->pixels + c * pixels, pixels, weight,
+                      image->table[c]);
+        break;
+    default: /* FF_CHANGE_MIXED */ truncate_sum(image->begun, image->sum, values);
+    }
+    /* The next chain begins with the image that the first began with; or the sum follows. */
+    if (image->pixels != image->begun) image->third = image->pixels;
+    image->pixels = image->begun;
+    if (change->kind == FF_CHANGE_MIXED) image->begun = NULL;
+    if (*pending) set_table(image);
+    *pending = false;
+}
+
 void ff_change_apply(const ff_changes *changes, ff_change_image *image) {
     bool pending = false;
+    image->begun = NULL;
     set_table(image);
     for (uint32_t k = 0; k < changes->count; k++) {
         const ff_change *change = &changes->change[k];
-        if (change->kind < FF_CHANGE_TABLES) {
+        if (changes_nothing(change, image)) continue;
+        if (change->kind >= FF_CHANGE_MIX) {
+            change_sum(change, image, &pending);
+        } else if (change->kind < FF_CHANGE_TABLES) {
             change_table(change, image, &pending);
         } else {
             settle(image, &pending);

@@ -15,12 +15,16 @@
 typedef struct ff_change_image {
     uint8_t *pixels; /* [channels][height][width] */
     uint8_t *spare;  /* as large; changes may exchange the two */
+    uint8_t *third;  /* as large, for mixtures; they may exchange the three */
+    float *sum;      /* of mixtures: [channels][height][width] */
+    uint8_t *begun;  /* NULL; while chains are mixed: the image with which each begins */
     uint32_t channels, height, width;
     /* What is still to be applied: value v of channel c is table[c][v]. */
     uint8_t table[FF_CHANGE_CHANNELS][256];
 } ff_change_image;
 
-/* Applies `changes` to an image whose table is not set yet. Uses no other memory. */
+/* Applies `changes` to an image whose table is not set yet. Uses no other memory; `third` and `sum`
+ * only with mixtures. */
 void ff_change_apply(const ff_changes *changes, ff_change_image *image);
 
 #endif

@@ -17,9 +17,14 @@
  *                times; the outermost pixels stay, as do images of less than 3 pixels a side
  *   blur         a weighted mean of the values around v (loader/augment/change/blur.h)
  *   affine       the value at the place that a matrix names: the nearest, or from the four around
- * it; those outside are black Blending by `factor` is factor * v + (1 - factor) * other. Images of
- * one channel ignore color and grayscale. The mean of contrast is summed exactly; torch's, in f32,
- * is the same for up to 65,793 pixels. Thread rule: everything here is pure. */
+ *                it; those outside are black
+ *   mix, chain, mixed
+ *                a sum of images of f32: mix begins with the image times a weight; the changes up
+ *                to each chain apply to that same image, and their result times a weight is added;
+ *                mixed truncates the sum. Products and sums are rounded one by one
+ * Blending by `factor` is factor * v + (1 - factor) * other. Images of one channel ignore color and
+ * grayscale. The mean of contrast is summed exactly; torch's, in f32, is the same for up to 65,793
+ * pixels. Thread rule: everything here is pure. */
 #ifndef FF_LOADER_AUGMENT_CHANGE_CHANGE_H
 #define FF_LOADER_AUGMENT_CHANGE_CHANGE_H
 
@@ -44,6 +49,10 @@ typedef enum ff_change_kind {
     FF_CHANGE_NEAREST,  /* affine */
     FF_CHANGE_BILINEAR, /* affine, interpolated */
     FF_CHANGE_BLUR,
+    /* Changes of the sum of a mixture. */
+    FF_CHANGE_MIX,
+    FF_CHANGE_CHAIN,
+    FF_CHANGE_MIXED,
 } ff_change_kind;
 
 /* A change with its parameters. */
@@ -51,12 +60,12 @@ typedef struct ff_change {
     uint32_t kind; /* ff_change_kind */
     /* posterize: the bits; solarize: the threshold; brightness, contrast, color, sharpness: the
      * factor, and 1 - factor, each rounded from f64; affine: the matrix (change/matrix.h); blur:
-     * the kernel's size and sigma. */
+     * the kernel's size and sigma; mix, chain: the weight. */
     float value[6];
 } ff_change;
 
 /* The changes of an image, in their order. */
-#define FF_CHANGES_MOST 24
+#define FF_CHANGES_MOST 84
 typedef struct ff_changes {
     uint32_t count;
     ff_change change[FF_CHANGES_MOST];

@@ -3,10 +3,10 @@
  *
  * In this order, the changes that a spec has:
  *   affine  torchvision's RandomAffine(degrees, translate, scale, shear) with fill 0
- *   a policy: trivialaugment, randaugment or autoaugment (loader/augment/change/policy.h)
- *   grayscale, blur, solarize, posterize, invert, equalize, autocontrast, sharpness
- *           each with a probability of its own, as torchvision's RandomGrayscale, GaussianBlur in
- *           RandomApply, RandomSolarize, RandomPosterize, RandomInvert, RandomEqualize,
+ *   a policy: trivialaugment, randaugment or autoaugment (loader/augment/change/policy.h), or
+ * augmix (loader/augment/change/augmix.h) grayscale, blur, solarize, posterize, invert, equalize,
+ * autocontrast, sharpness each with a probability of its own, as torchvision's RandomGrayscale,
+ * GaussianBlur in RandomApply, RandomSolarize, RandomPosterize, RandomInvert, RandomEqualize,
  *           RandomAutocontrast and RandomAdjustSharpness.
  *
  * Draws, blocks of (seed, FF_DOMAIN_AUGMENT, epoch, sample):
@@ -23,7 +23,7 @@
 #define FF_LOADER_AUGMENT_CHANGE_DRAW_H
 
 #include "loader/augment/arithmetic.h"
-#include "loader/augment/change/policy.h"
+#include "loader/augment/change/augmix.h"
 
 #include <assert.h>
 
@@ -49,6 +49,7 @@ typedef struct ff_change_spec {
     uint32_t policy;                   /* ff_policy */
     uint32_t ops, magnitude;  /* randaugment: up to FF_POLICY_OPS_MOST, and a magnitude's number */
     uint32_t policy_bilinear; /* as `bilinear` */
+    ff_augmix_spec augmix;
     double probability[FF_CHANCES]; /* 0 = never */
     double value[FF_CHANCES];       /* for each ff_change that has one; blur: the size, odd */
     double sigma[2];                /* blur: from and to */
@@ -61,8 +62,19 @@ FF_HD int ff_change_any(const ff_change_spec *spec) {
     return any;
 }
 
+/* Whether images are mixed, which needs a third image and a sum. */
+FF_HD int ff_change_mixes(const ff_change_spec *spec) {
+    return spec->policy == FF_POLICY_AUGMIX;
+}
+/* The images of u8 that a row needs while it is changed. */
+FF_HD uint32_t ff_change_images(const ff_change_spec *spec) {
+    return ff_change_mixes(spec) ? 3 : 2;
+}
+
 /* The most changes of an image: an affine one, a policy's, and each chance's. */
-static_assert(1 + FF_POLICY_OPS_MOST + FF_CHANCES <= FF_CHANGES_MOST,
+static_assert(1 + FF_POLICY_OPS_MOST + FF_CHANCES <= FF_CHANGES_MOST &&
+                  1 + 2 + FF_AUGMIX_CHAINS_MOST * (FF_AUGMIX_DEPTH_MOST + 1) + FF_CHANCES <=
+                      FF_CHANGES_MOST,
               "FF_CHANGES_MOST is too small");
 
 FF_HD ff_change_kind ff_chance_kind(int chance) {
@@ -110,8 +122,12 @@ FF_HD void ff_changes_at(ff_changes *changes, const ff_change_spec *spec, uint64
                          uint32_t epoch, uint64_t sample, uint32_t height, uint32_t width) {
     changes->count = 0;
     if (spec->affine) ff_affine_draw(changes, spec, seed, epoch, sample, height, width);
-    ff_policy_draw(changes, (ff_policy)spec->policy, spec->ops, spec->magnitude,
-                   (int)spec->policy_bilinear, seed, epoch, sample, height, width);
+    if (spec->policy == FF_POLICY_AUGMIX)
+        ff_augmix_draw(changes, &spec->augmix, (int)spec->policy_bilinear, seed, epoch, sample,
+                       height, width);
+    else
+        ff_policy_draw(changes, (ff_policy)spec->policy, spec->ops, spec->magnitude,
+                       (int)spec->policy_bilinear, seed, epoch, sample, height, width);
     for (int place = 0; place < FF_CHANCES; place++) {
         const int k = ff_chance_at(place);
         if (!(spec->probability[k] > 0)) continue;

@@ -123,4 +123,13 @@ FF_HD uint8_t ff_matrix_blend(const float weight[4], float nw, float ne, float s
         fmaf(se, weight[3], fmaf(sw, weight[2], fmaf(ne, weight[1], nw * weight[0]))));
 }
 
+#ifndef __CUDACC__
+/* Whether a change leaves images of height x width as they are. */
+int ff_matrix_is_identity(const ff_change *change, uint32_t height, uint32_t width);
+
+/* Applies a change to an image `from`, into `to`: both [channels][height][width]. */
+void ff_matrix_apply(const ff_change *change, const uint8_t *from, uint8_t *to, uint32_t channels,
+                     uint32_t height, uint32_t width);
+#endif
+
 #endif

@@ -1,6 +1,6 @@
 /* Policies of automatic augmentation, one source for host (C11) and CUDA C: torchvision's
  * TrivialAugmentWide, RandAugment and AutoAugment (version 0.29, transforms/v2/_auto_augment.py),
- * with fill 0.
+ * with fill 0; AugMix: loader/augment/change/augmix.h.
  *
  * Number i of n magnitudes from 0 to `most` is most * i / (n - 1), rounded from f64 to f32 (torch
  * rounds steps, which may differ by a unit in the last place from processor to processor).
@@ -24,6 +24,7 @@ typedef enum ff_policy {
     FF_POLICY_NONE,
     FF_POLICY_TRIVIAL,
     FF_POLICY_RAND,
+    FF_POLICY_AUGMIX,
     FF_POLICY_IMAGENET, /* autoaugment's, as the next two */
     FF_POLICY_CIFAR10,
     FF_POLICY_SVHN,
@@ -45,7 +46,7 @@ typedef enum ff_policy_change {
     FF_POLICY_SOLARIZE,
     FF_POLICY_AUTOCONTRAST,
     FF_POLICY_EQUALIZE,
-    FF_POLICY_CHANGES, /* of trivialaugment and randaugment */
+    FF_POLICY_CHANGES, /* of trivialaugment, randaugment and augmix */
     FF_POLICY_INVERT = FF_POLICY_CHANGES,
 } ff_policy_change;
 
@@ -57,11 +58,11 @@ typedef enum ff_policy_change {
 FF_HD void ff_policy_add(ff_changes *changes, ff_policy policy, uint32_t what, uint32_t bin,
                          uint32_t bins, int negative, int bilinear, uint32_t height,
                          uint32_t width) {
-    const int wide = policy == FF_POLICY_TRIVIAL;
+    const int wide = policy == FF_POLICY_TRIVIAL, mixes = policy == FF_POLICY_AUGMIX;
     const double share = (double)bin / (bins - 1);
     const double shear = wide ? 0.99 : 0.3, factor = wide ? 0.99 : 0.9;
-    const double across = wide ? 32.0 : 150.0 / 331.0 * width;
-    const double down = wide ? 32.0 : 150.0 / 331.0 * height;
+    const double across = wide ? 32.0 : mixes ? width / 3.0 : 150.0 / 331.0 * width;
+    const double down = wide ? 32.0 : mixes ? height / 3.0 : 150.0 / 331.0 * height;
     const double most = what <= FF_POLICY_SHEAR_Y       ? shear
                         : what == FF_POLICY_TRANSLATE_X ? across
                         : what == FF_POLICY_TRANSLATE_Y ? down
@@ -93,7 +94,8 @@ FF_HD void ff_policy_add(ff_changes *changes, ff_policy policy, uint32_t what, u
     case FF_POLICY_CONTRAST: ff_changes_add(changes, FF_CHANGE_CONTRAST, 1 + magnitude); break;
     case FF_POLICY_SHARPNESS: ff_changes_add(changes, FF_CHANGE_SHARPNESS, 1 + magnitude); break;
     case FF_POLICY_POSTERIZE:
-        ff_changes_add(changes, FF_CHANGE_POSTERIZE, (int)(8.5 - share * (wide ? 6 : 4)));
+        ff_changes_add(changes, FF_CHANGE_POSTERIZE,
+                       (int)((mixes ? 4.5 : 8.5) - share * (wide ? 6 : 4)));
         break;
     case FF_POLICY_SOLARIZE:
         ff_changes_add(changes, FF_CHANGE_SOLARIZE, 255.0 * (double)(float)(1 - share));
@@ -196,7 +198,7 @@ FF_HD uint32_t ff_policy_half(ff_policy policy, uint32_t pair, uint32_t half) {
 }
 #undef FF_HALF
 
-/* Adds the changes of a policy. ops, bin: of randaugment. */
+/* Adds the changes of a policy other than augmix. ops, bin: of randaugment. */
 FF_HD void ff_policy_draw(ff_changes *changes, ff_policy policy, uint32_t ops, uint32_t bin,
                           int bilinear, uint64_t seed, uint32_t epoch, uint64_t sample,
                           uint32_t height, uint32_t width) {

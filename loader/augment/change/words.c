@@ -72,16 +72,19 @@ bool ff_change_print_blur(const ff_change_spec *spec, ff_text text) {
 
 /* ---- affine --------------------------------------------------------------------------------- */
 
-/* Cuts ":bilinear", or the whole of "bilinear", off and returns what is left; NULL: nothing. */
-static char *cut_bilinear(char *value, uint32_t *bilinear) {
-    static const char word[] = "bilinear";
-    const size_t length = value ? strlen(value) : 0, end = sizeof word - 1;
+/* Cuts ":WORD", or the whole of "WORD", off the end and returns what is left; NULL: nothing. */
+static char *cut(char *value, const char *word, uint32_t *found) {
+    const size_t length = value ? strlen(value) : 0, end = strlen(word);
     if (length < end || strcmp(value + length - end, word) != 0) return value;
     if (length > end && value[length - end - 1] != ':') return value;
-    *bilinear = 1;
+    *found = 1;
     if (length == end) return NULL;
     value[length - end - 1] = 0;
     return value;
+}
+
+static char *cut_bilinear(char *value, uint32_t *bilinear) {
+    return cut(value, "bilinear", bilinear);
 }
 
 bool ff_change_parse_affine(ff_change_spec *spec, char *value) {
@@ -173,4 +176,44 @@ bool ff_change_print_auto(const ff_change_spec *spec, ff_text text) {
         return true;
     }
     return false;
+}
+
+/* ---- augmix --------------------------------------------------------------------------------- */
+
+/* torchvision's defaults. */
+static const ff_augmix_spec usual_augmix = {.severity = 3, .chains = 3, .alpha = 1};
+
+bool ff_change_parse_augmix(ff_change_spec *spec, char *value) {
+    ff_augmix_spec *augmix = &spec->augmix;
+    uint32_t nearest = 0;
+    *augmix = usual_augmix;
+    spec->policy = FF_POLICY_AUGMIX;
+    char *part[4] = {cut(cut(value, "nearest", &nearest), "basic", &augmix->basic)};
+    spec->policy_bilinear = !nearest;
+    for (int i = 0; i < 3 && part[i]; i++)
+        if ((part[i + 1] = strchr(part[i], ':'))) *part[i + 1]++ = 0;
+    const char *alpha = part[3];
+    return (!part[0] || (ff_text_count(part[0], FF_AUGMIX_SEVERITY_MOST, &augmix->severity) &&
+                         augmix->severity > 0)) &&
+           (!part[1] || (ff_text_count(part[1], FF_AUGMIX_CHAINS_MOST, &augmix->chains) &&
+                         augmix->chains > 0)) &&
+           (!part[2] || strcmp(part[2], "-1") == 0 ||
+            (ff_text_count(part[2], FF_AUGMIX_DEPTH_MOST, &augmix->depth) && augmix->depth > 0)) &&
+           (!alpha || (ff_text_number(&alpha, 0.01, 100, &augmix->alpha) && *alpha == 0));
+}
+
+bool ff_change_print_augmix(const ff_change_spec *spec, ff_text text) {
+    const ff_augmix_spec *augmix = &spec->augmix;
+    const int parts = augmix->alpha != 1                          ? 4
+                      : augmix->depth                             ? 3
+                      : augmix->chains != usual_augmix.chains     ? 2
+                      : augmix->severity != usual_augmix.severity ? 1
+                                                                  : 0;
+    if (parts > 0) ff_text_add(text, "=%u", augmix->severity);
+    if (parts > 1) ff_text_add(text, ":%u", augmix->chains);
+    if (parts > 2) ff_text_add(text, ":%d", augmix->depth ? (int)augmix->depth : -1);
+    if (parts > 3) ff_text_add_number(text, ':', augmix->alpha);
+    if (augmix->basic) ff_text_add(text, "%cbasic", parts ? ':' : '=');
+    if (!spec->policy_bilinear) ff_text_add(text, "%cnearest", parts || augmix->basic ? ':' : '=');
+    return spec->policy == FF_POLICY_AUGMIX;
 }

@@ -103,6 +103,12 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
         c->spec.change.ops = 1 + roll(&luck, FF_POLICY_OPS_MOST);
         c->spec.change.magnitude = roll(&luck, FF_POLICY_BINS);
         c->spec.change.policy_bilinear = roll(&luck, 2);
+        c->spec.change.augmix =
+            (ff_augmix_spec){.severity = 1 + roll(&luck, FF_AUGMIX_SEVERITY_MOST),
+                             .chains = 1 + roll(&luck, FF_AUGMIX_CHAINS_MOST),
+                             .depth = roll(&luck, 2) ? 0 : 1 + roll(&luck, FF_AUGMIX_DEPTH_MOST),
+                             .basic = roll(&luck, 2),
+                             .alpha = 0.5 + roll(&luck, 3)};
     }
     if (changes && roll(&luck, 3) == 0) {
         c->spec.change.affine = 1;
@@ -196,7 +202,7 @@ static void *host_rows(const one_case *c, size_t values) {
     const size_t to_bytes = c->host.to_bytes;
     const size_t row_bytes = finish->used ? finish->row_bytes : values * to_bytes;
     uint8_t *rows = calloc(ROWS_MOST, row_bytes), *out;
-    uint8_t *images = calloc(2, values);
+    uint8_t *images = calloc(ff_change_images(&c->spec.change), values);
     assert_non_null(rows);
     assert_non_null(images);
     for (uint32_t row = 0; row < c->count; row++) {
@@ -315,7 +321,7 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
         .level = finish->direct && ff_augment_resamples(&c->spec) ? 1 : 255,
         .change = c->spec.change,
         .shown = finish->changes ? sent(finish->shown, channels * 256 * sizeof(float)) : NULL,
-        .images = poisoned(FF_U8, 2 * c->rows * values)->device,
+        .images = poisoned(FF_U8, ff_change_images(&c->spec.change) * c->rows * values)->device,
     };
     memcpy(job.jitter, c->spec.jitter, sizeof job.jitter);
     assert_launched(ff_loader_cuda_kernels.augment(

@@ -106,7 +106,8 @@ FFLOAD_API const char *ffload_version(void);
  *   augment     none (default), or a list as in "crop=4,flip" and "rrc=224,flip,mixup=0.2":
  *               crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, rrc=SIZE,
  *               vflip[=P], jitter=B[:C[:S[:H]]], affine=DEGREES, trivialaugment,
- *               randaugment[=OPS[:MAGNITUDE]], autoaugment[=imagenet|cifar10|svhn], grayscale[=P],
+ *               randaugment[=OPS[:MAGNITUDE]], autoaugment[=imagenet|cifar10|svhn],
+ *               augmix[=SEVERITY[:CHAINS[:DEPTH[:ALPHA]]]], grayscale[=P],
  *               blur=SIZE[:LOW-HIGH[:P]], solarize=THRESHOLD, posterize=BITS, invert, equalize,
  *               autocontrast, sharpness=FACTOR, erase=P, mixup[=ALPHA], cutmix[=ALPHA]; the same
  *               as fftrain's --augment, which fftrain --help describes
