@@ -75,6 +75,7 @@ $(CUDA_UNIT_PROGRAMS): $(BUILD)/libff_loader.a $(BUILD)/libff_format.a \
 	$(LINK)
 
 include tests/gpu/gpu.mk
+include tests/cuda/strict/strict.mk
 
 # What the scripts of tests/ run, and with it the tests that are programs.
 script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) \

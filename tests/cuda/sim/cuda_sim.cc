@@ -375,6 +375,11 @@ int ff_sim_enqueue(dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
     return status;
 }
 
+/* An ff_sim_call begins with it. */
+extern "C" const void *ff_cudasim_kernel(const void *context) {
+    return *(const void *const *)((const launch *)context)->context;
+}
+
 extern "C" uint64_t ff_cudasim_launches(void) {
     return launched;
 }

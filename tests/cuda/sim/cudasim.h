@@ -17,6 +17,9 @@ typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *
                                            void *context, void (*release)(void *context));
 extern ff_cudasim_enqueue_function ff_cudasim_enqueue;
 
+/* The kernel of a launch: its function's address, from the context that the hook was passed. */
+const void *ff_cudasim_kernel(const void *context);
+
 /* The number of kernels run so far. */
 uint64_t ff_cudasim_launches(void);
 
