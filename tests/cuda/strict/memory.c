@@ -179,10 +179,28 @@ static bool reaches(const actor *by, int is) {
     return (is & ANYWHERE) || (!by->host && is >> DEVICE_SHIFT == by->device);
 }
 
+/* The usual case, of up to 8 bytes at once: written memory of the actor's device. */
+static bool touch_word(const actor *by, size_t offset, size_t bytes, bool writes) {
+    const uint64_t each = UINT64_C(0x0101010101010101) >> (64 - 8 * bytes);
+    const unsigned same = (0xffu << DEVICE_SHIFT & 0xff) | LIVE | ANYWHERE | (writes ? 0 : WRITTEN);
+    const unsigned wanted = (unsigned)by->device << DEVICE_SHIFT | LIVE | (writes ? 0 : WRITTEN);
+    uint64_t is = 0;
+    __builtin_memcpy(&is, state + offset, bytes);
+    if ((is & same * each) != wanted * each) return false;
+    is |= (writes ? WROTE_NOW | WRITTEN : READ_NOW) * each;
+    __builtin_memcpy(state + offset, &is, bytes);
+    return true;
+}
+
 static void touch_kernel(const actor *by, size_t offset, size_t bytes, bool writes,
                          const void *at) {
     const int now = writes ? WROTE_NOW | WRITTEN : READ_NOW, need = writes ? LIVE : LIVE | WRITTEN;
     touch_page(offset / PAGE);
+    if (bytes == 4 && touch_word(by, offset, 4, writes)) return;
+    if (bytes == 2 && touch_word(by, offset, 2, writes)) return;
+    if (bytes == 8 && touch_word(by, offset, 8, writes)) return;
+    if (bytes == 16 && touch_word(by, offset, 8, writes) && touch_word(by, offset + 8, 8, writes))
+        return;
     for (size_t page = offset / PAGE + 1; page * PAGE < offset + bytes; page++) touch_page(page);
     for (size_t i = offset; i < offset + bytes; i++) {
         const int is = state[i];

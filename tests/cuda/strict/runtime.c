@@ -230,6 +230,11 @@ cudaError_t cudaFreeHost(void *memory) {
 
 /* ---- waits of the host ---- */
 
+static void wait_until(const instant *when) {
+    counts.waits += !is_before(when, &host_instant);
+    join(&host_instant, when);
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     CALL("cudaStreamSynchronize");
     if (!check_handle(this_call.name, STREAM, stream)) return cudaErrorInvalidResourceHandle;
@@ -237,8 +242,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
         return refuse(this_call.name, cudaErrorStreamCaptureUnsupported,
                       "the stream is in a capture");
     if (!is_safe(this_call.name)) return cudaErrorStreamCaptureUnsupported;
-    join(&host_instant, &stream->when);
-    counts.waits++;
+    wait_until(&stream->when);
     return cudaSuccess;
 }
 
@@ -252,8 +256,7 @@ static bool is_outside(const char *name, cudaEvent_t event) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     CALL("cudaEventSynchronize");
     if (!is_outside(this_call.name, event)) return cudaErrorInvalidResourceHandle;
-    join(&host_instant, &event->when);
-    counts.waits++;
+    wait_until(&event->when);
     return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

@@ -36,7 +36,7 @@ typedef struct strict_counts {
     uint64_t graphs, nodes; /* launched, and what ran in them */
     uint64_t copies, bytes; /* copies and fills, also in graphs, and what they wrote */
     uint64_t functions;     /* of the host, also in graphs */
-    uint64_t waits;         /* of the host: for streams and events */
+    uint64_t waits;         /* of the host, for work that it does not know to be done */
     uint64_t allocations;   /* of device and pinned memory */
 } strict_counts;
 strict_counts strict_counted(void);
