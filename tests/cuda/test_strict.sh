@@ -52,6 +52,11 @@ if long; then
     trains "host, without graphs, mixup, views" --device cuda --precision bf16 --placement host --no-graph --views 2 --augment mixup,flip
     trains "micro-batches, AdamW, clipped" --device cuda --precision f16 --accumulate 2 --optimizer adamw --clip-norm 1
     trains "the last batch is smaller" --device cuda --precision f16 --last-batch keep --placement stream
+    # A resident set of more pieces than there are slots for its upload. The search may find no rate.
+    make_set large --count 120 --height 256 --width 256
+    "$build/strict/fftrain" lr-find --data large --model smallnet --augment rrc=8 --batch 2 --steps 20 --threads 1 \
+        --device cuda --placement resident >"$said" 2>&1
+    verdict "$(grep -A12 '^strict: [^k]' "$said")" "an upload of many pieces"
     # Its threads wait for slots, not the loop.
     costs "12 steps, streamed" "graphs 24 kernels 0 nodes 578 copies 15 allocations 0 waits *" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement stream

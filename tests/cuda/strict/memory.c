@@ -110,10 +110,9 @@ size_t find_range(const char *name, const void *at, size_t bytes) {
     if (one && one->live && offset + bytes <= one->offset + one->bytes) return offset;
     fail(find_place(name, NULL), one ? one->where : NULL, NULL, "%zu bytes at %p, which %s", bytes,
          at,
-         !one ? "are neither pinned nor a device's"
-         : offset < one->offset + one->bytes + 1 && one->live
-             ? "reach past the end of their allocation"
-             : "are not, or no longer, allocated");
+         !one        ? "are neither pinned nor a device's"
+         : one->live ? "reach past the end of their allocation"
+                     : "are not, or no longer, allocated");
     return SIZE_MAX;
 }
 

@@ -1,16 +1,17 @@
-# Programs over the strict stand-in for CUDA's runtime (strict.h). What runs on the card or touches its memory, or memory
-# that it copies, is compiled once more, so that each load and store calls the stand-in: the kernels and these rooms.
+# Programs over the strict stand-in for CUDA's runtime (strict.h). What runs on the card, or touches memory that it
+# copies, is compiled once more, so that each load and store calls the stand-in: the kernels and these rooms.
 # The module's host code is what ships, except cuDNN and cuBLAS, in whose place the plain library is.
 STRICT       := $(BUILD)/obj/strict
 STRICT_CALLS := memcpy memmove memset
-STRICT_FLAGS := -O1 -g1 -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -U__SANITIZE_THREAD__ -U_FORTIFY_SOURCE \
-    $(STRICT_CALLS:%=-fno-builtin-%)
+STRICT_FLAGS := -O1 -g1 -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -U__SANITIZE_THREAD__ \
+    -U_FORTIFY_SOURCE $(STRICT_CALLS:%=-fno-builtin-%)
 STRICT_ROOMS := $(addprefix loader/,augment cuda device gpu host library) \
     $(addprefix train/,comm/collective compute evaluate net predict step trainer)
 STRICT_C     := $(filter-out $(BUILD)/obj/train/compute/cpu/% $(BUILD)/obj/loader/cuda/module.o \
     $(call objects,$(wildcard train/compute/cuda/engine_*.c train/compute/cuda/planner.c)),\
     $(filter $(STRICT_ROOMS:%=$(BUILD)/obj/%/%.o),$(LOADER_OBJECTS) $(TRAIN_OBJECTS))) \
-    $(call objects,loader/cuda/device_cuda.c loader/cuda/ranges.c train/compute/cuda/exports.c tests/cuda/sim/library_plain.c)
+    $(call objects,loader/cuda/device_cuda.c loader/cuda/ranges.c train/compute/cuda/exports.c \
+    tests/cuda/sim/library_plain.c)
 STRICT_OWN    := $(call objects,$(sort $(wildcard tests/cuda/strict/*.c)))
 STRICT_OBJECTS := $(patsubst $(BUILD)/obj/%,$(STRICT)/%,$(STRICT_C)) $(STRICT_OWN) \
     $(patsubst %,$(STRICT)/%.o,$(CUDA_KERNELS)) $(filter %.cc.o,$(CUDASIM_OBJECTS))
@@ -43,8 +44,8 @@ STRICT_TEST := $(if $(MODULES),$(BUILD)/tests/test_strict)
 $(STRICT)/tests/cuda/%.o: private FIRST_FLAGS = $(FLAGS_cuda) $(CPPFLAGS_CMOCKA)
 $(STRICT_TEST): private LINKER = $(CXX) -rdynamic
 $(STRICT_TEST): private WITH = $(STRICT_WRAPPED) $(LIBS_CMOCKA) $(LDLIBS_LOADER)
-$(STRICT_TEST): $(STRICT)/tests/cuda/test_strict.o $(filter-out %/module.o,$(STRICT_OWN)) $(filter %.cc.o,$(CUDASIM_OBJECTS)) \
-    $(BUILD)/libff_format.a
+$(STRICT_TEST): $(STRICT)/tests/cuda/test_strict.o $(filter-out %/module.o,$(STRICT_OWN)) \
+    $(filter %.cc.o,$(CUDASIM_OBJECTS)) $(BUILD)/libff_format.a
 	$(LINK)
 
 .PHONY: strict-programs
