@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${BUILD:-build}")
 . tests/tap.sh
 cd "$scratch" || exit 1
-[ -x "$build/strict/fftrain" ] || skip_all "the strict runtime" "this build has no CUDA"
+[ -x "$build/strict/fftrain" ] || skip_all "the strict runtime" "no CUDA module: built without a CUDA toolkit, or with a sanitizer"
 unset CMOCKA_MESSAGE_OUTPUT
 export FF_STRICT_COUNTS=1
 make_set() { "$build/tests/make_set" "$@" --splits train,test --statistics >/dev/null || exit 1; }
