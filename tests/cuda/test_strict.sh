@@ -57,6 +57,9 @@ if long; then
     "$build/strict/fftrain" lr-find --data large --model smallnet --augment rrc=8 --batch 2 --steps 20 --threads 1 \
         --device cuda --placement resident >"$said" 2>&1
     verdict "$(grep -A12 '^strict: [^k]' "$said")" "an upload of many pieces"
+    make_set small --count 12 --height 32 --width 32
+    train --data small --model resnet18 --precision f16 --batch 4 --epochs 1 --device cuda --out none
+    result $? "resnet18, 3 steps"
     # Its threads wait for slots, not the loop.
     costs "12 steps, streamed" "graphs 24 kernels 0 nodes 578 copies 15 allocations 0 waits *" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement stream
