@@ -6,7 +6,7 @@ STRICT_CALLS := memcpy memmove memset
 STRICT_FLAGS := -O1 -g1 -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -U__SANITIZE_THREAD__ \
     -U_FORTIFY_SOURCE $(STRICT_CALLS:%=-fno-builtin-%)
 STRICT_ROOMS := $(addprefix loader/,augment cuda device gpu host library) \
-    $(addprefix train/,comm/collective compute evaluate net predict step trainer)
+    $(addprefix train/,comm/collective compute debug evaluate net predict report run step trainer)
 STRICT_C     := $(filter-out $(BUILD)/obj/train/compute/cpu/% $(BUILD)/obj/loader/cuda/module.o \
     $(call objects,$(wildcard train/compute/cuda/engine_*.c train/compute/cuda/planner.c)),\
     $(filter $(STRICT_ROOMS:%=$(BUILD)/obj/%/%.o),$(LOADER_OBJECTS) $(TRAIN_OBJECTS))) \
