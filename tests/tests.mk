@@ -86,6 +86,7 @@ $(LAUNCH_PROGRAMS): $(call objects,$(LAUNCH_SOURCES) $(wildcard train/compute/cu
 	$(LINK)
 
 include tests/gpu/gpu.mk
+include tests/cuda/strict/strict.mk
 
 # What the scripts of tests/ run, and with it the tests that are programs.
 script-programs: programs $(HELPER_PROGRAMS) $(LAUNCH_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) \

@@ -38,10 +38,12 @@ FLAGS_cxx  := $(CXX) $(CUDASIM_CXXFLAGS)
 FLAGS_nvcc := $(NVCC) $(NVCC_FLAGS) $(NVCC_EXACT)
 # Tests on a card use a few lines instead of cmocka, found before any cmocka.
 FLAGS_gpu  := -Itests/gpu/tiny -DFF_TESTS_ON_CARD
+# Each load and store of these calls the strict stand-in for CUDA's runtime.
+FLAGS_strict := $(STRICT_FLAGS)
 FLAGS_link := $(CC) $(CXX) $(ALL_LDFLAGS) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) $(SONAMES)
 LINKED := $(PROGRAMS) $(LIBRARY) $(MODULES) $(MPI_MODULE) $(EXTENSION) $(UNIT_PROGRAMS) $(CUDASIM_TESTS) \
     $(HELPER_PROGRAMS) $(FUZZ_PROGRAMS) $(SIM_LIBRARY) $(NCCL_SIM) $(CUDA_UNIT_PROGRAMS) $(LAUNCH_PROGRAMS) \
-    $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
+    $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) $(STRICT_PROGRAMS) $(STRICT_TEST)
 $(LINKED): $(BUILD)/flags/link
 # The archives' members: without this list a removed source would stay in its archive.
 FLAGS_archives := $(FORMAT_OBJECTS) $(LOADER_OBJECTS) $(TRAIN_OBJECTS) $(FFPACK_OBJECTS) $(FFINSPECT_OBJECTS) \
@@ -57,6 +59,6 @@ same   = $(and $(findstring x$(1)x,x$(2)x),$(findstring x$(2)x,x$(1)x))
 anew   = $(if $(DRY),$(eval .PHONY: $(BUILD)/flags/$(1)),$(file >$(BUILD)/flags/$(1),$(2)))
 record = $(if $(call same,$(strip $(file <$(BUILD)/flags/$(1))),$(2)),,$(call anew,$(1),$(2)))
 ifneq ($(filter-out $(BARE),$(GOALS)),)
-$(foreach kind,$(KINDS) c cxx nvcc gpu link archives,\
+$(foreach kind,$(KINDS) c cxx nvcc gpu strict link archives,\
     $(call record,$(kind),$(strip $(kind): $(FLAGS_$(kind)) $(LINK_$(kind)))))
 endif

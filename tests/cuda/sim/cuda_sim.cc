@@ -394,6 +394,11 @@ int ff_sim_enqueue(ff_sim_name name, dim3 grid, dim3 shape, size_t shared_bytes,
     return status;
 }
 
+/* An ff_sim_call begins with it. */
+extern "C" const void *ff_cudasim_kernel(const void *context) {
+    return *(const void *const *)((const launch *)context)->context;
+}
+
 uint64_t ff_cudasim_launches(void) {
     return launched;
 }

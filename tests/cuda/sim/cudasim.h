@@ -25,6 +25,9 @@ typedef unsigned (*ff_cudasim_choose_function)(const char *file, const char *ker
                                                const unsigned grid[3], uint64_t *blocks);
 extern ff_cudasim_choose_function ff_cudasim_choose;
 
+/* The kernel of a launch: its function's address, from the context that the hook was passed. */
+const void *ff_cudasim_kernel(const void *context);
+
 /* The number of kernels run so far. */
 uint64_t ff_cudasim_launches(void);
 
