@@ -61,6 +61,11 @@ struct ff_augment_host {
     /* u16 to float: [channels]; else NULL. */
     ff_augment_words *words;
     bool scaled; /* `words` change the values */
+    /* To u8, resampled: the value in f32, rounded, from which values of u8 are changed; else as
+     * batches have it (loader/augment/resample.h). */
+    bool rounds;
+    /* The output is larger than the caches: resampled rows pass them by, where that is faster. */
+    bool streams;
 };
 
 /* Prepares `apply` for samples of `metadata`. FF_USAGE where its dtype cannot be converted to `to`,

@@ -9,6 +9,9 @@
 
 #define SLOTS_LIMIT  4096u
 #define THREADS_MOST 1024
+/* Batches of this size have left the caches when they are used, after those that were made before.
+ */
+#define STREAMED_BYTES (8u << 20)
 
 ff_loader_options ff_loader_defaults(void) {
     return (ff_loader_options){
@@ -234,6 +237,7 @@ static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes
         end = settings->mix_offset + settings->rows * sizeof(float);
     }
     settings->slot_bytes = ff_align_u64(end, 256);
+    settings->host.streams = settings->slot_bytes >= STREAMED_BYTES;
     return FF_OK;
 }
 
