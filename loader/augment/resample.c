@@ -261,8 +261,8 @@ static void pass_down(ff_resampler *r, const float *weight, uint32_t taps, uint3
     for (uint32_t c = 0; c < channels; c++) {
         uint8_t *line = out + ((size_t)c * host->out_height + y) * width * host->to_bytes;
         float *sums = direct ? (float *)(void *)line : r->row + c * r->padded;
-        r->kernels.down(sums, row, c * r->padded, weight, taps, width, r->scale ? r->scale[c] : NULL,
-                        direct && host->streams);
+        r->kernels.down(sums, row, c * r->padded, weight, taps, width,
+                        r->scale ? r->scale[c] : NULL, direct && host->streams);
         if (planar && host->to == FF_U8)
             round_row(line, sums, width);
         else if (planar && !direct)

@@ -201,7 +201,7 @@ static __global__ void __launch_bounds__(THREADS) change_kernel(ff_cuda_augment 
         ff_changes_at(&changes, &job.change, job.seed, job.move.batch->at.epoch,
                       ff_draw_index(job, row), image.height, image.width);
     reset_table<CHANNELS>(image);
-    float *to = job.values + row * values;
+    float *to = (float *)job.values + row * values;
     round_values<CHANNELS>(job, to, image);
     for (uint32_t k = 0; k < changes.count; k++) {
         const ff_change change = changes.change[k];

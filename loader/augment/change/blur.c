@@ -17,8 +17,9 @@ typedef struct blur {
     uint8_t *to;
     uint32_t height, width, size;
     float kernel[FF_BLUR_MOST];
-    float normal[FF_BLUR_MOST + FOUR]; /* without weights that slow processors down and change nothing */
-    float apart;                /* the most by which the two ways to sum differ */
+    float normal[FF_BLUR_MOST +
+                 FOUR]; /* without weights that slow processors down and change nothing */
+    float apart;        /* the most by which the two ways to sum differ */
     uint32_t unsure, x[TOGETHER], y[TOGETHER]; /* pixels to be summed again */
 } blur;
 
