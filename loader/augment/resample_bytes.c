@@ -49,9 +49,8 @@ static void free_plan(plan *p) {
     free(p->share.memory);
 }
 
-static ff_status reserve_plan(plan *p, uint32_t in, uint32_t out, ff_error *error) {
-    p->axis = ff_fixed_axis_of(in, out);
-    return ff_resample_grow(&p->share, (uint64_t)p->blocks * LANES, p->axis.most * sizeof(double),
+static ff_status reserve_plan(plan *p, const ff_fixed_axis *axis, ff_error *error) {
+    return ff_resample_grow(&p->share, (uint64_t)p->blocks * LANES, axis->most * sizeof(double),
                             error);
 }
 
@@ -91,11 +90,13 @@ void ff_resample_bytes_destroy(ff_resample_bytes **bytes) {
 
 ff_status ff_resample_bytes_reserve(ff_resample_bytes *b, const ff_resample_job *job,
                                     ff_error *error) {
-    FF_TRY(reserve_plan(&b->across, job->width, job->to_width, error));
-    FF_TRY(reserve_plan(&b->down, job->height, job->to_height, error));
-    const uint64_t rows = 2ul * pairs_of(&b->down.axis);
+    const ff_fixed_axis across = ff_fixed_axis_of(job->width, job->to_width);
+    const ff_fixed_axis down = ff_fixed_axis_of(job->height, job->to_height);
+    const uint64_t rows = 2ul * pairs_of(&down), columns = 2ul * pairs_of(&across);
+    FF_TRY(reserve_plan(&b->across, &across, error));
+    FF_TRY(reserve_plan(&b->down, &down, error));
     FF_TRY(ff_resample_grow(&b->weight, (uint64_t)b->across.blocks * LANES,
-                            pairs_of(&b->across.axis) * 2ul * sizeof(int16_t), error));
+                            columns * sizeof(int16_t), error));
     FF_TRY(ff_resample_grow(&b->source, b->host->channels, job->width + FF_RESAMPLE_BEYOND, error));
     FF_TRY(ff_resample_grow(&b->ring, rows, b->row_bytes, error));
     FF_TRY(ff_resample_grow(&b->rows, rows, sizeof(const uint8_t *), error));
@@ -201,6 +202,9 @@ FF_CLONES static void pair_block(const plan *p, uint32_t b, ff_resample_byte_blo
 
 static void make_plans(ff_resample_bytes *b, const ff_resample_job *job) {
     const ff_augment_host *host = b->host;
+    b->across.axis = ff_fixed_axis_of(job->width, job->to_width);
+    b->down.axis = ff_fixed_axis_of(job->height, job->to_height);
+
     const size_t stride = pairs_of(&b->across.axis) * 2ul * LANES;
     make_plan(&b->across, ff_resample_job_column(job, host, 0), job->flip ? -1 : 1,
               host->out_width);
@@ -293,10 +297,10 @@ void ff_resample_bytes_run(ff_resample_bytes *b, const ff_resample_kernels *kern
                            const ff_resample_job *job, const ff_augment_params *params,
                            const uint8_t *source, uint32_t height, uint32_t width, uint8_t *out) {
     const ff_augment_host *host = b->host;
+    make_plans(b, job);
     const uint32_t ring_rows = 2 * pairs_of(&b->down.axis);
     const uint8_t **row = b->rows.memory;
     uint32_t ready = 0; /* rows before this one have been in the ring */
-    make_plans(b, job);
     for (uint32_t y = 0; y < host->out_height; y++) {
         uint32_t first;
         const uint32_t taps = weigh_line(b, y, &first);
@@ -342,6 +346,8 @@ void ff_resample_bytes_plain(ff_resample_bytes *b, const ff_resample_job *job,
                              const ff_augment_params *params, const uint8_t *source,
                              uint32_t height, uint32_t width, uint8_t *out) {
     const ff_augment_host *host = b->host;
+    b->across.axis = ff_fixed_axis_of(job->width, job->to_width);
+    b->down.axis = ff_fixed_axis_of(job->height, job->to_height);
     const uint32_t across = ff_fixed_precision(largest_of_axis(&b->across));
     const uint32_t down = ff_fixed_precision(largest_of_axis(&b->down));
     for (uint32_t y = 0; y < host->out_height; y++) {
