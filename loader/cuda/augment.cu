@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_aug
     if (inside) from += ((size_t)y * sample.width + (size_t)x) * sample.pixel;
     const float *black = (const float *)job.move.black, *table = (const float *)job.move.table;
     for (uint32_t c = 0; c < job.move.channels; c++) {
-        float value = black[c];
+        float value = job.move.to == FF_U8 ? 0 : black[c];
         if (inside) {
             value = ff_to_float(from[c * sample.plane]);
             if (sizeof(T) == 1 && job.move.to != FF_U8) value = table[c * 256 + (uint32_t)value];
