@@ -326,6 +326,11 @@ static void refusals(void **state) {
     refuses(dataset, "rrc=24,cutout=4", 0, FF_U8, "f32, f16 or bf16");
     ff_dataset_close(&dataset);
     set_remove(&set);
+    set = variable(FF_U16, FF_CHW, false);
+    dataset = open_new_set(&set);
+    refuses(dataset, "rrc=24", 0, FF_U16, "bf16 or u8, not u16 as stored");
+    ff_dataset_close(&dataset);
+    set_remove(&set);
 }
 
 int main(void) {
