@@ -56,6 +56,7 @@ static void overlay(ff_resample_kernels *to, const ff_resample_kernels *from) {
     if (from->across) to->across = from->across;
     if (from->across_u8) to->across_u8 = from->across_u8;
     if (from->down) to->down = from->down;
+    if (from->join) to->join = from->join;
     if (from->across_bytes) to->across_bytes = from->across_bytes;
     if (from->down_bytes) to->down_bytes = from->down_bytes;
 }
@@ -201,14 +202,6 @@ FF_CLONES static void split_3(float *restrict to, size_t stride, const float *re
         to[2 * stride + x] = from[3 * x + 2];
     }
 }
-FF_CLONES static void join_3(float *restrict to, const float *restrict from, size_t stride,
-                             size_t pixels) {
-    for (size_t x = 0; x < pixels; x++) {
-        to[3 * x] = from[x];
-        to[3 * x + 1] = from[stride + x];
-        to[3 * x + 2] = from[2 * stride + x];
-    }
-}
 /* Converts row `y` of the box to f32 planes, and resamples it horizontally into its slot of the
  * ring. */
 static void pass_across(ff_resampler *r, const job *j, const uint8_t *source, uint32_t height,
@@ -272,7 +265,7 @@ static void pass_down(ff_resampler *r, const float *weight, uint32_t taps, uint3
     uint8_t *line = out + y * width * channels * host->to_bytes;
     float *pixels = host->to == FF_F32 ? (float *)(void *)line : r->whole;
     if (channels == 3)
-        join_3(pixels, r->row, r->padded, width);
+        r->kernels.join(pixels, r->row, r->padded, width, host->to == FF_F32 && host->streams);
     else
         for (size_t x = 0; x < width; x++)
             for (uint32_t c = 0; c < channels; c++)

@@ -173,6 +173,45 @@ AVX512 static void down(float *to, const float *const *row, size_t at, const flo
         down_taps(taps, to, row, at, weight, count, scale, aligned);
 }
 
+/* The lanes of three registers of interleaved pixels: of the first two planes (16 and above: the
+ * second), then of those and the third plane (16 and above). */
+static const int32_t first_two[3][16] = {
+    {0, 16, 0, 1, 17, 1, 2, 18, 2, 3, 19, 3, 4, 20, 4, 5},
+    {21, 5, 6, 22, 6, 7, 23, 7, 8, 24, 8, 9, 25, 9, 10, 26},
+    {10, 11, 27, 11, 12, 28, 12, 13, 29, 13, 14, 30, 14, 15, 31, 15},
+};
+static const int32_t with_third[3][16] = {
+    {0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15},
+    {0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15},
+    {26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31},
+};
+
+/* Stores 48 values or fewer. */
+INLINE void store_pixels(float *to, const __m512 v[3], size_t count) {
+    for (size_t i = 0; i < 3; i++) {
+        const size_t here = count > 16 * i ? count - 16 * i : 0;
+        _mm512_mask_storeu_ps(to + 16 * i,
+                              here < 16 ? (__mmask16)((1u << here) - 1) : (__mmask16)0xffff, v[i]);
+    }
+}
+
+AVX512 static void join(float *to, const float *from, size_t stride, size_t pixels, bool streams) {
+    const bool aligned = streams && ((uintptr_t)to & 63) == 0;
+    for (size_t x = 0; x < pixels; x += 16, to += 48) {
+        const __m512 a = _mm512_load_ps(from + x), b = _mm512_load_ps(from + stride + x);
+        const __m512 c = _mm512_load_ps(from + 2 * stride + x);
+        __m512 v[3];
+        for (int i = 0; i < 3; i++) {
+            v[i] = _mm512_permutex2var_ps(a, _mm512_loadu_si512(first_two[i]), b);
+            v[i] = _mm512_permutex2var_ps(v[i], _mm512_loadu_si512(with_third[i]), c);
+        }
+        if (!aligned || pixels - x < 16)
+            store_pixels(to, v, 3 * (pixels - x));
+        else
+            for (int i = 0; i < 3; i++) _mm512_stream_ps(to + 16 * i, v[i]);
+    }
+}
+
 /* ---- u8 in fixed point ---------------------------------------------------------------------- */
 
 /* One block of all planes, of bytes that are within 64. */
@@ -255,13 +294,15 @@ const ff_resample_kernels *ff_resample_avx512(void) {
                                               .read = read_row,
                                               .write = write_row,
                                               .across = across,
-                                              .down = down};
+                                              .down = down,
+                                              .join = join};
     static const ff_resample_kernels all = {.name = "avx512",
                                             .read = read_row,
                                             .write = write_row,
                                             .across = across,
                                             .across_u8 = across_u8,
                                             .down = down,
+                                            .join = join,
                                             .across_bytes = across_bytes,
                                             .down_bytes = down_bytes};
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||

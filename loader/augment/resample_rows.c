@@ -112,6 +112,17 @@ FF_CLONES static void down(float *to, const float *const *row, size_t at, const 
     }
 }
 
+/* A loop over a constant number of channels vectorizes. */
+FF_CLONES static void join(float *restrict to, const float *restrict from, size_t stride,
+                           size_t pixels, bool streams) {
+    (void)streams;
+    for (size_t x = 0; x < pixels; x++) {
+        to[3 * x] = from[x];
+        to[3 * x + 1] = from[stride + x];
+        to[3 * x + 2] = from[2 * stride + x];
+    }
+}
+
 /* ---- u8 in fixed point ---------------------------------------------------------------------- */
 
 FF_FMA_CLONES static void across_bytes(const ff_resample_byte_block *block, uint32_t blocks,
@@ -149,5 +160,6 @@ const ff_resample_kernels ff_resample_rows = {.name = "rows",
                                               .write = write_row,
                                               .across = across,
                                               .down = down,
+                                              .join = join,
                                               .across_bytes = across_bytes,
                                               .down_bytes = down_bytes};

@@ -68,6 +68,8 @@ typedef struct ff_resample_kernels {
      * may pass the caches by, until a fence. */
     void (*down)(float *to, const float *const *row, size_t at, const float *weight, uint32_t taps,
                  size_t count, const float *scale, bool streams);
+    /* Three planes, `stride` apart, interleaved into `to`. streams: as for `down`. */
+    void (*join)(float *to, const float *from, size_t stride, size_t pixels, bool streams);
     /* The passes in fixed point. Weights of down_bytes: [pairs][2], of rows [pairs][2]; count is a
      * multiple of FF_RESAMPLE_BYTES. */
     void (*across_bytes)(const ff_resample_byte_block *block, uint32_t blocks, uint32_t precision,
