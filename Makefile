@@ -88,7 +88,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing
 # No fused multiply-add where the source has two operations: the exact transforms and the
 # equality of instruction-set clones depend on it.
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Iloader/library/include $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) \
-    -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS)
+    -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -fvisibility=hidden -pthread $(WARNINGS)
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
 LDLIBS_LOADER := $(LIBS_PNG) $(LDLIBS_FORMAT) -ldl
 LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LIBS_ZLIB) $(LDLIBS_LOADER) $(LIBS_OPENMP)

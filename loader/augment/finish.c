@@ -89,8 +89,10 @@ static ff_status init_changes(ff_finish *finish, const ff_metadata *metadata,
     if (!finish->direct) return FF_OK;
     ff_augment_spec moves = plain;
     moves.pad_mode = host->pad_mode;
-    return ff_augment_host_init(&finish->pixels, metadata, &moves, FF_U8, FF_CHW, host->out_height,
-                                host->out_width, error);
+    FF_TRY(ff_augment_host_init(&finish->pixels, metadata, &moves, FF_U8, FF_CHW, host->out_height,
+                                host->out_width, error));
+    finish->pixels.rounds = true;
+    return FF_OK;
 }
 
 ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,

@@ -114,10 +114,10 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
             error, FF_USAGE,
             "a cutout or random erasing needs batches of f32, f16 or bf16, not %s as stored",
             ff_dtype_name(to));
-    if (as_stored && ff_augment_resamples(spec))
+    if (as_stored && to != FF_U8 && ff_augment_resamples(spec))
         return ff_fail(
             error, FF_USAGE,
-            "a resize or random resized crop needs batches of f32, f16 or bf16, not %s as "
+            "a resize or random resized crop needs batches of f32, f16, bf16 or u8, not %s as "
             "stored",
             ff_dtype_name(to));
     ff_status status;

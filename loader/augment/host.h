@@ -11,7 +11,7 @@
  *                    v / 255
  *   u16 -> float     x = (v - LO) / (HI - LO) in double, rounded to f32, by the recorded "to_tensor
  *                    range=LO,HI" (without one: the plain value); then (x - mean) / std as for u8
- *   u8, u16 -> same  as stored
+ *   u8, u16 -> same  as stored; u8 may be resampled
  *   padding          black: the value of x = 0 in the dataset's dtype
  *   cutout           0
  * Thread rule: an ff_augment_host is read-only after creation; apply may run in any number of
@@ -84,12 +84,15 @@ struct ff_augment_host {
     /* u16 to float: [channels]; else NULL. */
     ff_augment_words *words;
     bool scaled; /* `words` change the values */
+    /* To u8, resampled: the value in f32, rounded, from which values of u8 are changed; else as
+     * batches have it (loader/augment/resample.h). */
+    bool rounds;
     /* The output is larger than the caches: its rows pass them by, where that is faster. */
     bool streams;
 };
 
 /* Prepares `apply` for samples of `metadata`. FF_USAGE where its dtype cannot be converted to `to`,
- * or where values stay as stored and a cutout or resampling is asked for. Released with
+ * or where values stay as stored and a cutout, or of u16 resampling, is asked for. Released with
  * ff_augment_host_free. */
 FF_MUST_USE ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadata,
                                            const ff_augment_spec *spec, ff_dtype to,

@@ -15,9 +15,12 @@
  * Values: stored floats, u16 and u8 as f32; u8 with statistics then (v / 255 - mean) / std as one
  * product and one sum, v * (1 / (255 std)) - mean / std, without statistics v * (1 / 255), and u16
  * in the same way by its range (host.h): nothing is rounded to integers in between. Then one
- * rounding to the output's dtype, and the cutout. To u8, in planes, the resampled value is rounded
- * to the nearest integer, halves to even. Around a source pixel that is not finite, the
+ * rounding to the output's dtype, and the cutout. Around a source pixel that is not finite, the
  * output may be infinite or NaN.
+ *
+ * u8 that stays u8 is computed in fixed point instead, as newer versions do for tensors of u8
+ * (loader/augment/resample_fixed.h). u8 from which values of u8 are changed (host.rounds), in
+ * planes, is the f32 sum, rounded to the nearest integer, halves to even.
  *
  * The plain version, one output pixel at a time, is the reference; the faster ones, a row at a
  * time, produce the same bits. Thread rule: an ff_resampler belongs to one thread. */

@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
+#include <string.h>
 
 #define AVX2   __attribute__((target("avx2,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
@@ -85,20 +86,145 @@ AVX2 static void across(const ff_resample_block *block, uint32_t blocks, const f
     }
 }
 
-AVX2 static void down(float *to, const float *const *row, const float *weight, uint32_t taps,
-                      size_t count) {
-    for (size_t at = 0; at < count; at += 8) {
-        __m256 sum = _mm256_mul_ps(_mm256_set1_ps(weight[0]), _mm256_load_ps(row[0] + at));
+INLINE void down_taps(uint32_t taps, float *to, const float *const *row, size_t at,
+                      const float *weight, size_t count, const float *scale, bool streams) {
+    __m256 w[4];
+    for (uint32_t k = 0; k < taps && k < 4; k++) w[k] = _mm256_set1_ps(weight[k]);
+    for (size_t i = 0; i < count; i += 8) {
+        __m256 sum = _mm256_mul_ps(w[0], _mm256_load_ps(row[0] + at + i));
         for (uint32_t k = 1; k < taps; k++)
-            sum = _mm256_add_ps(
-                sum, _mm256_mul_ps(_mm256_set1_ps(weight[k]), _mm256_load_ps(row[k] + at)));
-        _mm256_store_ps(to + at, sum);
+            sum = _mm256_add_ps(sum, _mm256_mul_ps(k < 4 ? w[k] : _mm256_set1_ps(weight[k]),
+                                                   _mm256_load_ps(row[k] + at + i)));
+        if (scale)
+            sum = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_set1_ps(scale[0])),
+                                _mm256_set1_ps(scale[1]));
+        if (count - i >= 8 && streams) {
+            _mm256_stream_ps(to + i, sum);
+        } else if (count - i >= 8) {
+            _mm256_storeu_ps(to + i, sum);
+        } else {
+            float some[8];
+            _mm256_storeu_ps(some, sum);
+            memcpy(to + i, some, (count - i) * sizeof *some);
+        }
+    }
+}
+
+AVX2 static void down(float *to, const float *const *row, size_t at, const float *weight,
+                      uint32_t taps, size_t count, const float *scale, bool streams) {
+    const bool aligned = streams && ((uintptr_t)to & 31) == 0;
+    if (taps == 1)
+        down_taps(1, to, row, at, weight, count, scale, aligned);
+    else if (taps == 2)
+        down_taps(2, to, row, at, weight, count, scale, aligned);
+    else if (taps == 3)
+        down_taps(3, to, row, at, weight, count, scale, aligned);
+    else
+        down_taps(taps, to, row, at, weight, count, scale, aligned);
+}
+
+/* ---- u8 in fixed point ---------------------------------------------------------------------- */
+
+/* Four outputs in each half of a register, from 16 bytes. */
+INLINE __m128i four_indexes(const uint32_t *index, uint32_t offset) {
+    const __m128i at =
+        _mm_sub_epi32(_mm_loadu_si128((const void *)index), _mm_set1_epi32((int32_t)offset));
+    const __m128i pair = _mm_or_si128(at, _mm_slli_epi32(at, 16));
+    return _mm_add_epi32(pair, _mm_set1_epi32((int32_t)0x80018000));
+}
+
+INLINE __m256i eight_sums(const uint8_t *low, const uint8_t *high, const int16_t *weight,
+                          uint32_t pairs, __m256i index, __m256i sum) {
+    for (uint32_t k = 0; k < pairs; k++, low += 2, high += 2, weight += 2 * FF_RESAMPLE_LANES) {
+        const __m256i in =
+            _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
+                                    _mm_loadu_si128((const void *)high), 1);
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_shuffle_epi8(in, index),
+                                                      _mm256_load_si256((const void *)weight)));
+    }
+    return sum;
+}
+
+/* Whether the outputs of each group of four begin within 15 bytes, so that a pair's 16 bytes hold
+ * them. */
+static bool within_groups(const uint32_t *index, uint32_t *offset) {
+    bool fits = true;
+    for (int g = 0; g < 4; g++) {
+        const uint32_t a = index[4 * g], b = index[4 * g + 3];
+        offset[g] = a < b ? a : b;
+        fits &= (a < b ? b : a) - offset[g] < 15;
+    }
+    return fits;
+}
+
+AVX2 static void across_bytes(const ff_resample_byte_block *block, uint32_t blocks,
+                              uint32_t precision, const uint8_t *from, size_t from_stride,
+                              uint32_t planes, uint8_t *to, size_t to_stride) {
+    const __m256i half = _mm256_set1_epi32(1 << (precision - 1));
+    const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
+    for (uint32_t b = 0; b < blocks; b++, block++, to += 16) {
+        uint32_t offset[4];
+        if (!within_groups(block->index, offset)) {
+            ff_resample_rows.across_bytes(block, 1, precision, from, from_stride, planes, to,
+                                          to_stride);
+            continue;
+        }
+        __m256i index[2];
+        for (int h = 0; h < 2; h++)
+            index[h] = _mm256_inserti128_si256(
+                _mm256_castsi128_si256(four_indexes(block->index + 8 * h, offset[2 * h])),
+                four_indexes(block->index + 8 * h + 4, offset[2 * h + 1]), 1);
+        for (uint32_t plane = 0; plane < planes; plane++) {
+            const uint8_t *in = from + plane * from_stride + block->base;
+            __m256i sum[2];
+            for (int h = 0; h < 2; h++)
+                sum[h] = _mm256_sra_epi32(eight_sums(in + offset[2 * h], in + offset[2 * h + 1],
+                                                     block->weight + 16 * h, block->pairs, index[h],
+                                                     half),
+                                          shift);
+            const __m256i words =
+                _mm256_permute4x64_epi64(_mm256_packs_epi32(sum[0], sum[1]), 0xd8);
+            _mm_storeu_si128((void *)(to + plane * to_stride),
+                             _mm_packus_epi16(_mm256_castsi256_si128(words),
+                                              _mm256_extracti128_si256(words, 1)));
+        }
+    }
+}
+
+AVX2 static void down_bytes(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
+                            uint32_t pairs, uint32_t precision, size_t count) {
+    const __m256i half = _mm256_set1_epi32(1 << (precision - 1)), zero = _mm256_setzero_si256();
+    const __m128i shift = _mm_cvtsi32_si128((int32_t)precision);
+    for (size_t at = 0; at < count; at += 32) {
+        __m256i s0 = half, s1 = half, s2 = half, s3 = half;
+        for (uint32_t k = 0; k < pairs; k++) {
+            int32_t both;
+            memcpy(&both, weight + 2 * k, sizeof both);
+            const __m256i w = _mm256_set1_epi32(both);
+            const __m256i a = _mm256_load_si256((const void *)(row[2 * k] + at));
+            const __m256i b = _mm256_load_si256((const void *)(row[2 * k + 1] + at));
+            const __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
+            s0 = _mm256_add_epi32(s0, _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), w));
+            s1 = _mm256_add_epi32(s1, _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), w));
+            s2 = _mm256_add_epi32(s2, _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), w));
+            s3 = _mm256_add_epi32(s3, _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), w));
+        }
+        const __m256i first =
+            _mm256_packs_epi32(_mm256_sra_epi32(s0, shift), _mm256_sra_epi32(s1, shift));
+        const __m256i second =
+            _mm256_packs_epi32(_mm256_sra_epi32(s2, shift), _mm256_sra_epi32(s3, shift));
+        _mm256_store_si256((void *)(to + at), _mm256_packus_epi16(first, second));
     }
 }
 
 const ff_resample_kernels *ff_resample_avx2(void) {
-    static const ff_resample_kernels kernels = {
-        .name = "avx2", .read = read_row, .write = write_row, .across = across, .down = down};
+    static const ff_resample_kernels kernels = {.name = "avx2",
+                                                .read = read_row,
+                                                .write = write_row,
+                                                .across = across,
+                                                .down = down,
+                                                .across_bytes = across_bytes,
+                                                .down_bytes = down_bytes};
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &kernels : NULL;
 }
 

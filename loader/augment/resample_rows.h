@@ -4,6 +4,7 @@
 #ifndef FF_LOADER_AUGMENT_RESAMPLE_ROWS_H
 #define FF_LOADER_AUGMENT_RESAMPLE_ROWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,8 +19,16 @@ uint32_t ff_resample_weights(uint32_t in, uint32_t out, uint32_t at, float *weig
 
 /* Outputs are computed this many at a time; rows between the passes are padded to it. */
 #define FF_RESAMPLE_LANES 16u
+/* The same for LANES outputs of one axis, which are lane[0] to lane[LANES - 1]: returns the most
+ * inputs of one. weight: [axis->most][lanes], of which the returned number are set; those after an
+ * output's own are 0. */
+uint32_t ff_resample_weigh_lanes(const ff_resample_axis *axis, const uint32_t *lane, float *weight,
+                                 uint32_t *first, uint32_t *taps);
+
 /* How far after the last pixel of a row a kernel may load, without using it. */
 #define FF_RESAMPLE_BEYOND 64u
+/* down_bytes computes this many outputs at a time. */
+#define FF_RESAMPLE_BYTES 64u
 
 /* FF_RESAMPLE_LANES neighbouring outputs of a row. */
 typedef struct ff_resample_block {
@@ -32,6 +41,15 @@ typedef struct ff_resample_block {
     int32_t *index;
 } ff_resample_block;
 
+/* The same in fixed point (loader/augment/resample_fixed.h). Output i reads the inputs
+ * base + index[i] + 2 k and the next one, k < pairs. */
+typedef struct ff_resample_byte_block {
+    uint32_t base, span, pairs;
+    uint32_t index[FF_RESAMPLE_LANES];
+    int16_t *weight; /* [pairs][lanes][2] */
+} ff_resample_byte_block;
+
+/* A table without some entries: those of slower kernels stay. */
 typedef struct ff_resample_kernels {
     const char *name; /* "rows", "avx2", "avx512" */
     /* to = count elements of `from`, as f32. */
@@ -42,10 +60,23 @@ typedef struct ff_resample_kernels {
      * to_stride apart. */
     void (*across)(const ff_resample_block *block, uint32_t blocks, const float *from,
                    size_t from_stride, uint32_t planes, float *to, size_t to_stride);
-    /* The vertical pass: to[i] = sum of weight[k] * row[k][i], k < taps; count is a multiple of
-     * lanes. */
-    void (*down)(float *to, const float *const *row, const float *weight, uint32_t taps,
-                 size_t count);
+    /* The same from u8; NULL: they are read first. */
+    void (*across_u8)(const ff_resample_block *block, uint32_t blocks, const uint8_t *from,
+                      size_t from_stride, uint32_t planes, float *to, size_t to_stride);
+    /* The vertical pass: to[i] = sum of weight[k] * row[k][at + i], k < taps, and with `scale` that
+     * * scale[0] + scale[1]. The rows are at multiples of lanes, and padded to them. streams: `to`
+     * may pass the caches by, until a fence. */
+    void (*down)(float *to, const float *const *row, size_t at, const float *weight, uint32_t taps,
+                 size_t count, const float *scale, bool streams);
+    /* Three planes, `stride` apart, interleaved into `to`. streams: as for `down`. */
+    void (*join)(float *to, const float *from, size_t stride, size_t pixels, bool streams);
+    /* The passes in fixed point. Weights of down_bytes: [pairs][2], of rows [pairs][2]; count is a
+     * multiple of FF_RESAMPLE_BYTES. */
+    void (*across_bytes)(const ff_resample_byte_block *block, uint32_t blocks, uint32_t precision,
+                         const uint8_t *from, size_t from_stride, uint32_t planes, uint8_t *to,
+                         size_t to_stride);
+    void (*down_bytes)(uint8_t *to, const uint8_t *const *row, const int16_t *weight,
+                       uint32_t pairs, uint32_t precision, size_t count);
 } ff_resample_kernels;
 
 extern const ff_resample_kernels ff_resample_rows;

@@ -27,13 +27,13 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_aug
     if (inside) from += ((size_t)y * sample.width + (size_t)x) * sample.pixel;
     const float *black = (const float *)job.move.black, *table = (const float *)job.move.table;
     for (uint32_t c = 0; c < job.move.channels; c++) {
-        float value = black[c];
+        float value = job.move.to == FF_U8 ? 0 : black[c];
         if (inside) {
             value = ff_to_float(from[c * sample.plane]);
-            if (sizeof(T) == 1) value = table[c * 256 + (uint32_t)value];
+            if (sizeof(T) == 1 && job.move.to != FF_U8) value = table[c * 256 + (uint32_t)value];
         }
         const size_t plane = (size_t)row * job.move.channels + c;
-        job.values[(plane * out_height + line) * out_width + column] = value;
+        ff_store_value(job, (plane * out_height + line) * out_width + column, value);
     }
 }
 
@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_a
             ff_jitter_at(job.jitter, job.seed, job.move.batch->at.epoch, ff_draw_index(job, row));
     __syncthreads();
     const size_t pixels = (size_t)job.move.out_height * job.move.out_width;
-    float *image = job.values + (size_t)row * CHANNELS * pixels;
+    float *image = (float *)job.values + (size_t)row * CHANNELS * pixels;
     float m[CHANNELS], s[CHANNELS];
 #pragma unroll
     for (int c = 0; c < CHANNELS; c++) m[c] = job.mean[c], s[c] = job.std[c];
@@ -127,6 +127,9 @@ static __device__ void copy_columns(const ff_cuda_move &move, uint32_t row, bool
     }
 }
 
+template <typename T> struct ff_values { typedef float type; };
+template <> struct ff_values<uint8_t> { typedef uint8_t type; };
+
 /* grid: (rows, tiles down, tiles across); block: (32, 8); one thread per pixel, GROUP channels per
  * store of up to 16 bytes. */
 template <typename T, int GROUP>
@@ -140,7 +143,9 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_a
         copy_columns(job.move, row, filled, threadIdx.y * TILE_X + threadIdx.x);
     if (line >= height || column >= width) return;
     const size_t plane = (size_t)height * width, at = (size_t)line * width + column;
-    const float *own = job.values + (size_t)row * channels * plane + at, *partner = own;
+    typedef typename ff_values<T>::type value;
+    const value *own = (const value *)job.values + (size_t)row * channels * plane + at;
+    const value *partner = own;
     float weight = 1;
     bool shows = filled, blends = false, partner_shows = false;
     if (filled) {
@@ -153,7 +158,7 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_a
                                   (uint32_t)params.mix_height, (uint32_t)params.mix_width);
         if (blends || swaps) {
             const ff_augment_params other = job.move.params[row ^ 1];
-            partner = job.values + (size_t)(row ^ 1) * channels * plane + at;
+            partner = (const value *)job.values + (size_t)(row ^ 1) * channels * plane + at;
             partner_shows =
                 !in_box(line, column, other.cut_y, other.cut_x, other.cut_height, other.cut_width);
             if (swaps) own = partner, shows = partner_shows;
@@ -217,13 +222,15 @@ extern "C" int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream
                     (move->out_width + TILE_X - 1) / TILE_X);
     if (move->rows == 0) return FF_CUDA_OK;
     if (grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 ||
-        move->out_channels < move->channels)
+        move->out_channels < move->channels ||
+        (move->to == FF_U8 && (move->from != FF_U8 || job->jittered || job->changed)))
         return FF_CUDA_INVALID_VALUE;
     int status =
         job->resampled ? ff_cuda_augment_resample(job, stream) : move_rows(job, grid, stream);
     if (status == FF_CUDA_OK && job->jittered) status = jitter_rows(job, stream);
     if (status == FF_CUDA_OK && job->changed) status = ff_cuda_augment_change(job, stream);
     if (status != FF_CUDA_OK) return status;
+    if (move->to == FF_U8) return finish_rows<uint8_t>(job, grid, stream);
     return ff_by_dtype(
         move->to, [&](auto element) { return finish_rows<decltype(element)>(job, grid, stream); });
 }

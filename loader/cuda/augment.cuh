@@ -34,6 +34,15 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_
     return sample;
 }
 
+/* Values are f32, or u8 in batches of u8. */
+static __device__ __forceinline__ void ff_store_value(const ff_cuda_augment &job, size_t at,
+                                                      float value) {
+    if (job.move.to == FF_U8)
+        ((uint8_t *)job.values)[at] = (uint8_t)value;
+    else
+        ((float *)job.values)[at] = value;
+}
+
 /* By which the row's augmentation is drawn. */
 static __device__ __forceinline__ uint64_t ff_draw_index(const ff_cuda_augment &job, uint32_t row) {
     return ff_sampling_index((int)job.again, job.move.params[row].sample,

@@ -236,7 +236,7 @@ static __global__ void __launch_bounds__(THREADS) change_kernel(ff_cuda_augment 
     const size_t values = CHANNELS * pixels;
     const size_t images = ff_change_images(&job.change);
     uint8_t *first = job.images + row * images * values;
-    float *to = job.values + row * values;
+    float *to = (float *)job.values + row * values;
     change_image image = {first,
                           first + values,
                           first + (images - 1) * values,

@@ -18,7 +18,7 @@ template <typename To, typename From> static __device__ __forceinline__ To ff_bi
  * both for pairs in 32 bits, the first in the lower half. read and write are widen and narrow on an
  * element's bits, with the host's NaN bits (the hardware makes all NaNs equal). */
 #define FF_FLOAT_DTYPES(each) each(FF_F32, float) each(FF_F16, __half) each(FF_BF16, __nv_bfloat16)
-/* Further dtypes of stored samples; these have only widen. */
+/* Further dtypes of stored samples; these have only widen, and u8 narrow. */
 #define FF_INTEGER_DTYPES(each) each(FF_U8, uint8_t) each(FF_U16, uint16_t)
 
 template <typename T> struct ff_real;
@@ -97,6 +97,9 @@ template <> struct ff_real<__nv_bfloat16> {
 template <> struct ff_real<uint8_t> {
     static __device__ __forceinline__ float widen(uint8_t value) {
         return (float)value;
+    }
+    static __device__ __forceinline__ uint8_t narrow(float value) { /* a whole one */
+        return (uint8_t)value;
     }
 };
 

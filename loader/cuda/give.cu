@@ -58,5 +58,7 @@ extern "C" int ff_cuda_planes_launch(const ff_cuda_planes *job, ff_cuda_stream s
         return FF_LAUNCH(planes_kernel<uint32_t>, grid, PIXELS, 0, stream, *job);
     if (job->element_bytes == 2)
         return FF_LAUNCH(planes_kernel<uint16_t>, grid, PIXELS, 0, stream, *job);
+    if (job->element_bytes == 1)
+        return FF_LAUNCH(planes_kernel<uint8_t>, grid, PIXELS, 0, stream, *job);
     return FF_CUDA_INVALID_VALUE;
 }

@@ -9,7 +9,8 @@
  *     move    one block per sample: gather, pad, crop, flip, cutout, normalize, convert,
  *             channels-last; labels and other columns
  *     augment instead of move, where samples are resampled, jittered, changed or mixed: several
- *             kernels, with rows of f32 between them (loader/augment/finish.h)
+ *             kernels, with rows of f32 between them (loader/augment/finish.h); and for batches of
+ *             u8, with rows of u8
  * Two more launches copy the batch into a consumer's own memory:
  *     give    one block per row: labels, weights, samples' numbers
  *     planes  one thread per pixel: channels-last to planes
@@ -114,7 +115,8 @@ typedef struct ff_cuda_augment {
     /* As for a move, with black and table of f32; samples need only be aligned to their elements,
      * and may be u16. */
     ff_cuda_move move;
-    float *values; /* scratch, 16 B aligned: [rows][channels][out_height][out_width] */
+    /* Scratch, 16 B aligned: [rows][channels][out_height][out_width] f32; u8 where the batch is. */
+    void *values;
 
     /* Samples of several sizes: row i begins at offset[i] bytes; sample s is size[s][0] x
      * size[s][1]. NULL: rows are row_bytes apart, all height x width. */
@@ -179,7 +181,7 @@ typedef struct ff_cuda_planes {
     void *to;         /* [rows][channels][pixels] */
     uint64_t pixels;
     uint32_t rows, channels, from_channels;
-    uint32_t element_bytes; /* 2 or 4 */
+    uint32_t element_bytes; /* 1, 2 or 4 */
 } ff_cuda_planes;
 
 /* Every entry is required, except augment, and except give and planes without ff_batches_give;

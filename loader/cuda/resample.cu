@@ -1,13 +1,14 @@
 /* Antialiased resampling of stored samples into rows of f32, bit for bit as
- * loader/augment/resample.c.
+ * loader/augment/resample.c, or of u8 into rows of u8, as resample_bytes.c.
  *
  * A block computes 32 x 16 pixels of a row's output, up to four channels at once. Source rows are
  * processed in chunks of 16: all threads compute horizontal sums, 32 per row, in shared memory;
  * then each thread adds those for its two pixels, from top to bottom, in registers. So any
  * reduction fits the same shared memory, and every sum is over increasing inputs.
- *   weights  [32 + 16][TAPS + 1] f32, computed once per block; those of longer windows (reductions
- *            by more than 30) are computed when needed
- *   sums     [4 channels][16 source rows][32 columns] f32 */
+ *   weights  [32 + 16][TAPS + 1] f32 or i16, computed once per block; those of longer windows
+ *            (reductions by more than 30) are computed when needed
+ *   sums     [4 channels][16 source rows][32 columns] f32 or u8 */
+#include "loader/augment/resample_fixed.h"
 #include "loader/augment/resample_weights.h"
 #include "loader/cuda/augment.cuh"
 
@@ -37,25 +38,77 @@ static __device__ resample_box box_of(const ff_augment_params &params, uint32_t 
     return box;
 }
 
-/* One window, and its weights if they fit. */
-static __device__ void weigh(const ff_resample_axis &axis, uint32_t at, ff_resample_window *window,
-                             float *weight) {
-    *window =
-        axis.most <= TAPS ? ff_resample_weigh(&axis, at, weight) : ff_resample_measure(&axis, at);
-}
+/* How an axis is weighed, and what is kept of a sum. In f32: */
+struct float_rule {
+    typedef ff_resample_axis axis;
+    typedef ff_resample_window window;
+    typedef float weight, sum, kept;
+    static __device__ axis axis_of(uint32_t in, uint32_t out) {
+        return ff_resample_axis_of(in, out);
+    }
+    /* One window, and its weights if they fit. */
+    static __device__ void weigh(const axis &a, uint32_t at, window *w, weight *weights) {
+        *w = a.most <= TAPS ? ff_resample_weigh(&a, at, weights) : ff_resample_measure(&a, at);
+    }
+    static __device__ __forceinline__ weight weight_of(const axis &a, const window &w,
+                                                       const weight *weights, uint32_t k) {
+        return a.most <= TAPS ? weights[k] : ff_resample_weight(&a, &w, k);
+    }
+    static __device__ __forceinline__ kept keep(const axis &, sum value) {
+        return value;
+    }
+};
 
-static __device__ __forceinline__ float weight_of(const ff_resample_axis &axis,
-                                                  const ff_resample_window &window,
-                                                  const float *weight, uint32_t k) {
-    return axis.most <= TAPS ? weight[k] : ff_resample_weight(&axis, &window, k);
-}
+/* In fixed point. */
+struct fixed_axis : ff_fixed_axis {
+    uint32_t precision;
+};
+struct fixed_rule {
+    typedef fixed_axis axis;
+    typedef ff_fixed_window window;
+    typedef int16_t weight;
+    typedef int32_t sum;
+    typedef uint8_t kept;
+    /* Called by all threads: the axis' largest weight decides. */
+    static __device__ axis axis_of(uint32_t in, uint32_t out) {
+        __shared__ double largest[COLUMNS * LANES_Y];
+        const uint32_t thread = threadIdx.y * COLUMNS + threadIdx.x;
+        axis a;
+        *(ff_fixed_axis *)&a = ff_fixed_axis_of(in, out);
+        double own = a.scale > 1 ? 0 : 1;
+        for (uint32_t at = thread; a.scale > 1 && at < out; at += COLUMNS * LANES_Y) {
+            const double one = ff_fixed_largest(&a, at);
+            own = one > own ? one : own;
+        }
+        largest[thread] = own;
+        __syncthreads();
+        for (int i = 0; i < COLUMNS * LANES_Y; i++) own = largest[i] > own ? largest[i] : own;
+        __syncthreads();
+        a.precision = ff_fixed_precision(own);
+        return a;
+    }
+    static __device__ void weigh(const axis &a, uint32_t at, window *w, weight *weights) {
+        *w = ff_fixed_window_of(&a, at);
+        for (uint32_t k = 0; k < w->count && a.most <= TAPS; k++)
+            weights[k] = (weight)ff_fixed_weight(ff_fixed_share(&a, w, k), a.precision);
+    }
+    static __device__ __forceinline__ sum weight_of(const axis &a, const window &w,
+                                                    const weight *weights, uint32_t k) {
+        return a.most <= TAPS ? weights[k]
+                              : ff_fixed_weight(ff_fixed_share(&a, &w, k), a.precision);
+    }
+    static __device__ __forceinline__ kept keep(const axis &a, sum value) {
+        return ff_fixed_value(value, a.precision);
+    }
+};
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8). */
-template <typename T>
+template <typename T, typename rule>
 static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff_cuda_augment job) {
-    __shared__ ff_resample_window across_window[COLUMNS], down_window[LINES];
-    __shared__ float across_weight[COLUMNS][TAPS + 1], down_weight[LINES][TAPS + 1];
-    __shared__ float sums[CHANNELS][SOURCE][COLUMNS];
+    typedef typename rule::sum sum_of;
+    __shared__ typename rule::window across_window[COLUMNS], down_window[LINES];
+    __shared__ typename rule::weight across_weight[COLUMNS][TAPS + 1], down_weight[LINES][TAPS + 1];
+    __shared__ typename rule::kept sums[CHANNELS][SOURCE][COLUMNS];
     const uint32_t row = blockIdx.x, tx = threadIdx.x, ty = threadIdx.y;
     const uint32_t first_line = blockIdx.y * LINES, column = blockIdx.z * COLUMNS + tx;
     if (row >= job.move.batch->at.count) return;
@@ -63,18 +116,18 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     const ff_stored_sample sample = ff_stored_sample_at(job, params.sample, row);
     const uint32_t height = job.move.out_height, width = job.move.out_width;
     const resample_box box = box_of(params, sample.height, sample.width, height, width);
-    const ff_resample_axis across = ff_resample_axis_of(box.width, box.to_width);
-    const ff_resample_axis down = ff_resample_axis_of(box.height, box.to_height);
+    const typename rule::axis across = rule::axis_of(box.width, box.to_width);
+    const typename rule::axis down = rule::axis_of(box.height, box.to_height);
     const uint32_t last_column = width - 1, last_line = height - 1;
 
     /* Lanes after the output's edges repeat the last one. */
     if (ty == 0) {
         const uint32_t at = column < last_column ? column : last_column;
-        weigh(across, box.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
-              &across_window[tx], across_weight[tx]);
+        rule::weigh(across, box.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
+                    &across_window[tx], across_weight[tx]);
     } else if (ty == 1 && tx < LINES) {
         const uint32_t at = first_line + tx < last_line ? first_line + tx : last_line;
-        weigh(down, box.top + at, &down_window[tx], down_weight[tx]);
+        rule::weigh(down, box.top + at, &down_window[tx], down_weight[tx]);
     }
     __syncthreads();
     const uint32_t begin = down_window[0].first;
@@ -83,7 +136,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
         const uint32_t after = down_window[i].first + down_window[i].count;
         end = after > end ? after : end;
     }
-    const ff_resample_window mine = across_window[tx];
+    const typename rule::window mine = across_window[tx];
     const size_t pixel = sample.pixel;
     const T *source =
         (const T *)sample.data + ((size_t)box.y * sample.width + box.x + mine.first) * pixel;
@@ -91,38 +144,39 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     for (uint32_t c0 = 0; c0 < job.move.channels; c0 += CHANNELS) {
         const uint32_t channels =
             job.move.channels - c0 < CHANNELS ? job.move.channels - c0 : (uint32_t)CHANNELS;
-        float value[EACH][CHANNELS];
+        sum_of value[EACH][CHANNELS];
         for (int e = 0; e < EACH; e++)
             for (int c = 0; c < CHANNELS; c++) value[e][c] = 0;
         for (uint32_t chunk = begin; chunk < end; chunk += SOURCE) {
             for (uint32_t r = ty; r < SOURCE && chunk + r < end; r += LANES_Y) {
                 const T *line =
                     source + c0 * sample.plane + (size_t)(chunk + r) * sample.width * pixel;
-                float sum[CHANNELS] = {0, 0, 0, 0};
+                sum_of sum[CHANNELS] = {0, 0, 0, 0};
                 for (uint32_t k = 0; k < mine.count; k++, line += pixel) {
-                    const float weight = weight_of(across, mine, across_weight[tx], k);
+                    const sum_of weight = rule::weight_of(across, mine, across_weight[tx], k);
 #pragma unroll
                     for (int c = 0; c < CHANNELS; c++) {
                         if (c >= (int)channels) break;
-                        const float product = weight * ff_to_float(line[c * sample.plane]);
+                        const sum_of product = weight * (sum_of)ff_to_float(line[c * sample.plane]);
                         sum[c] = k ? sum[c] + product : product;
                     }
                 }
 #pragma unroll
-                for (int c = 0; c < CHANNELS; c++) sums[c][r][tx] = sum[c];
+                for (int c = 0; c < CHANNELS; c++) sums[c][r][tx] = rule::keep(across, sum[c]);
             }
             __syncthreads();
 #pragma unroll
             for (int e = 0; e < EACH; e++) {
-                const ff_resample_window window = down_window[ty + e * LANES_Y];
+                const typename rule::window window = down_window[ty + e * LANES_Y];
                 const uint32_t after = window.first + window.count;
                 uint32_t y = chunk > window.first ? chunk : window.first;
                 for (; y < after && y < chunk + SOURCE; y++) {
                     const uint32_t k = y - window.first;
-                    const float weight = weight_of(down, window, down_weight[ty + e * LANES_Y], k);
+                    const sum_of weight =
+                        rule::weight_of(down, window, down_weight[ty + e * LANES_Y], k);
 #pragma unroll
                     for (int c = 0; c < CHANNELS; c++) {
-                        const float product = weight * sums[c][y - chunk][tx];
+                        const sum_of product = weight * sums[c][y - chunk][tx];
                         value[e][c] = k ? value[e][c] + product : product;
                     }
                 }
@@ -137,10 +191,11 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
             for (int c = 0; c < CHANNELS; c++) {
                 if (c >= (int)channels) break;
                 const size_t plane = (size_t)row * job.move.channels + c0 + c;
-                float v = value[e][c];
-                if (sizeof(T) == 1) v = v * job.multiply[c0 + c] + job.add[c0 + c];
+                float v = rule::keep(down, value[e][c]);
+                if (sizeof(T) == 1 && job.move.to != FF_U8)
+                    v = v * job.multiply[c0 + c] + job.add[c0 + c];
                 const uint32_t shown = ff_augment_line(&params, line, height);
-                job.values[(plane * height + shown) * width + column] = v;
+                ff_store_value(job, (plane * height + shown) * width + column, v);
             }
         }
     }
@@ -151,8 +206,11 @@ extern "C" int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stre
     const uint32_t across = (job->move.out_width + COLUMNS - 1) / COLUMNS;
     if (down > 65535 || across > 65535 || (job->move.from == FF_U8 && !(job->multiply && job->add)))
         return FF_CUDA_INVALID_VALUE;
+    const dim3 grid(job->move.rows, down, across), block(COLUMNS, LANES_Y);
+    if (job->move.to == FF_U8)
+        return FF_LAUNCH((resample_kernel<uint8_t, fixed_rule>), grid, block, 0, stream, *job);
     return ff_by_stored(job->move.from, [&](auto element) {
-        return FF_LAUNCH(resample_kernel<decltype(element)>, dim3(job->move.rows, down, across),
-                         dim3(COLUMNS, LANES_Y), 0, stream, *job);
+        return FF_LAUNCH((resample_kernel<decltype(element), float_rule>), grid, block, 0, stream,
+                         *job);
     });
 }

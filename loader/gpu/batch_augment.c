@@ -6,7 +6,8 @@
 
 bool ff_batch_augment_needed(const ff_loader_settings *settings) {
     return settings->finish.used || ff_augment_resamples(&settings->augment) ||
-           settings->metadata->variable_size || settings->metadata->dtype == FF_U16;
+           settings->metadata->variable_size || settings->metadata->dtype == FF_U16 ||
+           settings->host.to == FF_U8;
 }
 
 /* The number of values in all rows. */
@@ -16,6 +17,7 @@ static uint64_t value_count(const ff_loader_settings *settings) {
 
 uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
     if (!ff_batch_augment_needed(settings)) return 0;
+    if (settings->host.to == FF_U8) return value_count(settings);
     return value_count(settings) *
            (sizeof(float) +
             (settings->finish.changes ? ff_change_images(&settings->augment.change) : 0));

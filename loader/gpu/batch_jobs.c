@@ -226,12 +226,18 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
     else if (at.table_bytes)
         set_table(&jobs->move, settings, memory + at.table);
     if (!parts->view) FF_TRY(add_columns(&jobs->move, resident, slot, buffers, error));
-    if (augmented || !ff_batch_augment_needed(settings)) return FF_OK;
+    /* Rows of u8 are moved as they are. */
+    if (!ff_batch_augment_needed(settings) || (augmented && settings->host.to != FF_U8))
+        return FF_OK;
     jobs->augments = true;
     jobs->params.mix = buffers->mix;
     jobs->memory_bytes += ff_batch_augment_bytes(settings);
     FF_TRY(ff_batch_augment_create(&jobs->augment, settings, parts->view, parts->device,
                                    &jobs->move, parts->values, error));
+    if (augmented) {
+        jobs->augment.job.resampled = 0;
+        return FF_OK;
+    }
     jobs->augment.job.size = jobs->params.size;
     if (jobs->params.size) jobs->augment.job.offset = resident->offset;
     return FF_OK;

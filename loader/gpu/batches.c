@@ -150,8 +150,9 @@ static ff_status create_ring(ff_batches *batches, ff_dataset *dataset,
 
 static ff_status create_jobs(ff_batches *batches, const ff_loader_kernels *kernels,
                              ff_error *error) {
-    const uint64_t values =
-        batches->placement == FF_PLACEMENT_HOST ? 0 : most_of(batches, ff_batch_values_bytes);
+    const bool moves =
+        batches->placement == FF_PLACEMENT_HOST && batches->settings.host.to != FF_U8;
+    const uint64_t values = moves ? 0 : most_of(batches, ff_batch_values_bytes);
     ff_batch_parts parts = {.kernels = kernels,
                             .device = batches->device,
                             .resident = &batches->resident,
@@ -161,7 +162,7 @@ static ff_status create_jobs(ff_batches *batches, const ff_loader_kernels *kerne
     FF_TRY(ff_alloc(&batches->jobs, job_count(batches), sizeof *batches->jobs, "sizes", error));
     if (values)
         FF_TRY(batches->device->table->allocate(batches->device, &batches->values, values,
-                                                "samples in f32", error));
+                                                "samples between kernels", error));
     batches->memory_bytes += values;
     parts.values = batches->values;
     for (size_t i = 0; i < job_count(batches); i++) {
@@ -182,8 +183,8 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
     batches->device = given.device;
     given.layout = FF_HWC;
     if (given.dtype >= FF_DTYPE_COUNT) given.dtype = FF_F32;
-    if (!ff_dtype_is_float(given.dtype))
-        return ff_fail(error, FF_USAGE, "batches for a network are f32, f16 or bf16, not %s",
+    if (!ff_dtype_is_float(given.dtype) && (given.dtype != FF_U8 || !options->kernels->augment))
+        return ff_fail(error, FF_USAGE, "batches on a device are f32, f16, bf16 or u8, not %s",
                        ff_dtype_name(given.dtype));
     FF_TRY(ff_loader_settings_init(&batches->settings, dataset, &given, error));
     given.block = batches->settings.order.block; /* also for the ring */

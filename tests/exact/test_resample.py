@@ -3,7 +3,8 @@
 The boxes are torchvision's, given the same uniform numbers. The pixels agree within the rounding of
 sums, which ATen fuses where the processor can and the loader never does: a sum of n products of f32
 weights and values up to m differs by at most about n * 2^-24 * m, over both passes; after that
-comes one rounding to the batch's dtype, on which both agree wherever the sums do.
+comes one rounding to the batch's dtype, on which both agree wherever the sums do. u8 that stays u8 is computed in fixed point, in which
+no value differs.
 Prints TAP. Environment: BUILD."""
 import os
 import random
@@ -268,6 +269,80 @@ def pixels():
     tap.ok(torch.equal(found, expected(case, stored[1]).half()), "a box of the output's size is copied")
 
 
+def fixed_axis(inputs, outputs):
+    """ATen's weights of u8 (torch 2.15, _compute_indices_int16_weights_aa): integers [outputs, inputs], and their precision."""
+    scale = inputs / outputs
+    support, shrink = max(scale, 1.0), 1.0 / max(scale, 1.0)
+    weights = numpy.zeros((outputs, inputs))
+    for o in range(outputs):
+        center = scale * (o + 0.5)
+        begin, end = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), inputs)
+        window = [max(0.0, 1.0 - abs((i - center + 0.5) * shrink)) for i in range(begin, end)]
+        weights[o, begin:end] = [w / sum(window) for w in window]
+    precision = 0
+    while precision < 22 and int(0.5 + weights.max() * (1 << (precision + 1))) < 1 << 15:
+        precision += 1
+    return (0.5 + weights * (1 << precision)).astype(numpy.int64), precision
+
+
+def fixed(image, height, width):
+    """An image of u8 [C, H, W] resized as torchvision's v2 does since 0.17, in ten lines."""
+    for axis, size in ((2, width), (1, height)):
+        weights, precision = fixed_axis(image.shape[axis], size)
+        sums = numpy.moveaxis(numpy.tensordot(image.astype(numpy.int64), weights, (axis, 1)), -1, axis)
+        image = numpy.minimum((sums + (1 << (precision - 1))) >> precision, 255)
+    return image.astype(numpy.uint8)
+
+
+def their_bytes(image, height, width):
+    """What torchvision's v2 calls for tensors of u8, where torch has it; else None."""
+    # torch 2.15 mixes up the places of a result that is one value wide.
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 1) or 1 in (height, width):
+        return None
+    return torch.nn.functional.interpolate(torch.from_numpy(image)[None], [height, width], mode="bilinear", antialias=True)[0].numpy()
+
+
+def stays_u8():
+    """u8 to u8: no value differs from torchvision's v2."""
+    rng = random.Random(5)
+    given, wanted, cases, theirs, differing = b"", [], [], 0, 0
+    for number in range(240):
+        case = box_case(rng, "u8", "u8")
+        if number % 6 == 0:  # the whole sample, resized, of which a window is shown
+            for side in ("height", "width"):
+                case["source_" + side] = rng.randrange(1, 120)
+                case[side] = case["out_" + side] + rng.randrange(100)
+            case["y"], case["x"] = [rng.randrange(case[side] - case["out_" + side] + 1) for side in ("height", "width")]
+            case["flags"] = RESIZE
+        case["cutout"] = 0
+        stored, values = as_stored(rng, "u8", case["layout"], case["channels"], case["source_height"], case["source_width"])
+        image = values.to(torch.uint8).numpy()
+        y, x, height, width = (case[key] for key in ("y", "x", "height", "width"))
+        size = (case["out_height"], case["out_width"]) if case["flags"] == BOX else (height, width)
+        if case["flags"] == BOX:
+            image = image[:, y:y + height, x:x + width]
+        made, newer = fixed(image, *size), their_bytes(numpy.ascontiguousarray(image), *size)
+        if newer is not None:
+            theirs += newer.size
+            differing += int((newer != made).sum())
+        if case["flags"] == RESIZE:
+            made = made[:, y:y + case["out_height"], x:x + case["out_width"]]
+        made = made[:, :, ::-1] if case["flip"] else made
+        wanted.append((made.transpose(1, 2, 0) if case["to_layout"] == "hwc" else made).tobytes())
+        given += (" ".join(str(case[key]) for key in (
+            "from", "layout", "to", "to_layout", "channels", "source_height", "source_width", "out_height", "out_width",
+            "flip", "cutout", "statistics", "flags", "y", "x", "height", "width")) + "\n").encode() + stored
+        cases.append(case)
+    out, at, wrong = run(["samples"], given), 0, []
+    for case, want in zip(cases, wanted):
+        found = out[at:at + len(want)]
+        at += len(want)
+        if found != want:
+            wrong.append("%s: %d of %d values differ" % (case, sum(a != b for a, b in zip(found, want)), len(want)))
+    tap.ok(not wrong and at == len(out), "u8 stays u8: no value of %d samples differs from the ten lines" % len(cases), wrong)
+    tap.ok(not differing, "nor do theirs from torchvision's (%d values compared)" % theirs, differing)
+
+
 def evaluation():
     """Resize(R) and CenterCrop(S) of tensors, with torchvision's own sizes and places."""
     rng = random.Random(3)
@@ -290,6 +365,7 @@ def main():
     erasings()
     distribution()
     pixels()
+    stays_u8()
     evaluation()
 
 

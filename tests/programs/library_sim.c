@@ -75,7 +75,11 @@ static void all_batches(void) {
         {"batch_size 16 label_dtype i64 last_batch pad", "mixup", 16, FF_F32, FF_CHW,
          FF_LAST_BATCH_KEEP, 0, 1},
         {"batch_size 20 rank 1 world 3 last_batch keep layout channels_last", "rrc=6,flip", 20,
-         FF_F32, FF_HWC, FF_LAST_BATCH_KEEP, 1, 3}};
+         FF_F32, FF_HWC, FF_LAST_BATCH_KEEP, 1, 3},
+        {"batch_size 16 dtype u8 last_batch pad", "rrc=7,flip", 16, FF_U8, FF_CHW,
+         FF_LAST_BATCH_KEEP, 0, 1},
+        {"batch_size 16 dtype u8 layout channels_last", "crop=2,flip", 16, FF_U8, FF_HWC,
+         FF_LAST_BATCH_DROP, 0, 1}};
     static const char *const placements[] = {"auto", "resident", "stream", "host"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int k = 0; k < 4; k++) {
@@ -231,7 +235,7 @@ static void refusals(void) {
     ffload_loader_destroy(&loader);
     ff_loader_destroy(&wanted);
     free_memory(&to);
-    result(refused("dtype u8", "u8"), "values as stored are refused");
+    result(refused("dtype u16", "u16"), "values that are not stored are refused");
 }
 
 /* Whether a call left the calling thread's current device as it was; with one GPU it cannot. */
@@ -280,7 +284,7 @@ static bool keeps_the_device(void) {
     ffload_options_set(options, "placement", "host", NULL);
     good = ffload_loader_create(&loader, set, options, NULL) == FFLOAD_OK && kept_device() && good;
     ffload_loader_destroy(&loader);
-    ffload_options_set(options, "dtype", "u8", NULL);
+    ffload_options_set(options, "dtype", "u16", NULL);
     good = ffload_loader_create(&loader, set, options, NULL) != FFLOAD_OK && kept_device() && good;
     ffload_options_destroy(&options);
     ff_loader_destroy(&wanted);

@@ -160,7 +160,8 @@ static inline void take_memory(memory *to, const ff_slot *slot, bool wide) {
     const int64_t chw[4] = {whole, height * width, width, 1};
     const int64_t hwc[4] = {whole, 1, width * channels, channels};
     const size_t label = wide ? 8 : 4;
-    describe_tensor(to, 0, rows, slot->dtype == FF_BF16 ? kDLBfloat : kDLFloat,
+    const uint8_t code = slot->dtype == FF_BF16 ? kDLBfloat : kDLFloat;
+    describe_tensor(to, 0, rows, slot->dtype == FF_U8 ? kDLUInt : code,
                     ff_dtype_bytes(slot->dtype));
     to->tensor[0].ndim = 4;
     memcpy(to->shape[0], shape, sizeof shape);

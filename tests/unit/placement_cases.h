@@ -333,6 +333,9 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, 9)];
     if (strstr(augment, "rrc")) options->height = options->width = 0;
     if (strstr(augment, "jitter")) set->channels = 3, set->no_statistics = trial % 4 == 0;
+    /* Values that only move stay u8. */
+    const bool moves = !strpbrk(augment, "xju") && !strstr(augment, "erase");
+    if (wide && set->dtype == FF_U8 && moves && trial / 3 % 2) options->dtype = FF_U8;
     assert_ok(ff_augment_parse(&options->augment, augment, error));
     const bool changes = ff_change_any(&options->augment.change);
     if (changes) set->channels = 3, set->images = true;

@@ -21,7 +21,7 @@ static void make_case(augment_case *c, ff_dtype from, ff_dtype to) {
     c->out_height = draw_side(), c->out_width = draw_side();
     c->spec.flip = FF_FLIP_RANDOM;
     c->spec.vflip = 0.5;
-    c->spec.cutout = roll(&luck, 3) ? 0 : 1 + roll(&luck, 20);
+    c->spec.cutout = roll(&luck, 3) || to == FF_U8 ? 0 : 1 + roll(&luck, 20);
     if (roll(&luck, 3)) {
         c->spec.rrc = 1;
         c->spec.scale[0] = 0.01, c->spec.scale[1] = 1, c->spec.ratio[0] = 0.3;
@@ -64,13 +64,14 @@ static void fast_equals_plain(void **state) {
     (void)state;
     const ff_resample_kernels *version[] = {&ff_resample_rows, ff_resample_avx2(),
                                             ff_resample_avx512()};
-    static const ff_dtype outputs[] = {FF_F32, FF_F16, FF_BF16};
+    static const ff_dtype outputs[] = {FF_F32, FF_F16, FF_BF16, FF_U8};
     for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
-        for (int o = 0; o < 3; o++) {
-            for (unsigned trial = 0; trial < 24; trial++) {
+        for (int o = 0; o < (from == FF_U8 ? 4 : 3); o++) {
+            for (unsigned trial = 0; trial < (o == 3 ? 120 : 24); trial++) {
                 augment_case c;
                 make_case(&c, from, outputs[o]);
                 ff_resampler *resampler;
+                c.host.streams = roll(&luck, 2);
                 assert_ok(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
                 for (size_t v = 0; v < sizeof version / sizeof version[0]; v++)
                     if (version[v]) compare(&c, resampler, version[v]);
@@ -83,7 +84,8 @@ static void fast_equals_plain(void **state) {
                   version[2] ? "with AVX-512" : "without AVX-512");
 }
 
-/* To u8: the value in f32, rounded; and upside down the last row is the first. */
+/* To u8 from which values are changed: the value in f32, rounded; and upside down the last row is
+ * the first. */
 static void rounded_and_flipped(void **state) {
     (void)state;
     for (unsigned trial = 0; trial < 40; trial++) {
@@ -101,6 +103,7 @@ static void rounded_and_flipped(void **state) {
         upright.flags &= ~FF_AUGMENT_VFLIP;
         assert_ok(
             ff_augment_host_init(&bytes, &c.metadata, &plain, FF_U8, FF_CHW, height, width, error));
+        bytes.rounds = true;
         assert_ok(ff_augment_host_init(&floats, &c.metadata, &plain, FF_F32, FF_CHW, height, width,
                                        error));
         assert_ok(ff_resampler_create(&to_u8, &bytes, &c.metadata, error));
@@ -258,7 +261,10 @@ static void check_rows(const set_spec *set, ff_dataset *dataset, const ff_loader
  * in any batch. */
 static void loaders(void **state) {
     (void)state;
-    static const ff_dtype dtypes[] = {FF_F16, FF_U8};
+    static const struct {
+        ff_dtype from, to;
+        ff_layout layout;
+    } kinds[] = {{FF_F16, FF_F32, FF_CHW}, {FF_U8, FF_F32, FF_HWC}, {FF_U8, FF_U8, FF_HWC}};
     static const struct {
         const char *augment;
         uint32_t height, width;
@@ -267,14 +273,16 @@ static void loaders(void **state) {
                 {"resize=30", 24, 24},
                 {"resize=24,crop,flip=alternate", 24, 24}};
     for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
-        for (int kind = 0; kind < 2; kind++) {
+        for (int kind = way ? 2 : 1; kind >= 0; kind--) { /* no cutout of u8 */
             static uint64_t first[2 * 90], other[2 * 90];
             for (int run_number = 0; run_number < 4; run_number++) {
-                set_spec set = variable(dtypes[kind], kind ? FF_HWC : FF_CHW, run_number % 2 == 1);
+                set_spec set = variable(kinds[kind].from, kinds[kind].layout, run_number % 2 == 1);
                 ff_dataset *dataset = open_new_set(&set);
                 ff_loader_options options = ff_loader_defaults();
                 options.last_batch = FF_LAST_BATCH_KEEP;
                 options.epochs = 2, options.seed = 5;
+                options.dtype = kinds[kind].to;
+                options.layout = kinds[kind].to == FF_U8 ? FF_HWC : FF_CHW;
                 options.height = ways[way].height, options.width = ways[way].width;
                 options.batch = (uint64_t[]){16, 16, 90, 7}[run_number];
                 options.threads = (int[]){1, 2, 0, 3}[run_number];
@@ -315,7 +323,12 @@ static void refusals(void **state) {
     refuses(dataset, "resize=24", 0, FF_F32, "different sizes");
     refuses(dataset, "resize=23,crop", 24, FF_F32, "resized to 23x23");
     refuses(dataset, "rrc=24", UINT32_MAX, FF_F32, "too large");
-    refuses(dataset, "rrc=24", 0, FF_U8, "f32, f16 or bf16");
+    refuses(dataset, "rrc=24,cutout=4", 0, FF_U8, "f32, f16 or bf16");
+    ff_dataset_close(&dataset);
+    set_remove(&set);
+    set = variable(FF_U16, FF_CHW, false);
+    dataset = open_new_set(&set);
+    refuses(dataset, "rrc=24", 0, FF_U16, "bf16 or u8, not u16 as stored");
     ff_dataset_close(&dataset);
     set_remove(&set);
 }

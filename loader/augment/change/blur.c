@@ -5,18 +5,21 @@
 
 #include "format/base/compiler.h"
 
+#include <stdbool.h>
 #include <string.h>
 
-/* Columns that are blurred together, in blocks of SOME; sums that are computed together. */
-enum { STRIP = 256, SOME = 64, WIDE = STRIP + FF_BLUR_MOST - 1, TOGETHER = 8 };
+/* Columns that are blurred together; rows that are added together; sums that are computed together.
+ */
+enum { STRIP = 256, FOUR = 4, WIDE = STRIP + FF_BLUR_MOST + FOUR, TOGETHER = 8 };
 
 typedef struct blur {
     const uint8_t *plane;
     uint8_t *to;
     uint32_t height, width, size;
     float kernel[FF_BLUR_MOST];
-    float normal[FF_BLUR_MOST]; /* without weights that slow processors down and change nothing */
-    float apart;                /* the most by which the two ways to sum differ */
+    float normal[FF_BLUR_MOST +
+                 FOUR]; /* without weights that slow processors down and change nothing */
+    float apart;        /* the most by which the two ways to sum differ */
     uint32_t unsure, x[TOGETHER], y[TOGETHER]; /* pixels to be summed again */
 } blur;
 
@@ -32,32 +35,33 @@ FF_FMA_CLONES static void load(float *restrict to, const uint8_t *restrict row, 
         to[k] = (float)row[ff_blur_reflect(first + (int32_t)k, width)];
 }
 
-FF_FMA_CLONES static void sum_columns(float *restrict to, const float *restrict from,
-                                      const float *restrict kernel, size_t size, size_t count) {
-    for (size_t x = 0; x < count; x += SOME) {
-        float sum[SOME] = {0};
-        for (size_t j = 0; j < size; j++)
-            for (size_t i = 0; i < SOME; i++) sum[i] = fmaf(from[x + j + i], kernel[j], sum[i]);
-        memcpy(to + x, sum, sizeof sum);
-    }
+/* Adds four rows, each with its weight, one after the other. */
+FF_FMA_CLONES static void add_rows(float *restrict sum, const float *const rows[4],
+                                   const float weight[4], size_t count) {
+    const float *restrict a = rows[0], *restrict b = rows[1];
+    const float *restrict c = rows[2], *restrict d = rows[3];
+    const float w[4] = {weight[0], weight[1], weight[2], weight[3]};
+    for (size_t i = 0; i < count; i++)
+        sum[i] = fmaf(d[i], w[3], fmaf(c[i], w[2], fmaf(b[i], w[1], fmaf(a[i], w[0], sum[i]))));
 }
 
-/* Sums over rows, rounded, and which of them are unsure. */
-FF_FMA_CLONES static void sum_rows(const blur *b, const float *const *rows, size_t count,
-                                   uint8_t *restrict to, uint8_t *restrict unsure) {
-    const float limit = 0.5f - b->apart;
-    const size_t size = b->size;
-    for (size_t x = 0; x < count; x += SOME) {
-        float sum[SOME] = {0};
-        for (size_t k = 0; k < size; k++) {
-            const float *restrict row = rows[k] + x;
-            const float weight = b->normal[k];
-            for (size_t i = 0; i < SOME; i++) sum[i] = fmaf(row[i], weight, sum[i]);
-        }
-        for (size_t i = 0; i < SOME; i++) to[x + i] = ff_change_nearest(sum[i]);
-        for (size_t i = 0; i < SOME; i++)
-            unsure[x + i] = fabsf(sum[i] - ff_change_round(sum[i])) > limit;
+/* The sum of b->size rows; after the last come some of weight 0. */
+static void sum_rows(const blur *b, float *restrict sum, const float *const *rows, size_t count) {
+    memset(sum, 0, count * sizeof *sum);
+    for (uint32_t k = 0; k < b->size; k += FOUR) add_rows(sum, rows + k, b->normal + k, count);
+}
+
+/* Rounds sums, which are from 0 to less than 255.5, and finds which are unsure; whether any is. */
+FF_FMA_CLONES static bool round_sums(uint8_t *restrict to, uint8_t *restrict unsure,
+                                     const float *restrict sum, float limit, size_t count) {
+    uint8_t any = 0;
+    for (size_t i = 0; i < count; i++) {
+        const float nearest = ff_change_round(sum[i]);
+        to[i] = (uint8_t)(int32_t)nearest;
+        unsure[i] = fabsf(sum[i] - nearest) > limit;
+        any |= unsure[i];
     }
+    return any;
 }
 
 /* The unsure pixels, as blur.h has them. */
@@ -83,10 +87,7 @@ FF_FMA_CLONES static void settle(blur *b) {
 
 static void note(blur *b, const uint8_t *unsure, uint32_t count, uint32_t x, uint32_t y) {
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t eight;
-        memcpy(&eight, unsure + i, sizeof eight);
-        if (i % 8 == 0 && !eight) i += 7;
-        if (i >= count || !unsure[i]) continue;
+        if (!unsure[i]) continue;
         b->x[b->unsure] = x + i, b->y[b->unsure] = y;
         if (++b->unsure == TOGETHER) settle(b);
     }
@@ -94,22 +95,23 @@ static void note(blur *b, const uint8_t *unsure, uint32_t count, uint32_t x, uin
 
 /* Columns x to x + count. The sums of row t - size / 2 of the plane are in slot t % size. */
 static void blur_strip(blur *b, uint32_t x, uint32_t count) {
-    float values[WIDE + SOME] = {0}, sums[FF_BLUR_MOST][STRIP];
-    const float *rows[FF_BLUR_MOST];
-    uint8_t row[STRIP], unsure[STRIP + 8] = {0};
+    float values[WIDE] = {0}, sums[FF_BLUR_MOST][STRIP], sum[STRIP];
+    const float *rows[FF_BLUR_MOST + FOUR], *columns[FF_BLUR_MOST + FOUR];
+    uint8_t unsure[STRIP];
     const int32_t half = (int32_t)b->size / 2;
+    for (uint32_t k = 0; k < b->size + FOUR; k++) columns[k] = values + k, rows[k] = sums[0];
     for (uint32_t t = 0; t < b->height + b->size - 1; t++) {
         const uint32_t line = ff_blur_reflect((int32_t)t - half, b->height), slot = t % b->size;
         load(values, b->plane + (size_t)line * b->width, b->width, (int32_t)x - half,
              count + b->size - 1);
-        sum_columns(sums[slot], values, b->normal, b->size, count);
+        sum_rows(b, sums[slot], columns, count);
         if (t + 1 < b->size) continue;
         const uint32_t y = t + 1 - b->size;
         for (uint32_t k = 0; k < b->size; k++)
             rows[k] = sums[slot + 1 + k < b->size ? slot + 1 + k : slot + 1 + k - b->size];
-        sum_rows(b, rows, count, row, unsure);
-        memcpy(b->to + (size_t)y * b->width + x, row, count);
-        note(b, unsure, count, x, y);
+        sum_rows(b, sum, rows, count);
+        if (round_sums(b->to + (size_t)y * b->width + x, unsure, sum, 0.5f - b->apart, count))
+            note(b, unsure, count, x, y);
     }
 }
 

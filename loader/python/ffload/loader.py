@@ -52,7 +52,8 @@ class Loader(AsDataLoader, Selecting):
                  and size are None; a size that does not follow from the augmentation comes third, (2, "crop", (24, 24)). View 0 has
                  the bits of a loader without views; views exclude mixup and cutmix, and are at most 64
     device       "cpu", "cuda", "cuda:N", a torch.device: where batches are made
-    dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets
+    dtype        "f32", "f16", "bf16", torch.float16, ...; "u8", "u16": values as stored, from such sets;
+                 u8 is resampled (rrc, resize) as torchvision's v2 resamples tensors of uint8
     layout       "channels_last" or "contiguous": the memory of the images; by default channels_last, except for JAX
     order        "random" (default), "block" (for sets larger than memory; block, group: samples per block, blocks per group),
                  "sequential"; shuffle=True is "random", shuffle=False "sequential"

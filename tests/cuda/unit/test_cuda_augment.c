@@ -152,8 +152,11 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     const uint32_t half = height < width ? height : width;
     c->spec.change.value[FF_CHANCE_BLUR] = 1 + 2 * roll(&luck, half < 12 ? half : 12);
     c->spec.change.sigma[0] = 0.1, c->spec.change.sigma[1] = 4;
-    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[roll(&luck, 3)], FF_HWC,
-                                   height, width, error));
+    const bool bytes = c->metadata.dtype == FF_U8 && !jitters && !changes && roll(&luck, 2);
+    if (bytes) c->spec.mixup = c->spec.cutmix = c->spec.cutout = 0;
+    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec,
+                                   bytes ? FF_U8 : to[roll(&luck, 3)], FF_HWC, height, width,
+                                   error));
     assert_ok(ff_finish_init(&c->finish, &c->metadata, &c->spec, &c->host, error));
     c->rows = 1 + roll(&luck, ROWS_MOST);
     c->count = roll(&luck, 4) ? c->rows : roll(&luck, c->rows);
