@@ -229,10 +229,12 @@ class Loader(AsDataLoader, Selecting):
         self._ranks = now
         try:
             self._open()
+            self._own.restore(state)
         except UsageError:
             self._ranks = before  # so that the next iteration is also refused
+            self._open()
+            self._own.restore(state)
             raise
-        self._own.restore(state)
 
     # ---- iterating ----------------------------------------------------------------------------
 
