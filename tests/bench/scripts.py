@@ -20,7 +20,8 @@ IMAGES = os.path.join(os.environ.get("FF_SHARED_DATA", os.path.join(ROOT, "..", 
 SEEDS, COUNT, EPOCHS, VAL = (int(os.environ.get(name, usual)) for name, usual in (("SEEDS", 4), ("IMAGES", 2000), ("EPOCHS", 3), ("VAL", 2000)))
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
 SIDES = {"ffload": ("packed", os.path.join(BUILD, "python")), "DataLoader": ("images", os.path.join(ROOT, "tests", "bench", "dataloader"))}
-RANKS = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+# -r and -t: torch 1.13 takes their default for nothing in Python 3.11.
+RANKS = ["-m", "torch.distributed.run", "--standalone", "-r", "9:1", "-t", "9:1", "--nproc_per_node", "2"]
 SCRIPTS = {  # the modules that each needs, its options, and what starts it
     "plain": (["torchvision"], ["--lr", 0.05], []),
     "torchvision_script": (["torchvision"], ["--lr", 0.05, "--augment", "crop=4,flip", "--model", "resnet18", "--print-every", 1000, "--ema-decay", 0], []),

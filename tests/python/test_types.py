@@ -49,7 +49,7 @@ takes_any(pairs)
 takes_any(ffload.Loader(dataset, return_keys=True))
 def takes_pairs(loader: ffload.Loader[typing.Tuple[bytes, str]]) -> None: ...
 takes_pairs(ffload.Loader(dataset, 256))
-takes_pairs(ffload.Loader(dataset, transform=lambda batch: 3))
+takes_pairs(ffload.Loader(dataset, transform=len))
 """
 TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]",
          "builtins.dict[builtins.str, builtins.int]", "builtins.int", "builtins.bytes", "tuple[builtins.bytes, builtins.str]", "builtins.dict[builtins.str, builtins.int]"]

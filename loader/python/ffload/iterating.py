@@ -210,7 +210,8 @@ class Iterating(Generic[Batch]):
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next iteration continues from this state. UsageError if the state belongs to other batches: another seed, order,
-        batch size or other samples. Rank, world, cuts, augmentation and workers may differ."""
+        batch size or other samples. Rank, world, cuts, augmentation and workers may differ; for a state between the cuts of a
+        batch, cuts and world may not."""
         self._own.restore(json.dumps(state))
         self._turn += 1
         self._epoch, self._stands = json.loads(self._own.state())["epoch"], True
