@@ -90,7 +90,7 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     chunks.layout = metadata->layout;
     /* The output's size is not used here, but samples of several sizes need one. */
     chunks.height = chunks.width = metadata->variable_size;
-    chunks.share_total = 0;
+    chunks.share_total = chunks.cuts = chunks.first_cut = 0;
     chunks.slots = CHUNKS;
     chunks.feed =
         (ff_loader_feed){.raw = true, .storage_order = true, .row_align = FF_RESIDENT_ALIGN};

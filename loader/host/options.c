@@ -36,7 +36,8 @@ static ff_status check(const ff_sequence *sequence, ff_dataset *dataset,
     return FF_OK;
 }
 
-static void count_batches(ff_sequence *sequence, const ff_loader_options *options) {
+static ff_status count_batches(ff_sequence *sequence, const ff_loader_options *options,
+                               ff_error *error) {
     bool drop = options->last_batch == FF_LAST_BATCH_DROP && sequence->count >= options->batch;
     sequence->epoch_batches = batches_of(sequence, sequence->count, drop);
     sequence->first_epoch = options->epoch;
@@ -49,9 +50,16 @@ static void count_batches(ff_sequence *sequence, const ff_loader_options *option
         sequence->first_batches = options->epochs == 1 ? 0 : sequence->epoch_batches;
         if (epochs > 1) epochs--;
     }
+    if (options->first_cut &&
+        (options->first_cut >= sequence->cuts || options->first_cut >= sequence->first_batches))
+        return ff_fail(error, FF_USAGE, "the batch at position %" PRIu64 " has no cut %u",
+                       options->position, options->first_cut);
+    sequence->first_cut = options->first_cut;
+    sequence->first_batches -= options->first_cut;
     sequence->total_batches = UINT64_MAX;
     if (epochs)
         sequence->total_batches = sequence->first_batches + (epochs - 1) * sequence->epoch_batches;
+    return FF_OK;
 }
 
 static ff_status take_share(ff_sequence *sequence, const ff_loader_options *options,
@@ -169,6 +177,5 @@ ff_status ff_sequence_init(ff_sequence *sequence, ff_dataset *dataset,
     FF_TRY(check_sampling(options, places, error));
     FF_TRY(check(sequence, dataset, options, error));
     FF_TRY(take_share(sequence, options, error));
-    count_batches(sequence, options);
-    return FF_OK;
+    return count_batches(sequence, options, error);
 }

@@ -85,9 +85,9 @@ typedef struct ff_loader_options {
     uint64_t seed;
 
     /* The first batch: `position` samples into `epoch`; one after the last batch of an epoch means
-     * the next epoch. After `epochs` epochs (including the started one) acquire returns NULL; 0 =
-     * no end. */
-    uint32_t epoch, epochs;
+     * the next epoch. first_cut: the cut of that batch to begin with. After `epochs` epochs
+     * (including the started one) acquire returns NULL; 0 = no end. */
+    uint32_t epoch, epochs, first_cut;
     uint64_t position;
 
     ff_augment_spec augment;

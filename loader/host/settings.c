@@ -350,7 +350,11 @@ ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
                                .batch = settings->sequence.batch,
                                .position = batch->global_position + batch->global_count,
                                .epoch = batch->epoch};
-    if (batch->last) next.position = 0, next.epoch++;
+    if (batch->last) {
+        next.position = 0, next.epoch++;
+    } else if (batch->cut + 1 < settings->sequence.cuts) {
+        next.position = batch->global_position, next.cut = batch->cut + 1;
+    }
     return next;
 }
 

@@ -16,6 +16,7 @@ typedef struct ff_loader_position {
     uint64_t batch;    /* samples a global batch */
     uint64_t position; /* the next batch's first sample in its epoch */
     uint32_t epoch;
+    uint32_t cut; /* the next one of that batch's cuts: not 0 only for the same shares and cuts */
 } ff_loader_position;
 
 /* Where a row of a batch comes from. */

@@ -64,20 +64,22 @@ static ff_status start_host(ffload_loader *loader, ff_error *error) {
 }
 
 /* The loader starts at `epoch` and `position`; no batch was returned since. */
-static void stand_at(ffload_loader *loader, uint32_t epoch, uint64_t position) {
+static void stand_at(ffload_loader *loader, uint32_t epoch, uint64_t position, uint32_t cut) {
     const ff_loader_position next = {.seed = loader->settings.loader.seed,
                                      .batch = loader->settings.loader.batch,
                                      .position = position,
-                                     .epoch = epoch};
+                                     .epoch = epoch,
+                                     .cut = cut};
     set_place(loader, next, true);
 }
 
-ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
+ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t position, uint32_t cut,
                           ff_error *error) {
     ff_loader_options options = loader->settings.loader;
     ff_sequence sequence;
     options.epoch = epoch;
     options.position = position;
+    options.first_cut = cut;
     FF_TRY(ff_sequence_init(&sequence, loader->dataset->inner, &options, error));
     if (is_on_gpu(loader)) {
         FF_TRY(ff_library_gpu_seek(&loader->gpu, &sequence, error));
@@ -86,7 +88,7 @@ ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t positi
         loader->slot = NULL;
         ff_loader_seek(loader->inner, &sequence);
     }
-    stand_at(loader, epoch, position);
+    stand_at(loader, epoch, position, cut);
     return FF_OK;
 }
 
@@ -116,7 +118,7 @@ static ff_status create_all(ffload_loader *loader, ffload_dataset *dataset,
     loader->dataset = dataset;
     ff_library_dataset_retain(dataset);
     if (is_on_gpu(loader)) FF_TRY(ff_library_gpu_open(&loader->gpu, settings->ordinal, error));
-    stand_at(loader, settings->loader.epoch, settings->loader.position);
+    stand_at(loader, settings->loader.epoch, settings->loader.position, 0);
     if (is_on_gpu(loader)) {
         FF_TRY(ff_library_gpu_start(&loader->gpu, dataset->inner, settings, error));
         return ff_library_gpu_plan(&loader->plan, &loader->gpu, dataset->inner, settings, error);

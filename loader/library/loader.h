@@ -50,8 +50,8 @@ ff_status ff_library_look_away(ffload_loader *loader, ff_status status);
 
 ff_loader_info ff_library_info(const ffload_loader *loader);
 
-/* Continues at a position; on failure the loader is as before. */
+/* Continues at a position, with a cut of the batch there; on failure the loader is as before. */
 FF_MUST_USE ff_status ff_library_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
-                                      ff_error *error);
+                                      uint32_t cut, ff_error *error);
 
 #endif

@@ -70,17 +70,21 @@ uint64_t ffload_loader_length(const ffload_loader *loader) {
 /* ---- position ------------------------------------------------------------------------------- */
 
 /* Without a returned batch, or with epochs without end, the next batch is the same anyway. */
-static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, ff_error *error) {
+static ff_status seek(ffload_loader *loader, uint32_t epoch, uint64_t position, uint32_t cut,
+                      ff_error *error) {
+    const ff_loader_position *next = &loader->next;
     const bool counts = loader->settings.loader.epochs != 0 && !loader->fresh;
-    if (!counts && epoch == loader->next.epoch && position == loader->next.position) return FF_OK;
-    return ff_library_seek(loader, epoch, position, error);
+    if (!counts && epoch == next->epoch && position == next->position && cut == next->cut)
+        return FF_OK;
+    return ff_library_seek(loader, epoch, position, cut, error);
 }
 
 int ffload_loader_seek(ffload_loader *loader, uint32_t epoch, uint64_t position,
                        ffload_error *error) {
     ff_error inner;
     ff_status status = ff_library_enter(loader, FF_LIBRARY_GIVEN(&inner, loader), &inner);
-    if (status == FF_OK) status = ff_library_leave(loader, seek(loader, epoch, position, &inner));
+    if (status == FF_OK)
+        status = ff_library_leave(loader, seek(loader, epoch, position, 0, &inner));
     return ff_library_end(status, &inner, error);
 }
 
@@ -119,6 +123,19 @@ static void id_of_sets(const ffload_loader *loader, char text[33]) {
     if (ff_dataset_set_count(dataset) > 1) ff_hex(text, ff_dataset_id(dataset)->content, 16);
 }
 
+/* Which rows of a batch its cuts have: a state between them belongs to these. */
+typedef struct cuts_text {
+    char text[80];
+} cuts_text;
+
+static cuts_text say_cuts(const ffload_loader *loader) {
+    const ff_loader_options *options = &loader->settings.loader;
+    cuts_text said;
+    snprintf(said.text, sizeof said.text, "cuts=%u and world=%u%s", options->cuts,
+             options->share_total, ff_augment_mixes(&options->augment) ? ", mixed in pairs" : "");
+    return said;
+}
+
 static ff_status write_state(ffload_loader *loader, const char **out, ff_error *error) {
     fact facts[FACTS];
     char sets[33];
@@ -132,6 +149,10 @@ static ff_status write_state(ffload_loader *loader, const char **out, ff_error *
         set_member(&json, facts[i].name, json_integer((json_int_t)facts[i].value));
     id_of_sets(loader, sets);
     if (*sets) set_member(&json, sets_name, json_string(sets));
+    if (loader->next.cut) {
+        set_member(&json, "cut", json_integer(loader->next.cut));
+        set_member(&json, "cuts", json_string(say_cuts(loader).text));
+    }
     return ff_library_keep_text(&loader->state, json, out, error);
 }
 
@@ -201,15 +222,31 @@ static ff_status compare_facts(const ffload_loader *loader, const json_t *json, 
     return FF_OK;
 }
 
+/* The cut to begin with; 0 in a state that was written after a whole batch. */
+static ff_status read_cut(const ffload_loader *loader, const json_t *json, uint64_t *cut,
+                          ff_error *error) {
+    const char *cuts = json_string_value(json_object_get(json, "cuts"));
+    *cut = 0;
+    if (!json_object_get(json, "cut")) return FF_OK;
+    FF_TRY(read_number(json, "cut", UINT32_MAX, cut, error));
+    if (*cut == 0 || (cuts && !strcmp(cuts, say_cuts(loader).text))) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "the state was saved after cut %" PRIu64
+                   " of a batch with %s, but this loader has %s; wanted the same, or a state saved "
+                   "after a whole batch",
+                   *cut, cuts ? cuts : "unknown cuts", say_cuts(loader).text);
+}
+
 static ff_status restore(ffload_loader *loader, const char *text, ff_error *error) {
-    uint64_t epoch = 0, position = 0;
+    uint64_t epoch = 0, position = 0, cut = 0;
     ff_status status;
     json_t *json = json_loads(text, 0, NULL);
     if (!json) return ff_fail(error, FF_USAGE, "the state of a loader is not JSON text");
     FF_TRY_DONE(compare_facts(loader, json, error));
     FF_TRY_DONE(read_number(json, "epoch", UINT32_MAX, &epoch, error));
     FF_TRY_DONE(read_number(json, "position", INT64_MAX, &position, error));
-    status = seek(loader, (uint32_t)epoch, position, error);
+    FF_TRY_DONE(read_cut(loader, json, &cut, error));
+    status = seek(loader, (uint32_t)epoch, position, (uint32_t)cut, error);
 done:
     json_decref(json);
     return status;

@@ -294,7 +294,9 @@ static ff_status weigh_samples(ff_library_settings *settings, const ffload_optio
         options->weights = &settings->weights;
         const ff_status status =
             ff_weights_make(&settings->weights, dataset, options->selection, &rule, error);
-        if (status != FF_OK) return ff_fail_within(error, status, "weights");
+        /* A file's sentence begins with its path, the filename of Python's exception. */
+        if (status != FF_OK && status != FF_IO) return ff_fail_within(error, status, "weights");
+        FF_TRY(status);
     }
     if (!options->per_class) return FF_OK;
     options->classes = &settings->classes;

@@ -158,7 +158,7 @@ static ff_loader_options short_batches(ff_dataset *dataset, const ff_loader_opti
     options.batch += options.batch % 2; /* an even number, for the partners of a mixup */
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.epoch = 0, options.epochs = 0, options.position = 0;
-    options.share_total = 0;
+    options.share_total = options.cuts = 0;
     options.feed = (ff_loader_feed){0};
     return options;
 }

@@ -5,8 +5,8 @@
 
 #include "loader/sequence/philox.h"
 
-/* The first epoch has `first_batches` batches, from `first_position` on; each further epoch has
- * `epoch_batches`. */
+/* The first epoch has `first_batches` batches, from cut `first_cut` of the global batch at
+ * `first_position` on; each further epoch has `epoch_batches`. */
 typedef struct ff_sequence {
     uint64_t count; /* samples of the dataset */
     uint64_t batch; /* samples of a global batch */
@@ -17,6 +17,7 @@ typedef struct ff_sequence {
     uint32_t cuts;          /* consecutive batches into which the share is cut */
     uint32_t rows;          /* rows of each cut */
     uint32_t first_epoch;
+    uint32_t first_cut;
 } ff_sequence;
 
 typedef struct ff_sequence_batch {
@@ -25,12 +26,13 @@ typedef struct ff_sequence_batch {
     uint32_t global_count;
     uint32_t count; /* samples of this batch before the padding */
     uint32_t epoch;
+    uint32_t cut;  /* its number among the cuts of its global batch */
     uint32_t last; /* 1 = its epoch's last batch */
 } ff_sequence_batch;
 
 FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t number) {
     ff_sequence_batch batch;
-    uint64_t batches = sequence->first_batches;
+    uint64_t batches = sequence->first_cut + sequence->first_batches;
     batch.epoch = sequence->first_epoch;
     batch.global_position = sequence->first_position;
     if (number >= sequence->first_batches) {
@@ -39,13 +41,16 @@ FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t num
         batch.global_position = 0;
         number = after % sequence->epoch_batches;
         batches = sequence->epoch_batches;
+    } else {
+        number += sequence->first_cut;
     }
+    batch.cut = (uint32_t)(number % sequence->cuts);
     batch.last = number + 1 == batches;
     batch.global_position += number / sequence->cuts * sequence->batch;
     uint64_t left = sequence->count - batch.global_position;
     batch.global_count = (uint32_t)(left < sequence->batch ? left : sequence->batch);
     /* The cuts are those of a full batch, so a share's shape never changes. */
-    uint64_t begin = sequence->share_begin + number % sequence->cuts * sequence->rows;
+    uint64_t begin = sequence->share_begin + (uint64_t)batch.cut * sequence->rows;
     batch.position = batch.global_position + begin;
     uint64_t before = begin < batch.global_count ? begin : batch.global_count;
     uint64_t here = batch.global_count - before;

@@ -176,7 +176,7 @@ def beside(rows, last, peers):
 
 def run():
     pythons = {}
-    for name in environments.PACKAGES:
+    for name in environments.PEERS:
         pythons[name], reason = environments.python_of(name)
         if reason:
             print(f"{name}: skipped ({reason})\n")

@@ -1,5 +1,5 @@
-"""Virtual environments of the loaders that the benchmarks compare with, from PyPI over the system's torch, kept in PEERS_DIR
-(default: bench-peers in the build folder). Environment: BUILD, PEERS_DIR."""
+"""Virtual environments of PyPI, kept in PEERS_DIR (default: bench-peers in the build folder): the loaders that the benchmarks compare with,
+over the system's torch, and the trainers of the example scripts with PyPI's torch. Environment: BUILD, PEERS_DIR."""
 import os
 import subprocess
 import sys
@@ -9,8 +9,10 @@ PLACE = os.environ.get("PEERS_DIR") or os.path.join(os.path.abspath(os.environ.g
 PACKAGES = {  # numpy and opencv in versions that the system's torch can use
     "ffcv": ["ffcv", "numpy<2", "opencv-python<4.12"],
     "streaming": ["mosaicml-streaming", "numpy<2"],
+    "scripts": ["torch", "torchvision", "lightning", "accelerate", "timm"],
 }
-MODULES = {"ffcv": "ffcv.writer", "streaming": "streaming"}
+MODULES = {"ffcv": "ffcv.writer", "streaming": "streaming", "scripts": "lightning, accelerate, timm"}
+PEERS = ("ffcv", "streaming")
 
 
 def attempt(command):
@@ -33,7 +35,7 @@ def python_of(name):
     if os.path.exists(python) and not attempt(check):
         return python, None
     os.makedirs(PLACE, exist_ok=True)
-    commands = [[sys.executable, "-m", "venv", "--system-site-packages", os.path.join(PLACE, name)],
+    commands = [[sys.executable, "-m", "venv", *["--system-site-packages"] * (name in PEERS), os.path.join(PLACE, name)],
                 [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES[name]], check]
     if name == "ffcv":
         commands.insert(0, [os.path.join(ROOT, "tools", "build", "deps.sh"), "peers"])

@@ -159,13 +159,13 @@ def main():
             print("peers: skipped (no photographs; FF_IMAGES names a folder of them)")
             return
         pythons = {}
-        for name in environments.PACKAGES:
+        for name in environments.PEERS:
             pythons[name], reason = environments.python_of(name)
             if reason:
                 print(f"{name}: skipped ({reason})\n")
         results = {}
         for number in range(ROUNDS):
-            for name in ["ffpack u8", "ffpack f16", *environments.PACKAGES]:
+            for name in ["ffpack u8", "ffpack f16", *environments.PEERS]:
                 out = os.path.join(work, f"out-{number}-{name.replace(' ', '-')}")
                 if name.startswith("ffpack"):
                     got = run_ours(images, out, name.split()[1])

@@ -1,7 +1,7 @@
 """ffload, the Python package: its loader compared with the C library's, FFCV's, torchvision's DataLoader and MosaicML Streaming's,
 on batches of the same images in random order, each with the number of workers that is best for it; how long importing and opening
 take; how much memory loaders in several processes need. Prints Markdown. FFCV and Streaming come from PyPI (environments.py), or
-are skipped with the reason. Usage: python_loader.py [library] [peers] [start] [memory]. Environment: BUILD, ROUNDS (5), QUIET (0.1:
+are skipped with the reason. Usage: python_loader.py [library] [peers] [views] [start] [memory]. Environment: BUILD, ROUNDS (5), QUIET (0.1:
 processors that other processes may use in a round; otherwise the round is repeated), PEERS_DIR, BENCH_DIR."""
 import json
 import os
@@ -150,19 +150,20 @@ CASES = [ # size, augmentation, dtype of the batches, {peer: goal}
     ("224", "crop", "u8", {"ffcv": 3}),
     ("photographs", "rrc", "f32", {"ffcv": None, "torchvision": 12, "files": 12}),
 ]
+VIEWS = [("32", "views", "f32", {"torchvision": None}), ("224", "views", "f32", {"torchvision": None})]
 
 
-def peers():
+def peers(cases=CASES):
     pythons = {"ffload": sys.executable, "torchvision": sys.executable, "files": sys.executable}
-    for name in environments.PACKAGES:
+    for name in sorted({name for *_, goals in cases for name in goals} & set(environments.PEERS)):
         pythons[name], reason = environments.python_of(name)
         if reason:
             print(f"{NAMES[name]}: skipped ({reason})\n")
     print("| samples a second | batches of | ours (workers) | the other's (workers) | ratio | goal | others' processors |")
     print("|---|---|---|---|---|---|---|")
-    for size, augment, dtype, goals in CASES:
+    for size, augment, dtype, goals in cases:
         case, sides, workers = (size, augment, dtype), {}, {}
-        what = f"{augment if augment == 'rrc' else 'crop=4'},flip of 3x{'x'.join(map(str, IMAGES[size][1:]))}"
+        what = f"{'two views, ' * (augment == 'views')}{augment if augment == 'rrc' else 'crop=4'},flip of 3x{'x'.join(map(str, IMAGES[size][1:]))}"
         for name in ("ffload", *goals):
             try:
                 if pythons[name]:
@@ -266,7 +267,7 @@ def main():
                       capture_output=True).returncode:
         print("python_loader: skipped (needs ffload in the build folder, NumPy, torch and torchvision)")
         return
-    parts = {"library": against_library, "peers": peers, "start": start, "memory": memory}
+    parts = {"library": against_library, "peers": peers, "views": lambda: peers(VIEWS), "start": start, "memory": memory}
     place = tempfile.mkdtemp(prefix="ffbench", dir=os.environ.get("BENCH_DIR"))
     os.chdir(place)
     try:

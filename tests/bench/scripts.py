@@ -1,7 +1,8 @@
 """The example scripts (loader/python/examples) with ffload and, unchanged, with PyTorch's DataLoader in its place (dataloader/ffload.py), on
-CIFAR-10's JPEGs with SEEDS (4) seeds each: the accuracies of the last epoch, and how many standard errors their means are apart. Both sides
-run by turns. A script whose modules PYTHON does not have is skipped. Usage: scripts.py [SCRIPT...]. Environment: BUILD, PYTHON, SEEDS,
-IMAGES (2000), EPOCHS (3), FF_SHARED_DATA (default ../shared/data next to the repository)."""
+CIFAR-10's JPEGs with SEEDS (4, at least 2) seeds each: the accuracies of the last epoch, and how many standard errors their means are apart.
+Both sides run by turns. A script whose modules PYTHON does not have runs in an environment of PyPI (environments.py), or is skipped with the
+reason. Usage: scripts.py [SCRIPT...]. Environment: BUILD, PYTHON, SEEDS, IMAGES (2000), VAL (2000), EPOCHS (3), PEERS_DIR, FF_SHARED_DATA
+(default ../shared/data next to the repository)."""
 import importlib.util
 import os
 import re
@@ -11,13 +12,16 @@ import subprocess
 import sys
 import tempfile
 
+import environments
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 IMAGES = os.path.join(os.environ.get("FF_SHARED_DATA", os.path.join(ROOT, "..", "shared", "data")), "cifar10-jpeg.tar.zst")
 SEEDS, COUNT, EPOCHS, VAL = (int(os.environ.get(name, usual)) for name, usual in (("SEEDS", 4), ("IMAGES", 2000), ("EPOCHS", 3), ("VAL", 2000)))
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
 SIDES = {"ffload": ("packed", os.path.join(BUILD, "python")), "DataLoader": ("images", os.path.join(ROOT, "tests", "bench", "dataloader"))}
-RANKS = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+# -r and -t: torch 1.13 takes their default for nothing in Python 3.11.
+RANKS = ["-m", "torch.distributed.run", "--standalone", "-r", "9:1", "-t", "9:1", "--nproc_per_node", "2"]
 SCRIPTS = {  # the modules that each needs, its options, and what starts it
     "plain": (["torchvision"], ["--lr", 0.05], []),
     "torchvision_script": (["torchvision"], ["--lr", 0.05, "--augment", "crop=4,flip", "--model", "resnet18", "--print-every", 1000, "--ema-decay", 0], []),
@@ -54,11 +58,18 @@ def prepare():
         file.write(SEEDED)
 
 
-def accuracy(side, script, seed):
+def python_of(script):
+    """(a Python with the script's modules, None), or (None, the reason why there is none)."""
+    if all(importlib.util.find_spec(name) for name in ("torch", *SCRIPTS[script][0])):
+        return sys.executable, None
+    return environments.python_of("scripts")
+
+
+def accuracy(side, script, seed, python):
     """Of the last epoch."""
     data, package = SIDES[side]
     _, options, launcher = SCRIPTS[script]
-    command = [sys.executable, *launcher, "seeded.py", f"{ROOT}/loader/python/examples/{script}.py", "--data", data, "--batch", 50, "--epochs", EPOCHS, *options]
+    command = [python, *launcher, "seeded.py", f"{ROOT}/loader/python/examples/{script}.py", "--data", data, "--batch", 50, "--epochs", EPOCHS, *options]
     variables = {"SEED": seed, "PYTHONPATH": package, "FF_MEAN": " ".join(map(str, MEAN)), "FF_STD": " ".join(map(str, STD)), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": 1}
     done = subprocess.run(list(map(str, command)), env={**os.environ, **{name: str(value) for name, value in variables.items()}}, capture_output=True, text=True)
     found = re.findall(r"(?:accuracy|model: top-1) (\d\.\d+)", done.stdout)
@@ -76,14 +87,14 @@ def main():
     prepare()
     print("| script | ffload, % | DataLoader, % | apart, standard errors |\n|---|---|---|---|")
     for script in sys.argv[1:] or SCRIPTS:
-        missing = [name for name in ("torch", *SCRIPTS[script][0]) if importlib.util.find_spec(name) is None]
-        if missing:
-            print(f"| {script} | skipped: the Python module {missing[0]} is not installed | | |")
+        python, reason = python_of(script)
+        if reason:
+            print(f"| {script} | skipped: {reason} | | |")
             continue
         found = {side: [] for side in SIDES}
         for seed in range(SEEDS):
             for side, values in found.items():
-                values.append(100 * accuracy(side, script, seed))
+                values.append(100 * accuracy(side, script, seed, python))
         ours, theirs = found.values()
         noise = ((statistics.variance(ours) + statistics.variance(theirs)) / SEEDS) ** 0.5
         columns = ["%.2f (%s)" % (statistics.mean(values), " ".join("%.2f" % value for value in values)) for values in (ours, theirs)]

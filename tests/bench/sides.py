@@ -3,7 +3,8 @@
   side     ffload | torchvision | files | ffcv | streaming
   data     ffload: a packed split; torchvision: a folder of images.npy [N,H,W,3] u8 and labels.npy; files: a folder of class folders; ffcv,
            streaming: its own set
-  augment  crop: random crops after a border of 4, and flips; rrc: random resized crops of 224, and flips; none: u8 images as stored
+  augment  crop: random crops after a border of 4, and flips; views: two of these of each sample; rrc: random resized crops of 224, and flips;
+           none: u8 images as stored
   dtype    f32: normalized; u8: as stored
   batch, workers
   order    ffload: as its Loader's, default random; ffcv: RANDOM (default), QUASI_RANDOM or SEQUENTIAL
@@ -22,9 +23,9 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
 def ffload_batches(options):
     import torch  # noqa: F401  batches are its tensors
     import ffload
-    augment = {"crop": "crop=4,flip", "rrc": "rrc=224,flip", "none": None}[options["augment"]]
+    augment = {"crop": "crop=4,flip", "views": "crop=4,flip", "rrc": "rrc=224,flip", "none": None}[options["augment"]]
     return ffload.Loader(options["data"], options["batch"], augment=augment, dtype=options["dtype"], workers=options["workers"], epochs=0, last_batch="drop",
-                         layout=options.get("layout"), order=options.get("order", "random"))
+                         layout=options.get("layout"), order=options.get("order", "random"), views=2 if options["augment"] == "views" else None)
 
 
 class Arrays:
@@ -53,6 +54,9 @@ def usual_transforms(augment):
     torch.set_num_threads(1)
     if augment == "none":
         return lambda image: torch.from_numpy(image.copy())
+    if augment == "views":
+        one = usual_transforms("crop")
+        return lambda image: (one(image), one(image))
     normalize = transforms.Normalize(MEAN, STD)
     if augment == "rrc":
         return transforms.Compose([
@@ -156,7 +160,7 @@ def main():
             next(batches)
         seconds, samples, began = float(line), 0, time.perf_counter()
         while True:
-            samples += len(next(batches)[0])
+            samples += len(next(batches)[1])  # labels: images may be views
             took = time.perf_counter() - began
             if took >= seconds:
                 break

@@ -140,6 +140,20 @@ rest = list(going)
 done()
 tap.ok(same([flat(batch) for batch in rest], want[0][2:]) and state["position"] == 32, "resumed in an epoch, in another placement")
 tap.ok(loader.stats()["batches"] >= 20, "stats", loader.stats())
+for placement in ("resident", "stream", "host"):
+    words = dict(cuts=4, augment="mixup=0.4", last_batch="keep")
+    wanted, loader = on_cpu(SET, 24, **words), on_gpu(SET, 24, placement=placement, **words)
+    places = [loader.state_dict()]
+    for _ in loader:
+        places.append(loader.state_dict())
+    found = []
+    for number, place in enumerate(places[:len(wanted)]):
+        going = on_gpu(SET, 24, placement=placement, **words)
+        going.load_state_dict(place)
+        kept = list(going)
+        done()
+        found.append(same([flat(batch) for batch in kept], wanted[number:]))
+    tap.ok(all(found) and len(found) == 25 and places[5]["cut"] == 1, "%s: resumed after each part of the batches" % placement, found)
 
 loader = on_gpu(SET, 16, indices=range(20), placement="resident", last_batch="keep")
 list(loader)

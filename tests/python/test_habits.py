@@ -202,4 +202,5 @@ for how in ("all", "one", "given"):
     else:
         good = said == wanted
     tap.ok(good, "an evaluation that only one rank iterates is warned of (%s)" % how, [one.stdout + one.stderr for one in pair])
+tap.ok(dir(ffload) == ffload.__all__ and all(hasattr(ffload, name) for name in dir(ffload)), "dir() has the public names alone", dir(ffload))
 finish()

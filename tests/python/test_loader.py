@@ -408,6 +408,8 @@ for name, call, parts in (
         ("a batch", lambda: Loader(SET, 0), ["0"]),
         ("a rank outside the world", lambda: Loader(SET, 16, rank=2, world=2), ["2"]),
         ("a rank alone", lambda: Loader(SET, 16, rank=0), ["together"]),
+        ("a rank in words", lambda: Loader(SET, 16, rank="0", world="2"), ["rank='0': wanted a whole number"]),
+        ("a world that is not whole", lambda: Loader(SET, 16, rank=0, world=2.0), ["world=2.0: wanted a whole number"]),
         ("epochs", lambda: Loader(SET, 16, epochs=-1), ["-1"]),
         ("an epoch", lambda: Loader(SET, 16).set_epoch(-1), ["-1"]),
         ("a placement", lambda: Loader(SET, placement="ram"), ["ram", "resident"]),
@@ -471,7 +473,8 @@ waiting = threading.Thread(target=take)
 waiting.start()
 slow.close()
 waiting.join(60)
-tap.ok(len(outcomes) == 3 and not waiting.is_alive(), "closed while another thread is in it", outcomes)
+tap.ok(len(outcomes) == 3 and not waiting.is_alive() and outcomes[2] in ("a batch", "UsageError: the loader is closed", "UsageError: the loader was closed while a batch was awaited"),
+       "closed while another thread is in it", outcomes)
 live = Loader(SET, 16)
 steps = iter(live)
 next(steps)

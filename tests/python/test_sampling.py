@@ -170,6 +170,11 @@ for weights, *parts in ((WEIGHTS - 1, "weight 0 is -"), (numpy.full(COUNT, numpy
                         (numpy.full(COUNT, numpy.inf), "inf"), (numpy.full(COUNT, 1e308), "their sum is inf"), ([1, 2], "there are 2, but", "has 60 samples"),
                         ("label", "does not hold one number"), (["a"], "weights: "), (3, "weights: ")):
     tap.ok(raises(ffload.UsageError, lambda: Loader(weights=weights), "weights: ", *parts), "weights=%.30r is refused" % (weights,))
+try:
+    Loader(weights="nowhere.txt")
+    tap.ok(False, "a file of weights that does not exist")
+except FileNotFoundError as error:
+    tap.ok((error.errno, error.filename) == (2, "nowhere.txt"), "a file of weights that does not exist: an OSError with its name", error)
 tap.ok(raises(FileNotFoundError, lambda: Loader(weights="nothing"), "nothing"), "a file that there is not")
 for words, *parts in ((dict(weights="balanced", order="block"), "needs order random"), (dict(weights="balanced", order="sequential"), "needs order random"),
                       (dict(repeats=2, order="sequential"), "repeats: needs order random"), (dict(weights="balanced", augment="flip=alternate"), "alternate"),

@@ -13,6 +13,7 @@ import tap  # noqa: E402
 import ffload  # noqa: E402
 
 USER = """
+import typing
 import ffload
 dataset = ffload.Dataset("packed/train")
 reveal_type(dataset.classes)
@@ -37,11 +38,23 @@ ffload.Loader(dataset, views="two")
 ffload.Loader(dataset, views={"global": 2})
 reveal_type(dataset.class_to_idx)
 reveal_type(loader.batch_size)
+pairs: ffload.Loader[typing.Tuple[bytes, str]] = ffload.Loader(dataset, 256)
+for image, label in pairs:
+    reveal_type(image)
+reveal_type(pairs.peek())
+for one in ffload.Loader(dataset, views=2, transform=lambda batch: {"first": len(batch)}):
+    reveal_type(one)
+def takes_any(loader: ffload.Loader) -> None: ...
+takes_any(pairs)
+takes_any(ffload.Loader(dataset, return_keys=True))
+def takes_pairs(loader: ffload.Loader[typing.Tuple[bytes, str]]) -> None: ...
+takes_pairs(ffload.Loader(dataset, 256))
+takes_pairs(ffload.Loader(dataset, transform=len))
 """
 TYPES = ["builtins.list[builtins.str]", "ffload._ffload.Tensor", "builtins.str", "builtins.int", "builtins.dict[builtins.str, Any]",
-         "builtins.dict[builtins.str, builtins.int]", "builtins.int"]
+         "builtins.dict[builtins.str, builtins.int]", "builtins.int", "builtins.bytes", "tuple[builtins.bytes, builtins.str]", "builtins.dict[builtins.str, builtins.int]"]
 REFUSED = ['Unexpected keyword argument "batch" for "Loader"', 'Argument "order" to "Loader" has incompatible type', 'Argument "last_batch" to "Loader" has', 'Argument "targets" to "Loader" has',
-           'Argument "views" to "Loader" has incompatible type "str"', 'Dict entry 0 has incompatible type "str": "int"', 'Unexpected keyword argument "resise" for "pack"', 'Argument "interpolation" to "pack" has incompatible type', 'Unexpected keyword argument "shufle"']
+           'Argument "transform" to "Loader" has', 'Argument "views" to "Loader" has incompatible type "str"', 'Dict entry 0 has incompatible type "str": "int"', 'Unexpected keyword argument "resise" for "pack"', 'Argument "interpolation" to "pack" has incompatible type', 'Unexpected keyword argument "shufle"']
 # abi3info has the table of CPython's own Misc/stable_abi.toml.
 STABLE = """
 import sys

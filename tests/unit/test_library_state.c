@@ -165,6 +165,49 @@ static void resumed(void **state) {
     set_remove(&set);
 }
 
+/* Between the cuts of a batch: the other cuts come first, in a loader with the same cuts and world.
+ */
+static void between_cuts(void **state) {
+    (void)state;
+    enum { CUTS = 4, PARTS = EPOCH * CUTS };
+    static const char words[] = "batch_size 16 cuts 4 last_batch drop workers 1";
+    set_spec set;
+    uint64_t hash[EPOCH], part[PARTS];
+    char *text[PARTS];
+    ffload_dataset *dataset = known_set(&set, hash);
+    ffload_loader *loader = load(dataset, words);
+    for (int i = 0; i < PARTS; i++) {
+        const char *now;
+        ffload_batch *batch = next(loader);
+        assert_int_equal(ffload_batch_info_of(batch)->index, i / CUTS);
+        part[i] = hash_of(batch);
+        ffload_batch_release(&batch);
+        assert_did(ffload_loader_state(loader, &now, error));
+        assert_int_equal(strstr(now, "\"cut\"") != NULL, (i + 1) % CUTS != 0);
+        text[i] = strdup(now);
+    }
+    assert_null(next(loader));
+    ffload_loader_destroy(&loader);
+    for (int i = 0; i < PARTS - 1; i++) {
+        loader = load(dataset, words);
+        assert_did(ffload_loader_restore(loader, text[i], error));
+        for (int k = i + 1; k < PARTS; k++) expect(loader, part[k]);
+        assert_null(next(loader));
+        ffload_loader_destroy(&loader);
+        loader = load(dataset, "batch_size 16 cuts 2 world 2");
+        if ((i + 1) % CUTS)
+            assert_refused(
+                ffload_loader_restore(loader, text[i], error), FFLOAD_USAGE,
+                "a batch with cuts=4 and world=1, but this loader has cuts=2 and world=2");
+        else
+            assert_did(ffload_loader_restore(loader, text[i], error));
+        ffload_loader_destroy(&loader);
+    }
+    for (int i = 0; i < PARTS; i++) free(text[i]);
+    ffload_dataset_close(&dataset);
+    set_remove(&set);
+}
+
 static void described(void **state) {
     (void)state;
     set_spec set;
@@ -412,11 +455,11 @@ int main(void) {
     /* This one comes first: cmocka installs its SIGBUS handler before every test, and the guard
      * keeps the one that it found when it was first used. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broken_data),    cmocka_unit_test(seeks),
-        cmocka_unit_test(seeks_anywhere), cmocka_unit_test(resumed),
-        cmocka_unit_test(described),      cmocka_unit_test(refused),
-        cmocka_unit_test(interrupted),    cmocka_unit_test(interrupted_soon),
-        cmocka_unit_test(two_threads),
+        cmocka_unit_test(broken_data),      cmocka_unit_test(seeks),
+        cmocka_unit_test(seeks_anywhere),   cmocka_unit_test(resumed),
+        cmocka_unit_test(between_cuts),     cmocka_unit_test(described),
+        cmocka_unit_test(refused),          cmocka_unit_test(interrupted),
+        cmocka_unit_test(interrupted_soon), cmocka_unit_test(two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

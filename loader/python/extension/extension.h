@@ -61,6 +61,8 @@ void ff_python_disown(PyObject *self);
 /* The library's object, until leave; NULL with ffload.UsageError, "the NAME is closed". */
 void *ff_python_enter(PyObject *self, const char *name);
 void ff_python_leave(PyObject *self);
+/* ff_python_raise for a loader's call that waited: UsageError if close() ended the wait. */
+PyObject *ff_python_raise_of(PyObject *self, const ffload_error *error);
 /* Ends the library's object, at once or when the last call leaves. Returns None. */
 PyObject *ff_python_close(PyObject *self);
 

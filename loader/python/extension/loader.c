@@ -135,7 +135,7 @@ static PyObject *loader_next(PyObject *self, PyObject *args) {
                     : ffload_loader_next(own, &batch, &error);
     Py_END_ALLOW_THREADS;
     ff_python_leave(self);
-    if (status) return ff_python_raise(&error);
+    if (status) return ff_python_raise_of(self, &error);
     if (!batch) Py_RETURN_NONE;
     ((loader *)self)->info = *ffload_batch_info_of(batch);
     PyObject *tensors = tensors_of(batch, name, count, stream);

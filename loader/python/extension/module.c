@@ -104,6 +104,12 @@ PyObject *ff_python_close(PyObject *self) {
     Py_RETURN_NONE;
 }
 
+PyObject *ff_python_raise_of(PyObject *self, const ffload_error *error) {
+    if (error->status == FFLOAD_INTERRUPTED && handle_of(self)->closing && !PyErr_Occurred())
+        return ff_python_usage("the loader was closed while a batch was awaited");
+    return ff_python_raise(error);
+}
+
 PyObject *ff_python_own(PyTypeObject *type, void *object, void (*end_object)(void *object)) {
     PyObject *self = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self)

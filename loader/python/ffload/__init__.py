@@ -11,7 +11,7 @@ Datasets are packed once, by the program ffpack, by ffload.pack or by ffload.Wri
 depends only on (seed, epoch, sample), and its place only on (seed, epoch, position): batches have the same bits with any
 number of threads and ranks, after a resume, on the CPU and the GPU, and in the trainer fftrain.
 """
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 from ._ffload import Tensor, version as __version__
 from .batches import BatchInfo
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BadData", "BatchInfo", "Dataset", "Error", "Loader", "PackOptions", "Tensor", "UsageError", "Writer", "__version__",
            "pack"]
+
+
+def __dir__() -> List[str]:
+    """The public names."""
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -2,18 +2,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from . import targets as soft_targets
 from .arrays import as_list
 from .errors import UsageError
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as WithDefault
+
     from .dataset import Keys
     from .views import Arranged
+    #: A loader's batch: Any, unless a Loader[...] or a transform names its type.
+    Batch = WithDefault("Batch", covariant=True, default=Any)
+else:
+    Batch = TypeVar("Batch", covariant=True)
 
 # Images, labels, and the further parts that were requested (Loader).
-Batch = Tuple[Any, ...]
+Parted = Tuple[Any, ...]
 
 
 class BatchInfo(NamedTuple):
@@ -81,7 +87,7 @@ class Parts:
             return dict(zip(self._fields, labels))
         return labels[0] if labels else None
 
-    def arrange(self, tensors: List[Any]) -> Batch:
+    def arrange(self, tensors: List[Any]) -> Parted:
         """images, labels, and any further parts."""
         if self._views is not None:
             tensors = [self._views.arrange(tensors), *tensors[len(self._views.names):]]

@@ -7,6 +7,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import UsageError
+from .habits import whole
 
 # The variables that each launcher sets; the first two are the rank and the world. The same table as fftrain's.
 FAMILIES = (
@@ -79,7 +80,7 @@ def checked(rank: Optional[int], world: Optional[int]) -> Optional[Tuple[int, in
     """The arguments, of which both or neither must be set; None without them."""
     if (rank is None) != (world is None):
         raise UsageError("rank and world come together: set both or neither")
-    return None if rank is None or world is None else (rank, world)
+    return None if rank is None or world is None else (whole("rank", rank), whole("world", world))
 
 
 def beside(world: int) -> int:

@@ -26,7 +26,7 @@ class Loader:
         steps = [AUGMENT[name] for name in augment.split(",")] if augment else []
         self.set = torchvision.datasets.ImageFolder(self.path, transforms.Compose(steps + LAST))
         self.shuffle = bool(augment) if shuffle is None else shuffle
-        self.seed, self.epoch, self.sampler = seed, 0, self
+        self.seed, self.epoch, self.sampler, self.batch_sampler = seed, 0, self, None
 
     def world(self):
         return distributed.get_world_size() if distributed.is_initialized() else 1

@@ -377,7 +377,8 @@ FFLOAD_API int ffload_loader_state(ffload_loader *loader, const char **json, ffl
 
 /* Continues at the position of `json`. FFLOAD_USAGE if the text belongs to other batches: another
  * seed, order, batch size or number of samples, or other sets among several. Rank, world, cuts,
- * augmentation and threads may differ. */
+ * augmentation and threads may differ; after some of a batch's cuts, world and cuts must be equal.
+ */
 FFLOAD_API int ffload_loader_restore(ffload_loader *loader, const char *json, ffload_error *error);
 
 typedef struct ffload_stats {
