@@ -7,16 +7,12 @@ FLAGS_train  := $(LIBS_OPENMP)
 FLAGS_dnnl   := $(CPPFLAGS_DNNL)
 FLAGS_python := $(FLAGS_PYTHON)
 FLAGS_mpi    := $(filter -I%,$(FLAGS_MPI))
-# Nobody reads the processor's flags of inexact and invalid operations; with them, loops that choose between values are
-# not vectorized.
-FLAGS_change := -fno-trapping-math
 # Tests compile in a third of the time with these; what they test is compiled as it ships.
 FLAGS_tests  := -O1 -g1 $(CPPFLAGS_CMOCKA)
 FLAGS_cuda   := $(if $(HAVE_CUDA),$(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) \
     -DFF_CUDA_RELEASE='"$(CUDA_RELEASE)"' -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"')
 # Program and module contain the checksum of the headers that they share.
 FLAGS_headers := -DFF_HEADERS=$(HEADERS_CHECKSUM)
-OBJECTS_change := $(call objects,$(wildcard loader/augment/change/*.c))
 OBJECTS_train  := $(call objects,$(shell find train -name '*.c') $(wildcard tests/programs/*_sim.c) \
     tests/programs/gradient_range.c)
 OBJECTS_dnnl   := $(call objects,train/compute/cpu/cpu.c $(wildcard train/compute/cpu/onednn*.c))
@@ -27,7 +23,7 @@ OBJECTS_cuda   := $(call objects,$(CUDA_SOURCES) loader/cuda/module.c loader/cud
     tests/cuda/unit/test_nccl_library.c $(wildcard tests/cuda/*.c tests/cuda/launches/*.c))
 OBJECTS_headers := $(call objects,loader/cuda/module.c train/compute/cuda/exports.c train/comm/collective/mpi.c \
     train/comm/collective/mpi_module.c)
-KINDS := change train dnnl python mpi tests cuda headers
+KINDS := train dnnl python mpi tests cuda headers
 $(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): ALL_CFLAGS += $$(FLAGS_$(kind))))
 $(foreach kind,$(KINDS),$(eval $(OBJECTS_$(kind)): $(BUILD)/flags/$(kind)))
 
