@@ -85,9 +85,9 @@ $(if $(LIBS_CMOCKA),,$(if $(filter test check test-long test-programs bench,$(GO
 endif
 
 WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2
-# No fused multiply-add where the source has two operations: the exact transforms and the equality of instruction-set clones
-# depend on it. Nobody reads the processor's flags of inexact and invalid operations; with them, loops that choose between
-# values are not vectorized.
+# No fused multiply-add where the source has two operations: the exact transforms and the equality of
+# instruction-set clones depend on it. Nobody reads the processor's flags of inexact and invalid
+# operations; with them, loops that choose between values are not vectorized.
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Iloader/library/include $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) \
     -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -fvisibility=hidden -pthread $(WARNINGS)
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)

@@ -1,11 +1,9 @@
 /* Room format/base, floor 0: what every program here needs and no other room has.
  *
  * Errors come first: a function that can fail returns a status and a sentence (this header).
- * Memory, files and paths are checked by the same rule (memory.h, file.h, path.h, read.h). A
- * program's options are one table, from which the parser, --help and a file of options are made
- * (options.h, options_file.c, nearest.h). Threads are in thread.h, stopping on a signal in
- * interrupt.h; guard.h catches a mapped file that shrinks. What a user sees goes through
- * progress.h, columns.h and say.h; json.h and csv.h read what others wrote.
+ * Memory, files and paths are checked by the same rule (memory.h, file.h, path.h, read.h). Threads
+ * are in thread.h; guard.h catches a mapped file that shrinks. json.h and csv.h read what others
+ * wrote.
  *
  * May include nothing.
  *

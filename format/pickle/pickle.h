@@ -1,4 +1,10 @@
-/* Python's pickles, protocols 0 to 5, as far as they hold data: None, bool, int, float, str, bytes,
+/* Room format/pickle, floor 1: Python's pickles, read and written.
+ *
+ * pickle.h reads values, write.h writes them. Nothing is ever executed.
+ *
+ * May include format/base.
+ *
+ * Python's pickles, protocols 0 to 5, as far as they hold data: None, bool, int, float, str, bytes,
  * list, tuple, dict, and what a reader makes of calls: NumPy's arrays
  * (tools/ffpack/source/cifar/numpy.h), PyTorch's tensors (train/checkpoint/torch/pickle.h). Nothing
  * is ever executed: an import is a name that the reader accepts or refuses (FF_BAD_DATA), and the

@@ -1,7 +1,7 @@
 #include "loader/augment/augment.h"
 
-#include "format/base/nearest.h"
-#include "format/metadata.h"
+#include "format/cli/nearest.h"
+#include "format/disk/metadata.h"
 #include "loader/augment/change/words.h"
 #include "loader/augment/jitter.h"
 

@@ -1,4 +1,4 @@
-/* Room loader/augment, floor 3: what is done to a sample on its way into a batch.
+/* Room loader/augment, floor 6: what is done to a sample on its way into a batch.
  *
  * This header parses the options of an augmentation and draws each sample's parameters from its
  * number. finish.h applies them in one pass over a sample: crop, flip, cutout, normalization,

@@ -19,7 +19,7 @@
 #ifndef FF_LOADER_AUGMENT_HOST_H
 #define FF_LOADER_AUGMENT_HOST_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 #include "loader/augment/augment.h"
 
 #include <math.h>

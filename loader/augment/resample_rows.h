@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "loader/augment/resample_weights.h"
 
 /* The weights of output `at` < out of an axis of `in` pixels: returns how many inputs it reads,

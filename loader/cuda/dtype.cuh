@@ -1,11 +1,11 @@
 /* The dtypes of the kernels and their traits: a new dtype is added here, and for the host in
- * format/dtype.c. Arithmetic is f32. */
+ * format/disk/dtype.c. Arithmetic is f32. */
 #ifndef FF_LOADER_CUDA_DTYPE_CUH
 #define FF_LOADER_CUDA_DTYPE_CUH
 
 #include "loader/cuda/kernel.h"
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 template <typename To, typename From> static __device__ __forceinline__ To ff_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "the same bits");

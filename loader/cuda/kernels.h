@@ -21,7 +21,7 @@
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "loader/augment/augment.h"
 #include "loader/cuda/types.h"
 #include "loader/sequence/sampling.h"

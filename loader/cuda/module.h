@@ -1,4 +1,4 @@
-/* Room loader/cuda, floor 4: the CUDA module, and the kernels that make batches.
+/* Room loader/cuda, floor 7: the CUDA module, and the kernels that make batches.
  *
  * No program links CUDA: this header opens the module, libff_cuda.so, if it finds a driver
  * (driver.h), its libraries (libraries.h) and a card of a known architecture, and reports what is

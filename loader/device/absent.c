@@ -1,7 +1,7 @@
 #include "loader/device/absent.h"
 
 #include "format/base/memory.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <stdint.h>
 #include <stdlib.h>

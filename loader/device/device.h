@@ -1,4 +1,4 @@
-/* Room loader/device, floor 2: one table of functions for the memory, copies, streams and events of
+/* Room loader/device, floor 5: one table of functions for the memory, copies, streams and events of
  * a device.
  *
  * host.c makes the table for ordinary memory, with streams that run in the caller or in one thread

@@ -1,7 +1,7 @@
 #include "loader/draw/contact.h"
 
 #include "format/base/readable.h"
-#include "format/class_name.h"
+#include "format/disk/class_name.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

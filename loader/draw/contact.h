@@ -1,4 +1,4 @@
-/* Room loader/draw, floor 2: pictures for people: sheets of samples with captions, as PNG.
+/* Room loader/draw, floor 5: pictures for people: sheets of samples with captions, as PNG.
  *
  * picture.h turns a stored tensor back into pixels. Rectangles, lines and text are drawn on a
  * canvas (canvas.h); letters come from the system's fonts if Pango is found (pango.h), else from a
@@ -30,8 +30,9 @@ typedef struct ff_contact {
     unsigned columns;
     bool parts;
     uint32_t height, width; /* size of the largest picture */
-    /* Appends the caption of picture `i` of a section. how: FF_NAME_ values (format/class_name.h),
-     * for names whose letters cannot be drawn or that would be cut. In a caption of several parts
+    /* Appends the caption of picture `i` of a section. how: FF_NAME_ values
+     * (format/disk/class_name.h), for names whose letters cannot be drawn or that would be cut. In
+     * a caption of several parts
      * (`parts`) the names are shortened, not the caption's end. */
     ff_status (*caption)(void *context, size_t section, uint64_t i, unsigned how, ff_buffer *text,
                          ff_error *error);

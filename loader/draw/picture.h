@@ -2,7 +2,7 @@
 #ifndef FF_LOADER_DRAW_PICTURE_H
 #define FF_LOADER_DRAW_PICTURE_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 /* byte = value * gain[c] + offset[c], rounded and clamped. The first three channels are shown as
  * red, green and blue; with fewer than three channels, the first one is shown as grey. */

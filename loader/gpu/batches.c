@@ -1,7 +1,7 @@
 #include "loader/gpu/batches.h"
 
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/say.h"
 #include "loader/gpu/batch_buffers.h"
 #include "loader/gpu/batch_jobs.h"
 #include "loader/gpu/placement.h"

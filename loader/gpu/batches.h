@@ -1,4 +1,4 @@
-/* Room loader/gpu, floor 6: batches made by a device's kernels.
+/* Room loader/gpu, floor 9: batches made by a device's kernels.
  *
  * placement.c chooses where the set stays: whole in device memory (resident.c), or streamed from
  * the host's ring. batch_jobs.c prepares the memory and the arguments of the launches for one size

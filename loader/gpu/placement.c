@@ -1,6 +1,6 @@
 #include "loader/gpu/placement.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <stdio.h>
 #include <string.h>

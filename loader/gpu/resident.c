@@ -1,7 +1,7 @@
 #include "loader/gpu/resident.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "loader/device/absent.h"
 
 #include <inttypes.h>

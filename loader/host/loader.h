@@ -1,4 +1,4 @@
-/* Room loader/host, floor 4: batches made by threads of the host.
+/* Room loader/host, floor 7: batches made by threads of the host.
  *
  * options.h has a loader's options; settings.c checks and resolves it once, views.c several views
  * of a sample, and reading.c decides how the files are read. ring.c hands out slots: threads take

@@ -5,7 +5,7 @@
 #ifndef FF_LOADER_OPTIONS_H
 #define FF_LOADER_OPTIONS_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
 #include "loader/selection/shares.h"

@@ -1,6 +1,6 @@
 #include "loader/host/reading.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <stdio.h>

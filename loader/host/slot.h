@@ -4,8 +4,8 @@
 #ifndef FF_LOADER_SLOT_H
 #define FF_LOADER_SLOT_H
 
-#include "format/base/host_memory.h"
-#include "format/metadata.h"
+#include "format/cli/host_memory.h"
+#include "format/disk/metadata.h"
 #include "loader/augment/augment.h"
 #include "loader/device/device.h"
 

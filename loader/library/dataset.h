@@ -2,7 +2,7 @@
 #ifndef FF_LOADER_LIBRARY_DATASET_H
 #define FF_LOADER_LIBRARY_DATASET_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #include <ffload/ffload.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Room loader/library, floor 7: libffload, the loader for other programs in C and C++.
+/* Room loader/library, floor 10: libffload, the loader for other programs in C and C++.
  *
  * include/ffload/ffload.h is the public header, and documents the library. dataset.c opens sets,
  * options.c and views.c read options by name, loader.c makes batches from the host's ring or on a

@@ -1,6 +1,6 @@
 #include "loader/library/options_table.h"
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 #include "loader/library/status.h"
 #include "loader/library/text.h"
 

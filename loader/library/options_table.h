@@ -2,7 +2,7 @@
 #ifndef FF_LOADER_LIBRARY_OPTIONS_TABLE_H
 #define FF_LOADER_LIBRARY_OPTIONS_TABLE_H
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 
 #include <ffload/ffload.h>
 

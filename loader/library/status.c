@@ -1,6 +1,6 @@
 #include "loader/library/status.h"
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 
 #include <stdio.h>
 #include <string.h>

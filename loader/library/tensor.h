@@ -3,7 +3,7 @@
 #define FF_LOADER_LIBRARY_TENSOR_H
 
 #include "format/base/status.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 #include <ffload/ffload.h>
 

@@ -1,4 +1,4 @@
-/* Room loader/rates, floor 5: how fast each stage of the data path is alone.
+/* Room loader/rates, floor 8: how fast each stage of the data path is alone.
  *
  * This header times a loader's stages one by one: storage, gather, copy, augment. measure.c reads
  * the disk as a run would, for a second, so that a rate can be promised before the run begins.

@@ -1,7 +1,7 @@
 #include "loader/selection/list.h"
 
 #include "format/base/text.h"
-#include "format/keys.h"
+#include "format/select/keys.h"
 #include "loader/selection/selection.h"
 
 #include <inttypes.h>

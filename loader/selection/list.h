@@ -2,7 +2,7 @@
 #ifndef FF_LOADER_SELECTION_LIST_H
 #define FF_LOADER_SELECTION_LIST_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 /* The samples that a file names, as in ff_selection_rule.list; the caller frees *index. FF_USAGE
  * where a line is no number or key of the set, or both; FF_IO, FF_BAD_DATA. */

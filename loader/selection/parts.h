@@ -1,10 +1,10 @@
-/* Which part of a set a sample belongs to, by the hash of its key (format/split_rule.h). Private to
- * loader/selection/. Thread rule: read-only once made. */
+/* Which part of a set a sample belongs to, by the hash of its key (format/select/split_rule.h).
+ * Private to loader/selection/. Thread rule: read-only once made. */
 #ifndef FF_LOADER_SELECTION_PARTS_H
 #define FF_LOADER_SELECTION_PARTS_H
 
-#include "format/reader.h"
-#include "format/split_rule.h"
+#include "format/reader/reader.h"
+#include "format/select/split_rule.h"
 
 /* Zero-initialised: every sample; released with ff_part_free. */
 typedef struct ff_part {

@@ -1,7 +1,7 @@
 #include "loader/selection/selection.h"
 
-#include "format/checksum.h"
-#include "format/meant.h"
+#include "format/disk/checksum.h"
+#include "format/select/meant.h"
 #include "loader/selection/list.h"
 #include "loader/selection/parts.h"
 

@@ -1,4 +1,4 @@
-/* Room loader/selection, floor 2: which samples of a set a loader has.
+/* Room loader/selection, floor 5: which samples of a set a loader has.
  *
  * A selection is a list of sample numbers, computed once from all of its options. It stands between
  * the set and the order: an order's place p is the selection's sample p, so
@@ -12,7 +12,7 @@
 #ifndef FF_LOADER_SELECTION_H
 #define FF_LOADER_SELECTION_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 typedef struct ff_selection {
     ff_storage_order numbers; /* [count], each below `of`; a number may come several times */
@@ -28,7 +28,7 @@ typedef struct ff_selection_rule {
     /* A text file with a number a line, in this order, or with a key a line, then in the order of
      * the numbers; "numbers:FILE" and "keys:FILE" decide where both fit. */
     const char *list;
-    const char *where; /* an expression (format/where.h) */
+    const char *where; /* an expression (format/select/where.h) */
     /* "train:0.9" (the first nine tenths by the hash of their keys, as of ffpack --split
      * train=0.9,val=0.1), "val:0.1" (any name but train: the last tenth), or "val of
      * train=0.8,val=0.1,test=0.1"; then any of " seed=N", " stratified" and " group-by=REGEX",

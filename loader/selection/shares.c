@@ -1,7 +1,7 @@
 #include "loader/selection/shares.h"
 
 #include "format/base/real.h"
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/real.h"
 #include "format/base/text.h"
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 
 #include <float.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Room loader/sequence, floor 2: which samples a batch holds, as arithmetic.
+/* Room loader/sequence, floor 5: which samples a batch holds, as arithmetic.
  *
  * philox.h draws random numbers from a key, with no state. This header maps a position of an epoch
  * to a sample, and sampling.h does so where samples come several times. sequence.h maps the number

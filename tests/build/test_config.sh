@@ -119,10 +119,10 @@ printf 'int ff_removed(void);\nint ff_removed(void) { return 1; }\n' >format/rem
 mkdir -p build/obj && makes 0 BUILD=build CFLAGS=-O0 -j2 build/libff_format.a && ar t build/libff_format.a | grep -q '^removed.o$'
 rm format/removed.c && makes 0 BUILD=build build/libff_format.a && ! ar t build/libff_format.a | grep -q '^removed.o$'
 result $? "an archive has no object of a source that is gone"
-recompiles() { makes 0 -n "BUILD=$1" "${1%/}/libff_format.a" && grep -qE -- '-c format/base/options.c ' "$said"; }
-touch format/base/options.h && recompiles build && makes 0 BUILD=build/ build/libff_format.a && ! recompiles build && touch -d '1 minute' format/base/options.h && recompiles build
+recompiles() { makes 0 -n "BUILD=$1" "${1%/}/libff_format.a" && grep -qE -- '-c format/cli/options.c ' "$said"; }
+touch format/cli/options.h && recompiles build && makes 0 BUILD=build/ build/libff_format.a && ! recompiles build && touch -d '1 minute' format/cli/options.h && recompiles build
 result $? "headers are known in build, where it was built as build/"
-touch format/base/options.h && makes 0 BUILD=./build build/libff_format.a && ! recompiles build && touch -d '1 minute' format/base/options.h && recompiles build
+touch format/cli/options.h && makes 0 BUILD=./build build/libff_format.a && ! recompiles build && touch -d '1 minute' format/cli/options.h && recompiles build
 result $? "and as ./build"
 makes 0 BUILD=out DNNL=0 out/flags/c && makes 0 BUILD=out clean && [ ! -e out ] && [ -e build/libff_format.a ]
 result $? "make clean removes BUILD, and nothing else"

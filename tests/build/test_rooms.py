@@ -12,7 +12,7 @@ import tap
 
 TABLE = """# floor, folder, first page
 0 format/base status.h
-1 format reader.h
+1 format/reader reader.h
 2 loader/device device.h
 2 loader/draw draw.h
 7 train/net model.h
@@ -28,7 +28,7 @@ def page(room, floor, may):
 
 HOUSE = {
     "format/base/status.h": page("format/base", 0, "nothing"),
-    "format/reader.h": page("format", 1, "format/base") + '#include "format/base/status.h"\n',
+    "format/reader/reader.h": page("format/reader", 1, "format/base") + '#include "format/base/status.h"\n',
     "loader/device/device.h": page("loader/device", 2, "format") + '#include "format/base/status.h"\n',
     "loader/draw/draw.h": page("loader/draw", 2, "format"),
     "train/net/model.h": page("train/net", 7, "format,\n * loader/device"),
@@ -36,7 +36,7 @@ HOUSE = {
     "train/net/ops/ops.c": '#include "train/net/model.h"\n#include "loader/device/device.h"\n',
     "train/step/step.h": page("train/step", 8, "format, train/net") + '#include "train/net/model.h"\n',
     "train/main.c": '#include "train/step/step.h"\n#include "train/net/model.h"\n#include <stdio.h>\n',
-    "tools/ffpack/run.h": page("tools/ffpack", 9, "format") + '#include "format/reader.h"\n',
+    "tools/ffpack/run.h": page("tools/ffpack", 9, "format") + '#include "format/reader/reader.h"\n',
 }
 
 
@@ -69,10 +69,10 @@ expect("a room below that the first page does not list", {"train/step/x.cu": '#i
        "train/step/x.cu:1: ", "step.h", "does not list loader/draw")
 expect("a program's room from another program", {"tools/ffpack/x.c": '#include "train/net/model.h"\n'},
        "tools/ffpack/x.c:1: ", "model.h\" of train")
-expect("a file that is not there", {"format/x.c": '#include "reader.h"\n'}, "format/x.c:1: ", "not a path from the top")
+expect("a file that is not there", {"format/reader/x.c": '#include "reader.h"\n'}, "format/reader/x.c:1: ", "not a path from the top")
 expect("a file next to the rooms", {"loader/x.c": "int x;\n"}, "loader/x.c: in no room")
-expect("a first page that names another floor", {"format/reader.h": HOUSE["format/reader.h"].replace("floor 1", "floor 2")},
-       "format/reader.h: ", '"Room format, floor 1')
+expect("a first page that names another floor",
+       {"format/reader/reader.h": HOUSE["format/reader/reader.h"].replace("floor 1", "floor 2")}, "format/reader/reader.h: ", '"Room format/reader, floor 1')
 expect("a first page that lists a room above", {"loader/draw/draw.h": page("loader/draw", 2, "train/net")},
        "loader/draw/draw.h: ", "train/net", "no lower floor")
 expect("a first page that lists what is not included", {"train/step/step.h": HOUSE["train/step/step.h"].replace(

@@ -1,7 +1,7 @@
 /* Archives: any bytes give members with valid names and sizes, or a message; nested or not; the
  * same result twice. */
 #include "format/base/memory.h"
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/source/archive/archive.h"
 

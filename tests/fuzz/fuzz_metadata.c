@@ -1,5 +1,5 @@
 /* The metadata's text on any bytes: refused with a message, or read and written again as it was. */
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 #include "tests/fuzz/driver.h"
 
 #define CHECK(condition)                                                                           \

@@ -3,7 +3,7 @@
  * reached. */
 #include "tests/fuzz/driver.h"
 
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 #include "train/compute/cuda/plan_cache.h"
 
 #define CHECK(condition)                                                                           \

@@ -2,7 +2,7 @@
  * the file once. */
 #include "tests/fuzz/driver.h"
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

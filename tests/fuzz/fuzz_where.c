@@ -1,6 +1,6 @@
 /* An expression of any bytes: refused with a place, or it means each sample or not, and `not` of it
  * the others. */
-#include "format/where.h"
+#include "format/select/where.h"
 #include "tests/fuzz/driver.h"
 
 #define CHECK(condition)                                                                           \

@@ -4,11 +4,11 @@
 #define FF_FUZZ_SET_H
 
 #include "format/base/guard.h"
-#include "format/checksum.h"
-#include "format/index.h"
-#include "format/layout.h"
-#include "format/reader.h"
-#include "format/verify.h"
+#include "format/disk/checksum.h"
+#include "format/disk/layout.h"
+#include "format/reader/reader.h"
+#include "format/reader/verify.h"
+#include "format/writer/index.h"
 #include "tests/fuzz/driver.h"
 
 #define CHECK(condition)                                                                           \

@@ -7,7 +7,7 @@
  * some launches of the recorded step, with an event before each part (train/cost/profile.h); of the
  * sum the median of the step without them, and "measured_parts_us". Random u8 samples of a
  * temporary folder, resident. With --device-json nothing is measured, and no GPU is needed. */
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "tests/unit/packed_set.h"
 #include "tests/unit/trainer_options.h"
 #include "train/machine/planned_device.h"

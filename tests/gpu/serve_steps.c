@@ -5,9 +5,9 @@
  * for each line "check N" it makes N steps and prints {"losses": [of each step], "weights":
  * checksum of all parameters and statistics}. An empty line or the end of input ends it. */
 #include "format/base/memory.h"
-#include "format/base/options.h"
 #include "format/base/thread.h"
-#include "format/checksum.h"
+#include "format/cli/options.h"
+#include "format/disk/checksum.h"
 #include "tests/unit/packed_set.h"
 #include "tests/unit/trainer_options.h"
 #include "train/compute/compute.h"

@@ -2,7 +2,7 @@
  * and the label of one sample in its middle, ROUNDS times. Prints a JSON object: the best time in
  * milliseconds, and by how many KiB resident memory grew with the set open. */
 #include "format/base/thread.h"
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * as readers do by default, in the order of numbers. Prints a JSON object: samples, their bytes as
  * unpacked tensors, and the best round's GB/s of these, by the thread's processor time, because
  * other programs may use the machine too. */
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Prints all that a packed split holds as JSON lines, for comparison with tests/second_reader.py:
  * one line for the set, one per shard, one per sample. Byte strings are in hexadecimal. With
  * --verify it checks every byte instead (ff_verify_split) and prints nothing. */
-#include "format/checksum.h"
-#include "format/reader.h"
-#include "format/verify.h"
+#include "format/disk/checksum.h"
+#include "format/reader/reader.h"
+#include "format/reader/verify.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * BYTES` and the tensor's bytes, or a line `error SENTENCE`. Exit 0 unless the options or the
  * frames are wrong. */
 #include "format/base/memory.h"
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/image/transform.h"
 

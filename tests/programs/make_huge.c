@@ -4,10 +4,10 @@
  *
  * make_huge DIR --count 10000000 */
 #include "format/base/file.h"
-#include "format/base/options.h"
-#include "format/checksum.h"
-#include "format/generation.h"
-#include "format/layout.h"
+#include "format/cli/options.h"
+#include "format/disk/checksum.h"
+#include "format/disk/generation.h"
+#include "format/disk/layout.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  *
  * `make_set DIR --count 20 ...` writes the split folder DIR; `--splits train,test` writes DIR/train
  * and DIR/test. Exit codes as in the other programs. */
-#include "format/base/options.h"
-#include "format/checksum.h"
+#include "format/cli/options.h"
+#include "format/disk/checksum.h"
 #include "tests/unit/packed_set.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* A progress line for test_terminal.py: progress_line SECONDS DESCRIPTION UNIT TOTAL [NOTE
  * [json|none]]; half of TOTAL is done at the end (of 0, unknown, a million). */
-#include "format/base/progress.h"
 #include "format/base/thread.h"
+#include "format/cli/progress.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *     rank_job [--ranks N] [--steps K] [--timeout SECONDS] [--pause MS] [--fault RANK:KIND:STEP]
  *
  * KIND: kill, stop, exit, report, leave; late (with STEP: milliseconds before it comes). */
-#include "format/base/interrupt.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
 #include "train/comm/job/channel.h"
 #include "train/comm/job/launch.h"
 

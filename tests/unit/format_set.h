@@ -3,12 +3,12 @@
 #ifndef FF_TESTS_FORMAT_SET_H
 #define FF_TESTS_FORMAT_SET_H
 
-#include "format/dataset.h"
-#include "format/filter.h"
-#include "format/index.h"
-#include "format/layout.h"
-#include "format/reader.h"
-#include "format/verify.h"
+#include "format/disk/filter.h"
+#include "format/disk/layout.h"
+#include "format/reader/dataset.h"
+#include "format/reader/reader.h"
+#include "format/reader/verify.h"
+#include "format/writer/index.h"
 #include "tests/unit/check.h"
 #include "tests/unit/packed_set.h"
 

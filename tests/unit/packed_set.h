@@ -3,9 +3,9 @@
 #ifndef FF_TESTS_PACKED_SET_H
 #define FF_TESTS_PACKED_SET_H
 
-#include "format/block.h"
-#include "format/generation.h"
-#include "format/writer.h"
+#include "format/disk/generation.h"
+#include "format/writer/block.h"
+#include "format/writer/writer.h"
 
 #include <ftw.h>
 #include <inttypes.h>

@@ -1,11 +1,11 @@
 /* format/base: memory, errors, options, queues, threads, the mapping guard. */
 #include "format/base/guard.h"
-#include "format/base/interrupt.h"
-#include "format/base/nearest.h"
-#include "format/base/options.h"
-#include "format/base/progress.h"
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/nearest.h"
+#include "format/cli/options.h"
+#include "format/cli/progress.h"
+#include "format/cli/say.h"
 #include "tests/unit/format_set.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Reading samples past the page cache: reads that end early, are interrupted or refused, as by
  * devices and file systems, simulated by the test's own pread. */
-#include "format/dataset.h"
+#include "format/reader/dataset.h"
 #include "tests/unit/format_set.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Conversions between element types, against references written from IEEE 754's definition. */
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "tests/unit/format_set.h"
 
 #include <float.h>

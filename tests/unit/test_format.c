@@ -1,6 +1,6 @@
 /* Round trips of packed sets: every dtype, layout, compression, label kind and order. */
-#include "format/checksum.h"
-#include "format/dataset.h"
+#include "format/disk/checksum.h"
+#include "format/reader/dataset.h"
 #include "tests/unit/format_set.h"
 
 static void round_trip(const set_spec *spec) {

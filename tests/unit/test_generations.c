@@ -1,10 +1,10 @@
 /* Generations: where shards belong, which metadata continues which, and a reader that has the set
  * open while it grows. */
-#include "format/checksum.h"
-#include "format/generation.h"
-#include "format/index.h"
-#include "format/part.h"
-#include "format/verify.h"
+#include "format/disk/checksum.h"
+#include "format/disk/generation.h"
+#include "format/disk/part.h"
+#include "format/reader/verify.h"
+#include "format/writer/index.h"
 #include "tests/unit/format_set.h"
 
 static void next_metadata(ff_metadata *metadata, uint64_t items) {

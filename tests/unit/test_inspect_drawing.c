@@ -1,5 +1,5 @@
 /* The parts of ffinspect's contact sheets: font, canvas, and tensors converted to images. */
-#include "format/class_name.h"
+#include "format/disk/class_name.h"
 #include "loader/draw/canvas.h"
 #include "loader/draw/contact.h"
 #include "loader/draw/font.h"

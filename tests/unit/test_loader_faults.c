@@ -1,6 +1,6 @@
 /* The loader when something is wrong: options, broken samples, shards that shrink while mapped,
  * early ends. Each error is one message at acquire, after the batches before it. */
-#include "format/base/interrupt.h"
+#include "format/cli/interrupt.h"
 #include "loader/gpu/batches.h"
 #include "tests/cuda/sim/device.h"
 #include "tests/cuda/sim/loader_plain.h"

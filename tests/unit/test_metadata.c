@@ -1,6 +1,6 @@
 /* The metadata's canonical text: round trips, every refusal, comparison, transform_id. */
-#include "format/checksum.h"
-#include "format/recorded.h"
+#include "format/disk/checksum.h"
+#include "format/writer/recorded.h"
 #include "tests/unit/format_set.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* The output folder: lock, continuation, refusals, commit and --force, in every state that a killed
  * run can leave. */
 #include "format/base/path.h"
-#include "format/output.h"
-#include "format/set.h"
+#include "format/disk/set.h"
+#include "format/writer/output.h"
 #include "tests/unit/format_set.h"
 
 #include <dirent.h>

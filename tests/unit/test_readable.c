@@ -1,6 +1,6 @@
 /* Names and keys, which may be any bytes, as text for people and programs. */
 #include "format/base/readable.h"
-#include "format/class_name.h"
+#include "format/disk/class_name.h"
 #include "tests/unit/check.h"
 
 #include <string.h>

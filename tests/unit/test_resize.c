@@ -2,7 +2,7 @@
  * images. (tests/exact compares with Pillow itself.) */
 #include <stdint.h>
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 #include "tests/unit/check.h"
 #include "tests/unit/dice.h"
 #include "tools/ffpack/image/geometry.h"

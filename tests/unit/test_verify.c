@@ -1,6 +1,6 @@
 /* Every byte is covered: every single-bit flip and every truncation of every file of a tiny set is
  * found by ff_verify_split, and none makes the reader crash. */
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 #include "tests/unit/format_set.h"
 
 #include <fcntl.h>

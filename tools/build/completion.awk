@@ -1,5 +1,5 @@
 # Makes a shell's completion for every command of a program from the output of PROGRAM --describe
-# (format/base/options.h).
+# (format/cli/options.h).
 # Usage: awk -v shell=bash|zsh -f completion.awk.
 BEGIN { FS = "\t" }
 

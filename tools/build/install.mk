@@ -15,7 +15,7 @@ TO        := $(DESTDIR)$(PREFIX)
 # The library, the name under which programs link it, and the files for compiling them.
 HEADERS   := $(patsubst loader/library/%,%,$(wildcard loader/library/include/ffload/*.h))
 EXAMPLES  := $(wildcard loader/library/examples/*)
-VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/base/options.c)
+VERSION   = $(shell sed -n 's/^const char ff_version\[\] = "\(.*\)";/\1/p' format/cli/options.c)
 # The library's own libraries, for static programs.
 LIBRARY_LIBS  = $(LIBS_JANSSON) $(LDLIBS_FORMAT) -ldl -lm -pthread
 LIBRARY_FILES := $(LIBRARY:$(BUILD)/%=lib/%).$(LIBRARY_NUMBER) lib/pkgconfig/ffload.pc $(HEADERS) \

@@ -1,4 +1,4 @@
-# Makes a man page from the output of PROGRAM --describe (format/base/options.h).
+# Makes a man page from the output of PROGRAM --describe (format/cli/options.h).
 BEGIN { FS = "\t" }
 
 function escaped(text) {

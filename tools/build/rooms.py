@@ -56,10 +56,9 @@ def pages(table):
 
 
 def allowed(page):
-    """The rooms that a first page lists; format includes format/base. None: it has no list."""
+    """The rooms that a first page lists; "format" stands for all rooms of that folder."""
     listed = re.search(r"May include ([^.]*)\.", page)
-    rooms_ = set(listed[1].split(", ")) if listed else set()
-    return rooms_ | ({"format/base"} if "format" in rooms_ else set())
+    return set(listed[1].split(", ")) if listed else set()
 
 
 def include_fault(path, included, table, may):
@@ -75,7 +74,8 @@ def include_fault(path, included, table, may):
         return f'{house_of(path) or here} includes "{included}" of {house_of(included)}'
     if table[there][0] >= table[here][0]:
         return f'{here}, floor {table[here][0]}, includes "{included}" of {there}, floor {table[there][0]}'
-    if table[here][1] != "-" and there not in may[here]:
+    known = there in may[here] or "format" in may[here] and below(there, "format")
+    if table[here][1] != "-" and not known:
         return f'{here} includes "{included}", and its first page, {table[here][1]}, does not list {there}'
     return None
 
@@ -108,7 +108,7 @@ def page_faults(table, opened, may, used):
             continue
         if f"Room {folder}, floor {floor}: " not in opened[folder]:
             yield f'{path}: its opening comment has no "Room {folder}, floor {floor}: ..."'
-        for other in sorted(may[folder] - {"nothing", folder}):
+        for other in sorted(may[folder] - {"nothing", "format", folder}):
             if other not in table or table[other][0] >= floor:
                 yield f"{path}: its opening comment lists {other}, which is on no lower floor"
             elif other not in used[folder] and not other.startswith("format"):

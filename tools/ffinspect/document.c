@@ -1,9 +1,9 @@
 #include "tools/ffinspect/document.h"
 
 #include "format/base/json.h"
-#include "format/base/options.h"
-#include "format/base/say.h"
-#include "format/set.h"
+#include "format/cli/options.h"
+#include "format/cli/say.h"
+#include "format/disk/set.h"
 #include "tools/ffinspect/facts/text.h"
 #include "tools/ffinspect/find.h"
 #include "tools/ffinspect/grid.h"

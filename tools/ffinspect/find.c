@@ -1,8 +1,8 @@
 #include "tools/ffinspect/find.h"
 
 #include "format/base/json.h"
-#include "format/base/nearest.h"
 #include "format/base/readable.h"
+#include "format/cli/nearest.h"
 #include "tools/ffinspect/facts/label.h"
 #include "tools/ffinspect/json.h"
 

@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_FIND_H
 #define FF_FFINSPECT_FIND_H
 
-#include "format/set.h"
+#include "format/disk/set.h"
 
 #include <jansson.h>
 

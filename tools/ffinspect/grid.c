@@ -1,6 +1,6 @@
 #include "tools/ffinspect/grid.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "loader/draw/contact.h"
 #include "tools/ffinspect/facts/label.h"
 #include "tools/ffinspect/sheet.h"

@@ -1,7 +1,7 @@
 #include "tools/ffinspect/json.h"
 
 #include "format/base/json.h"
-#include "format/dataset_json.h"
+#include "format/reader/dataset_json.h"
 #include "tools/ffinspect/facts/facts.h"
 #include "tools/ffinspect/facts/history.h"
 

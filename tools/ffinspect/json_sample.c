@@ -1,5 +1,5 @@
 #include "format/base/json.h"
-#include "format/dataset_json.h"
+#include "format/reader/dataset_json.h"
 #include "tools/ffinspect/json.h"
 
 #include <inttypes.h>

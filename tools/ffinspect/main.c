@@ -1,7 +1,7 @@
 /* ffinspect: shows and proves what a packed dataset holds. This file is its command line. */
-#include "format/base/interrupt.h"
-#include "format/base/options.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/options.h"
 #include "tools/ffinspect/run.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 #include "tools/ffinspect/npy.h"
 
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/base/progress.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
+#include "format/cli/say.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #ifndef FF_FFINSPECT_NPY_H
 #define FF_FFINSPECT_NPY_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 /* Appends the header of an array. */
 FF_MUST_USE ff_status ff_inspect_npy_header(ff_buffer *header, ff_dtype dtype,

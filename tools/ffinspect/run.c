@@ -1,7 +1,7 @@
 #include "tools/ffinspect/run.h"
 
-#include "format/base/say.h"
-#include "format/set.h"
+#include "format/cli/say.h"
+#include "format/disk/set.h"
 #include "tools/ffinspect/checks/bench.h"
 #include "tools/ffinspect/document.h"
 #include "tools/ffinspect/facts/keys.h"

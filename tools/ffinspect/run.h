@@ -1,4 +1,4 @@
-/* Room tools/ffinspect, floor 8: shows and proves what a packed set holds.
+/* Room tools/ffinspect, floor 11: shows and proves what a packed set holds.
  *
  * run.c dispatches to one view a file: summary.c, json.c, sample.c, find.c, document.c, npy.c;
  * sheet.c and grid.c draw.

@@ -1,7 +1,7 @@
 #include "tools/ffinspect/sample.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/readable.h"
+#include "format/cli/interrupt.h"
 #include "tools/ffinspect/facts/label.h"
 #include "tools/ffinspect/facts/text.h"
 

@@ -1,9 +1,9 @@
 #include "tools/ffinspect/sheet.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/readable.h"
-#include "format/base/say.h"
-#include "format/set.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
+#include "format/disk/set.h"
 #include "loader/sequence/order.h"
 #include "tools/ffinspect/facts/label.h"
 #include "tools/ffinspect/facts/spread.h"

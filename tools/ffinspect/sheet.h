@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_SHEET_H
 #define FF_FFINSPECT_SHEET_H
 
-#include "format/set.h"
+#include "format/disk/set.h"
 #include "loader/draw/picture.h"
 #include "tools/ffinspect/facts/inspect.h"
 #include "tools/ffinspect/facts/splits.h"

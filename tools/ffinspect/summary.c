@@ -1,7 +1,7 @@
 #include "tools/ffinspect/summary.h"
 
 #include "format/base/readable.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "tools/ffinspect/facts/facts.h"
 #include "tools/ffinspect/facts/history.h"
 #include "tools/ffinspect/facts/label.h"

@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_SUMMARY_H
 #define FF_FFINSPECT_SUMMARY_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 #include "tools/ffinspect/checks/stats.h"
 #include "tools/ffinspect/checks/verify.h"
 

@@ -1,5 +1,5 @@
 /* ffpack: turns a dataset of images into shards of tensors. This file chooses the command. */
-#include "format/base/nearest.h"
+#include "format/cli/nearest.h"
 #include "tools/ffpack/commands/command.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "format/base/file.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/weights.h"
 #include "train/net/store.h"

@@ -1,4 +1,4 @@
-/* Room train/checkpoint, floor 9: what a run leaves on the disk: weights, state, and the folder
+/* Room train/checkpoint, floor 12: what a run leaves on the disk: weights, state, and the folder
  * around them.
  *
  * capture.c copies a model's values and writes them as a checkpoint, together with the state of the
@@ -26,8 +26,8 @@
 #ifndef FF_TRAIN_CHECKPOINT_H
 #define FF_TRAIN_CHECKPOINT_H
 
-#include "format/safetensors.h"
-#include "format/trained.h"
+#include "format/weights/safetensors.h"
+#include "format/weights/trained.h"
 #include "train/checkpoint/state.h"
 #include "train/net/model.h"
 

@@ -1,7 +1,7 @@
 #include "train/checkpoint/onnx.h"
 
 #include "format/base/file.h"
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "train/checkpoint/protobuf.h"
 #include "train/net/plan.h"
 

@@ -8,7 +8,7 @@
 #ifndef FF_TRAIN_ONNX_H
 #define FF_TRAIN_ONNX_H
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 #include "train/net/model.h"
 
 /* Appends the whole file to `file`. `facts`: its metadata_props. They record, among others, how

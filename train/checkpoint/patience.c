@@ -1,6 +1,6 @@
 #include "train/checkpoint/patience.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,7 +10,7 @@
 #ifndef FF_TRAIN_RUN_FOLDER_H
 #define FF_TRAIN_RUN_FOLDER_H
 
-#include "format/trained.h"
+#include "format/weights/trained.h"
 
 #define FF_RUN_RECIPE_FILE   "recipe.txt"
 #define FF_RUN_LOG_FILE      "log.jsonl"

@@ -5,7 +5,7 @@
 #ifndef FF_TRAIN_TENSORS_H
 #define FF_TRAIN_TENSORS_H
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 typedef struct ff_tensors ff_tensors;
 

@@ -12,7 +12,7 @@
 #ifndef FF_TRAIN_WEIGHTS_H
 #define FF_TRAIN_WEIGHTS_H
 
-#include "format/trained.h"
+#include "format/weights/trained.h"
 #include "train/checkpoint/tensors.h"
 #include "train/net/model.h"
 

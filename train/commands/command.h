@@ -1,4 +1,4 @@
-/* Room train/commands, floor 16: the command line of fftrain.
+/* Room train/commands, floor 19: the command line of fftrain.
  *
  * settings_table.c has a row for each option of a run, settings.c parses options by these rows;
  * settings_values.c turns the values into the trainer's, and back. train.c is the command without a
@@ -16,7 +16,7 @@
 #ifndef FF_TRAIN_COMMAND_H
 #define FF_TRAIN_COMMAND_H
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 
 FF_MUST_USE ff_status ff_command_train(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_lr_find(int argc, char **argv, ff_error *error);

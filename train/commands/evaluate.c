@@ -1,7 +1,7 @@
 /* fftrain evaluate: a trained model's accuracy on a set. */
 #include "format/base/bytes.h"
 #include "format/base/json.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "train/commands/command.h"
 #include "train/commands/inference_given.h"
 #include "train/commands/run_given.h"

@@ -3,7 +3,7 @@
 #include "format/base/json.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/onnx.h"
 #include "train/checkpoint/torch/write.h"

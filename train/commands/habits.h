@@ -2,8 +2,8 @@
 #ifndef FF_TRAIN_HABITS_H
 #define FF_TRAIN_HABITS_H
 
-#include "format/base/habits.h"
 #include "format/base/status.h"
+#include "format/cli/habits.h"
 
 /* Ends with an entry of names NULL. */
 extern const ff_habit ff_train_habits[];

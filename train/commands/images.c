@@ -2,9 +2,9 @@
 
 #include "format/base/csv.h"
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/set.h"
+#include "format/cli/interrupt.h"
+#include "format/disk/set.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #ifndef FF_TRAIN_IMAGES_H
 #define FF_TRAIN_IMAGES_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 typedef struct ff_image {
     char *name;     /* the argument, or FOLDER/NAME */

@@ -1,8 +1,8 @@
 #include "train/commands/inference_given.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
-#include "format/set.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
+#include "format/disk/set.h"
 #include "train/commands/prediction_lines.h"
 #include "train/commands/run_given.h"
 

@@ -5,7 +5,7 @@
 #ifndef FF_TRAIN_COMMANDS_INFERENCE_GIVEN_H
 #define FF_TRAIN_COMMANDS_INFERENCE_GIVEN_H
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "train/commands/images.h"
 #include "train/evaluate/inference.h"
 

@@ -1,10 +1,10 @@
 /* fftrain measure-net: how long all_reduce takes among the ranks of a job, by size; for --dry-run
  * --world. */
-#include "format/base/interrupt.h"
 #include "format/base/json.h"
 #include "format/base/memory.h"
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "loader/device/host.h"
 #include "train/comm/job/devices.h"
 #include "train/comm/job/job.h"

@@ -1,6 +1,6 @@
 /* fftrain predict: a trained model's predictions for a set. */
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "train/commands/command.h"
 #include "train/commands/inference_given.h"
 #include "train/commands/prediction_lines.h"

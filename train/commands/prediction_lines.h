@@ -12,7 +12,7 @@
 #define FF_TRAIN_PREDICTION_LINES_H
 
 #include "format/base/file.h"
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
 /* fftrain replay: makes a step of a run again. */
 #include "train/debug/replay.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/cli/interrupt.h"
 #include "train/checkpoint/keeper.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/commands/command.h"

@@ -1,7 +1,7 @@
 #include "train/commands/command.h"
 
 #include "format/base/path.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "train/report/page/page.h"
 #include "train/report/page/runs_page.h"
 

@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_SETTINGS_H
 #define FF_TRAIN_SETTINGS_H
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "train/run/session.h"
 
 #include <jansson.h>

@@ -1,8 +1,8 @@
 #include "train/commands/train_ranks.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/read.h"
-#include "format/checksum.h"
+#include "format/cli/interrupt.h"
+#include "format/disk/checksum.h"
 #include "train/comm/job/devices.h"
 #include "train/comm/job/job.h"
 #include "train/comm/job/launch.h"

@@ -1,7 +1,7 @@
 #include "train/commands/unreached.h"
 
 #include "format/base/memory.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "train/checkpoint/every.h"
 
 #include <inttypes.h>

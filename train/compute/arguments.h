@@ -11,7 +11,7 @@
 #ifndef FF_TRAIN_ARGUMENTS_H
 #define FF_TRAIN_ARGUMENTS_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "loader/sequence/philox.h"
 #include "train/compute/control.h"
 

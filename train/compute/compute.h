@@ -1,4 +1,4 @@
-/* Room train/compute, floor 7: the arithmetic of a training step, as one table of functions.
+/* Room train/compute, floor 10: the arithmetic of a training step, as one table of functions.
  *
  * arguments.h describes tensors and the arguments of each entry; this header is the table. memory.c
  * has what all tables share: memory, copies, waiting. precision.h names the precisions; control.h
@@ -36,7 +36,7 @@
 #define FF_TRAIN_COMPUTE_H
 
 #include "format/base/status.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "loader/device/device.h"
 #include "train/compute/norm_ranks.h"
 #include "train/compute/optimizers/muon.h"

@@ -2,7 +2,7 @@
  * device and host, sticky failures. */
 #include "train/compute/compute.h"
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "loader/device/absent.h"
 #include "loader/device/host.h"
 

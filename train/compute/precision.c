@@ -1,6 +1,6 @@
 #include "train/compute/precision.h"
 
-#include "format/base/nearest.h"
+#include "format/cli/nearest.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #define FF_TRAIN_PRECISION_H
 
 #include "format/base/status.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 #include "train/cost/cost.h"
 
 #include "format/base/memory.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <stdlib.h>
 #include <string.h>

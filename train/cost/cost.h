@@ -1,4 +1,4 @@
-/* Room train/cost, floor 10: how long a step should take on a GPU, and how long its parts take.
+/* Room train/cost, floor 13: how long a step should take on a GPU, and how long its parts take.
  *
  * This header sums up the bytes and operations of each part of a step. count.c and update.c are a
  * compute table that counts instead of computing. profile.c measures the same parts on a device, so
@@ -19,7 +19,7 @@
 #ifndef FF_TRAIN_COST_H
 #define FF_TRAIN_COST_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 #include "loader/augment/augment.h"
 #include "train/machine/card.h"
 #include "train/net/plan.h"

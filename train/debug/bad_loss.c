@@ -2,7 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/readable.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "train/debug/probe.h"
 #include "train/trainer/run_step.h"
 

@@ -1,10 +1,10 @@
 #include "train/debug/hashes.h"
 
 #include "format/base/memory.h"
-#include "format/base/options.h"
 #include "format/base/path.h"
 #include "format/base/thread.h"
-#include "format/checksum.h"
+#include "format/cli/options.h"
+#include "format/disk/checksum.h"
 #include "train/debug/hash_log.h"
 
 #include "train/net/ops/ops.h"

@@ -1,7 +1,7 @@
 #include "train/debug/lr_find.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "format/cli/interrupt.h"
 #include "train/trainer/run_step.h"
 
 #include <assert.h>

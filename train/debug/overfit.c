@@ -1,8 +1,8 @@
 #include "train/debug/overfit.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "train/checkpoint/state.h"
 #include "train/net/plan.h"
 

@@ -1,4 +1,4 @@
-/* Room train/debug, floor 14: why a run computes what it computes.
+/* Room train/debug, floor 17: why a run computes what it computes.
  *
  * This header lets a visitor see every operation of a step. bad_loss.c uses it to find the first
  * NaN; hashes.c to write hashes by which two runs are compared (hash_log.c reads them,

@@ -1,9 +1,9 @@
 #include "train/debug/replay.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
 #include "format/base/path.h"
 #include "format/base/readable.h"
+#include "format/cli/interrupt.h"
 #include "train/debug/bad_loss.h"
 #include "train/debug/hash_log.h"
 #include "train/debug/hashes.h"

@@ -1,8 +1,8 @@
 #include "train/evaluate/evaluate.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
 #include "train/net/plan.h"
 
 #include <assert.h>

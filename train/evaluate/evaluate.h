@@ -1,4 +1,4 @@
-/* Room train/evaluate, floor 10: how good a model is on a set.
+/* Room train/evaluate, floor 13: how good a model is on a set.
  *
  * This header computes the logits of every sample once and counts them in a tally (tally.c): loss,
  * accuracy, classes, confusion, the worst samples. It does so in one process or over all ranks.

@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_TALLY_H
 #define FF_TRAIN_TALLY_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 #include "train/comm/job/job.h"
 #include "train/compute/compute.h"
 #include "train/net/model.h"

@@ -1,4 +1,4 @@
-/* Room train/machine, floor 9: the computer that a run uses.
+/* Room train/machine, floor 12: the computer that a run uses.
  *
  * This header opens the CPU or a GPU for a rank, and holds the module and the device until the end.
  * card.c computes how fast a GPU can be at best. tuning.c collects how engines were chosen and

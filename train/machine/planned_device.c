@@ -1,7 +1,7 @@
 #include "train/machine/planned_device.h"
 
 #include "format/base/memory.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "loader/cuda/module.h"
 #include "loader/device/absent.h"
 #include "train/compute/cuda/compute.h"

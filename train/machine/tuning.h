@@ -1,11 +1,11 @@
 /* Collects, for the report, how a GPU's engines were chosen and the notes of its libraries, from
  * opening the machine on. Shows a progress line on stderr while engines are compiled and timed
- * (format/base/progress.h). Zero-initialised, except `quiet`. Thread rule: one thread. */
+ * (format/cli/progress.h). Zero-initialised, except `quiet`. Thread rule: one thread. */
 #ifndef FF_TRAIN_TUNING_H
 #define FF_TRAIN_TUNING_H
 
 #include "format/base/memory.h"
-#include "format/base/progress.h"
+#include "format/cli/progress.h"
 #include "train/compute/cuda/library.h"
 
 #include <stdio.h>

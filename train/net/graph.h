@@ -9,7 +9,7 @@
 #define FF_TRAIN_GRAPH_H
 
 #include "format/base/status.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "train/compute/arguments.h"
 
 #include <stdbool.h>

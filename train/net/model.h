@@ -1,4 +1,4 @@
-/* Room train/net, floor 8: nets: layers, parameters, and the plan by which they are computed.
+/* Room train/net, floor 11: nets: layers, parameters, and the plan by which they are computed.
  *
  * models/ builds a graph from the layers of graph.h, one net per file. ops/ has each layer's
  * shapes, forward and backward, one layer per file. store.c holds the parameters in one block per
@@ -28,7 +28,7 @@
 #define FF_TRAIN_MODEL_H
 
 #include "format/base/status.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "train/compute/arguments.h"
 #include "train/compute/optimizers/optimizers.h"
 #include "train/compute/precision.h"

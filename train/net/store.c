@@ -1,7 +1,7 @@
 #include "train/net/store.h"
 
 #include "format/base/memory.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 #include <assert.h>
 #include <stdlib.h>

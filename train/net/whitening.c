@@ -1,7 +1,7 @@
 #include "train/net/whitening.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "format/cli/interrupt.h"
 #include "loader/host/loader.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 #include "train/predict/balance.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
 #include "train/comm/job/shares.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 #include "train/predict/world.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/json.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "train/net/store.h"
 #include "train/predict/trainer_cost.h"
 #include "train/step/update.h"

@@ -1,4 +1,4 @@
-/* Room train/predict, floor 12: how a run would perform on more or other machines.
+/* Room train/predict, floor 15: how a run would perform on more or other machines.
  *
  * trainer_cost.c has the estimated and measured times of a trainer's step. predict.c computes from
  * these times how long a step takes on N ranks over a network. This header prints the prediction

@@ -1,7 +1,7 @@
 #include "train/recipes/files.h"
 
-#include "format/base/nearest.h"
 #include "format/base/path.h"
+#include "format/cli/nearest.h"
 #include "train/recipes/table.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Recipes as files of options (format/base/options.h): the shipped files train/recipes/NAME.txt,
+/* Recipes as files of options (format/cli/options.h): the shipped files train/recipes/NAME.txt,
  * installed in share/ffpack/recipes in the program's folder or next to it; and the user's files. */
 #ifndef FF_TRAIN_RECIPE_FILES_H
 #define FF_TRAIN_RECIPE_FILES_H

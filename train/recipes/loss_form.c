@@ -1,8 +1,8 @@
 #include "train/recipes/loss_form.h"
 
-#include "format/base/nearest.h"
-#include "format/base/options.h"
 #include "format/base/real.h"
+#include "format/cli/nearest.h"
+#include "format/cli/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

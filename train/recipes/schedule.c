@@ -1,7 +1,7 @@
 #include "train/recipes/schedule.h"
 
-#include "format/base/nearest.h"
 #include "format/base/real.h"
+#include "format/cli/nearest.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Room train/recipes, floor 8: how a model is trained well by default.
+/* Room train/recipes, floor 11: how a model is trained well by default.
  *
  * This header is the table of defaults, a row for each model or use. The files of options in this
  * folder (NAME.txt) are recipes that --recipe names; users may write their own. files.c finds them.

@@ -1,7 +1,7 @@
 #include "train/report/bottleneck.h"
 
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/say.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 #include "train/report/report.h"
 
 #include "format/base/memory.h"
-#include "format/base/options.h"
-#include "format/base/progress.h"
-#include "format/base/say.h"
+#include "format/cli/options.h"
+#include "format/cli/progress.h"
+#include "format/cli/say.h"
 #include "train/net/whitening.h"
 #include "train/report/events/closing.h"
 #include "train/report/json_log.h"

@@ -1,4 +1,4 @@
-/* Room train/report, floor 13: everything that a run reports to people and programs while it
+/* Room train/report, floor 16: everything that a run reports to people and programs while it
  * trains.
  *
  * This header writes the progress line, the table and the log. summary.c prints the run before its

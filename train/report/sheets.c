@@ -1,7 +1,7 @@
 #include "train/report/sheets.h"
 
-#include "format/base/say.h"
-#include "format/class_name.h"
+#include "format/cli/say.h"
+#include "format/disk/class_name.h"
 #include "loader/draw/contact.h"
 #include "loader/draw/picture.h"
 

@@ -1,7 +1,7 @@
 #include "train/report/summary.h"
 
 #include "format/base/json.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <math.h>

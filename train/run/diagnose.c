@@ -1,8 +1,8 @@
 #include "train/run/diagnose.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "train/compute/compute.h"
 #include "train/predict/trainer_cost.h"
 #include "train/report/bottleneck.h"

@@ -1,7 +1,7 @@
 #include "train/run/ranks.h"
 
-#include "format/base/interrupt.h"
-#include "format/checksum.h"
+#include "format/cli/interrupt.h"
+#include "format/disk/checksum.h"
 #include "train/compute/compute.h"
 
 #include <inttypes.h>

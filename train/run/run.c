@@ -1,8 +1,8 @@
 #include "train/run/run.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "train/compute/compute.h"
 #include "train/debug/bad_loss.h"
 #include "train/debug/hashes.h"

@@ -1,4 +1,4 @@
-/* Room train/run, floor 15: a whole training run.
+/* Room train/run, floor 18: a whole training run.
  *
  * session.c holds the folder, finds the checkpoint from which the run resumes and the options that
  * it may change. This header trains: warm-up, epochs of steps, evaluations, lines of the report,

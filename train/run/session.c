@@ -1,10 +1,10 @@
 #include "train/run/session.h"
 
 #include "format/base/file.h"
-#include "format/base/options.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/checksum.h"
+#include "format/cli/options.h"
+#include "format/disk/checksum.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/weights.h"
 

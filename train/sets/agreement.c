@@ -1,6 +1,6 @@
 #include "train/sets/agreement.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <string.h>

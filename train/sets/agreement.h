@@ -4,7 +4,7 @@
 #ifndef FF_TRAIN_AGREEMENT_H
 #define FF_TRAIN_AGREEMENT_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #define FF_AGREEMENT_ANY_CLASSES SIZE_MAX
 

@@ -1,9 +1,9 @@
 #include "train/sets/class_weights.h"
 
 #include "format/base/memory.h"
-#include "format/base/nearest.h"
 #include "format/base/read.h"
 #include "format/base/real.h"
+#include "format/cli/nearest.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_FOLDERS_H
 #define FF_TRAIN_FOLDERS_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 typedef struct ff_folders {
     char *text; /* what `path` points to */

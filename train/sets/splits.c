@@ -1,8 +1,8 @@
 #include "train/sets/splits.h"
 
-#include "format/checksum.h"
-#include "format/older.h"
-#include "format/set.h"
+#include "format/disk/checksum.h"
+#include "format/disk/set.h"
+#include "format/reader/older.h"
 #include "train/sets/agreement.h"
 #include "train/sets/folders.h"
 

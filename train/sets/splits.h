@@ -1,4 +1,4 @@
-/* Room train/sets, floor 7: the packed sets that a run trains and evaluates on.
+/* Room train/sets, floor 10: the packed sets that a run trains and evaluates on.
  *
  * This header opens the folders of --data and --val and refuses sets that training cannot use.
  * agreement.c compares two sets: size, normalization and classes must fit. class_weights.c weights
@@ -11,7 +11,7 @@
 #ifndef FF_TRAIN_SPLITS_H
 #define FF_TRAIN_SPLITS_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 #include "loader/augment/augment.h"
 #include "loader/selection/shares.h"
 #include "loader/selection/weights.h"

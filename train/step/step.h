@@ -1,4 +1,4 @@
-/* Room train/step, floor 9: one training step after another, without waiting.
+/* Room train/step, floor 12: one training step after another, without waiting.
  *
  * feed.c has the next batch ready, from the host's loader or made on the device. The host enqueues
  * a step as a list of segments (segments.c), which a GPU records once and replays: gradients, then

@@ -1,6 +1,6 @@
 #include "train/trainer/needs.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "loader/device/absent.h"
 #include "train/checkpoint/capture.h"
 #include "train/comm/job/shares.h"

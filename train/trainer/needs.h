@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_NEEDS_H
 #define FF_TRAIN_NEEDS_H
 
-#include "format/base/host_memory.h"
+#include "format/cli/host_memory.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "train/trainer/origin.h"
 
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 #include "train/checkpoint/weights.h"
 #include "train/net/graph.h"
 #include "train/sets/agreement.h"

@@ -1,7 +1,7 @@
 #include "train/trainer/promise.h"
 
 #include "format/base/json.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <string.h>
 

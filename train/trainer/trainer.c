@@ -1,7 +1,7 @@
 #include "train/trainer/trainer.h"
 
 #include "format/base/memory.h"
-#include "format/base/nearest.h"
+#include "format/cli/nearest.h"
 #include "train/checkpoint/weights.h"
 #include "train/sets/class_weights.h"
 #include "train/trainer/batches.h"

@@ -1,4 +1,4 @@
-/* Room train/trainer, floor 11: a run made from its options, complete before the first step.
+/* Room train/trainer, floor 14: a run made from its options, complete before the first step.
  *
  * trainer.c opens the sets and resolves missing options, updates.c the optimizers and learning
  * rates of groups (groups.c is their option), batches.c how batches are cut among ranks and

@@ -1,9 +1,9 @@
 #include "train/trainer/updates.h"
 
 #include "format/base/memory.h"
-#include "format/base/nearest.h"
-#include "format/base/options.h"
 #include "format/base/real.h"
+#include "format/cli/nearest.h"
+#include "format/cli/options.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "train/trainer/warm_up.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "format/cli/interrupt.h"
 #include "train/net/plan.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef FF_LOADER_AHEAD_ENGINE_H
 #define FF_LOADER_AHEAD_ENGINE_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Room loader/python, floor 8: the Python package ffload.
+/* Room loader/python, floor 11: the Python package ffload.
  *
  * ffload/ is the package that users import: datasets, loaders, packing, arrays. extension/ is its
  * module in C, written against libffload's public header alone: an object for a dataset, a loader

@@ -1,6 +1,6 @@
 /* The functions of cuBLAS that cublas.c of the module calls, by their documentation ("cuBLAS
  * Library"): its arguments are checked and the product is computed by loops, column by column. */
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "tests/cuda/launches/launches.h"
 
 #include <cublas_v2.h>

@@ -4,7 +4,7 @@
 #ifndef FF_TESTS_LAUNCHES_GRAPH_H
 #define FF_TESTS_LAUNCHES_GRAPH_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #ifndef FF_TESTS_HUGE_H
 #define FF_TESTS_HUGE_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/unit/check.h"
 

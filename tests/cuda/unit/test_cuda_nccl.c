@@ -3,7 +3,7 @@
 #include "tests/unit/check.h"
 
 #include "format/base/thread.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "train/comm/collective/nccl.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * entry. */
 #include <stdint.h>
 
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 #include "tests/unit/check.h"
 #include "train/compute/cuda/plan_cache.h"
 

@@ -1,9 +1,9 @@
 #include "tools/ffinspect/checks/bench.h"
 
 #include "format/base/guard.h"
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "loader/sequence/order.h"
 #include "tools/ffinspect/checks/first_failure.h"
 

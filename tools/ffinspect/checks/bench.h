@@ -3,7 +3,7 @@
 #ifndef FF_FFINSPECT_BENCH_H
 #define FF_FFINSPECT_BENCH_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 /* Samples per second, of all threads together. */
 typedef struct ff_bench_row {

@@ -1,9 +1,9 @@
 #include "tools/ffinspect/checks/stats.h"
 
 #include "format/base/guard.h"
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "tools/ffinspect/checks/first_failure.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_STATS_H
 #define FF_FFINSPECT_STATS_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 /* NaN and infinities are counted and left out of all other statistics. */
 typedef struct ff_channel_stats {

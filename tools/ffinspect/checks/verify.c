@@ -1,8 +1,8 @@
 #include "tools/ffinspect/checks/verify.h"
 
-#include "format/base/progress.h"
-#include "format/reader.h"
-#include "format/verify.h"
+#include "format/cli/progress.h"
+#include "format/reader/reader.h"
+#include "format/reader/verify.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Room tools/ffinspect/checks, floor 7: what is computed over all samples.
+/* Room tools/ffinspect/checks, floor 10: what is computed over all samples.
  *
  * verify.c checks every byte, stats.c computes statistics, bench.c times reading; first_failure.c
  * keeps the first failure of several threads.

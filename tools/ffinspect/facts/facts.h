@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_FACTS_H
 #define FF_FFINSPECT_FACTS_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 /* Counts for a class field, or for a multi-hot field stored in the index (one count per value
  * set). */

@@ -2,7 +2,7 @@
 
 #include "format/base/json.h"
 #include "format/base/readable.h"
-#include "format/history.h"
+#include "format/reader/history.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* The commands that made a split, for people and as JSON (format/history.h). */
+/* The commands that made a split, for people and as JSON (format/reader/history.h). */
 #ifndef FF_FFINSPECT_HISTORY_H
 #define FF_FFINSPECT_HISTORY_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #include <jansson.h>
 

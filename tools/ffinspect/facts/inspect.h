@@ -1,4 +1,4 @@
-/* Room tools/ffinspect/facts, floor 7: what the views print.
+/* Room tools/ffinspect/facts, floor 10: what the views print.
  *
  * facts.c collects a split's facts, history.c how it was made, splits.c the splits of a set.
  * spread.c picks the samples to show, label.c names them, keys.c prints their keys; text.c formats.
@@ -9,7 +9,7 @@
 #ifndef FF_FFINSPECT_INSPECT_H
 #define FF_FFINSPECT_INSPECT_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #define FF_INSPECT_NO_SEED INT64_C(-1) /* no --seed: a spread of classes */
 

@@ -1,7 +1,7 @@
 #include "tools/ffinspect/facts/keys.h"
 
 #include "format/base/readable.h"
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #include <stdio.h>
 

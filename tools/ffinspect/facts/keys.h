@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_KEYS_H
 #define FF_FFINSPECT_KEYS_H
 
-#include "format/set.h"
+#include "format/disk/set.h"
 
 /* Prints the keys in the order of the samples' numbers, one per line, as ff_key_text writes them;
  * with `null` the raw bytes of each key, followed by a zero byte. If the list has several splits,

@@ -2,8 +2,8 @@
 #ifndef FF_FFINSPECT_LABEL_H
 #define FF_FFINSPECT_LABEL_H
 
-#include "format/class_name.h"
-#include "format/reader.h"
+#include "format/disk/class_name.h"
+#include "format/reader/reader.h"
 
 /* Appends all values of a field for a sample: "3 cat", "cat, dog", "cat 0.75, dog 0.25", "0.5 -1
  * 2"; at most `value_limit` values, then "...". */

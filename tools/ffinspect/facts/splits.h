@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_SPLITS_H
 #define FF_FFINSPECT_SPLITS_H
 
-#include "format/set.h"
+#include "format/disk/set.h"
 
 /* Like ff_set_find, sorted by rank. FF_IO if `path` is missing or cannot be read, FF_BAD_DATA if it
  * is not a packed set. The caller frees the set, after a failure too. */

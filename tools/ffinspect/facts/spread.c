@@ -1,7 +1,7 @@
 #include "tools/ffinspect/facts/spread.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "format/cli/interrupt.h"
 
 #include <stdlib.h>
 

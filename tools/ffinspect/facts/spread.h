@@ -2,7 +2,7 @@
 #ifndef FF_FFINSPECT_SPREAD_H
 #define FF_FFINSPECT_SPREAD_H
 
-#include "format/reader.h"
+#include "format/reader/reader.h"
 
 #define FF_SPREAD_NO_FIELD SIZE_MAX
 

@@ -1,4 +1,4 @@
-/* Room tools/ffpack/commands, floor 15: the command line.
+/* Room tools/ffpack/commands, floor 18: the command line.
  *
  * One command_*.c for each command; command.c has what they share.
  *
@@ -10,8 +10,8 @@
 #ifndef FF_FFPACK_COMMAND_H
 #define FF_FFPACK_COMMAND_H
 
-#include "format/base/options.h"
-#include "format/recorded.h"
+#include "format/cli/options.h"
+#include "format/writer/recorded.h"
 
 #include <stdbool.h>
 

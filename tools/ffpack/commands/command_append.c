@@ -1,7 +1,7 @@
 /* `ffpack append OUT SOURCE`: the command line of appending. */
-#include "format/base/interrupt.h"
 #include "format/base/memory.h"
-#include "format/base/progress.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "tools/ffpack/commands/command.h"
 #include "tools/ffpack/pack/append.h"
 #include "tools/ffpack/settings/habits.h"

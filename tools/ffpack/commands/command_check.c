@@ -1,6 +1,6 @@
 /* `ffpack check SOURCE`: the command line of checking. */
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "tools/ffpack/commands/command.h"
 #include "tools/ffpack/pack/pack.h"
 #include "tools/ffpack/settings/habits.h"

@@ -1,7 +1,7 @@
 /* `ffpack copy SET -o NEW`: the command line of copying. */
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "tools/ffpack/commands/command.h"
 #include "tools/ffpack/copy/copy.h"
 

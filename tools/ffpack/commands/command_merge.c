@@ -1,5 +1,5 @@
 /* `ffpack merge OUT [PART...]`: the command line of merging. */
-#include "format/base/interrupt.h"
+#include "format/cli/interrupt.h"
 #include "tools/ffpack/commands/command.h"
 #include "tools/ffpack/parts/merge.h"
 

@@ -1,7 +1,7 @@
 /* `ffpack SOURCE -o OUT`: the command line of packing. */
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/base/progress.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "tools/ffpack/commands/command.h"
 #include "tools/ffpack/pack/pack.h"
 #include "tools/ffpack/parts/part_counts.h"

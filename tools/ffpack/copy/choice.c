@@ -1,6 +1,6 @@
 #include "tools/ffpack/copy/choice.h"
 
-#include "format/base/interrupt.h"
+#include "format/cli/interrupt.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
 #ifndef FF_FFPACK_COPY_CHOICE_H
 #define FF_FFPACK_COPY_CHOICE_H
 
-#include "format/keys.h"
-#include "format/meant.h"
+#include "format/select/keys.h"
+#include "format/select/meant.h"
 
 /* A place is a position in the copy's storage. */
 typedef struct ff_choice {

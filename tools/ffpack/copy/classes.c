@@ -1,6 +1,6 @@
 #include "tools/ffpack/copy/classes.h"
 
-#include "format/base/nearest.h"
+#include "format/cli/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>

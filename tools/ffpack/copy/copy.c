@@ -2,8 +2,8 @@
 
 #include "format/base/path.h"
 #include "format/base/thread.h"
-#include "format/output.h"
-#include "format/set.h"
+#include "format/disk/set.h"
+#include "format/writer/output.h"
 #include "tools/ffpack/copy/classes.h"
 #include "tools/ffpack/copy/describe.h"
 #include "tools/ffpack/copy/labels.h"

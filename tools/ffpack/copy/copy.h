@@ -1,4 +1,4 @@
-/* Room tools/ffpack/copy, floor 13: edits a set without its source.
+/* Room tools/ffpack/copy, floor 16: edits a set without its source.
  *
  * May include format, tools/ffpack/image, tools/ffpack/run, tools/ffpack/source,
  * tools/ffpack/split.
@@ -7,7 +7,7 @@
  * dtype, made from the set alone. Samples are copied as they are stored, with their checksums; only
  * --dtype changes their bytes. NEW is built like any packed set: in NEW.partial, then renamed.
  *
- *   keys.c      which keys a file names (format/where.h: which samples an expression means)
+ *   keys.c      which keys a file names (format/select/where.h: which samples an expression means)
  *   choice.c the samples of a split that are copied, and their places in the copy
  *   classes.c   renamed, merged and added classes
  *   labels.c    corrected labels
@@ -16,14 +16,14 @@
 #ifndef FF_FFPACK_COPY_H
 #define FF_FFPACK_COPY_H
 
-#include "format/base/options.h"
-#include "format/history.h"
+#include "format/cli/options.h"
+#include "format/reader/history.h"
 #include "tools/ffpack/split/report.h"
 
 typedef struct ff_copy_options {
     const char *set, *output;
-    const char *keys, *not_keys;       /* files; NULL: all samples; at most one of them */
-    const char *where;                 /* an expression (format/where.h); NULL: all samples */
+    const char *keys, *not_keys; /* files; NULL: all samples; at most one of them */
+    const char *where;           /* an expression (format/select/where.h); NULL: all samples */
     ff_option_list rename, merge, add; /* edits of classes, made in this order */
     const char *labels;                /* a file, or NULL */
     const char *label;                 /* the field that the edits change; NULL: the only one */

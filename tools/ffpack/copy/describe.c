@@ -1,6 +1,6 @@
 #include "tools/ffpack/copy/describe.h"
 
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 #include "tools/ffpack/run/describe.h"
 
 #include <stdlib.h>

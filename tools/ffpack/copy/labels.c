@@ -1,7 +1,7 @@
 #include "tools/ffpack/copy/labels.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 #include "tools/ffpack/source/list/table.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tools/ffpack/copy/split.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 #include "tools/ffpack/split/pack_split.h"
 #include "tools/ffpack/split/pipeline.h"
 

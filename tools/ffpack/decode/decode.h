@@ -1,4 +1,4 @@
-/* Room tools/ffpack/decode, floor 8: from an image file to pixels.
+/* Room tools/ffpack/decode, floor 11: from an image file to pixels.
  *
  * decode.c detects the kind of a file and calls that kind's decoder. exif.c and png_exif.c find the
  * orientation, upright.c turns the pixels.

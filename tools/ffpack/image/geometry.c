@@ -1,6 +1,6 @@
 #include "tools/ffpack/image/geometry.h"
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Room tools/ffpack/image, floor 7: from decoded pixels to the values that are packed.
+/* Room tools/ffpack/image, floor 10: from decoded pixels to the values that are packed.
  *
  * geometry.c pads, resizes and crops as torchvision does on Pillow's images; resize.c picks the
  * fastest resizing passes that the processor runs. transform.c makes the tables of ToTensor and

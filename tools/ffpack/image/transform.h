@@ -12,7 +12,7 @@
 #ifndef FF_FFPACK_TRANSFORM_H
 #define FF_FFPACK_TRANSFORM_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 #include "tools/ffpack/image/geometry.h"
 
 typedef enum ff_value_source {

@@ -1,7 +1,7 @@
 #include "tools/ffpack/pack/append_match.h"
 
-#include "format/generation.h"
-#include "format/recorded.h"
+#include "format/disk/generation.h"
+#include "format/writer/recorded.h"
 #include "tools/ffpack/run/describe.h"
 
 #include <inttypes.h>

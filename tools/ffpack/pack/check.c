@@ -1,8 +1,8 @@
 #include "tools/ffpack/pack/check.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
+#include "format/cli/say.h"
 #include "tools/ffpack/split/item_notes.h"
 #include "tools/ffpack/split/pipeline.h"
 

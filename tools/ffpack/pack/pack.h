@@ -1,4 +1,4 @@
-/* Room tools/ffpack/pack, floor 14: packs a whole dataset, or appends to a set.
+/* Room tools/ffpack/pack, floor 17: packs a whole dataset, or appends to a set.
  *
  * pack.c runs from the source to the committed set, append.c adds to a set that exists.
  * statistics.c computes mean and standard deviation first if they are needed. check.c decodes and

@@ -1,10 +1,10 @@
 #include "tools/ffpack/pack/statistics.h"
 
 #include "format/base/path.h"
-#include "format/base/say.h"
 #include "format/base/thread.h"
-#include "format/pending.h"
-#include "format/shard.h"
+#include "format/cli/say.h"
+#include "format/disk/shard.h"
+#include "format/writer/pending.h"
 #include "tools/ffpack/parts/part_counts.h"
 #include "tools/ffpack/split/measure.h"
 

@@ -1,7 +1,7 @@
 #include "tools/ffpack/pack/tried.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/say.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

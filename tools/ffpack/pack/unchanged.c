@@ -3,8 +3,8 @@
 #include "format/base/file.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/checksum.h"
-#include "format/layout.h"
+#include "format/disk/checksum.h"
+#include "format/disk/layout.h"
 #include "tools/ffpack/split/skipped.h"
 
 #include <fts.h>

@@ -1,5 +1,5 @@
 /* --if-changed: whether OUT is what this run would make, by a file in OUT that an earlier run with
- * --if-changed left. FF_SOURCE_STATE_NAME (format/layout.h) is not part of the set's ids:
+ * --if-changed left. FF_SOURCE_STATE_NAME (format/disk/layout.h) is not part of the set's ids:
  *
  *     source ID     XXH3-128 of the splits' metadata, as they are before statistics are computed,
  *                   which have the options that decide; of the listing; and of each file's path

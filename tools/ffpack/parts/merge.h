@@ -1,4 +1,4 @@
-/* Room tools/ffpack/parts, floor 13: sets that several machines pack in parts.
+/* Room tools/ffpack/parts, floor 16: sets that several machines pack in parts.
  *
  * part_counts.c and part_skips.c keep what a merge needs to know of each part; merge.c and
  * merge_parts.c make one set of the parts, merge_sums.c its mean and standard deviation.
@@ -10,7 +10,7 @@
 #ifndef FF_FFPACK_MERGE_H
 #define FF_FFPACK_MERGE_H
 
-#include "format/history.h"
+#include "format/reader/history.h"
 #include "tools/ffpack/settings/settings.h"
 #include "tools/ffpack/split/report.h"
 

@@ -1,8 +1,8 @@
 #include "tools/ffpack/parts/merge_sums.h"
 
 #include "format/base/path.h"
-#include "format/kept.h"
-#include "format/pending.h"
+#include "format/disk/kept.h"
+#include "format/writer/pending.h"
 #include "tools/ffpack/image/stats.h"
 #include "tools/ffpack/image/transform.h"
 

@@ -1,9 +1,9 @@
 #include "tools/ffpack/parts/part_counts.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/base/progress.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
 
 #include <dirent.h>
 #include <errno.h>

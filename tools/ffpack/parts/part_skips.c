@@ -3,7 +3,7 @@
 #include "format/base/file.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/generation.h"
+#include "format/disk/generation.h"
 #include "tools/ffpack/split/emptied.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 
 #include "format/base/file.h"
 #include "format/base/path.h"
-#include "format/generation.h"
-#include "format/index.h"
-#include "format/set.h"
-#include "format/shard_check.h"
+#include "format/disk/generation.h"
+#include "format/disk/set.h"
+#include "format/reader/shard_check.h"
+#include "format/writer/index.h"
 #include "tools/ffpack/repair/repair_split.h"
 #include "tools/ffpack/source/source.h"
 

@@ -1,4 +1,4 @@
-/* Room tools/ffpack/repair, floor 13: sets whose index is damaged.
+/* Room tools/ffpack/repair, floor 16: sets whose index is damaged.
  *
  * repair.c decides what can be had back; repair_split.c rebuilds the index of a split from its
  * shards.
@@ -9,7 +9,7 @@
 #ifndef FF_FFPACK_REPAIR_H
 #define FF_FFPACK_REPAIR_H
 
-#include "format/history.h"
+#include "format/reader/history.h"
 #include "tools/ffpack/split/report.h"
 
 typedef struct ff_repair_options {

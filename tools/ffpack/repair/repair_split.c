@@ -2,9 +2,9 @@
 
 #include "format/base/read.h"
 #include "format/base/thread.h"
-#include "format/checksum.h"
-#include "format/generation.h"
-#include "format/shard_check.h"
+#include "format/disk/checksum.h"
+#include "format/disk/generation.h"
+#include "format/reader/shard_check.h"
 #include "tools/ffpack/source/source.h"
 
 #include <fcntl.h>

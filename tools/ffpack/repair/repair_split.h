@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_REPAIR_SPLIT_H
 #define FF_FFPACK_REPAIR_SPLIT_H
 
-#include "format/shard.h"
+#include "format/disk/shard.h"
 
 /* Unreadable samples of a shard: slots first .. first + count - 1. */
 typedef struct ff_lost_slots {

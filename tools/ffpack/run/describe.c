@@ -1,6 +1,6 @@
 #include "tools/ffpack/run/describe.h"
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 
 #include <inttypes.h>
 #include <jconfig.h>

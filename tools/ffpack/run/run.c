@@ -1,9 +1,9 @@
 #include "tools/ffpack/run/run.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/base/say.h"
-#include "format/layout.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/say.h"
+#include "format/disk/layout.h"
 #include "tools/ffpack/run/describe.h"
 
 #include <stdlib.h>

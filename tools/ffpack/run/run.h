@@ -1,4 +1,4 @@
-/* Room tools/ffpack/run, floor 12: what packing and appending share.
+/* Room tools/ffpack/run, floor 15: what packing and appending share.
  *
  * run.c opens, lists and plans a source and packs its splits. describe.c writes the metadata of a
  * split, space.c estimates the disk space.

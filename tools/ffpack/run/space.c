@@ -1,9 +1,9 @@
 #include "tools/ffpack/run/space.h"
 
 #include "format/base/path.h"
-#include "format/base/say.h"
-#include "format/generation.h"
-#include "format/layout.h"
+#include "format/cli/say.h"
+#include "format/disk/generation.h"
+#include "format/disk/layout.h"
 
 #include <inttypes.h>
 #include <stdio.h>

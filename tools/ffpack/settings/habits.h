@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_HABITS_H
 #define FF_FFPACK_HABITS_H
 
-#include "format/base/habits.h"
+#include "format/cli/habits.h"
 
 /* For packing, and for `ffpack append`; each ends with an entry of names NULL. */
 extern const ff_habit ff_pack_habits[];

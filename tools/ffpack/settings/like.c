@@ -1,8 +1,8 @@
 #include "tools/ffpack/settings/like.h"
 
-#include "format/reader.h"
-#include "format/set.h"
-#include "format/trained.h"
+#include "format/disk/set.h"
+#include "format/reader/reader.h"
+#include "format/weights/trained.h"
 
 #include <stdlib.h>
 #include <string.h>

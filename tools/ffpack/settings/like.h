@@ -3,7 +3,7 @@
 #ifndef FF_FFPACK_LIKE_H
 #define FF_FFPACK_LIKE_H
 
-#include "format/recorded.h"
+#include "format/writer/recorded.h"
 #include "tools/ffpack/settings/settings.h"
 
 /* The metadata of `path`: a packed set (its train split, if it has several), or the training set of

@@ -1,6 +1,6 @@
 #include "tools/ffpack/settings/options.h"
 
-#include "format/base/progress.h"
+#include "format/cli/progress.h"
 #include "tools/ffpack/settings/normalize.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 #ifndef FF_FFPACK_OPTIONS_H
 #define FF_FFPACK_OPTIONS_H
 
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "tools/ffpack/settings/settings.h"
 
 #define FF_OPTION_TABLE_LIMIT 64

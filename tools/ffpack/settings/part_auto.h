@@ -4,7 +4,7 @@
 #ifndef FF_FFPACK_PART_AUTO_H
 #define FF_FFPACK_PART_AUTO_H
 
-#include "format/part.h"
+#include "format/disk/part.h"
 
 /* *origin = the variables that were read, as "SLURM_PROCID=1, SLURM_NTASKS=4"; the caller frees it.
  * FF_USAGE if no family is set (the error lists the families), a variable is missing or not a

@@ -2,7 +2,7 @@
 
 #include "format/base/real.h"
 #include "format/base/thread.h"
-#include "format/output.h"
+#include "format/writer/output.h"
 #include "tools/ffpack/settings/like.h"
 #include "tools/ffpack/settings/normalize.h"
 #include "tools/ffpack/settings/part_auto.h"

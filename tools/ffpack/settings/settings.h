@@ -1,4 +1,4 @@
-/* Room tools/ffpack/settings, floor 10: what the user asked for.
+/* Room tools/ffpack/settings, floor 13: what the user asked for.
  *
  * options.c is the table of options, habits.c knows other tools' names for them. settings.c checks
  * and types the options; like.c takes those of a run or of a set, normalize.c those of a named
@@ -12,8 +12,8 @@
 #ifndef FF_FFPACK_SETTINGS_H
 #define FF_FFPACK_SETTINGS_H
 
-#include "format/history.h"
-#include "format/part.h"
+#include "format/disk/part.h"
+#include "format/reader/history.h"
 #include "tools/ffpack/image/geometry.h"
 #include "tools/ffpack/source/source.h"
 

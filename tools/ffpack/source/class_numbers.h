@@ -15,7 +15,7 @@
 #ifndef FF_FFPACK_CLASS_NUMBERS_H
 #define FF_FFPACK_CLASS_NUMBERS_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 /* --label-kind, or the word after ':' in a list's header. */
 typedef enum ff_label_kind {

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/class_set.h"
 
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 
 #include <stdlib.h>
 #include <string.h>

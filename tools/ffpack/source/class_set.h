@@ -5,7 +5,7 @@
 #ifndef FF_FFPACK_CLASS_SET_H
 #define FF_FFPACK_CLASS_SET_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 typedef struct ff_class_set {
     uint32_t count;

@@ -1,11 +1,11 @@
 /* Class names and their labels. */
 #include "format/base/path.h"
 #include "format/base/text.h"
-#include "format/set.h"
+#include "format/disk/set.h"
 #include "tools/ffpack/source/source.h"
 
-#include "format/layout.h"
-#include "format/reader.h"
+#include "format/disk/layout.h"
+#include "format/reader/reader.h"
 
 #include <dirent.h>
 #include <inttypes.h>

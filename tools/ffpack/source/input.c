@@ -3,8 +3,8 @@
 #include "tools/ffpack/source/input.h"
 
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/read.h"
+#include "format/cli/interrupt.h"
 
 #include <errno.h>
 #include <inttypes.h>

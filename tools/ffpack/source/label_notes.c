@@ -1,5 +1,5 @@
 /* Describes each label field in the summary: its kind, its classes and an example. */
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "tools/ffpack/source/source.h"
 
 #include <inttypes.h>

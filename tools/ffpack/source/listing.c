@@ -2,10 +2,10 @@
 #include "tools/ffpack/source/listing.h"
 
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/read.h"
-#include "format/checksum.h"
-#include "format/metadata.h"
+#include "format/cli/interrupt.h"
+#include "format/disk/checksum.h"
+#include "format/disk/metadata.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

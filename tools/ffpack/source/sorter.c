@@ -1,8 +1,8 @@
 #include "tools/ffpack/source/sorter.h"
 
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/read.h"
+#include "format/cli/interrupt.h"
 
 #include <stdlib.h>
 #include <string.h>

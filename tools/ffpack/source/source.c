@@ -2,8 +2,8 @@
 
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/layout.h"
-#include "format/set.h"
+#include "format/disk/layout.h"
+#include "format/disk/set.h"
 #include "tools/ffpack/source/archive/archive.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/divide.h"

@@ -1,4 +1,4 @@
-/* Room tools/ffpack/source, floor 9: what a dataset on disk holds.
+/* Room tools/ffpack/source, floor 12: what a dataset on disk holds.
  *
  * source.c detects the kind of a dataset, a folder for each kind; listing.c and sorter.c keep the
  * items on disk. class_numbers.h and class_set.c number the classes, divide.c and split_rule.c
@@ -16,8 +16,8 @@
 #ifndef FF_FFPACK_SOURCE_H
 #define FF_FFPACK_SOURCE_H
 
-#include "format/metadata.h"
-#include "format/split_rule.h"
+#include "format/disk/metadata.h"
+#include "format/select/split_rule.h"
 #include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/class_numbers.h"
 #include "tools/ffpack/source/left_out.h"

@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/unrecognized.h"
 
-#include "format/base/nearest.h"
 #include "format/base/path.h"
+#include "format/cli/nearest.h"
 #include "tools/ffpack/source/list/header.h"
 
 #include <string.h>

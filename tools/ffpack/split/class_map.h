@@ -3,7 +3,7 @@
 #ifndef FF_FFPACK_CLASS_MAP_H
 #define FF_FFPACK_CLASS_MAP_H
 
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 /* Zero-initialised; owned arrays. */
 typedef struct ff_class_map {

@@ -1,7 +1,7 @@
 #include "tools/ffpack/split/emptied.h"
 
-#include "format/class_name.h"
-#include "format/reader.h"
+#include "format/disk/class_name.h"
+#include "format/reader/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

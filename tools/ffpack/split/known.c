@@ -1,8 +1,8 @@
 #include "tools/ffpack/split/known.h"
 
-#include "format/checksum.h"
-#include "format/layout.h"
-#include "format/reader.h"
+#include "format/disk/checksum.h"
+#include "format/disk/layout.h"
+#include "format/reader/reader.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 #include "tools/ffpack/split/measure.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
-#include "format/base/progress.h"
 #include "format/base/thread.h"
-#include "format/kept.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
+#include "format/disk/kept.h"
 #include "tools/ffpack/split/pipeline.h"
 #include "tools/ffpack/split/shuffle.h"
 

@@ -1,9 +1,9 @@
 #include "tools/ffpack/split/pack_split.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/progress.h"
-#include "format/checksum.h"
-#include "format/generation.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/progress.h"
+#include "format/disk/checksum.h"
+#include "format/disk/generation.h"
 #include "tools/ffpack/split/item_notes.h"
 #include "tools/ffpack/split/part_sums.h"
 #include "tools/ffpack/split/pipeline.h"

@@ -1,4 +1,4 @@
-/* Room tools/ffpack/split, floor 11: packs the items of one split.
+/* Room tools/ffpack/split, floor 14: packs the items of one split.
  *
  * pipeline.c shares work among threads. sample.c turns an item into a sample, array_sample.c an
  * item of an array. pack_split.c takes the samples in storage order and writes them; known.c finds
@@ -31,8 +31,8 @@ typedef struct ff_pack_split {
     const ff_known *known;       /* refused items; NULL = none */
     bool shards_only;            /* leave the index to the caller */
     /* The metadata is the stand-in for one with the mean and std of samples that are being packed,
-     * and shards are left pending (format/pending.h). A part ends in this state, and the merge
-     * completes it; otherwise the caller completes the shards. */
+     * and shards are left pending (format/writer/pending.h). A part ends in this state, and the
+     * merge completes it; otherwise the caller completes the shards. */
     bool pending;
     ff_stats
         *sums; /* with `pending`, if not NULL: empty, and filled with the sums of all samples */

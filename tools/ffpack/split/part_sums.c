@@ -1,7 +1,7 @@
 #include "tools/ffpack/split/part_sums.h"
 
-#include "format/kept.h"
-#include "format/pending.h"
+#include "format/disk/kept.h"
+#include "format/writer/pending.h"
 
 #include <string.h>
 

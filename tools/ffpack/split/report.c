@@ -1,7 +1,7 @@
 #include "tools/ffpack/split/report.h"
 
 #include "format/base/json.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_REPORT_H
 #define FF_FFPACK_REPORT_H
 
-#include "format/writer.h"
+#include "format/writer/writer.h"
 #include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/names.h"
 

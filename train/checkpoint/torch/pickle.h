@@ -11,7 +11,7 @@
 #ifndef FF_TRAIN_TORCH_PICKLE_H
 #define FF_TRAIN_TORCH_PICKLE_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "format/pickle/pickle.h"
 
 enum { FF_TORCH_RANK = 8, FF_TORCH_KEY_BYTES = 64 };

@@ -14,7 +14,7 @@
 #ifndef FF_TRAIN_TORCH_H
 #define FF_TRAIN_TORCH_H
 
-#include "format/safetensors.h"
+#include "format/weights/safetensors.h"
 
 enum { FF_TORCH_HEAD_BYTES = 512 };
 

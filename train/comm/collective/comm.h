@@ -1,4 +1,4 @@
-/* Room train/comm/collective, floor 7: sums and copies among the ranks of a job.
+/* Room train/comm/collective, floor 10: sums and copies among the ranks of a job.
  *
  * This header is the table of a communicator. host.c is shared by all communicators of the host and
  * needs one operation, the exchange of messages; sum.c fixes the order of additions. The exchange
@@ -32,7 +32,7 @@
 #ifndef FF_TRAIN_COMM_H
 #define FF_TRAIN_COMM_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "loader/device/device.h"
 
 typedef struct ff_comm ff_comm;

@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_COMM_SUM_H
 #define FF_TRAIN_COMM_SUM_H
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 enum { FF_COMM_RANKS_MOST = 64 }; /* in a communicator of the host */
 

@@ -1,8 +1,8 @@
 #include "train/comm/job/channel.h"
 
-#include "format/base/interrupt.h"
-#include "format/base/options.h"
 #include "format/base/read.h"
+#include "format/cli/interrupt.h"
+#include "format/cli/options.h"
 #include "train/comm/job/channel_socket.h"
 #include "train/comm/job/channel_tcp.h"
 

@@ -1,8 +1,8 @@
 #include "train/comm/job/channel_socket.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/read.h"
 #include "format/base/thread.h"
+#include "format/cli/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>

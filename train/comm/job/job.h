@@ -1,4 +1,4 @@
-/* Room train/comm/job, floor 8: the ranks of a job: who and where they are, and how they
+/* Room train/comm/job, floor 11: the ranks of a job: who and where they are, and how they
  * communicate.
  *
  * ranks.c reads this process's rank from the launcher's variables (node_list.c reads SLURM's

@@ -1,4 +1,4 @@
-/* Room train/compute/cpu, floor 8: the compute table on the CPU.
+/* Room train/compute/cpu, floor 11: the compute table on the CPU.
  *
  * cpu.c lists the tables of this build and opens one by name. reference.c has plain loops, which
  * are the reference of every other table and kernel. onednn.c takes convolutions and products from

@@ -1,4 +1,4 @@
-/* Room train/compute/cuda, floor 8: the compute table on a GPU.
+/* Room train/compute/cuda, floor 11: the compute table on a GPU.
  *
  * compute.c and its neighbours turn each entry into launches: kernels/ has our own kernels,
  * library.h declares what NVIDIA's libraries do for us, cudnn/ implements library.h inside the CUDA

@@ -4,7 +4,7 @@
 #include "format/base/file.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "train/compute/optimizers/muon.h"
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "train/compute/optimizers/optimizers.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "train/report/events/closing.h"
 
-#include "format/base/say.h"
+#include "format/cli/say.h"
 #include "train/report/bottleneck.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "train/report/page/page.h"
 
 #include "format/base/file.h"
-#include "format/base/options.h"
+#include "format/cli/options.h"
 #include "train/report/page/chart.h"
 #include "train/report/page/mistakes.h"
 #include "train/report/page/run_sums.h"

@@ -1,8 +1,8 @@
 #include "train/report/page/runs_table.h"
 
-#include "format/base/columns.h"
 #include "format/base/csv.h"
 #include "format/base/path.h"
+#include "format/cli/columns.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/report/page/run_sums.h"
 

@@ -12,7 +12,7 @@
  * FF_NCCL_SIM_FAIL=K or K:RANK: the K-th collective (from 0) of all or of one rank fails;
  * FF_NCCL_SIM_VERSION: as ncclGetVersion counts. */
 #include "format/base/thread.h"
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 #include "tests/cuda/sim/device.h"
 #include "train/comm/collective/nccl_library.h"
 

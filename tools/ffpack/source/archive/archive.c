@@ -1,9 +1,9 @@
 #include "tools/ffpack/source/archive/archive.h"
 
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
-#include "format/metadata.h"
+#include "format/cli/interrupt.h"
+#include "format/disk/metadata.h"
 #include "tools/ffpack/source/archive/name.h"
 #include "tools/ffpack/source/archive/range.h"
 

@@ -1,8 +1,8 @@
 #include "tools/ffpack/source/array/array.h"
 
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/read.h"
+#include "format/cli/interrupt.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/array/element.h"
 
-#include "format/dtype.h"
+#include "format/disk/dtype.h"
 
 #include <string.h>
 

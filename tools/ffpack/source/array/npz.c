@@ -8,7 +8,7 @@
 #include "tools/ffpack/source/array/npy.h"
 #include "tools/ffpack/source/array/npy_header.h"
 
-#include "format/base/interrupt.h"
+#include "format/cli/interrupt.h"
 
 #include <stdlib.h>
 #include <string.h>

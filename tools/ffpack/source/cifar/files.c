@@ -1,10 +1,10 @@
 #include "tools/ffpack/source/cifar/files.h"
 
 #include "format/base/file.h"
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/base/text.h"
+#include "format/cli/interrupt.h"
 #include "tools/ffpack/source/archive/archive.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/list/repeats.h"
 
-#include "format/base/say.h"
-#include "format/checksum.h"
+#include "format/cli/say.h"
+#include "format/disk/checksum.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Image folders on disk: walks folders, follows links, and adds them to a tree (tree.h). Beyond
  * torchvision's ImageFolder: a folder that cannot be read, and a link that leads back above itself,
  * are errors; there they are silently skipped, or walked 40 times. */
-#include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
+#include "format/cli/interrupt.h"
 #include "tools/ffpack/source/tree/tree.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/tree/layout.h"
 
-#include "format/split_rule.h"
+#include "format/select/split_rule.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/webdataset/sample.h"
 
 #include "format/base/text.h"
-#include "format/metadata.h"
+#include "format/disk/metadata.h"
 
 #include <ctype.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/path.h"
-#include "format/base/say.h"
+#include "format/cli/say.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

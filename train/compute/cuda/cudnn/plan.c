@@ -1,7 +1,7 @@
 #include "train/compute/cuda/cudnn/plan.h"
 
 #include "format/base/memory.h"
-#include "format/checksum.h"
+#include "format/disk/checksum.h"
 
 #include <cudnn.h>
 #include <jansson.h>

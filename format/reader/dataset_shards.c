@@ -1,0 +1,107 @@
+/* The shards of an open dataset, each opened and mapped at its first use. */
+#include "format/reader/dataset.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/mman.h>
+
+ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_error *error) {
+    const uint8_t *at = address;
+    const char *path = dataset->index_path;
+    uint64_t offset = (uint64_t)(at - dataset->index.map);
+    for (uint32_t i = 0; i < dataset->header.shard_count; i++) {
+        const ff_shard *shard = &dataset->shard[i];
+        if (atomic_load(&dataset->shard_ready[i]) != FF_SHARD_MAPPED) continue;
+        if (at < shard->mapped.map || at >= shard->mapped.map + shard->bytes) continue;
+        path = shard->path;
+        offset = (uint64_t)(at - shard->mapped.map);
+    }
+    if (path == dataset->index_path && offset >= dataset->bytes)
+        return ff_fail(error, FF_IO, "%s: a file: " FF_MAPPED_FAILED, dataset->path);
+    return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": " FF_MAPPED_FAILED, path, offset);
+}
+
+bool ff_dataset_is_whole(const ff_dataset *dataset, uint32_t shard) {
+    return ff_mapped_is_whole(&dataset->shard[shard].mapped);
+}
+
+/* The tables of a compressed shard are read through its mapping, its samples are not: so a fault
+ * reads nothing around a table. That would be a device's whole read-ahead, MiBs of a small shard.
+ */
+static void ask_for_tables(const ff_shard *shard) {
+    static const int section[] = {FF_SHARD_FRAMES, FF_SHARD_RECORDS};
+    uint8_t *map = (uint8_t *)(uintptr_t)shard->mapped.map;
+    (void)madvise(map, shard->bytes, MADV_RANDOM);
+    for (size_t i = 0; i < sizeof section / sizeof *section; i++) {
+        const ff_section *at = &shard->footer.section[section[i]];
+        const uint64_t begin = at->offset & ~(FF_READ_BLOCK - 1);
+        (void)madvise(map + begin, at->offset + at->bytes - begin, MADV_WILLNEED);
+    }
+}
+
+ff_status ff_dataset_own_shard(const ff_dataset *dataset, uint32_t number, bool maps,
+                               ff_shard *shard, ff_error *error) {
+    if (dataset->united) {
+        const ff_united *own = &dataset->united[ff_united_at_shard(dataset, number)];
+        return ff_dataset_own_shard(own->set, number - own->first_shard, maps, shard, error);
+    }
+    const ff_shard_row *row = &dataset->row[number];
+    const bool compressed = dataset->metadata.compression == FF_COMPRESSION_ZSTD;
+    ff_status status = maps || compressed ? ff_shard_open(shard, dataset->path, number, error)
+                                          : ff_shard_look(shard, dataset->path, number, error);
+    if (status == FF_OK &&
+        (shard->footer.checksum != row->footer_checksum || shard->bytes != row->file_bytes ||
+         shard->footer.sample_count != row->sample_count || shard->header.compressed != compressed))
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: is another shard than the index names (footer %016" PRIx64
+                         ", wanted %016" PRIx64 ")",
+                         shard->path, shard->footer.checksum, row->footer_checksum);
+    if (status == FF_OK && compressed && !maps) ask_for_tables(shard);
+    /* These two sections locate frames and their slots. */
+    if (status == FF_OK && compressed)
+        status = ff_shard_check_section(shard, FF_SHARD_FRAMES, error);
+    if (status == FF_OK && compressed)
+        status = ff_shard_check_section(shard, FF_SHARD_RECORDS, error);
+    if (status != FF_OK) ff_shard_close(shard);
+    return status;
+}
+
+/* The caller holds the mutex. */
+static ff_status ready_shard(ff_dataset *dataset, uint32_t number, bool maps, ff_error *error) {
+    ff_shard *shard = &dataset->shard[number];
+    const bool known = atomic_load(&dataset->shard_ready[number]) == FF_SHARD_KNOWN;
+    FF_TRY(known ? ff_shard_map(shard, error)
+                 : ff_dataset_own_shard(dataset, number, maps, shard, error));
+    atomic_store_explicit(&dataset->shard_ready[number],
+                          shard->mapped.map ? FF_SHARD_MAPPED : FF_SHARD_KNOWN,
+                          memory_order_release);
+    return FF_OK;
+}
+
+static ff_status need_shard(ff_dataset *dataset, uint32_t number, bool maps, const ff_shard **out,
+                            ff_error *error) {
+    const unsigned char wanted = maps ? FF_SHARD_MAPPED : FF_SHARD_KNOWN;
+    *out = &dataset->shard[number];
+    if (atomic_load_explicit(&dataset->shard_ready[number], memory_order_acquire) >= wanted)
+        return FF_OK;
+    pthread_mutex_lock(&dataset->mutex);
+    ff_status status = FF_OK;
+    /* Opening needs a descriptor for a moment; the open files may have taken the last one. */
+    while (atomic_load(&dataset->shard_ready[number]) < wanted) {
+        errno = 0;
+        status = ready_shard(dataset, number, maps, error);
+        if (status != FF_IO || errno != EMFILE || !ff_files_give_up(dataset->files)) break;
+    }
+    pthread_mutex_unlock(&dataset->mutex);
+    return status;
+}
+
+ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_shard **shard,
+                                ff_error *error) {
+    return need_shard(dataset, number, true, shard, error);
+}
+
+ff_status ff_dataset_know_shard(ff_dataset *dataset, uint32_t number, const ff_shard **shard,
+                                ff_error *error) {
+    return need_shard(dataset, number, false, shard, error);
+}

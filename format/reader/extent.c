@@ -1,0 +1,33 @@
+/* Where samples lie in shards, and the bytes there, for callers that read ahead of a reader. */
+#include "format/reader/dataset.h"
+#include "format/reader/frames.h"
+
+ff_status ff_dataset_extent(ff_dataset *dataset, uint64_t number, ff_extent *extent,
+                            ff_error *error) {
+    ff_entry entry;
+    const ff_shard *shard;
+    ff_frame frame;
+    FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
+    FF_TRY(ff_dataset_know_shard(dataset, entry.shard, &shard, error));
+    const ff_dataset *own = ff_united_with(dataset, &number);
+    FF_TRY(ff_entry_check(&entry, &own->metadata, &shard->footer, own->index_path, number, error));
+    *extent = (ff_extent){.offset = entry.offset,
+                          .bytes = entry.bytes,
+                          .slots = entry.offset,
+                          .slots_bytes = entry.bytes,
+                          .shard = entry.shard};
+    if (dataset->metadata.compression != FF_COMPRESSION_ZSTD) return FF_OK;
+    FF_TRY(ff_frame_at(shard, entry.offset, &frame, error));
+    extent->offset = frame.file_offset;
+    extent->bytes = frame.compressed_bytes;
+    extent->slots = frame.payload_offset;
+    extent->slots_bytes = frame.payload_bytes;
+    return FF_OK;
+}
+
+ff_status ff_dataset_read(ff_dataset *dataset, uint32_t shard, uint64_t offset, uint64_t bytes,
+                          uint8_t *to, ff_error *error) {
+    const ff_shard *from;
+    FF_TRY(ff_dataset_know_shard(dataset, shard, &from, error));
+    return ff_files_read(dataset->files, from, shard, offset, bytes, to, error);
+}

@@ -1,0 +1,33 @@
+/* Open shard files, shared by all threads that read a dataset: few files, whatever the number of
+ * shards and threads. Reads bypass the page cache if the file system supports it (O_DIRECT).
+ * Private to format/.
+ *
+ * Thread rule: any thread. */
+#ifndef FF_FORMAT_FILES_H
+#define FF_FORMAT_FILES_H
+
+#include "format/disk/shard.h"
+#include "format/reader/reader.h"
+
+#include <stdbool.h>
+
+typedef struct ff_files ff_files;
+FF_MUST_USE ff_status ff_files_create(ff_files **files, ff_error *error);
+/* Call it when no thread reads any more. NULL is accepted. */
+void ff_files_destroy(ff_files **files);
+
+/* Reads `bytes` of shard `number` at `offset`, a multiple of the block. `to` begins at a multiple
+ * of the block and has room for `bytes` rounded up to whole blocks. FF_IO with path and offset if
+ * the file cannot be read or ends before; with the path if another file has replaced it. */
+FF_MUST_USE ff_status ff_files_read(ff_files *files, const ff_shard *shard, uint32_t number,
+                                    uint64_t offset, uint64_t bytes, uint8_t *to, ff_error *error);
+
+/* Whether a shard was copied or written since it was opened: its footer is the same, but its
+ * samples may be others, as while another file is written over it from its begin on. */
+bool ff_files_were_written(const ff_files *files);
+
+/* Closes one file, for a process that has no descriptor left; if all files are being read, waits
+ * for one. False if no file is open. */
+bool ff_files_give_up(ff_files *files);
+
+#endif

@@ -1,0 +1,229 @@
+#include "format/disk/checksum.h"
+#include "format/reader/dataset.h"
+#include "format/reader/direct.h"
+#include "format/reader/frames.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ff_reader {
+    ff_dataset *dataset;
+    ff_frames **frames;  /* compressed sets only: one, or one for each united set */
+    ff_direct *direct;   /* if samples or frames are read instead of mapped */
+    const uint8_t *slot; /* slot of the last sample read; NULL = none */
+    uint64_t number;
+    ff_reader_find *find; /* NULL = nothing is read ahead */
+    void *context;
+};
+
+static ff_status open_frames(ff_reader *reader, ff_error *error) {
+    const ff_dataset *dataset = reader->dataset;
+    const size_t count = ff_dataset_set_count(dataset);
+    FF_TRY(ff_alloc(&reader->frames, count, sizeof *reader->frames, "a reader", error));
+    for (size_t i = 0; i < count; i++)
+        FF_TRY(ff_frames_open(&reader->frames[i], &ff_dataset_set(dataset, i)->metadata,
+                              dataset->verify != FF_VERIFY_OFF, reader->direct, error));
+    return FF_OK;
+}
+
+static ff_status open_reader(ff_reader **out, ff_dataset *dataset, bool direct, ff_error *error) {
+    ff_reader *reader;
+    *out = NULL;
+    FF_TRY(ff_alloc(&reader, 1, sizeof *reader, "a reader", error));
+    reader->dataset = dataset;
+    ff_status status = FF_OK;
+    if (direct) FF_TRY_DONE(ff_direct_open(&reader->direct, dataset->files, error));
+    if (dataset->metadata.compression == FF_COMPRESSION_ZSTD)
+        FF_TRY_DONE(open_frames(reader, error));
+done:
+    if (status != FF_OK) ff_reader_close(&reader);
+    *out = reader;
+    return status;
+}
+
+ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
+    return open_reader(reader, dataset, false, error);
+}
+
+ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset, ff_error *error) {
+    return open_reader(reader, dataset, true, error);
+}
+
+void ff_reader_close(ff_reader **out) {
+    ff_reader *reader = *out;
+    if (!reader) return;
+    for (size_t i = 0; reader->frames && i < ff_dataset_set_count(reader->dataset); i++)
+        ff_frames_close(&reader->frames[i]);
+    free(reader->frames);
+    ff_direct_close(&reader->direct);
+    free(reader);
+    *out = NULL;
+}
+
+void ff_reader_look_first(ff_reader *reader, ff_reader_find *find, void *context) {
+    reader->find = find;
+    reader->context = context;
+}
+
+ff_status ff_reader_unpack(ff_reader *reader, const ff_extent *extent, const uint8_t *bytes,
+                           uint8_t *slots, ff_error *error) {
+    const ff_shard *shard;
+    FF_TRY(ff_dataset_know_shard(reader->dataset, extent->shard, &shard, error));
+    const size_t set = ff_united_at_shard(reader->dataset, extent->shard);
+    return ff_frames_unpack(reader->frames[set], shard, extent->slots, bytes, slots, error);
+}
+
+void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
+    if (number >= dataset->header.sample_count) return;
+    if (dataset->united) {
+        const ff_united *own = &dataset->united[ff_united_at(dataset, number)];
+        ff_dataset_prefetch(own->set, number - own->first_sample);
+        return;
+    }
+    const ff_section *section = dataset->header.section;
+    __builtin_prefetch(dataset->index.map + section[FF_INDEX_ENTRIES].offset +
+                       number * FF_ENTRY_BYTES);
+    __builtin_prefetch(dataset->index.map + section[FF_INDEX_LABELS].offset +
+                       number * dataset->row_bytes);
+}
+
+/* Whether the sample is verified by its first read, and was not yet. */
+static bool awaits_first_check(const ff_dataset *dataset, uint64_t number) {
+    return dataset->verify == FF_VERIFY_FIRST &&
+           !(atomic_load_explicit(&dataset->sample_ok[number / 8], memory_order_relaxed) >>
+                 number % 8 &
+             1);
+}
+
+/* For larger samples the hardware prefetcher is good enough. */
+#define PREFETCH_BYTES (16u << 10)
+
+void ff_reader_prefetch(ff_reader *reader, uint64_t number) {
+    ff_dataset *dataset = reader->dataset;
+    const ff_shard *shard;
+    ff_entry entry;
+    ff_error ignored;
+    if (reader->direct || reader->frames || number >= dataset->header.sample_count) return;
+    if (dataset->verify != FF_VERIFY_ALWAYS && !awaits_first_check(dataset, number)) return;
+    if (ff_dataset_entry(dataset, number, &entry, &ignored) != FF_OK ||
+        ff_dataset_open_shard(dataset, entry.shard, &shard, &ignored) != FF_OK)
+        return;
+    const uintptr_t slot = (uintptr_t)shard->mapped.map + entry.offset;
+    for (uint64_t at = 0; at < entry.bytes && at < PREFETCH_BYTES; at += 64)
+        __builtin_prefetch((const void *)(slot + at), 0, 2);
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,
+                             const ff_entry *entry, const uint8_t *slot, bool mapped,
+                             ff_error *error) {
+    ff_dataset *dataset = reader->dataset;
+    if (dataset->verify == FF_VERIFY_OFF) return FF_OK;
+    if (dataset->verify == FF_VERIFY_FIRST && !awaits_first_check(dataset, number) &&
+        !ff_files_were_written(dataset->files))
+        return FF_OK;
+    uint64_t found;
+    if (mapped)
+        FF_TRY(ff_mapped_checksum(&shard->mapped, entry->offset, entry->bytes, &found, error));
+    else
+        found = ff_checksum(slot, entry->bytes);
+    if (found != entry->checksum) {
+        (void)ff_united_with(dataset, &number);
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: offset %" PRIu64 ": sample %" PRIu64 " has checksum %016" PRIx64
+                       ", wanted %016" PRIx64,
+                       shard->path, entry->offset, number, found, entry->checksum);
+    }
+    atomic_fetch_or_explicit(&dataset->sample_ok[number / 8], (unsigned char)(1u << number % 8),
+                             memory_order_relaxed);
+    return FF_OK;
+}
+
+/* Reads a sample's slot once, for its tensor and its labels. */
+static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,
+                           const ff_entry *entry, const uint8_t **slot, ff_error *error) {
+    if (!reader->slot || reader->number != number) {
+        reader->slot = NULL;
+        FF_TRY(ff_direct_read(reader->direct, shard, entry->shard, entry->offset, entry->bytes,
+                              &reader->slot, error));
+        reader->number = number;
+    }
+    *slot = reader->slot;
+    return FF_OK;
+}
+
+ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
+    ff_dataset *dataset = reader->dataset;
+    const ff_shard *shard;
+    ff_entry *entry = &view->entry;
+    FF_TRY(ff_dataset_entry(dataset, number, entry, error));
+    const size_t set = ff_united_at(dataset, number);
+    const ff_dataset *own = ff_dataset_set(dataset, set);
+    const ff_metadata *metadata = &own->metadata;
+    FF_TRY(reader->direct ? ff_dataset_know_shard(dataset, entry->shard, &shard, error)
+                          : ff_dataset_open_shard(dataset, entry->shard, &shard, error));
+    FF_TRY(ff_entry_check(entry, metadata, &shard->footer, own->index_path,
+                          number - ff_dataset_set_begin(dataset, set), error));
+    const uint8_t *slot = NULL;
+    view->mapped = metadata->compression == FF_COMPRESSION_NONE && !reader->direct;
+    if (reader->find) FF_TRY(reader->find(reader->context, reader, entry, &slot, error));
+    if (slot)
+        view->mapped = false;
+    else if (view->mapped)
+        slot = shard->mapped.map + entry->offset;
+    else if (reader->frames)
+        FF_TRY(ff_frames_slot(reader->frames[set], shard, entry, &slot, error));
+    else
+        FF_TRY(read_slot(reader, number, shard, entry, &slot, error));
+    FF_TRY(verify_slot(reader, number, shard, entry, slot, view->mapped, error));
+    view->tensor = slot;
+    view->tensor_bytes = ff_metadata_tensor_bytes(metadata, entry->height, entry->width);
+    view->height = entry->height;
+    view->width = entry->width;
+    return FF_OK;
+}
+
+ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *view, void *to, ff_error *error) {
+    if (!view->mapped) {
+        memcpy(to, view->tensor, view->tensor_bytes);
+        return FF_OK;
+    }
+    const ff_shard *shard = &dataset->shard[view->entry.shard];
+    return ff_mapped_copy(to, &shard->mapped, view->entry.offset, view->tensor_bytes, error);
+}
+
+/* The united number of a class, in the field's dtype. */
+static ff_status united_class(ff_dataset *dataset, uint64_t number, size_t field, void *value,
+                              ff_error *error) {
+    int64_t wide;
+    FF_TRY(ff_dataset_class(dataset, number, field, &wide, error));
+    const int32_t narrow = (int32_t)wide;
+    if (dataset->metadata.field[field].dtype == FF_I64)
+        memcpy(value, &wide, sizeof wide);
+    else
+        memcpy(value, &narrow, sizeof narrow);
+    return FF_OK;
+}
+
+ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void *values,
+                          ff_error *error) {
+    ff_dataset *dataset = reader->dataset;
+    const ff_metadata *metadata = &dataset->metadata;
+    uint64_t bytes = ff_field_bytes(&metadata->field[field]);
+    bool wide;
+    uint64_t offset = ff_metadata_field_offset(metadata, field, 1, 1, &wide);
+    if (dataset->united && metadata->field[field].kind == FF_FIELD_CLASS)
+        return united_class(dataset, number, field, values, error);
+    if (!wide) return ff_dataset_small_label(dataset, number, offset, values, bytes, error);
+    ff_view view;
+    FF_TRY(ff_reader_sample(reader, number, &view, error));
+    offset = ff_metadata_field_offset(metadata, field, view.height, view.width, &wide);
+    if (!view.mapped) {
+        memcpy(values, (const uint8_t *)view.tensor + offset, bytes);
+        return FF_OK;
+    }
+    const ff_shard *shard = &dataset->shard[view.entry.shard];
+    return ff_mapped_copy(values, &shard->mapped, view.entry.offset + offset, bytes, error);
+}
