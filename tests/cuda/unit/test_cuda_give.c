@@ -20,7 +20,7 @@ static void planes(void **state) {
     for (int trial = 0; trial < trials(60); trial++) {
         dice d = (dice){61 + 1000u * (unsigned)trial, 0};
         const uint32_t rows = 1 + roll(&d, 5), channels = 1 + roll(&d, trial % 5 ? 4 : 40);
-        const uint32_t wide = channels + roll(&d, 3), size = roll(&d, 2) ? 4 : 2;
+        const uint32_t wide = channels + roll(&d, 3), size = 1u << roll(&d, 3);
         const size_t pixels = 1 + roll(&d, trial % 7 ? 300 : 3000);
         const array *from = random_bytes(&d, rows * pixels * wide * size);
         const array *to = bytes(rows * pixels * channels * size);
@@ -95,11 +95,11 @@ static void refused(void **state) {
     const ff_cuda_give give = {.rows = 1, .columns = FF_CUDA_GIVE_COLUMNS + 1};
     const ff_cuda_planes narrow = {
         .pixels = 1, .rows = 1, .channels = 4, .from_channels = 3, .element_bytes = 4};
-    const ff_cuda_planes bytes = {
-        .pixels = 1, .rows = 1, .channels = 3, .from_channels = 3, .element_bytes = 1};
+    const ff_cuda_planes three = {
+        .pixels = 1, .rows = 1, .channels = 3, .from_channels = 3, .element_bytes = 3};
     assert_int_equal(ff_loader_cuda_kernels.give(&give, queue()), FF_CUDA_INVALID_VALUE);
     assert_int_equal(ff_loader_cuda_kernels.planes(&narrow, queue()), FF_CUDA_INVALID_VALUE);
-    assert_int_equal(ff_loader_cuda_kernels.planes(&bytes, queue()), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.planes(&three, queue()), FF_CUDA_INVALID_VALUE);
 }
 
 int main(void) {
