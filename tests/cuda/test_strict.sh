@@ -60,8 +60,8 @@ if long; then
     make_set small --count 12 --height 32 --width 32
     train --data small --model resnet18 --precision f16 --batch 4 --epochs 1 --device cuda --out none
     result $? "resnet18, 3 steps"
-    # Its threads wait for slots, not the loop.
-    costs "12 steps, streamed" "graphs 24 kernels 0 nodes 578 copies 15 allocations 0 waits *" 2 --data set --model smallnet \
+    # Its threads wait for slots, not the loop. A run ends with up to 4 batches that were copied ahead.
+    costs "12 steps, streamed" "graphs 24 kernels 0 nodes 578 copies 1[1-9] allocations 0 waits *" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement stream
     costs "12 steps of micro-batches" "graphs 60 kernels 0 nodes 1202 copies 3 allocations 0 waits 2" 2 --data set --model smallnet \
         --batch 14 --precision f16 --placement resident --accumulate 2
