@@ -1,7 +1,7 @@
 """ffload, the Python package: its loader compared with the C library's, FFCV's, torchvision's DataLoader and MosaicML Streaming's,
 on batches of the same images in random order, each with the number of workers that is best for it; how long importing and opening
 take; how much memory loaders in several processes need. Prints Markdown. FFCV and Streaming come from PyPI (environments.py), or
-are skipped with the reason. Usage: python_loader.py [library] [peers] [views] [start] [memory]. Environment: BUILD, ROUNDS (5), QUIET (0.1:
+are skipped with the reason. Usage: python_loader.py [library] [peers] [crops] [views] [start] [memory]. Environment: BUILD, ROUNDS (5), QUIET (0.1:
 processors that other processes may use in a round; otherwise the round is repeated), PEERS_DIR, BENCH_DIR."""
 import json
 import os
@@ -19,7 +19,7 @@ BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 PACKAGE = {"PYTHONPATH": os.path.join(BUILD, "python")}
 MEAN, STD = "0.4914,0.4822,0.4465", "0.247,0.2435,0.2616"
-IMAGES = {"32": (20000, 32, 32), "224": (1024, 224, 224), "photographs": (256, 375, 500)}
+IMAGES = {"32": (20000, 32, 32), "224": (1024, 224, 224), "256": (1024, 256, 256), "photographs": (256, 375, 500)}
 AHEAD = 8 # the most batches that may be ready when a round begins
 AUGMENT = {"crop": "crop=4,flip", "rrc": "rrc=224,flip"}
 
@@ -63,7 +63,7 @@ def packed(size, dtype):
     """The same images, packed: f16, normalized, or u8."""
     out = f"packed-{size}-{dtype}"
     if not os.path.exists(out):
-        layout = "hwc" if dtype == "u8" and size != "photographs" else "chw"
+        layout = "hwc" if dtype == "u8" and size in ("32", "224") else "chw"
         call(BUILD + "/ffpack", arrays(size), "-o", out, "--dtype", dtype, "--layout", layout, "--mean", MEAN, "--std", STD)
     return os.path.abspath(out)
 
@@ -150,6 +150,7 @@ CASES = [ # size, augmentation, dtype of the batches, {peer: goal}
     ("224", "crop", "u8", {"ffcv": 3}),
     ("photographs", "rrc", "f32", {"ffcv": None, "torchvision": 12, "files": 12}),
 ]
+CROPS = [("256", "rrc", "f32", {"ffcv": 4, "torchvision": 15}), ("256", "rrc", "u8", {"ffcv": 4})]
 VIEWS = [("32", "views", "f32", {"torchvision": None}), ("224", "views", "f32", {"torchvision": None})]
 
 
@@ -267,7 +268,7 @@ def main():
                       capture_output=True).returncode:
         print("python_loader: skipped (needs ffload in the build folder, NumPy, torch and torchvision)")
         return
-    parts = {"library": against_library, "peers": peers, "views": lambda: peers(VIEWS), "start": start, "memory": memory}
+    parts = {"library": against_library, "peers": peers, "crops": lambda: peers(CROPS), "views": lambda: peers(VIEWS), "start": start, "memory": memory}
     place = tempfile.mkdtemp(prefix="ffbench", dir=os.environ.get("BENCH_DIR"))
     os.chdir(place)
     try:
