@@ -145,7 +145,15 @@ result $? "every test is in make test or make test-long"
 cat "$scratch/test" "$scratch/long" | awk '$2 == "all" && n[$1]++ || p[$1 $2]++' >"$said" && [ ! -s "$said" ]
 result $? "and not in both, except for one with two parts"
 cat "$scratch/test" "$scratch/long" | sed -n 's/ \(test\|long\)$//p' | sort -u | while read -r name; do
-    for part in '\<(SHORT|short)\>' '\<(LONG|long)\>'; do grep -qE "$part" "tests/$name" || echo "$name does not ask for $part"; done
+    files=tests/$name
+    case $name in unit/*) # the program's source, and the tests' headers that it includes
+        files=$(ls "tests/$name.c" "tests/cuda/$name.c" 2>/dev/null)
+        files+=" $(sed -n 's/^#include "\(tests\/[^"]*\)".*/\1/p' "$files" | tr '\n' ' ')" ;;
+    esac
+    for part in '(\<|_)(SHORT|short)\>' '(\<|_)(LONG|long)\>'; do
+        # shellcheck disable=SC2086
+        grep -qE "$part" $files || echo "$name does not ask for $part"
+    done
 done >"$said"
 [ ! -s "$said" ]
 result $? "which asks for the part that runs"
