@@ -121,8 +121,8 @@ train=(--data alone/test --val alone/test --model smallnet --epochs 10 --batch 6
 srun --ntasks=$ranks fftrain "${train[@]}" --out straight >straight.log 2>&1 || { not_ok "training"; tail -n 3 straight.log | sed 's/^/# /'; finish; }
 job=$(submit --job-name=fftrain --nodes=1 --ntasks-per-node=$ranks --gpus-per-node=0 "$launch/slurm-train.sbatch" "${train[@]}")
 log=fftrain-$job.log run=runs/fftrain-$job
-step() { tail -n 1 "$run/log.jsonl" 2>/dev/null | grep -q '"event":"epoch"'; }
-check "slurm-train.sbatch trains" until_ 120 step
+epoch_done() { grep -q '"event":"epoch"' "$run/log.jsonl" 2>/dev/null; }
+check "slurm-train.sbatch trains" until_ 120 epoch_done
 scancel --signal=USR1 "$job"
 # SLURM queues it for two minutes later; a second after the stop, slurmd would still refuse it.
 hurried=
