@@ -206,7 +206,7 @@ static const struct {
      ff_change_parse_rand, ff_change_print_rand, 0},
     {"autoaugment", "autoaugment[=imagenet|cifar10|svhn][:bilinear]", NULL, NULL, NULL,
      ff_change_parse_auto, ff_change_print_auto, 0},
-    {"augmix", "augmix[=SEVERITY[:CHAINS[:DEPTH[:ALPHA]]]][:basic][:nearest]",
+    {"augmix", "augmix[=SEVERITY:CHAINS:DEPTH:ALPHA][:basic][:nearest]",
      "3:3:-1:1; basic: without colours", NULL, NULL, ff_change_parse_augmix, ff_change_print_augmix,
      0},
     {"grayscale", "grayscale[=PROBABILITY]", "0.1", NULL, NULL, NULL, NULL, FF_CHANCE_GRAYSCALE},
