@@ -43,6 +43,10 @@ static ff_status count_batches(ff_sequence *sequence, const ff_loader_options *o
     sequence->first_epoch = options->epoch;
     sequence->first_position = options->position;
     sequence->first_batches = batches_of(sequence, sequence->count - options->position, drop);
+    if (options->first_cut &&
+        (options->first_cut >= sequence->cuts || options->first_cut >= sequence->first_batches))
+        return ff_fail(error, FF_USAGE, "the batch at position %" PRIu64 " has no cut %u",
+                       options->position, options->first_cut);
     uint64_t epochs = options->epochs;
     if (sequence->first_batches == 0) { /* stored after the last batch of an epoch */
         sequence->first_epoch++;
@@ -50,10 +54,6 @@ static ff_status count_batches(ff_sequence *sequence, const ff_loader_options *o
         sequence->first_batches = options->epochs == 1 ? 0 : sequence->epoch_batches;
         if (epochs > 1) epochs--;
     }
-    if (options->first_cut &&
-        (options->first_cut >= sequence->cuts || options->first_cut >= sequence->first_batches))
-        return ff_fail(error, FF_USAGE, "the batch at position %" PRIu64 " has no cut %u",
-                       options->position, options->first_cut);
     sequence->first_cut = options->first_cut;
     sequence->first_batches -= options->first_cut;
     sequence->total_batches = UINT64_MAX;

@@ -71,6 +71,15 @@ tap.ok(one.state_dict()["position"] == 20 and "cut" not in one.state_dict(), "cu
 for cut in (4, -1, "one", 2 ** 40):
     tap.ok(raises(ffload.UsageError, lambda: one.load_state_dict({**state, "cut": cut}), "cut"), "refused: cut %r" % (cut,))
 
+# ---- a last, incomplete batch that another loader drops ----
+loader = load(0, batch_size=28, cuts=4, last_batch="keep")
+states = [loader.state_dict() for _ in loader]
+states = [state for state in states[:len(loader)] if state["position"] == 84]
+dropping = load(0, batch_size=28, cuts=4, last_batch="drop")
+tap.ok([state.get("cut", 0) for state in states] == [0, 1, 2] and
+       all(raises(ffload.UsageError, lambda: dropping.load_state_dict(state), "the batch at position 84 has no cut %d" % state["cut"])
+           for state in states[1:]), "a state between its parts is refused by a loader that drops the batch", states)
+
 # ---- a world that is found when the iteration begins ----
 one = ffload.Loader(SET, as_="numpy", batch_size=20, cuts=2, drop_last=True, epochs=2)
 steps = iter(one)
